@@ -1,0 +1,51 @@
+# Everything a newcomer needs: `make demo` and `make test` build .venv by themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+TESTS  ?= tests
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit lint bench bench-deadline bench-speed bench-scale clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Penstock needs Python 3.11 or newer; found $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,dev]'
+	@touch $@
+
+demo: $(STAMP) ## make a trace, compare five policies, draw who ran where
+	@$(BIN)/python -m penstock.cli.demo
+
+test: lint unit ## everything that must be green: lint, types, layers, tests
+
+lint: $(STAMP) ## ruff, mypy --strict, import layers
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(STAMP) ## the tests alone (TESTS=tests/policies picks some)
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+bench: bench-deadline bench-speed bench-scale ## all benchmarks (needs ../shared/data for the public traces)
+
+bench-deadline: $(STAMP) ## deadline ratio on the public traces, against published values and ceilings
+	$(BIN)/python -m bench.deadline
+
+bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
+	$(BIN)/python -m bench.speed
+
+bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on 10,000 devices
+	$(BIN)/python -m bench.scale
+
+clean: ## remove what the targets built
+	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

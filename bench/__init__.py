@@ -1,0 +1,1 @@
+"""Numbers that anyone can re-run."""

@@ -1,0 +1,1 @@
+"""Penstock meters accelerators onto training jobs."""

@@ -1,0 +1,169 @@
+"""``penstock trace``: look at a trace, make one, or bring one into our format."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.core import Cluster, InputError, format_duration, parse_duration
+from penstock.simulate.traces import (
+    Description,
+    Profiles,
+    Trace,
+    TraceJob,
+    describe,
+    generate,
+    interval_for_load,
+    read_trace,
+    with_deadline,
+    with_model,
+    write_csv,
+    write_trace,
+)
+
+app = typer.Typer(no_args_is_help=True, help="Look at traces, make them, convert them.")
+
+ProfilesOption = Annotated[
+    Path | None, typer.Option("--profiles", metavar="DIR", help="Throughput tables, one MODEL.csv per model.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="The same seed draws the same jobs.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+
+_DEFAULT_CLUSTER = "16x8"
+_DEFAULT_LOAD = 0.8
+
+
+@app.command("describe")
+def describe_command(
+    trace: Annotated[Path, typer.Argument(help="A trace in any format we read, .gz or not.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Say what is in a trace: how many jobs, how large, how long, how tight their deadlines."""
+    found = describe(read_trace(trace))
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=2))
+    else:
+        Console(markup=False, highlight=False).print(_table(found))
+
+
+@app.command("generate")
+def generate_command(
+    jobs: Annotated[int, typer.Option(min=1, help="How many jobs.")],
+    seed: SeedOption = 0,
+    cluster: Annotated[
+        str | None, typer.Option(help=f"The cluster the load is meant for [{_DEFAULT_CLUSTER}].")
+    ] = None,
+    load: Annotated[
+        float | None, typer.Option(help=f"Devices asked for, as a share of the cluster [{_DEFAULT_LOAD}].")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(help='Mean time between jobs, "60" or "2m", instead of a load.')
+    ] = None,
+    best_effort: Annotated[float, typer.Option(help="Share of jobs without a deadline.")] = 0.0,
+    deadlines: Annotated[str, typer.Option(help="Deadlines in multiples of the duration.")] = "0.5..1.5",
+    daily_swing: Annotated[float, typer.Option(help="How much the rate moves over a day, 0 to 1.")] = 0.0,
+    tenants: Annotated[int, typer.Option(min=1, help="How many tenants.")] = 1,
+    profiles: ProfilesOption = None,
+    out: Annotated[Path | None, typer.Option(help=".csv or .jsonl, .gz allowed; stdout if not given.")] = None,
+    force: ForceOption = False,
+) -> None:
+    """Make a trace out of a seed."""
+    records = generate(
+        jobs,
+        seed=seed,
+        profiles=_profiles(profiles),
+        mean_interval_s=_interval(cluster, load, interval),
+        lambda_range=_bounds(deadlines),
+        best_effort=best_effort,
+        daily_swing=daily_swing,
+        tenants=tenants,
+    )
+    if out is None:
+        write_csv(records, sys.stdout)
+    else:
+        _say(f"{write_trace(out, records, overwrite=force)} jobs written to {out}")
+
+
+@app.command("convert")
+def convert_command(
+    trace: Annotated[Path, typer.Argument(help="A trace in any format we read, .gz or not.")],
+    out: Annotated[Path, typer.Argument(help="Where to write it: .csv or .jsonl, .gz allowed.")],
+    profiles: ProfilesOption = None,
+    seed: SeedOption = 0,
+    deadlines: Annotated[
+        str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" times the duration.')
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Rewrite a trace in our format; with profiles, give every job a model and iterations."""
+    given = read_trace(trace)
+    records: Iterator[TraceJob] = iter(given)
+    if profiles is not None:
+        tables = Profiles.load(profiles)
+        records = (with_model(record, tables, seed=seed) for record in records)
+    if deadlines is not None:
+        bounds = _bounds(deadlines)
+        records = (with_deadline(record, bounds, seed=seed) for record in records)
+    count = write_trace(out, records, overwrite=force, source=trace)
+    _say(f"{count} jobs written to {out}{_left_out(given)}")
+
+
+def _profiles(directory: Path | None) -> Profiles:
+    if directory is not None:
+        return Profiles.load(directory)
+    _say("no --profiles given: using the built-in demo curves, which nobody measured")
+    return Profiles.builtin()
+
+
+def _interval(cluster: str | None, load: float | None, interval: str | None) -> float:
+    if interval is None:
+        devices = Cluster.parse(cluster or _DEFAULT_CLUSTER).device_count
+        return interval_for_load(_DEFAULT_LOAD if load is None else load, devices)
+    if cluster is not None or load is not None:
+        raise InputError("both --interval and a load", "--interval, or --cluster with --load", "Leave one out")
+    return parse_duration(interval)
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    """ "0.5..1.5", or "1.2" for exactly that."""
+    low, _, high = text.partition("..")
+    try:
+        return float(low), float(high or low)
+    except ValueError:
+        raise InputError(f"deadlines {text!r}", "LOW..HIGH in multiples of the duration", 'Try "0.5..1.5"') from None
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr)
+
+
+def _left_out(trace: Trace) -> str:
+    return "".join(f"; {count} rows with {reason} left out" for reason, count in trace.skipped)
+
+
+def _table(found: Description) -> Table:
+    table = Table(title=f"{found.name} ({found.format})", show_header=False)
+    table.add_row("jobs", f"{found.jobs:,}")
+    table.add_row("span", format_duration(found.span_s))
+    table.add_row("device-hours requested", f"{found.device_hours:,.0f}")
+    table.add_row("devices", _counts(found.sizes))
+    table.add_row("duration", _quantiles({key: format_duration(s) for key, s in found.durations_s.items()}))
+    table.add_row("deadline / duration", _quantiles({key: f"{ratio:.2f}" for key, ratio in found.slack.items()}))
+    table.add_row("best effort", f"{found.best_effort:.1%}")
+    table.add_row("models", _counts(found.models))
+    table.add_row("tenants", f"{found.tenants}")
+    table.add_row("rows left out", _counts(found.skipped))
+    return table
+
+
+def _counts(counts: Mapping[str, int] | Mapping[int, int]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in counts.items()) or "-"
+
+
+def _quantiles(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items()) or "-"

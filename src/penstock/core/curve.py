@@ -1,0 +1,125 @@
+"""How fast a job runs on how many devices."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from penstock.core.errors import CurveError
+
+ANY_KIND = "*"
+"""The kind of a curve that holds on every kind of device, used where a trace does not say."""
+
+
+class Source(StrEnum):
+    """Where a number comes from."""
+
+    MEASURED = "measured"
+    PREDICTED = "predicted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Iterations per second against device count on one kind of device, placed as compactly as possible.
+
+    ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary.
+    """
+
+    counts: tuple[int, ...]
+    rates: tuple[float, ...]
+    source: Source = Source.MEASURED
+    spread: tuple[tuple[int, int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.counts or len(self.counts) != len(self.rates):
+            raise CurveError(f"a curve with counts {self.counts} and rates {self.rates}", "one rate per count")
+        if any(b <= a for a, b in zip((0, *self.counts), self.counts, strict=False)):
+            raise CurveError(f"device counts {self.counts}", "positive and increasing")
+        if not all(math.isfinite(rate) and rate > 0 for rate in self.rates):
+            raise CurveError(f"rates {self.rates}", "positive and finite", "Leave out counts that cannot run")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Iterations per second as a function of (kind, count, spread).
+
+    Between two measured counts the rate is interpolated linearly; beyond the last it stays flat, because more devices
+    are never assumed to help; below the first the job cannot run at all. Several tables measured at large scale fall
+    again past 8 to 32 devices, so schedulers should use :meth:`levels`, which stops where throughput stops growing.
+
+    >>> curve = Curve.from_table({1: 10.0, 2: 18.0, 4: 30.0, 8: 29.0})
+    >>> curve.rate(3), curve.rate(8), curve.levels()
+    (24.0, 29.0, ((1, 10.0), (2, 18.0), (4, 30.0)))
+    """
+
+    scalings: tuple[tuple[str, Scaling], ...]
+
+    def __post_init__(self) -> None:
+        if not self.scalings:
+            raise CurveError("a curve without any kind of device", "at least one")
+
+    @classmethod
+    def from_table(cls, table: Mapping[int, float], kind: str = ANY_KIND, source: Source = Source.MEASURED) -> "Curve":
+        """A curve from {count: iterations per second}; empty, zero or NaN cells mean "cannot run"."""
+        runnable = {count: rate for count, rate in sorted(table.items()) if rate and not math.isnan(rate)}
+        if not runnable:
+            raise CurveError("a throughput table without a single runnable count", "at least one positive rate")
+        return cls(((kind, Scaling(counts=tuple(runnable), rates=tuple(runnable.values()), source=source)),))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind, _ in self.scalings)
+
+    def scaling(self, kind: str = ANY_KIND) -> Scaling | None:
+        """The table for ``kind``, else the one that holds on any kind, else ``None``."""
+        tables = dict(self.scalings)
+        if kind == ANY_KIND:
+            return self.scalings[0][1]
+        return tables.get(kind, tables.get(ANY_KIND))
+
+    def rate(self, count: int, kind: str = ANY_KIND, nodes: int | None = None) -> float:
+        """Iterations per second on ``count`` devices, optionally spread over ``nodes`` nodes."""
+        scaling = self.scaling(kind)
+        if scaling is None or count < scaling.counts[0]:
+            return 0.0
+        for at, over, rate in scaling.spread:
+            if at == count and over == nodes:
+                return rate
+        return _interpolate(scaling.counts, scaling.rates, count)
+
+    def levels(
+        self, kind: str = ANY_KIND, at_least: int = 1, at_most: int | None = None
+    ) -> tuple[tuple[int, float], ...]:
+        """The (count, rate) pairs worth using: inside the bounds, each faster than every smaller one."""
+        return _levels(self, kind, at_least, at_most)
+
+
+def _interpolate(counts: tuple[int, ...], rates: tuple[float, ...], count: int) -> float:
+    if count >= counts[-1]:
+        return rates[-1]
+    above = next(i for i, c in enumerate(counts) if c >= count)
+    if counts[above] == count:
+        return rates[above]
+    share = (count - counts[above - 1]) / (counts[above] - counts[above - 1])
+    return rates[above - 1] + share * (rates[above] - rates[above - 1])
+
+
+def _growing(pairs: Iterable[tuple[int, float]]) -> Iterable[tuple[int, float]]:
+    best = 0.0
+    for count, rate in pairs:
+        if rate > best:
+            best = rate
+            yield count, rate
+
+
+@lru_cache(maxsize=65536)
+def _levels(curve: Curve, kind: str, at_least: int, at_most: int | None) -> tuple[tuple[int, float], ...]:
+    scaling = curve.scaling(kind)
+    if scaling is None:
+        return ()
+    top = at_most if at_most is not None else scaling.counts[-1]
+    inside = {c: r for c, r in zip(scaling.counts, scaling.rates, strict=True) if at_least <= c <= top}
+    if at_least > scaling.counts[0] and at_least <= top:
+        inside.setdefault(at_least, _interpolate(scaling.counts, scaling.rates, at_least))
+    return tuple(_growing(sorted(inside.items())))

@@ -1,0 +1,77 @@
+"""Every error Penstock raises on purpose.
+
+::
+
+    PenstockError
+    ├── InputError              what a person gave cannot be used; nothing was changed
+    │   ├── UnitError           "6 parsecs", "12XB", "0x8"
+    │   ├── UnknownNameError    no policy, placement, model or format of that name
+    │   ├── ClusterError        a cluster that cannot exist
+    │   ├── CurveError          a throughput table that says nothing
+    │   ├── JobError            a job or goal that contradicts itself
+    │   └── TraceError          a trace file that cannot be read; names file, line and column
+    ├── EventError              an event that does not fit the scheduler's state; nothing was changed
+    └── InvariantError          the scheduler broke one of its own promises: always our bug
+
+An :class:`InputError` says three things: what was given, what is allowed, and what to do next.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class PenstockError(Exception):
+    """Base of everything raised on purpose."""
+
+
+class InputError(PenstockError):
+    """Something a person gave cannot be used."""
+
+    def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
+        self.given = given
+        self.allowed = allowed
+        self.hint = hint
+        parts = [given, f"Allowed: {allowed}" if allowed else "", hint]
+        super().__init__(". ".join(part.rstrip(".") for part in parts if part) + ".")
+
+    def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
+        return type(self), (self.given, self.allowed, self.hint)
+
+
+class UnitError(InputError):
+    """A quantity that cannot be read."""
+
+
+class UnknownNameError(InputError):
+    """A name that is not in the list it is looked up in."""
+
+    @classmethod
+    def of(cls, what: str, name: str, known: Iterable[str], hint: str = "") -> "UnknownNameError":
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        suggestion = f"Did you mean {near[0]!r}?" if near else hint
+        return cls(f"unknown {what} {name!r}", ", ".join(names), suggestion)
+
+
+class ClusterError(InputError):
+    """A cluster that cannot exist."""
+
+
+class CurveError(InputError):
+    """A throughput table that cannot be used."""
+
+
+class JobError(InputError):
+    """A job or goal that contradicts itself."""
+
+
+class TraceError(InputError):
+    """A trace or profile file that cannot be read."""
+
+
+class EventError(PenstockError):
+    """An event that does not fit the scheduler's state; the state is unchanged."""
+
+
+class InvariantError(PenstockError):
+    """The scheduler's state contradicts one of its promises."""

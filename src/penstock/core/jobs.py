@@ -1,0 +1,124 @@
+"""What a person wants: a job, its work, its goal and its tenant."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.core.curve import Curve
+from penstock.core.errors import JobError
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much there is to do. Progress is counted in the same unit as the curve: iterations."""
+
+    iterations: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.iterations) and self.iterations > 0):
+            raise JobError(f"work of {self.iterations} iterations", "a positive, finite number")
+
+
+class Strictness(StrEnum):
+    """Whether a missed deadline makes the result worthless (hard) or only late (soft)."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Finish by ``at`` (absolute seconds)."""
+
+    at: float
+    strictness: Strictness = Strictness.HARD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Finish whenever, within an amount of energy or carbon."""
+
+    energy_j: float = math.inf
+    carbon_g: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not (self.energy_j > 0 and self.carbon_g > 0) or math.isinf(min(self.energy_j, self.carbon_g)):
+            raise JobError(
+                f"a budget of {self.energy_j} J and {self.carbon_g} g", "at least one positive, finite limit"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffort:
+    """Run on what is left over."""
+
+
+Goal = Deadline | Budget | BestEffort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """Someone jobs are accounted to. ``share`` weighs fairness, ``quota`` caps devices held at once."""
+
+    name: str
+    share: float = 1.0
+    quota: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.share) and self.share > 0):
+            raise JobError(f"tenant {self.name!r} with share {self.share}", "a positive, finite share")
+        if self.quota is not None and self.quota < 0:
+            raise JobError(f"tenant {self.name!r} with quota {self.quota}", "zero or more devices")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A training run someone wants.
+
+    Nobody has to give a number of devices. ``at_least`` and ``at_most`` bound what an elastic policy may choose;
+    ``requested`` is what the person would have asked a rigid scheduler for, and the only thing rigid policies use.
+    """
+
+    id: str
+    work: Work
+    curve: Curve
+    goal: Goal = BestEffort()
+    tenant: str = "default"
+    submitted_at: float = 0.0
+    requested: int = 1
+    at_least: int = 1
+    at_most: int | None = None
+    kinds: tuple[str, ...] = ()
+    priority: int = 0
+    checkpoint_every_s: float = 600.0
+    model: str = ""
+    batch: int = 0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.submitted_at) or self.submitted_at < 0:
+            raise JobError(f"job {self.id!r} submitted at {self.submitted_at}", "zero or a positive time in seconds")
+        if self.requested < 1 or self.at_least < 1:
+            raise JobError(f"job {self.id!r} asks for {min(self.requested, self.at_least)} devices", "at least 1")
+        if self.at_most is not None and self.at_most < self.at_least:
+            raise JobError(f"job {self.id!r} wants at least {self.at_least} and at most {self.at_most} devices")
+        if self.deadline <= self.submitted_at:
+            raise JobError(
+                f"job {self.id!r} is due at {self.deadline:g} s but submitted at {self.submitted_at:g} s",
+                "a deadline after submission",
+                "Give a later deadline, or none for best effort",
+            )
+
+    @property
+    def deadline(self) -> float:
+        """When it must be done; infinite without a deadline."""
+        return self.goal.at if isinstance(self.goal, Deadline) else math.inf
+
+    @property
+    def hard(self) -> bool:
+        """Whether finishing late is worth nothing."""
+        return isinstance(self.goal, Deadline) and self.goal.strictness is Strictness.HARD
+
+    def seconds_on(self, count: int, kind: str) -> float:
+        """Run time from start to end on ``count`` devices without interruption."""
+        rate = self.curve.rate(count, kind)
+        return self.work.iterations / rate if rate else math.inf

@@ -1,0 +1,58 @@
+"""What a job holds, what it is promised, and how the promise is meant to be kept."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The devices a job holds now: indices into the cluster, all of one kind, and the nodes they span."""
+
+    job_id: str
+    kind: str
+    devices: tuple[int, ...]
+    nodes: int
+
+    @property
+    def width(self) -> int:
+        return len(self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Widths over time: from each start until the next one, the last until ``end``."""
+
+    steps: tuple[tuple[float, int], ...]
+    end: float
+
+    def device_seconds(self) -> float:
+        ends = [start for start, _ in self.steps[1:]] + [self.end]
+        return sum(width * (end - start) for (start, width), end in zip(self.steps, ends, strict=True))
+
+
+class Verdict(StrEnum):
+    """What a job is told when it asks."""
+
+    PROMISED = "promised"
+    """Its deadline will be met, whatever is submitted later."""
+    BEST_EFFORT = "best effort"
+    """It runs on what is free; nothing is promised."""
+    DEFERRED = "deferred"
+    """No promise yet: it is tried again, and may run on free devices meanwhile, until ``answer_by``."""
+    REFUSED = "refused"
+    """Its deadline cannot be met; ``counter_offer`` is the earliest that could."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What we tell a job at submission."""
+
+    job_id: str
+    verdict: Verdict
+    reason: str
+    finish_at: float = math.inf
+    devices: int = 0
+    device_seconds: float = 0.0
+    counter_offer: float = math.inf
+    answer_by: float = math.inf

@@ -1,0 +1,117 @@
+"""Quantities the way people write them, and back.
+
+Base units everywhere in the code: seconds, bytes, joules, grams of CO2, iterations. These functions are the only
+place where "6h", "24GB", "16x8" or "2026-12-01T18:00" are understood.
+"""
+
+import math
+import re
+from datetime import UTC, datetime
+
+from penstock.core.errors import UnitError
+
+_SECONDS = {"ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES = {
+    "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+}  # fmt: skip
+_JOULES = {"J": 1, "KJ": 10**3, "MJ": 10**6, "WH": 3600, "KWH": 3.6e6, "MWH": 3.6e9}
+_GRAMS = {"G": 1, "KG": 10**3, "T": 10**6}
+
+_NUMBER = r"\d+(?:_\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?"
+_DURATION_PART = re.compile(rf"({_NUMBER})\s*(ms|min|[smhdw])", re.IGNORECASE)
+_PLAIN = re.compile(rf"({_NUMBER})", re.IGNORECASE)
+_WITH_UNIT = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.IGNORECASE)
+_SHAPE = re.compile(r"(\d+)x(\d+)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in "90", "45s", "6h", "1h30m" or "2d 4h"; a bare number is seconds."""
+    given = text.strip()
+    if plain := _PLAIN.fullmatch(given):
+        return _finite(float(plain[1].replace("_", "")), text, "a duration")
+    parts = _DURATION_PART.findall(given)
+    if not parts or _DURATION_PART.sub("", given).strip():
+        raise UnitError(
+            f"{text!r} is not a duration", "a number with ms, s, m, h, d or w", 'Try "90s", "6h" or "1h30m"'
+        )
+    return _finite(sum(float(n.replace("_", "")) * _SECONDS[u.lower()] for n, u in parts), text, "a duration")
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in "24GB" (decimal) or "24GiB" (binary)."""
+    return round(_parse_with_unit(text, _BYTES, "a size", 'Try "24GB" or "16GiB"'))
+
+
+def parse_energy(text: str) -> float:
+    """Joules in "3kWh" or "500kJ"."""
+    return _parse_with_unit(text, _JOULES, "an energy", 'Try "3kWh" or "500kJ"')
+
+
+def parse_carbon(text: str) -> float:
+    """Grams of CO2 equivalent in "3kg" or "250 g"."""
+    return _parse_with_unit(text, _GRAMS, "an amount of CO2", 'Try "3kg" or "250g"')
+
+
+def parse_shape(text: str) -> tuple[int, int]:
+    """Nodes and devices per node in "16x8"."""
+    shape = _SHAPE.fullmatch(text.strip())
+    if shape is None or int(shape[1]) < 1 or int(shape[2]) < 1:
+        raise UnitError(f"{text!r} is not a cluster shape", "NODESxDEVICES, both at least 1", 'Try "16x8"')
+    return int(shape[1]), int(shape[2])
+
+
+def parse_instant(text: str) -> float:
+    """Seconds since the epoch of "2026-12-01T18:00"; without an offset it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UnitError(f"{text!r} is not a date and time", "ISO 8601", 'Try "2026-12-01T18:00"') from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def parse_deadline(text: str, now: float) -> float:
+    """An absolute time from either a duration counted from ``now`` or a date."""
+    if re.match(r"\d{4}-\d{2}", text.strip()):
+        return parse_instant(text)
+    return now + parse_duration(text)
+
+
+def format_duration(seconds: float) -> str:
+    """The two leading units: "2d 4h", "1h 30m", "45s", "0.7s"."""
+    if not math.isfinite(seconds):
+        return "never"
+    if seconds < 0:
+        return "-" + format_duration(-seconds)
+    if seconds < 10:
+        return f"{seconds:.3g}s"
+    rest = round(seconds)
+    parts: list[str] = []
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, int(_SECONDS[unit]))
+        if count or parts:
+            parts.append(f"{count}{unit}" if count else "")
+        if len(parts) == 2:
+            break
+    return " ".join(part for part in parts if part)
+
+
+def format_bytes(count: float) -> str:
+    """Decimal size with one digit: "24.0GB"."""
+    for unit in ("TB", "GB", "MB", "KB"):
+        if count >= _BYTES[unit]:
+            return f"{count / _BYTES[unit]:.1f}{unit}"
+    return f"{count:.0f}B"
+
+
+def _parse_with_unit(text: str, factors: dict[str, float] | dict[str, int], what: str, hint: str) -> float:
+    found = _WITH_UNIT.fullmatch(text.strip())
+    if found is None or found[2].upper() not in factors:
+        raise UnitError(f"{text!r} is not {what}", "a number with " + ", ".join(factors), hint)
+    return _finite(float(found[1].replace("_", "")) * factors[found[2].upper()], text, what)
+
+
+def _finite(value: float, text: str, what: str) -> float:
+    if not math.isfinite(value):
+        raise UnitError(f"{text!r} is too large to be {what}", "a finite number")
+    return value

@@ -1,0 +1,44 @@
+"""Who gets how many devices, and when: one file per policy."""
+
+from penstock.core import UnknownNameError
+from penstock.policies.base import Admission, Allocation, Allocator, Plans, Policy
+from penstock.policies.deadline import DeadlinePolicy
+from penstock.policies.edf import Edf, EdfAdmission
+from penstock.policies.elasticflow import ElasticFlow
+from penstock.policies.fifo import Fifo
+from penstock.policies.gandiva import Gandiva
+from penstock.policies.srtf import Srtf
+from penstock.policies.themis import Themis
+from penstock.policies.tiresias import Tiresias
+from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints, Standing, View
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy
+    for policy in (DeadlinePolicy, ElasticFlow, Edf, EdfAdmission, Fifo, Gandiva, Srtf, Themis, Tiresias)
+}
+"""Every policy by name."""
+
+
+def policy_named(name: str) -> Policy:
+    """A policy with its default settings."""
+    try:
+        return POLICIES[name]()
+    except KeyError:
+        raise UnknownNameError.of("policy", name, POLICIES, "`penstock policies` lists them") from None
+
+
+__all__ = [
+    "PLAN_STEPS",
+    "POLICIES",
+    "Admission",
+    "Allocation",
+    "Allocator",
+    "Bools",
+    "Floats",
+    "Ints",
+    "Plans",
+    "Policy",
+    "Standing",
+    "View",
+    "policy_named",
+]

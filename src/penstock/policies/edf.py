@@ -1,0 +1,68 @@
+"""Earliest deadline first, plain and with admission."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.core import Quote
+from penstock.core.jit import compiled
+from penstock.policies.admission import admit_singly
+from penstock.policies.base import Allocation, Policy
+from penstock.policies.filling import usable
+from penstock.policies.planning import Layout, Terms, best_layout
+from penstock.policies.view import Ints, Standing, View
+
+
+class Edf(Policy):
+    """In order of deadline, each job as wide as it can go on what is left.
+
+    Optimal when speed is proportional to devices; with real curves the first jobs waste devices on the flat end of
+    theirs, which is why it is the classical straw man of elastic scheduling. O(jobs log jobs) per decision.
+    """
+
+    name: ClassVar[str] = "edf"
+    summary: ClassVar[str] = "earliest deadline first, each job as wide as it can go"
+    paper: ClassVar[str] = "Liu and Layland, JACM 1973"
+
+    def allocate(self, view: View) -> Allocation:
+        order = view.order(view.deadline, view.submitted)
+        return Allocation(_widest_in_order(order, view.levels, view.depth, view.capacity))
+
+
+class EdfAdmission(Edf):
+    """EDF that takes a job only if the plan for everybody then still meets every deadline.
+
+    What the promised jobs leave goes to the others, again in order of deadline. O(jobs x breakpoints) per candidate.
+    """
+
+    name: ClassVar[str] = "edf-admission"
+    summary: ClassVar[str] = "EDF that refuses what it could not finish in time"
+    paper: ClassVar[str] = "Gu et al., ASPLOS'23 (a baseline there)"
+
+    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+        return admit_singly(view, rows, _plan)
+
+    def allocate(self, view: View) -> Allocation:
+        layout = _plan(view, np.flatnonzero(view.standing == Standing.PROMISED))
+        widths = layout.widths_at(view.now)
+        others = view.order(view.deadline, view.submitted)
+        others = others[widths[others] == 0]
+        widths += _widest_in_order(others, view.levels, view.depth, view.capacity - int(widths.sum()))
+        return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
+
+
+def _plan(view: View, members: Ints) -> Layout:
+    order = members[np.lexsort((view.sequence[members], view.deadline[members]))]
+    return best_layout(view, order, Terms.stated(view), widest=True)
+
+
+@compiled
+def _widest_in_order(order: Ints, levels: Ints, depth: Ints, capacity: int) -> Ints:
+    widths = np.zeros(len(depth), dtype=np.int64)
+    for job in order:
+        index = usable(levels[job], depth[job], capacity)
+        if index >= 0:
+            widths[job] = levels[job][index]
+            capacity -= widths[job]
+    return widths

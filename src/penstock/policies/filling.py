@@ -1,0 +1,214 @@
+"""Progressive filling: the least devices that still finish a job in time, given what others have reserved.
+
+This is ElasticFlow's minimum satisfactory share (Gu et al., ASPLOS'23, section 4) on continuous time: free capacity is
+a step function over breakpoints instead of a list of slots, so a plan costs O(breakpoints), not O(slots). For each job
+in turn the smallest level is sought at which running on ``min(level, what is free)`` from now on finishes by its limit;
+that share is reserved, forward from now, and the next job sees what is left.
+
+A profile is ``times[:count]``, ``free[:count]``: ``free[k]`` devices from ``times[k]`` until the next breakpoint, the
+last segment without end. A plan is one row of ``plan_at``, ``plan_width``: widths from each time on, 0 at the end,
+padded with (inf, 0). All functions are compiled.
+"""
+
+import numpy as np
+
+from penstock.core.jit import compiled
+from penstock.policies.view import PLAN_STEPS, Floats, Ints
+
+UNREACHABLE = -1
+
+
+@compiled
+def usable(levels: Ints, depth: int, free: int) -> int:
+    """Index of the widest level that fits into ``free`` devices, or -1."""
+    index = -1
+    for i in range(depth):
+        if levels[i] > free:
+            break
+        index = i
+    return index
+
+
+@compiled
+def new_profile(now: float, capacity: int, plans: int) -> tuple[Floats, Ints]:
+    """An empty cluster from now on, with room for ``plans`` reservations."""
+    room = (PLAN_STEPS + 1) * plans + 2
+    times, free = np.empty(room), np.empty(room, dtype=np.int64)
+    times[0], free[0] = now, capacity
+    return times, free
+
+
+@compiled
+def breakpoint_at(times: Floats, free: Ints, count: int, at: float) -> tuple[int, int]:
+    """Make ``at`` a breakpoint; returns its index and the new number of breakpoints."""
+    k = count
+    while k > 0 and times[k - 1] > at:
+        k -= 1
+    if times[k - 1] == at:
+        return k - 1, count
+    for i in range(count, k, -1):
+        times[i] = times[i - 1]
+        free[i] = free[i - 1]
+    times[k], free[k] = at, free[k - 1]
+    return k, count + 1
+
+
+@compiled
+def finish_time(
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, depth: int, cap: int, held: int,
+    remaining: float, limit: float,
+) -> float:  # fmt: skip
+    """When ``remaining`` is done on at most level ``cap`` of what is free, starting from ``held`` devices.
+
+    Every change of width costs its pause. Infinite if after ``limit`` or in more steps than a plan can have.
+    """
+    steps, width, ready = 1, held, times[0]
+    for k in range(count):
+        if times[k] >= limit:
+            return np.inf
+        index = min(usable(levels, depth, free[k]), cap)
+        wanted = levels[index] if index >= 0 else 0
+        if wanted != width or k == 0:
+            steps += 1
+            if steps > PLAN_STEPS:
+                return np.inf
+            if wanted != width and index >= 0:
+                ready = times[k] + pauses[index]
+            width = wanted
+        if index < 0:
+            continue
+        begin = max(times[k], ready)
+        finish = begin + remaining / rates[index]
+        if k + 1 == count or finish <= times[k + 1]:
+            return finish if finish <= limit else np.inf
+        remaining -= rates[index] * max(times[k + 1] - begin, 0.0)
+    return np.inf
+
+
+@compiled
+def smallest_share(
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, depth: int, held: int,
+    remaining: float, limit: float,
+) -> tuple[int, float]:  # fmt: skip
+    """The lowest level index that finishes by ``limit``, and when; (-1, inf) if none does."""
+    for cap in range(depth):
+        if times[0] + remaining / rates[cap] > limit:
+            continue
+        finish = finish_time(times, free, count, levels, rates, pauses, depth, cap, held, remaining, limit)
+        if finish < np.inf:
+            return cap, finish
+    return UNREACHABLE, np.inf
+
+
+@compiled
+def lay(
+    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, end: float, at: Floats, width: Ints
+) -> int:
+    """Reserve at most level ``cap`` of what is free until ``end`` and write the plan; returns the breakpoint count."""
+    last, count = breakpoint_at(times, free, count, end)
+    step = -1
+    for k in range(last):
+        index = min(usable(levels, depth, free[k]), cap)
+        taken = levels[index] if index >= 0 else 0
+        free[k] -= taken
+        if step < 0 or width[step] != taken:
+            step += 1
+            at[step], width[step] = times[k], taken
+    for k in range(step + 1, PLAN_STEPS):
+        at[k], width[k] = np.inf, 0
+    at[step + 1] = end
+    return count
+
+
+@compiled
+def fill(
+    now: float, capacity: int, order: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints, rates: Floats,
+    pauses: Floats, depth: Ints, margin: float, widest: bool,
+) -> tuple[Ints, Floats, Floats, Ints]:  # fmt: skip
+    """Lay out the jobs in ``order``: share (level index, -1 unreachable), finish, and the plans.
+
+    Capacity a job frees counts as free only ``margin`` later, because decisions are that far apart. With ``widest``
+    each job takes all it can use instead of the least it needs.
+    """
+    jobs = len(remaining)
+    times, free = new_profile(now, capacity, len(order))
+    count = 1
+    share, finish = np.full(jobs, UNREACHABLE), np.full(jobs, np.inf)
+    plan_at, plan_width = np.full((jobs, PLAN_STEPS), np.inf), np.zeros((jobs, PLAN_STEPS), dtype=np.int64)
+    for job in order:
+        if widest:
+            level = depth[job] - 1
+            end = finish_time(
+                times, free, count, levels[job], rates[job], pauses[job], depth[job], level, held[job], remaining[job],
+                limit[job],
+            )  # fmt: skip
+        else:
+            level, end = smallest_share(
+                times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job],
+                limit[job],
+            )  # fmt: skip
+        if end < np.inf:
+            share[job], finish[job] = level, end
+            count = lay(
+                times, free, count, levels[job], depth[job], level, end + margin, plan_at[job], plan_width[job]
+            )  # fmt: skip
+    return share, finish, plan_at, plan_width
+
+
+@compiled
+def width_at(at: Floats, width: Ints, now: float) -> int:
+    """What a plan grants at ``now``."""
+    granted = 0
+    for k in range(PLAN_STEPS):
+        if at[k] > now:
+            break
+        granted = width[k]
+    return granted
+
+
+@compiled
+def follow(
+    now: float, order: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints, rates: Floats, pauses: Floats,
+    depth: Ints, plan_at: Floats, plan_width: Ints,
+) -> Floats:  # fmt: skip
+    """When each job in ``order`` ends if it sticks to the plan it has; inf if that is after its limit."""
+    finish = np.full(len(remaining), np.inf)
+    for job in order:
+        left, width = remaining[job], held[job]
+        for k in range(PLAN_STEPS - 1):
+            begin, end = max(plan_at[job][k], now), plan_at[job][k + 1]
+            if end <= begin:
+                continue
+            if plan_width[job][k] == 0:
+                width = 0
+                continue
+            index = usable(levels[job], depth[job], plan_width[job][k])
+            if plan_width[job][k] != width:
+                begin += pauses[job][index]
+                width = plan_width[job][k]
+            if begin + left / rates[job][index] <= end:
+                finish[job] = begin + left / rates[job][index]
+                break
+            left -= rates[job][index] * max(end - begin, 0.0)
+        if finish[job] > limit[job]:
+            finish[job] = np.inf
+    return finish
+
+
+@compiled
+def profile_of(
+    now: float, capacity: int, order: Ints, plan_at: Floats, plan_width: Ints, extra: int
+) -> tuple[Floats, Ints, int]:
+    """What the plans of ``order`` leave free from ``now`` on, with room for ``extra`` more plans."""
+    times, free = new_profile(now, capacity, len(order) + extra)
+    count = 1
+    for job in order:
+        for k in range(PLAN_STEPS - 1):
+            begin, end = max(plan_at[job][k], now), plan_at[job][k + 1]
+            if plan_width[job][k] == 0 or end <= begin:
+                continue
+            first, count = breakpoint_at(times, free, count, begin)
+            last, count = breakpoint_at(times, free, count, end)
+            for i in range(first, last):
+                free[i] -= plan_width[job][k]
+    return times, free, count

@@ -1,0 +1,19 @@
+"""Taking jobs in order while they fit: the inner loop of every rigid policy."""
+
+import numpy as np
+
+from penstock.core.jit import compiled
+from penstock.policies.view import Ints
+
+
+@compiled
+def take_in_order(order: Ints, demand: Ints, capacity: int) -> Ints:
+    """Widths when each job in ``order`` gets its whole demand if that still fits, else nothing. O(jobs)."""
+    widths = np.zeros(len(demand), dtype=np.int64)
+    for job in order:
+        if demand[job] <= capacity:
+            widths[job] = demand[job]
+            capacity -= demand[job]
+            if capacity == 0:
+                break
+    return widths

@@ -1,0 +1,53 @@
+"""Tiresias: least attained service in two dimensions, discretised."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.policies.base import Allocation, Policy
+from penstock.policies.greedy import take_in_order
+from penstock.policies.view import Bools, Ints, View
+
+LIMITS = (3250.0, 7200.0)
+"""Device-seconds after which a job falls to the next queue, as in public re-implementations."""
+
+
+class Tiresias(Policy):
+    """2D-LAS: who has used the least device-time goes first, without knowing how long anybody will run.
+
+    Attained service (devices x time) puts a job into one of a few queues; within a queue jobs go by arrival, so two
+    jobs of similar age do not preempt each other back and forth. A job that has waited ``promote`` times as long as it
+    ever ran returns to the first queue for one more stint (Gu et al., NSDI'19). O(jobs log jobs) per decision.
+    """
+
+    name: ClassVar[str] = "tiresias"
+    summary: ClassVar[str] = "least attained device-time first, in queues; needs no durations"
+    paper: ClassVar[str] = "Gu et al., NSDI'19 (2D-LAS)"
+
+    def __init__(self, limits: tuple[float, ...] = LIMITS, promote: float = 8.0) -> None:
+        self.limits = np.asarray(limits)
+        self.promote = promote
+
+    def allocate(self, view: View) -> Allocation:
+        queue = self.queues(view)
+        widths = take_in_order(view.order(queue, view.submitted), view.requested, view.capacity)
+        return Allocation(widths, self._next_demotion(view, queue, widths))
+
+    def queues(self, view: View) -> Ints:
+        """0 is served first."""
+        by_service = np.searchsorted(self.limits, view.attained, side="right")
+        return np.where(self._promoted(view), 0, by_service)
+
+    def _promoted(self, view: View) -> Bools:
+        stint = np.where(view.width > 0, view.now - view.stint_since, 0.0)
+        waited = np.where(view.width > 0, view.waited_before, view.waiting)
+        ran_before = view.executed - stint
+        still_fresh = stint * view.width < self.limits[0]
+        return np.asarray((ran_before > 0) & (waited >= self.promote * ran_before) & still_fresh)
+
+    def _next_demotion(self, view: View, queue: Ints, widths: Ints) -> float:
+        ahead = np.append(self.limits, math.inf)[queue] - view.attained
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seconds = np.where((widths > 0) & (ahead > 0), ahead / widths, math.inf)
+        return view.now + float(seconds.min(initial=math.inf))

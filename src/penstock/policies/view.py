@@ -1,0 +1,101 @@
+"""The world as a policy sees it.
+
+One row per job that is not done yet, on one kind of device, as NumPy columns: a policy is a pure function from these
+columns to one width per row. Columns are read-only. A cluster with several kinds shows each policy one kind at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core import FREE, Job, Overhead
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+PLAN_STEPS = 16
+"""A plan has at most this many changes of width, its end included."""
+
+
+class Standing(IntEnum):
+    """What a job has been told so far."""
+
+    UNANSWERED = 0
+    DEFERRED = 1
+    ADMITTED = 2
+    PROMISED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class View:
+    """Everything a decision may depend on. Rows are in no particular order; ``sequence`` is the order of arrival."""
+
+    now: float
+    capacity: int
+    """Devices in working nodes."""
+    slot: float
+    """Decisions are at least this far apart, so a planned change may come this much late."""
+    interval: float
+    """Recent mean time between decisions (at least ``slot``)."""
+    overhead: Overhead = FREE
+
+    jobs: Sequence[Job]
+    standing: Ints
+    sequence: Ints
+    submitted: Floats
+    deadline: Floats
+    """Absolute; infinite without one."""
+    hard: Bools
+    remaining: Floats
+    """Iterations left."""
+    requested: Ints
+    """Width a rigid policy gives, capped to the cluster."""
+    requested_rate: Floats
+    """Iterations per second at ``requested``."""
+    width: Ints
+    """Devices held now."""
+    executed: Floats
+    """Seconds it has held devices, over all stints."""
+    attained: Floats
+    """Device-seconds it has held."""
+    stint_since: Floats
+    """When it last got devices after having none (or last lost them, if it has none)."""
+    waited_before: Floats
+    """How long it waited before its present stint."""
+    levels: Ints
+    """(rows, L) widths worth using, ascending; padded with the last."""
+    rates: Floats
+    """(rows, L) iterations per second at those widths."""
+    depth: Ints
+    """How many of the levels are real; at least 1."""
+    plan_at: Floats
+    """(rows, PLAN_STEPS) the plan the policy last laid out: from these times on ..."""
+    plan_width: Ints
+    """(rows, PLAN_STEPS) ... these widths; (inf, 0) where there is none."""
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def waiting(self) -> Floats:
+        """Seconds each row has been without devices; zero while it has some."""
+        return np.where(self.width > 0, 0.0, self.now - self.stint_since)
+
+    @property
+    def top_rate(self) -> Floats:
+        """The fastest each row can run on this cluster."""
+        return self.rates[np.arange(len(self)), self.depth - 1]
+
+    @property
+    def rigid_seconds(self) -> Floats:
+        """Run time left at the requested width."""
+        return self.remaining / self.requested_rate
+
+    def order(self, *keys: Floats | Ints) -> Ints:
+        """Rows sorted by the first key, then the next, then arrival."""
+        return np.lexsort((self.sequence, *reversed(keys)))

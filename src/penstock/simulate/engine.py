@@ -1,0 +1,156 @@
+"""The virtual world: a clock that jumps from event to event, and jobs that run exactly as projected.
+
+Nothing ticks. Between two decisions every running job's end is known, so the clock goes straight to the next arrival,
+end, fault or planned change; everything that happens before the scheduler may decide again is handed over in one go.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.core import Cluster, Event, Job, JobFinished, JobSubmitted, Tick, Wake
+from penstock.placement import Placement
+from penstock.policies import Policy
+from penstock.scheduler import CostModel, ExpectedCosts, Scheduler
+from penstock.simulate.ledger import Ledger
+from penstock.simulate.metrics import Effort, Summary, summarise
+from penstock.simulate.outcomes import JobOutcome
+from penstock.simulate.overhead import Metered
+from penstock.simulate.timeline import Timeline
+
+_PROGRESS_EVERY = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A finished simulation."""
+
+    summary: Summary
+    outcomes: list[JobOutcome]
+    timeline: Timeline | None
+
+
+def simulate(
+    jobs: Iterable[Job],
+    cluster: Cluster,
+    policy: Policy,
+    *,
+    slot: float = 60.0,
+    costs: CostModel | None = None,
+    placement: Placement | None = None,
+    faults: Iterable[Event] = (),
+    timeline: bool = False,
+    validate: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+) -> Result:
+    """Run ``jobs`` (in order of submission) under ``policy`` on ``cluster``.
+
+    ``faults`` are further events in order of time (node losses, worker failures, cancellations); ``validate`` checks
+    all invariants after every decision; ``on_progress`` is called now and then with the number of jobs that are over.
+    """
+    metered = Metered(costs or ExpectedCosts())
+    scheduler = Scheduler(cluster, policy, placement=placement, slot=slot, costs=metered, stories=False)
+    drawing = Timeline() if timeline else None
+    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults)
+    cpu = time.process_time()
+    world.run(validate, on_progress)
+    cpu = time.process_time() - cpu
+    outcomes = world.ledger.close(scheduler.now)
+    effort = Effort(
+        device_count=cluster.device_count, device_seconds=world.ledger.device_seconds,
+        paused_device_seconds=metered.device_seconds, fragmentation=world.mean_fragmentation(),
+        decision_s=world.decision_s, cpu_s=cpu,
+    )  # fmt: skip
+    return Result(summary=summarise(policy.name, outcomes, effort), outcomes=outcomes, timeline=drawing)
+
+
+class _World:
+    """Feeds one scheduler from arrivals, projected ends and faults."""
+
+    def __init__(self, scheduler: Scheduler, ledger: Ledger, jobs: Iterable[Job], faults: Iterable[Event]) -> None:
+        self.scheduler = scheduler
+        self.ledger = ledger
+        self.decision_s: list[float] = []
+        self._kind = scheduler.cluster.kinds[0]
+        self._arrivals = _Queue(JobSubmitted(job.submitted_at, job) for job in jobs)
+        self._faults = _Queue(iter(faults))
+        self._wake_at = math.inf
+        self._fragmentation = 0.0
+        self._observed_s = 0.0
+
+    def run(self, validate: bool, on_progress: Callable[[int], None] | None) -> None:
+        steps = 0
+        while self._step():
+            steps += 1
+            if validate:
+                self.scheduler.validate()
+            if on_progress is not None and steps % _PROGRESS_EVERY == 0:
+                on_progress(len(self.ledger.closed))
+
+    def mean_fragmentation(self) -> float:
+        return self._fragmentation / self._observed_s if self._observed_s else math.nan
+
+    def _step(self) -> bool:
+        first = min(self._arrivals.at, self._faults.at, self.scheduler.next_finish_at(), self._wake_at)
+        if math.isinf(first):
+            return False
+        until = min(self.scheduler.earliest_round(first), self._faults.at)
+        events = self._events_until(until)
+        self._observe(until)
+        started = time.perf_counter()
+        instructions = self.scheduler.handle(*events, Tick(until))
+        self.decision_s.append(time.perf_counter() - started)
+        self._wake_at = math.inf
+        if instructions and isinstance(wake := instructions[-1], Wake):
+            self._wake_at = wake.at
+        self.ledger.carry_out(instructions, until)
+        return True
+
+    def _events_until(self, until: float) -> list[Event]:
+        """Everything that happens by then, in order; at equal times ends come first.
+
+        The clock stops at every fault, so projected ends before ``until`` are certain.
+        """
+        events: list[Event] = []
+        for at, job_id in self.scheduler.finishing_by(until):
+            events.append(JobFinished(at, job_id))
+        events.extend(self._faults.pop_until(until))
+        events.extend(self._arrivals.pop_until(until))
+        if len(events) > 1:
+            events.sort(key=_when)
+        for event in events:
+            if isinstance(event, JobFinished):
+                self.ledger.finished(event.job_id, event.at)
+            elif isinstance(event, JobSubmitted):
+                self.ledger.submitted(event.job, self._kind)
+        return events
+
+    def _observe(self, until: float) -> None:
+        lasted = until - self.scheduler.now
+        if math.isfinite(lasted) and lasted > 0 and self.scheduler.devices_held():
+            self._fragmentation += self.scheduler.fragmentation() * lasted
+            self._observed_s += lasted
+
+
+def _when(event: Event) -> float:
+    return event.at
+
+
+class _Queue:
+    """Events in order of time, of which the next one is visible."""
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
+        self._next = next(events, None)
+
+    @property
+    def at(self) -> float:
+        return self._next.at if self._next is not None else math.inf
+
+    def pop_until(self, until: float) -> list[Event]:
+        popped = []
+        while self._next is not None and self._next.at <= until:
+            popped.append(self._next)
+            self._next = next(self._events, None)
+        return popped

@@ -1,0 +1,107 @@
+"""What a run of a policy amounts to in a few numbers."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.policies import Floats
+from penstock.simulate.outcomes import Fate, JobOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The headline of one policy on one trace. Seconds unless said otherwise; NaN where there is nothing to average."""
+
+    policy: str
+    jobs: int
+    met: int
+    """Finished by their deadline."""
+    ratio: float
+    """``met`` over all jobs with a deadline."""
+    declined: int
+    late: int
+    promises: int
+    """Jobs whose deadline was promised."""
+    broken: int
+    """Promised, and late all the same."""
+    best_effort: int
+    unfinished: int
+    jct_mean_s: float
+    jct_p50_s: float
+    jct_p95_s: float
+    jct_p99_s: float
+    queueing_mean_s: float
+    makespan_s: float
+    utilisation: float
+    """Device-seconds held over device-seconds there were, from first submission to last end."""
+    fragmentation: float
+    """Mean share of free devices stranded in partly used nodes."""
+    rescales: int
+    suspensions: int
+    overhead_share: float
+    """Share of the held device-seconds in which a job stood still for rescheduling."""
+    fairness_mean: float
+    fairness_worst: float
+    rounds: int
+    decision_mean_ms: float
+    decision_p99_ms: float
+    cpu_s: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: NaN becomes null."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """What the run itself did and cost."""
+
+    device_count: int
+    device_seconds: float
+    paused_device_seconds: float = 0.0
+    fragmentation: float = math.nan
+    decision_s: Sequence[float] = ()
+    cpu_s: float = 0.0
+
+
+def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Summary:
+    """Reduce the outcomes of one run."""
+    fates = [outcome.fate for outcome in outcomes]
+    met, late, declined = (fates.count(fate) for fate in (Fate.MET, Fate.LATE, Fate.DECLINED))
+    with_deadline = sum(math.isfinite(outcome.deadline) for outcome in outcomes)
+    finished = [outcome for outcome in outcomes if not math.isnan(outcome.finished_at)]
+    completion = np.array([outcome.completion_s for outcome in finished])
+    queueing = np.array([o.queueing_s for o in outcomes if not math.isnan(o.started_at)])
+    fairness = np.array([o.fairness for o in finished if not math.isnan(o.fairness)])
+    first = min((outcome.submitted_at for outcome in outcomes), default=0.0)
+    makespan = max((outcome.finished_at for outcome in finished), default=first) - first
+    decisions = np.asarray(effort.decision_s) * 1e3
+    return Summary(
+        policy=policy, jobs=len(outcomes), met=met, ratio=met / with_deadline if with_deadline else math.nan,
+        declined=declined, late=late, promises=sum(o.promised for o in outcomes),
+        broken=sum(o.promised and o.fate is Fate.LATE for o in outcomes),
+        best_effort=len(outcomes) - with_deadline, unfinished=fates.count(Fate.UNFINISHED),
+        jct_mean_s=_mean(completion), jct_p50_s=_quantile(completion, 50), jct_p95_s=_quantile(completion, 95),
+        jct_p99_s=_quantile(completion, 99), queueing_mean_s=_mean(queueing), makespan_s=makespan,
+        utilisation=effort.device_seconds / (effort.device_count * makespan) if makespan else 0.0,
+        fragmentation=effort.fragmentation, rescales=sum(o.rescales for o in outcomes),
+        suspensions=sum(o.suspensions for o in outcomes),
+        overhead_share=effort.paused_device_seconds / effort.device_seconds if effort.device_seconds else 0.0,
+        fairness_mean=_mean(fairness), fairness_worst=_quantile(fairness, 100), rounds=len(effort.decision_s),
+        decision_mean_ms=_mean(decisions), decision_p99_ms=_quantile(decisions, 99), cpu_s=effort.cpu_s,
+    )  # fmt: skip
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _quantile(values: Floats, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else math.nan
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

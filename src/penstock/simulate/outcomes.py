@@ -1,0 +1,82 @@
+"""What became of every job, as columns: one line per job, however many there are."""
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from penstock.core import InputError
+
+
+class Fate(StrEnum):
+    """How a job ended."""
+
+    MET = "met"
+    """Finished by its deadline."""
+    LATE = "late"
+    """Finished after its deadline."""
+    DECLINED = "declined"
+    """Told that its deadline cannot be met."""
+    DONE = "done"
+    """Finished; it had no deadline."""
+    UNFINISHED = "unfinished"
+    """The simulation ended first."""
+
+
+@dataclass(slots=True, kw_only=True)
+class JobOutcome:
+    """One job's life. Times are absolute seconds; NaN where it did not come to that."""
+
+    id: str
+    fate: Fate
+    model: str
+    tenant: str
+    submitted_at: float
+    deadline: float
+    promised: bool
+    started_at: float = math.nan
+    finished_at: float = math.nan
+    requested: int = 0
+    device_seconds: float = 0.0
+    rescales: int = 0
+    suspensions: int = 0
+    fairness: float = math.nan
+    """Completion time over that on a private, equal share of the cluster; above 1 is worse than the share."""
+
+    @property
+    def completion_s(self) -> float:
+        return self.finished_at - self.submitted_at
+
+    @property
+    def queueing_s(self) -> float:
+        return self.started_at - self.submitted_at
+
+
+COLUMNS = tuple(field.name for field in fields(JobOutcome))
+
+
+def write_csv(outcomes: list[JobOutcome], path: Path) -> None:
+    """One row per job."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows(_rows(outcomes))
+
+
+def write_parquet(outcomes: list[JobOutcome], path: Path) -> None:
+    """One row per job, typed; needs the ``parquet`` extra."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("Parquet output needs pyarrow", hint="pip install 'penstock[parquet]', or write CSV") from None
+    columns: dict[str, list[Any]] = {name: [getattr(o, name) for o in outcomes] for name in COLUMNS}
+    pq.write_table(pa.table(columns), path)
+
+
+def _rows(outcomes: list[JobOutcome]) -> Iterator[list[Any]]:
+    for outcome in outcomes:
+        yield [getattr(outcome, name) for name in COLUMNS]

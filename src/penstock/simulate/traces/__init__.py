@@ -1,0 +1,35 @@
+"""Workloads: read from public traces, written in our own format, or made from a seed; and how they become jobs.
+
+>>> profiles = Profiles.builtin()
+>>> records = generate(2, seed=1, profiles=profiles, mean_interval_s=60)
+>>> [job.id for job in jobs_of(records, profiles)]
+['job-0', 'job-1']
+"""
+
+from penstock.simulate.traces.convert import jobs_of, to_job, with_deadline, with_model
+from penstock.simulate.traces.describe import Description, describe
+from penstock.simulate.traces.detect import FORMATS, Format, read_trace
+from penstock.simulate.traces.plain import write_csv, write_jsonl, write_trace
+from penstock.simulate.traces.profiles import Profiles
+from penstock.simulate.traces.records import Trace, TraceJob
+from penstock.simulate.traces.synthetic import generate, interval_for_load
+
+__all__ = [
+    "FORMATS",
+    "Description",
+    "Format",
+    "Profiles",
+    "Trace",
+    "TraceJob",
+    "describe",
+    "generate",
+    "interval_for_load",
+    "jobs_of",
+    "read_trace",
+    "to_job",
+    "with_deadline",
+    "with_model",
+    "write_csv",
+    "write_jsonl",
+    "write_trace",
+]
