@@ -1,1 +1,48 @@
-"""."""
+"""What a person types. Every verb is one thin file; data goes to stdout, chatter to stderr."""
+
+import os
+import sys
+
+import typer
+
+from penstock.cli import policies, simulate, trace
+from penstock.cli.console import complain
+from penstock.core import PenstockError
+
+app = typer.Typer(
+    name="penstock",
+    help="Penstock meters accelerators onto training jobs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("simulate")(simulate.command)
+app.command("policies")(policies.command)
+app.add_typer(trace.app, name="trace")
+
+
+def main() -> None:
+    """Run the command line: 0 done, 1 went wrong, 2 cannot be done as asked, 130 interrupted."""
+    try:
+        app(standalone_mode=True)
+    except PenstockError as error:
+        complain(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        complain("interrupted; nothing was written")
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+@app.callback()
+def _app(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"penstock {installed('penstock')}")
+        raise typer.Exit

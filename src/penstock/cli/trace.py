@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.console import out as stdout
+from penstock.cli.console import say
+from penstock.cli.options import load_profiles, parse_bounds
 from penstock.core import Cluster, InputError, format_duration, parse_duration
 from penstock.simulate.traces import (
     Description,
@@ -48,7 +50,7 @@ def describe_command(
     if as_json:
         print(json.dumps(found.as_dict(), indent=2))
     else:
-        Console(markup=False, highlight=False).print(_table(found))
+        stdout.print(_table(found))
 
 
 @app.command("generate")
@@ -76,9 +78,9 @@ def generate_command(
     records = generate(
         jobs,
         seed=seed,
-        profiles=_profiles(profiles),
+        profiles=load_profiles(profiles),
         mean_interval_s=_interval(cluster, load, interval),
-        lambda_range=_bounds(deadlines),
+        lambda_range=parse_bounds(deadlines),
         best_effort=best_effort,
         daily_swing=daily_swing,
         tenants=tenants,
@@ -86,7 +88,7 @@ def generate_command(
     if out is None:
         write_csv(records, sys.stdout)
     else:
-        _say(f"{write_trace(out, records, overwrite=force)} jobs written to {out}")
+        say(f"{write_trace(out, records, overwrite=force)} jobs written to {out}")
 
 
 @app.command("convert")
@@ -107,17 +109,10 @@ def convert_command(
         tables = Profiles.load(profiles)
         records = (with_model(record, tables, seed=seed) for record in records)
     if deadlines is not None:
-        bounds = _bounds(deadlines)
+        bounds = parse_bounds(deadlines)
         records = (with_deadline(record, bounds, seed=seed) for record in records)
     count = write_trace(out, records, overwrite=force, source=trace)
-    _say(f"{count} jobs written to {out}{_left_out(given)}")
-
-
-def _profiles(directory: Path | None) -> Profiles:
-    if directory is not None:
-        return Profiles.load(directory)
-    _say("no --profiles given: using the built-in demo curves, which nobody measured")
-    return Profiles.builtin()
+    say(f"{count} jobs written to {out}{_left_out(given)}")
 
 
 def _interval(cluster: str | None, load: float | None, interval: str | None) -> float:
@@ -127,19 +122,6 @@ def _interval(cluster: str | None, load: float | None, interval: str | None) -> 
     if cluster is not None or load is not None:
         raise InputError("both --interval and a load", "--interval, or --cluster with --load", "Leave one out")
     return parse_duration(interval)
-
-
-def _bounds(text: str) -> tuple[float, float]:
-    """ "0.5..1.5", or "1.2" for exactly that."""
-    low, _, high = text.partition("..")
-    try:
-        return float(low), float(high or low)
-    except ValueError:
-        raise InputError(f"deadlines {text!r}", "LOW..HIGH in multiples of the duration", 'Try "0.5..1.5"') from None
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr)
 
 
 def _left_out(trace: Trace) -> str:

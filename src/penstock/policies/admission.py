@@ -1,41 +1,31 @@
 """Answering jobs one by one against a plan of everybody already promised."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from penstock.core import Plan, Quote, Verdict, format_duration
-from penstock.policies.planning import Layout
-from penstock.policies.view import Bools, Ints, Standing, View
-
-Planner = Callable[[View, Ints], Layout]
-"""Lays out exactly these rows."""
+from penstock.policies.filling import finish_time, profile_of
+from penstock.policies.planning import Layout, Terms, extend
+from penstock.policies.view import Ints, View
 
 
-def admit_singly(view: View, rows: Ints, plan: Planner) -> Sequence[Quote]:
-    """Promise each row whose deadline and everybody else's hold together; the first in ``rows`` is asked first."""
-    members = np.flatnonzero(view.standing == Standing.PROMISED)
-    lost = _missed(plan(view, members), members)
-    quotes = []
-    for row in rows:
-        if not math.isfinite(view.deadline[row]):
-            quotes.append(best_effort(view, row))
-            continue
-        with_row = np.append(members, row)
-        layout = plan(view, with_row)
-        missed = _missed(layout, with_row)
-        if missed[-1] or (missed[:-1] & ~lost).any():
-            quotes.append(turned_down(view, row))
-        else:
-            members, lost = with_row, np.append(lost, False)
-            quotes.append(promised(view, row, layout))
-    return quotes
+def admit_singly(view: View, rows: Ints, kept: Layout, terms: Terms) -> Sequence[Quote]:
+    """Promise each row whose deadline and everybody else's hold together; the first in ``rows`` is asked first.
+
+    ``kept`` is how the promises made so far are kept, ``terms`` what a new promise must pass.
+    """
+    layout = extend(view, kept, rows[np.isfinite(view.deadline[rows])], terms)
+    taken = set(layout.rows.tolist())
+    return [_answer(view, row, layout, row in taken, terms) for row in rows.tolist()]
 
 
-def best_effort(view: View, row: int) -> Quote:
-    reason = "it has no deadline and runs on what is free"
-    return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason)
+def _answer(view: View, row: int, layout: Layout, taken: bool, terms: Terms) -> Quote:
+    if not math.isfinite(view.deadline[row]):
+        reason = "it has no deadline and runs on what is free"
+        return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason)
+    return promised(view, row, layout) if taken else turned_down(view, row, layout, terms)
 
 
 def promised(view: View, row: int, layout: Layout) -> Quote:
@@ -48,8 +38,8 @@ def promised(view: View, row: int, layout: Layout) -> Quote:
     )  # fmt: skip
 
 
-def turned_down(view: View, row: int) -> Quote:
-    """Refuse a hard deadline; run a soft one at best effort."""
+def turned_down(view: View, row: int, layout: Layout, terms: Terms) -> Quote:
+    """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort."""
     alone = view.now + float(view.remaining[row] / view.top_rate[row])
     if alone > view.deadline[row]:
         late = format_duration(alone - float(view.deadline[row]))
@@ -58,7 +48,19 @@ def turned_down(view: View, row: int) -> Quote:
         reason = "finishing it in time would break promises already made"
     if not view.hard[row]:
         return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=f"{reason}; it runs when it can")
-    return Quote(job_id=view.jobs[row].id, verdict=Verdict.REFUSED, reason=reason)
+    offer = earliest_finish(view, row, layout, terms)
+    return Quote(job_id=view.jobs[row].id, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)
+
+
+def earliest_finish(view: View, row: int, layout: Layout, terms: Terms) -> float:
+    """When the job would end on what the plan leaves: the deadline that could be promised now."""
+    times, free, count = profile_of(view.now, view.capacity, layout.rows, layout.plans.at, layout.plans.width)
+    top = int(view.depth[row]) - 1
+    reserve = float(view.deadline[row] - terms.limit[row])
+    return reserve + finish_time(
+        times, free, count, view.levels[row], terms.rates[row], terms.pauses[row], view.depth[row], top, 0,
+        float(view.remaining[row]), math.inf,
+    )  # fmt: skip
 
 
 def plan_of(layout: Layout, row: int) -> Plan:
@@ -66,7 +68,3 @@ def plan_of(layout: Layout, row: int) -> Plan:
     end = float(layout.finish[row])
     pairs = zip(layout.plans.at[row].tolist(), layout.plans.width[row].tolist(), strict=True)
     return Plan(tuple((at, width) for at, width in pairs if at < end), end)
-
-
-def _missed(layout: Layout, rows: Ints) -> Bools:
-    return np.isinf(layout.finish[rows])

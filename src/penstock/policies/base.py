@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import numpy as np
+
 from penstock.core import Quote, Verdict
-from penstock.policies.view import Floats, Ints, View
+from penstock.policies.view import PLAN_STEPS, Floats, Ints, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,6 +21,11 @@ class Plans:
 
     at: Floats
     width: Ints
+
+    @classmethod
+    def none(cls, rows: int) -> "Plans":
+        """No plan for anybody."""
+        return cls(np.full((rows, PLAN_STEPS), math.inf), np.zeros((rows, PLAN_STEPS), dtype=np.int64))
 
     def next_change(self, now: float) -> float:
         """The first time after ``now`` at which a plan changes a width."""
@@ -56,6 +63,8 @@ class Policy:
     summary: ClassVar[str]
     paper: ClassVar[str] = ""
     placement: ClassVar[str] = "buddy"
+    overhead_proof: ClassVar[bool] = False
+    """Whether its promises account for what rescheduling costs; if not, they hold only where that is free."""
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
         reason = f"{self.name} lets every job in and promises nothing"

@@ -10,8 +10,8 @@ from penstock.core.jit import compiled
 from penstock.policies.admission import admit_singly
 from penstock.policies.base import Allocation, Policy
 from penstock.policies.filling import usable
-from penstock.policies.planning import Layout, Terms, best_layout
-from penstock.policies.view import Ints, Standing, View
+from penstock.policies.planning import Terms, best_layout, promised_rows
+from penstock.policies.view import Ints, View
 
 
 class Edf(Policy):
@@ -41,20 +41,16 @@ class EdfAdmission(Edf):
     paper: ClassVar[str] = "Gu et al., ASPLOS'23 (a baseline there)"
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
-        return admit_singly(view, rows, _plan)
+        terms = Terms.stated(view, widest=True)
+        return admit_singly(view, rows, best_layout(view, promised_rows(view), terms), terms)
 
     def allocate(self, view: View) -> Allocation:
-        layout = _plan(view, np.flatnonzero(view.standing == Standing.PROMISED))
+        layout = best_layout(view, promised_rows(view), Terms.stated(view, widest=True))
         widths = layout.widths_at(view.now)
         others = view.order(view.deadline, view.submitted)
         others = others[widths[others] == 0]
         widths += _widest_in_order(others, view.levels, view.depth, view.capacity - int(widths.sum()))
         return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
-
-
-def _plan(view: View, members: Ints) -> Layout:
-    order = members[np.lexsort((view.sequence[members], view.deadline[members]))]
-    return best_layout(view, order, Terms.stated(view), widest=True)
 
 
 @compiled

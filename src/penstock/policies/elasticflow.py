@@ -10,8 +10,8 @@ from penstock.core.jit import compiled
 from penstock.policies.admission import admit_singly
 from penstock.policies.base import Allocation, Policy
 from penstock.policies.filling import usable
-from penstock.policies.planning import Layout, Terms, best_layout
-from penstock.policies.view import Floats, Ints, Standing, View
+from penstock.policies.planning import Layout, Terms, best_layout, promised_rows
+from penstock.policies.view import Floats, Ints, View
 
 
 class ElasticFlow(Policy):
@@ -28,10 +28,10 @@ class ElasticFlow(Policy):
     paper: ClassVar[str] = "Gu et al., ASPLOS'23"
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
-        return admit_singly(view, rows, minimum_shares)
+        return admit_singly(view, rows, minimum_shares(view), Terms.stated(view))
 
     def allocate(self, view: View) -> Allocation:
-        layout = minimum_shares(view, np.flatnonzero(view.standing == Standing.PROMISED))
+        layout = minimum_shares(view)
         widths = layout.widths_at(view.now)
         share = layout.plans.width.max(axis=1, initial=0)
         slot = max(view.slot, 1.0)
@@ -39,10 +39,9 @@ class ElasticFlow(Policy):
         return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
 
 
-def minimum_shares(view: View, members: Ints) -> Layout:
-    """Algorithm 1: everybody's minimum satisfactory share, in order of deadline."""
-    order = members[np.lexsort((view.sequence[members], view.deadline[members]))]
-    return best_layout(view, order, Terms.stated(view))
+def minimum_shares(view: View) -> Layout:
+    """Algorithm 1 for the jobs already in: everybody's minimum satisfactory share, in order of deadline."""
+    return best_layout(view, promised_rows(view), Terms.stated(view))
 
 
 @compiled

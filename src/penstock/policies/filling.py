@@ -13,7 +13,7 @@ padded with (inf, 0). All functions are compiled.
 import numpy as np
 
 from penstock.core.jit import compiled
-from penstock.policies.view import PLAN_STEPS, Floats, Ints
+from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints
 
 UNREACHABLE = -1
 
@@ -121,11 +121,22 @@ def lay(
 
 
 @compiled
+def share_of(
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, depth: int, held: int,
+    remaining: float, limit: float, widest: bool,
+) -> tuple[int, float]:  # fmt: skip
+    """Level and finish of one job: the least that is in time, or all it can use."""
+    if not widest:
+        return smallest_share(times, free, count, levels, rates, pauses, depth, held, remaining, limit)
+    return depth - 1, finish_time(times, free, count, levels, rates, pauses, depth, depth - 1, held, remaining, limit)
+
+
+@compiled
 def fill(
     now: float, capacity: int, order: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints, rates: Floats,
     pauses: Floats, depth: Ints, margin: float, widest: bool,
-) -> tuple[Ints, Floats, Floats, Ints]:  # fmt: skip
-    """Lay out the jobs in ``order``: share (level index, -1 unreachable), finish, and the plans.
+) -> tuple[Floats, Floats, Ints]:  # fmt: skip
+    """Lay out the jobs in ``order``: when each ends (inf = not in time), and the plans.
 
     Capacity a job frees counts as free only ``margin`` later, because decisions are that far apart. With ``widest``
     each job takes all it can use instead of the least it needs.
@@ -133,26 +144,61 @@ def fill(
     jobs = len(remaining)
     times, free = new_profile(now, capacity, len(order))
     count = 1
-    share, finish = np.full(jobs, UNREACHABLE), np.full(jobs, np.inf)
+    finish = np.full(jobs, np.inf)
     plan_at, plan_width = np.full((jobs, PLAN_STEPS), np.inf), np.zeros((jobs, PLAN_STEPS), dtype=np.int64)
     for job in order:
-        if widest:
-            level = depth[job] - 1
-            end = finish_time(
-                times, free, count, levels[job], rates[job], pauses[job], depth[job], level, held[job], remaining[job],
-                limit[job],
-            )  # fmt: skip
-        else:
-            level, end = smallest_share(
-                times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job],
-                limit[job],
-            )  # fmt: skip
+        level, end = share_of(
+            times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job],
+            limit[job], widest,
+        )  # fmt: skip
         if end < np.inf:
-            share[job], finish[job] = level, end
+            finish[job] = end
             count = lay(
                 times, free, count, levels[job], depth[job], level, end + margin, plan_at[job], plan_width[job]
             )  # fmt: skip
-    return share, finish, plan_at, plan_width
+    return finish, plan_at, plan_width
+
+
+@compiled
+def all_in_time(
+    now: float, capacity: int, order: Ints, forgiven: Bools, remaining: Floats, limit: Floats, held: Ints, levels: Ints,
+    rates: Floats, pauses: Floats, depth: Ints, margin: float, widest: bool,
+) -> bool:  # fmt: skip
+    """Whether :func:`fill` would reach everybody in ``order`` but those ``forgiven``; stops at the first it misses."""
+    times, free = new_profile(now, capacity, len(order))
+    at, width = np.empty(PLAN_STEPS), np.empty(PLAN_STEPS, dtype=np.int64)
+    count = 1
+    for job in order:
+        level, end = share_of(
+            times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job],
+            limit[job], widest,
+        )  # fmt: skip
+        if end < np.inf:
+            count = lay(times, free, count, levels[job], depth[job], level, end + margin, at, width)
+        elif not forgiven[job]:
+            return False
+    return True
+
+
+@compiled
+def grow(
+    now: float, capacity: int, order: Ints, candidates: Ints, forgiven: Bools, remaining: Floats, limit: Floats,
+    held: Ints, levels: Ints, rates: Floats, pauses: Floats, depth: Ints, margin: float, widest: bool,
+) -> Ints:  # fmt: skip
+    """``order`` with every candidate that fits, each tested in turn and inserted by its limit."""
+    for job in candidates:
+        if now + remaining[job] / rates[job][depth[job] - 1] > limit[job]:
+            continue
+        place = 0
+        while place < len(order) and limit[order[place]] <= limit[job]:
+            place += 1
+        longer = np.empty(len(order) + 1, dtype=np.int64)
+        longer[:place], longer[place], longer[place + 1 :] = order[:place], job, order[place:]
+        if all_in_time(
+            now, capacity, longer, forgiven, remaining, limit, held, levels, rates, pauses, depth, margin, widest
+        ):  # fmt: skip
+            order = longer
+    return order
 
 
 @compiled
@@ -196,11 +242,9 @@ def follow(
 
 
 @compiled
-def profile_of(
-    now: float, capacity: int, order: Ints, plan_at: Floats, plan_width: Ints, extra: int
-) -> tuple[Floats, Ints, int]:
-    """What the plans of ``order`` leave free from ``now`` on, with room for ``extra`` more plans."""
-    times, free = new_profile(now, capacity, len(order) + extra)
+def profile_of(now: float, capacity: int, order: Ints, plan_at: Floats, plan_width: Ints) -> tuple[Floats, Ints, int]:
+    """What the plans of ``order`` leave free from ``now`` on."""
+    times, free = new_profile(now, capacity, len(order))
     count = 1
     for job in order:
         for k in range(PLAN_STEPS - 1):

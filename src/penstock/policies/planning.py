@@ -5,74 +5,108 @@ not monotone: a job that got ahead may now be planned narrower for longer and st
 that backs the promises is kept, and followed whenever a fresh one would break a promise that the old one keeps.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core.jit import compiled
 from penstock.policies.base import Plans
-from penstock.policies.filling import fill, follow, profile_of, width_at
-from penstock.policies.view import Floats, Ints, View
+from penstock.policies.filling import fill, follow, grow, profile_of, width_at
+from penstock.policies.view import Bools, Floats, Ints, Standing, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """What a plan counts on: speed at each level, what changing to it costs, and by when each job must be done."""
+    """What a plan counts on: speed at each level, what changing to it costs, and by when each job must be done.
+
+    ``widest`` plans every job as wide as it can go instead of as narrow as it may.
+    """
 
     rates: Floats
     pauses: Floats
     limit: Floats
+    widest: bool = False
 
     @classmethod
-    def stated(cls, view: View) -> "Terms":
-        """The curve and the deadline as they are, rescheduling free."""
-        return cls(view.rates, np.zeros_like(view.rates), view.deadline)
+    def stated(cls, view: View, *, widest: bool = False) -> "Terms":
+        """The curves and deadlines as they are, rescheduling free."""
+        return cls(view.rates, np.zeros_like(view.rates), view.deadline, widest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """A plan for some rows: when each ends (inf = not in time, or not planned) and its widths until then."""
 
+    rows: Ints
     finish: Floats
     plans: Plans
+
+    @property
+    def missed(self) -> Bools:
+        """Over all rows of the view: planned, but not in time."""
+        missed = np.zeros(len(self.finish), dtype=bool)
+        missed[self.rows] = np.isinf(self.finish[self.rows])
+        return missed
 
     def widths_at(self, now: float) -> Ints:
         return _widths_at(self.plans.at, self.plans.width, now)
 
 
-def lay_out(view: View, order: Ints, terms: Terms, *, widest: bool = False) -> Layout:
-    """Plan the rows in ``order`` afresh: each its smallest sufficient share (or all it can use) of what is left."""
-    _, finish, at, width = fill(
+def promised_rows(view: View) -> Ints:
+    return np.flatnonzero(view.standing == Standing.PROMISED)
+
+
+def lay_out(view: View, rows: Ints, terms: Terms) -> Layout:
+    """Plan ``rows`` afresh, the earliest limit first."""
+    order = _by_limit(view, rows, terms)
+    finish, at, width = fill(
         view.now, view.capacity, order, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
-        view.depth, view.slot, widest,
+        view.depth, view.slot, terms.widest,
     )  # fmt: skip
-    return Layout(finish, Plans(at, width))
+    return Layout(rows, finish, Plans(at, width))
 
 
-def held_layout(view: View, order: Ints, terms: Terms) -> Layout | None:
-    """The plan laid out last time, if the devices for it are still there."""
-    _, free, count = profile_of(view.now, view.capacity, order, view.plan_at, view.plan_width, 0)
+def keep_to(view: View, rows: Ints, terms: Terms) -> Layout:
+    """The plan laid out last time; it misses everybody if the devices for it are no longer there."""
+    _, free, count = profile_of(view.now, view.capacity, rows, view.plan_at, view.plan_width)
     if free[:count].min() < 0:
-        return None
+        return Layout(rows, np.full(len(view), math.inf), Plans.none(len(view)))
     finish = follow(
-        view.now, order, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses, view.depth,
+        view.now, rows, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses, view.depth,
         view.plan_at, view.plan_width,
     )  # fmt: skip
-    at, width = np.full_like(view.plan_at, np.inf), np.zeros_like(view.plan_width)
-    at[order], width[order] = view.plan_at[order], view.plan_width[order]
-    return Layout(finish, Plans(at, width))
+    plans = Plans.none(len(view))
+    plans.at[rows], plans.width[rows] = view.plan_at[rows], view.plan_width[rows]
+    return Layout(rows, finish, plans)
 
 
-def best_layout(view: View, order: Ints, terms: Terms, *, widest: bool = False) -> Layout:
-    """A fresh plan unless the one at hand keeps more deadlines."""
-    fresh = lay_out(view, order, terms, widest=widest)
-    missed = np.isinf(fresh.finish[order]).sum()
-    if missed == 0:
-        return fresh
-    held = held_layout(view, order, terms)
-    if held is None or np.isinf(held.finish[order]).sum() >= missed:
-        return fresh
-    return held
+def best_layout(view: View, rows: Ints, *by_caution: Terms) -> Layout:
+    """The first plan that misses nobody: afresh, or the one at hand, on the most cautious terms first; else the best."""
+    tried: list[Layout] = []
+    for terms in by_caution:
+        for make in (lay_out, keep_to):
+            tried.append(make(view, rows, terms))
+            if not tried[-1].missed.any():
+                return tried[-1]
+    return min(tried, key=lambda layout: int(layout.missed.sum()))
+
+
+def extend(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+    """Plan afresh with every candidate that harms nobody who is in time under ``layout``, in the order given.
+
+    ``layout`` itself is returned if nobody can be added.
+    """
+    order = _by_limit(view, layout.rows, terms)
+    longer = grow(
+        view.now, view.capacity, order, candidates, layout.missed, view.remaining, terms.limit, view.width, view.levels,
+        terms.rates, terms.pauses, view.depth, view.slot, terms.widest,
+    )  # fmt: skip
+    return lay_out(view, longer, terms) if len(longer) > len(order) else layout
+
+
+def _by_limit(view: View, rows: Ints, terms: Terms) -> Ints:
+    return rows[np.lexsort((view.sequence[rows], terms.limit[rows]))]
 
 
 @compiled

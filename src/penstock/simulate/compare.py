@@ -73,7 +73,9 @@ def compare(
     """Run all ``names`` at the same time; results come in the order of the names."""
     check_policies(names)
     if processes == 1 or len(names) == 1:
-        return [run_policy(name, workload, setting, _single(on_progress, i, len(names))) for i, name in enumerate(names)]
+        return [
+            run_policy(name, workload, setting, _single(on_progress, i, len(names))) for i, name in enumerate(names)
+        ]
     context = multiprocessing.get_context("fork")
     counts = context.Array("q", len(names))
     pool = ProcessPoolExecutor(

@@ -1,0 +1,54 @@
+"""How things look in a terminal: tables on stdout, everything else on stderr."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from penstock.core import format_duration
+
+out = Console(markup=False, highlight=False)
+err = Console(stderr=True, markup=False, highlight=False)
+
+
+def complain(message: str) -> None:
+    """One clear line about what went wrong."""
+    err.print(f"penstock: {message}", style="bold red", soft_wrap=True)
+
+
+def say(message: str) -> None:
+    """Chatter that must not end up in a pipe."""
+    err.print(message, style="dim", soft_wrap=True)
+
+
+def plain_table(*columns: str, title: str = "") -> Table:
+    """A table whose first column is text and whose others are numbers."""
+    table = Table(title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="right" if position else "left", no_wrap=True)
+    return table
+
+
+def seconds(value: float) -> str:
+    return "-" if math.isnan(value) else format_duration(value)
+
+
+def percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.1f}%"
+
+
+@contextmanager
+def bars(labels: Sequence[str], total: int) -> Iterator[Callable[[Sequence[int]], None]]:
+    """One progress bar per label on stderr; call the result with how far each has come."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        tasks = [progress.add_task(label, total=total) for label in labels]
+
+        def update(done: Sequence[int]) -> None:
+            for task, count in zip(tasks, done, strict=True):
+                progress.update(task, completed=count)
+
+        yield update

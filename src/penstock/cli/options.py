@@ -1,0 +1,24 @@
+"""Options several verbs understand."""
+
+from pathlib import Path
+
+from penstock.cli.console import say
+from penstock.core import InputError
+from penstock.simulate.traces import Profiles
+
+
+def load_profiles(directory: Path | None) -> Profiles:
+    """The tables in ``directory``, or the built-in ones, saying so."""
+    if directory is not None:
+        return Profiles.load(directory)
+    say("no --profiles given: using the built-in demo curves, which nobody measured")
+    return Profiles.builtin()
+
+
+def parse_bounds(text: str) -> tuple[float, float]:
+    """ "0.5..1.5", or "1.2" for exactly that."""
+    low, _, high = text.partition("..")
+    try:
+        return float(low), float(high or low)
+    except ValueError:
+        raise InputError(f"deadlines {text!r}", "LOW..HIGH in multiples of the duration", 'Try "0.5..1.5"') from None

@@ -1,0 +1,140 @@
+"""``penstock simulate``: several policies on one trace, side by side."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.console import bars, out, percent, plain_table, say, seconds
+from penstock.cli.options import load_profiles, parse_bounds
+from penstock.core import Cluster, InputError, parse_duration
+from penstock.placement import placement_named
+from penstock.simulate import (
+    OVERHEADS,
+    Result,
+    Setting,
+    Workload,
+    check_policies,
+    compare,
+    draw,
+    write_csv,
+    write_parquet,
+)
+from penstock.simulate.traces import read_trace
+
+
+class RowFormat(StrEnum):
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+OverheadName = StrEnum("OverheadName", {name.upper(): name for name in OVERHEADS})
+
+
+def command(
+    trace: Annotated[Path, typer.Argument(help="A trace in any format we read, .gz or not.")],
+    cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
+    policy: Annotated[str, typer.Option(help="Names, separated by commas.")] = "deadline,elasticflow,edf,tiresias,fifo",
+    profiles: Annotated[Path | None, typer.Option(metavar="DIR", help="Throughput tables, one MODEL.csv each.")] = None,
+    slot: Annotated[str, typer.Option(help="Shortest time between two decisions.")] = "60s",
+    overhead: Annotated[OverheadName, typer.Option(help="What a decision costs.")] = OverheadName.NONE,
+    placement: Annotated[str | None, typer.Option(help="Instead of what each policy prefers.")] = None,
+    deadlines: Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')] = None,
+    caps: Annotated[bool, typer.Option("--caps", help="Bound widths as the public ElasticFlow code does.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="For everything that is drawn.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out_dir: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write per-job rows here.")] = None,
+    rows: Annotated[RowFormat, typer.Option(help="Format of the per-job rows.")] = RowFormat.CSV,
+    picture: Annotated[bool, typer.Option("--picture", help="With --out: draw who ran where (HTML).")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing --out directory.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Run this many policies at once.")] = None,
+) -> None:
+    """Replay a trace under several policies and compare what becomes of the jobs."""
+    names = list(dict.fromkeys(name.strip() for name in policy.split(",") if name.strip()))
+    check_policies(names)
+    if placement is not None:
+        placement_named(placement)
+    setting = Setting(
+        cluster=Cluster.parse(cluster), slot=_slot(slot), overhead=overhead.value, placement=placement, timeline=picture
+    )
+    _check_target(out_dir, force)
+    workload = Workload(
+        trace=read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
+        deadlines=parse_bounds(deadlines) if deadlines else None,
+    )  # fmt: skip
+    workload.jobs()
+    with bars(names, len(workload.trace)) as update:
+        results = compare(names, workload, setting, processes=processes, on_progress=update)
+    report = _report(workload, setting, results)
+    if out_dir is not None:
+        _write(out_dir, report, results, setting, rows)
+    print(json.dumps(report, indent=2)) if as_json else out.print(comparison(workload, setting, results))
+
+
+def comparison(workload: Workload, setting: Setting, results: Sequence[Result]) -> Any:
+    """The headline table."""
+    title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
+    title += f", overhead {setting.overhead}"
+    table = plain_table(
+        "policy", "in time", "of", "ratio", "declined", "late", "JCT mean", "p95", "queueing", "use", "rescales", "CPU s",
+        title=title,
+    )  # fmt: skip
+    for s in (result.summary for result in results):
+        table.add_row(
+            s.policy, str(s.met), str(s.jobs - s.best_effort), percent(s.ratio), str(s.declined), str(s.late),
+            seconds(s.jct_mean_s), seconds(s.jct_p95_s), seconds(s.queueing_mean_s), percent(s.utilisation),
+            str(s.rescales), f"{s.cpu_s:.2f}",
+        )  # fmt: skip
+    return table
+
+
+def _slot(text: str) -> float:
+    slot = parse_duration(text)
+    if slot < 1:
+        raise InputError(f"a slot of {text}", "at least one second")
+    return slot
+
+
+def _check_target(directory: Path | None, force: bool) -> None:
+    if directory is not None and directory.exists() and not force:
+        raise InputError(f"{directory} exists already", hint="Choose another --out, or replace it with --force")
+
+
+def _report(workload: Workload, setting: Setting, results: Sequence[Result]) -> dict[str, Any]:
+    return {
+        "trace": workload.trace.name,
+        "cluster": str(setting.cluster),
+        "slot_s": setting.slot,
+        "overhead": setting.overhead,
+        "seed": workload.seed,
+        "results": [result.summary.as_dict() for result in results],
+    }
+
+
+def _write(
+    directory: Path, report: dict[str, Any], results: Sequence[Result], setting: Setting, rows: RowFormat
+) -> None:
+    """Write everything beside the target and move it there in one step."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        (staging / "summary.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        write = write_parquet if rows is RowFormat.PARQUET else write_csv
+        for result in results:
+            write(result.outcomes, staging / f"{result.summary.policy}.{rows}")
+            if result.timeline is not None:
+                page = draw(result, setting.cluster)
+                (staging / f"{result.summary.policy}.html").write_text(page, encoding="utf-8")
+        if directory.exists():
+            shutil.rmtree(directory)
+        staging.chmod(0o755)
+        staging.rename(directory)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    say(f"per-job rows written to {directory}")
