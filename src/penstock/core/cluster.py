@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from penstock.core.errors import ClusterError, UnitError
 from penstock.core.units import parse_bytes, parse_shape
@@ -117,7 +118,8 @@ class Cluster:
         for position, node in enumerate(self.nodes):
             if node.name == name:
                 return position
-        raise ClusterError(f"no node {name!r}", ", ".join(node.name for node in self.nodes[:8]) + ", …")
+        some = ", ".join(node.name for node in self.nodes[:8])
+        raise ClusterError(f"no node {name!r}", some + (", …" if len(self.nodes) > 8 else ""))
 
     def tree(self) -> dict[str, dict[str, list[str]]]:
         """The topology: spine -> rack -> node names."""
@@ -167,11 +169,14 @@ def _parse_group(group: str, whole: str, offset: int, nodes_per_rack: int) -> It
 
 
 def _describe_groups(nodes: Iterable[Node]) -> Iterator[str]:
-    previous: tuple[int, str] | None = None
-    count = 0
-    for shape in [*((n.device_count, n.kind) for n in nodes), None]:
-        if shape != previous and previous is not None:
-            yield f"{count}x{previous[0]}" + ("" if previous[1] == DEFAULT_KIND else f"x{previous[1]}")
-            count = 0
-        previous = shape
-        count += 1
+    for (devices, kind, memory), group in groupby(nodes, lambda n: (n.device_count, n.kind, n.device_memory)):
+        named = "" if kind == DEFAULT_KIND else f"x{kind}"
+        yield f"{len(list(group))}x{devices}{named}{_describe_memory(memory)}"
+
+
+def _describe_memory(memory: int) -> str:
+    for unit in ("GB", "GiB"):
+        count, rest = divmod(memory, parse_bytes(f"1{unit}"))
+        if count and not rest:
+            return f"-{count}{unit}"
+    return ""

@@ -36,8 +36,9 @@ class Scaling:
             raise CurveError(f"a curve with counts {self.counts} and rates {self.rates}", "one rate per count")
         if any(b <= a for a, b in zip((0, *self.counts), self.counts, strict=False)):
             raise CurveError(f"device counts {self.counts}", "positive and increasing")
-        if not all(math.isfinite(rate) and rate > 0 for rate in self.rates):
-            raise CurveError(f"rates {self.rates}", "positive and finite", "Leave out counts that cannot run")
+        rates = (*self.rates, *(rate for _, _, rate in self.spread))
+        if not all(math.isfinite(rate) and rate > 0 for rate in rates):
+            raise CurveError(f"rates {rates}", "positive and finite", "Leave out counts that cannot run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class InputError(PenstockError):
         self.allowed = allowed
         self.hint = hint
         parts = [given, f"Allowed: {allowed}" if allowed else "", hint]
-        super().__init__(". ".join(part.rstrip(".") for part in parts if part) + ".")
+        super().__init__(" ".join(part if part.endswith(("?", ".", "…")) else f"{part}." for part in parts if part))
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
         return type(self), (self.given, self.allowed, self.hint)

@@ -101,7 +101,11 @@ class Job:
             raise JobError(f"job {self.id!r} asks for {min(self.requested, self.at_least)} devices", "at least 1")
         if self.at_most is not None and self.at_most < self.at_least:
             raise JobError(f"job {self.id!r} wants at least {self.at_least} and at most {self.at_most} devices")
-        if self.deadline <= self.submitted_at:
+        if not self.checkpoint_every_s > 0:
+            raise JobError(
+                f"job {self.id!r} writes a checkpoint every {self.checkpoint_every_s} s", "a positive number of seconds"
+            )
+        if not self.deadline > self.submitted_at:
             raise JobError(
                 f"job {self.id!r} is due at {self.deadline:g} s but submitted at {self.submitted_at:g} s",
                 "a deadline after submission",

@@ -74,7 +74,12 @@ def parse_deadline(text: str, now: float) -> float:
     """An absolute time from either a duration counted from ``now`` or a date."""
     if re.match(r"\d{4}-\d{2}", text.strip()):
         return parse_instant(text)
-    return now + parse_duration(text)
+    try:
+        return now + parse_duration(text)
+    except UnitError:
+        raise UnitError(
+            f"{text!r} is not a deadline", "a duration from now, or a date and time", 'Try "6h" or "2026-12-01T18:00"'
+        ) from None
 
 
 def format_duration(seconds: float) -> str:

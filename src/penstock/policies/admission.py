@@ -16,7 +16,11 @@ def admit_singly(view: View, rows: Ints, kept: Layout, terms: Terms) -> Sequence
 
     ``kept`` is how the promises made so far are kept, ``terms`` what a new promise must pass.
     """
-    layout = extend(view, kept, rows[np.isfinite(view.deadline[rows])], terms)
+    return answers(view, rows, extend(view, kept, rows[np.isfinite(view.deadline[rows])], terms), terms)
+
+
+def answers(view: View, rows: Ints, layout: Layout, terms: Terms) -> Sequence[Quote]:
+    """A promise for each row that is planned, and an honest word for the others."""
     taken = set(layout.rows.tolist())
     return [_answer(view, row, layout, row in taken, terms) for row in rows.tolist()]
 
@@ -54,7 +58,7 @@ def turned_down(view: View, row: int, layout: Layout, terms: Terms) -> Quote:
 
 def earliest_finish(view: View, row: int, layout: Layout, terms: Terms) -> float:
     """When the job would end on what the plan leaves: the deadline that could be promised now."""
-    times, free, count = profile_of(view.now, view.capacity, layout.rows, layout.plans.at, layout.plans.width)
+    times, free, count = profile_of(view.now, view.capacity, layout.rows, layout.plans.at, layout.plans.width, 0)
     top = int(view.depth[row]) - 1
     reserve = float(view.deadline[row] - terms.limit[row])
     return reserve + finish_time(

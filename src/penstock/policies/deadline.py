@@ -7,11 +7,15 @@ import numpy as np
 
 from penstock.core import Quote, Verdict, format_duration
 from penstock.core.jit import compiled
-from penstock.policies.admission import admit_singly
+from penstock.policies.admission import answers
 from penstock.policies.base import Allocation, Policy
 from penstock.policies.filling import usable
-from penstock.policies.planning import Layout, Terms, best_layout, extend, promised_rows
+from penstock.policies.planning import Layout, Terms, best_layout, extend, fit_in, lay_out, promised_rows
 from penstock.policies.view import Floats, Ints, Standing, View
+
+
+REPLANNED_JOBS = 2000
+"""Jobs planned again per decision to make room for others: some ten milliseconds."""
 
 
 class DeadlinePolicy(Policy):
@@ -35,14 +39,17 @@ class DeadlinePolicy(Policy):
     overhead_proof: ClassVar[bool] = True
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
-        asked = rows[np.argsort(device_seconds(view)[rows], kind="stable")]
-        quotes = {quote.job_id: quote for quote in admit_singly(view, asked, kept_promises(view), surely(view))}
-        return [_or_later(view, row, quotes[view.jobs[row].id]) for row in rows]
+        cheap_first = rows[np.argsort(device_seconds(view)[rows], kind="stable")]
+        asked = cheap_first[np.isfinite(view.deadline[cheap_first])]
+        layout = _promise(view, kept_promises(view), asked, surely(view))
+        quotes = answers(view, rows, layout, surely(view))
+        return [_or_later(view, row, quote) for row, quote in zip(rows.tolist(), quotes, strict=True)]
 
     def allocate(self, view: View) -> Allocation:
         cheap_first = view.order(device_seconds(view))
         layout = kept_promises(view)
-        layout = extend(view, layout, _hopeful(view, cheap_first), _mixed(view, layout))
+        hopeful, terms = _hopeful(view, cheap_first), _mixed(view, layout)
+        layout = _make_room(view, fit_in(view, layout, hopeful, terms), hopeful, terms)
         widths = layout.widths_at(view.now)
         pauses = probably(view).pauses
         _use_idle(
@@ -54,6 +61,26 @@ class DeadlinePolicy(Policy):
 def device_seconds(view: View) -> Floats:
     """What each job still costs at its most economical width."""
     return view.levels[:, 0] * view.remaining / view.rates[:, 0]
+
+
+def _promise(view: View, kept: Layout, candidates: Ints, terms: Terms) -> Layout:
+    """Add the candidates that fit in, if planning everybody afresh then still reaches everybody; else one by one.
+
+    A promise that only one particular plan can keep does not survive the first surprise.
+    """
+    fitted = fit_in(view, kept, candidates, terms)
+    fresh = lay_out(view, fitted.rows, terms)
+    sound = not (fresh.missed & ~kept.missed).any()
+    return _make_room(view, fresh if sound else kept, candidates, terms)
+
+
+def _make_room(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+    """See for the cheapest candidates whether others could make room for them.
+
+    That means planning everybody again, so how many are tried depends on how many there are.
+    """
+    others = candidates[~np.isin(candidates, layout.rows)]
+    return extend(view, layout, others[: 1 + REPLANNED_JOBS // (1 + len(layout.rows))], terms)
 
 
 def kept_promises(view: View) -> Layout:
@@ -115,7 +142,8 @@ def _use_idle(
             widths[job] = levels[job][0]
             idle -= widths[job]
     for job in order:
-        if widths[job] < held[job] and held[job] - widths[job] <= idle:
+        still_a_level = levels[job][usable(levels[job], depth[job], held[job])] == held[job]
+        if widths[job] < held[job] and still_a_level and held[job] - widths[job] <= idle:
             idle -= held[job] - widths[job]
             widths[job] = held[job]
     while idle > 0:

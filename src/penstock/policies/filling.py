@@ -41,9 +41,7 @@ def new_profile(now: float, capacity: int, plans: int) -> tuple[Floats, Ints]:
 @compiled
 def breakpoint_at(times: Floats, free: Ints, count: int, at: float) -> tuple[int, int]:
     """Make ``at`` a breakpoint; returns its index and the new number of breakpoints."""
-    k = count
-    while k > 0 and times[k - 1] > at:
-        k -= 1
+    k = int(np.searchsorted(times[:count], at, side="right"))
     if times[k - 1] == at:
         return k - 1, count
     for i in range(count, k, -1):
@@ -51,6 +49,12 @@ def breakpoint_at(times: Floats, free: Ints, count: int, at: float) -> tuple[int
         free[i] = free[i - 1]
     times[k], free[k] = at, free[k - 1]
     return k, count + 1
+
+
+@compiled
+def level_in(levels: Ints, depth: int, free: int, cap: int) -> int:
+    """Index of the widest level that fits into ``free`` devices and is at most ``cap``, or -1."""
+    return cap if levels[cap] <= free else usable(levels, depth, free)
 
 
 @compiled
@@ -66,7 +70,7 @@ def finish_time(
     for k in range(count):
         if times[k] >= limit:
             return np.inf
-        index = min(usable(levels, depth, free[k]), cap)
+        index = level_in(levels, depth, free[k], cap)
         wanted = levels[index] if index >= 0 else 0
         if wanted != width or k == 0:
             steps += 1
@@ -108,7 +112,7 @@ def lay(
     last, count = breakpoint_at(times, free, count, end)
     step = -1
     for k in range(last):
-        index = min(usable(levels, depth, free[k]), cap)
+        index = level_in(levels, depth, free[k], cap)
         taken = levels[index] if index >= 0 else 0
         free[k] -= taken
         if step < 0 or width[step] != taken:
@@ -202,6 +206,23 @@ def grow(
 
 
 @compiled
+def squeeze(
+    times: Floats, free: Ints, count: int, candidates: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints,
+    rates: Floats, pauses: Floats, depth: Ints, margin: float, finish: Floats, plan_at: Floats, plan_width: Ints,
+) -> None:  # fmt: skip
+    """Plan every candidate, in turn, that can be in time on what the profile leaves; nobody else changes."""
+    for job in candidates:
+        level, end = smallest_share(
+            times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job], limit[job]
+        )  # fmt: skip
+        if end < np.inf:
+            finish[job] = end
+            count = lay(
+                times, free, count, levels[job], depth[job], level, end + margin, plan_at[job], plan_width[job]
+            )  # fmt: skip
+
+
+@compiled
 def width_at(at: Floats, width: Ints, now: float) -> int:
     """What a plan grants at ``now``."""
     granted = 0
@@ -242,9 +263,11 @@ def follow(
 
 
 @compiled
-def profile_of(now: float, capacity: int, order: Ints, plan_at: Floats, plan_width: Ints) -> tuple[Floats, Ints, int]:
-    """What the plans of ``order`` leave free from ``now`` on."""
-    times, free = new_profile(now, capacity, len(order))
+def profile_of(
+    now: float, capacity: int, order: Ints, plan_at: Floats, plan_width: Ints, extra: int
+) -> tuple[Floats, Ints, int]:
+    """What the plans of ``order`` leave free from ``now`` on, with room for ``extra`` more plans."""
+    times, free = new_profile(now, capacity, len(order) + extra)
     count = 1
     for job in order:
         for k in range(PLAN_STEPS - 1):

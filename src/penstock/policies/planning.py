@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core.jit import compiled
 from penstock.policies.base import Plans
-from penstock.policies.filling import fill, follow, grow, profile_of, width_at
+from penstock.policies.filling import fill, follow, grow, profile_of, squeeze, width_at
 from penstock.policies.view import Bools, Floats, Ints, Standing, View
 
 
@@ -69,7 +69,7 @@ def lay_out(view: View, rows: Ints, terms: Terms) -> Layout:
 
 def keep_to(view: View, rows: Ints, terms: Terms) -> Layout:
     """The plan laid out last time; it misses everybody if the devices for it are no longer there."""
-    _, free, count = profile_of(view.now, view.capacity, rows, view.plan_at, view.plan_width)
+    _, free, count = profile_of(view.now, view.capacity, rows, view.plan_at, view.plan_width, 0)
     if free[:count].min() < 0:
         return Layout(rows, np.full(len(view), math.inf), Plans.none(len(view)))
     finish = follow(
@@ -103,6 +103,21 @@ def extend(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
         terms.rates, terms.pauses, view.depth, view.slot, terms.widest,
     )  # fmt: skip
     return lay_out(view, longer, terms) if len(longer) > len(order) else layout
+
+
+def fit_in(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+    """Plan every candidate that can be in time on what ``layout`` leaves, in the order given; nobody else changes.
+
+    Far cheaper than :func:`extend`, which may move everybody: O(breakpoints) instead of O(jobs x breakpoints) each.
+    """
+    finish, at, width = layout.finish.copy(), layout.plans.at.copy(), layout.plans.width.copy()
+    times, free, count = profile_of(view.now, view.capacity, layout.rows, at, width, len(candidates))
+    squeeze(
+        times, free, count, candidates, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
+        view.depth, view.slot, finish, at, width,
+    )  # fmt: skip
+    taken = candidates[np.isfinite(finish[candidates])]
+    return Layout(np.concatenate((layout.rows, taken)), finish, Plans(at, width))
 
 
 def _by_limit(view: View, rows: Ints, terms: Terms) -> Ints:

@@ -37,6 +37,6 @@ class Themis(Policy):
     def rho(self, view: View) -> Floats:
         """Finish time shared over finish time alone; above 1 is worse than a private share."""
         shared = (view.now - view.submitted) + view.rigid_seconds
-        fair_share = np.minimum(view.capacity / max(len(view), 1) / view.requested, 1.0)
+        fair_share = np.minimum(max(view.capacity, 1) / len(view) / view.requested, 1.0)
         total = np.array([job.work.iterations for job in view.jobs]) / view.requested_rate
         return shared / (total / fair_share)

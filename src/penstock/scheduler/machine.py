@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core import (
+    FREE,
     Cluster,
     CurveChanged,
     Decline,
@@ -77,6 +78,7 @@ class Scheduler:
         self._sequence = 0
         self._outbox: list[Instruction] = []
         self._broken: list[str] = []
+        self._promises_bind = policy.overhead_proof or self._costs.overhead == FREE
         self.now = -math.inf
         self._handlers: dict[type, Callable[[Any], None]] = {
             JobSubmitted: self._on_submitted,
@@ -182,7 +184,7 @@ class Scheduler:
         if self._broken:
             raise InvariantError(f"promised deadlines missed without an outside cause: {', '.join(self._broken)}")
         for pool in self._pools.values():
-            check_pool(pool, self.now)
+            check_pool(pool, self.now, promises_bind=self._promises_bind)
 
     def _new_pool(self, kind: str) -> Pool:
         return Pool(
@@ -254,7 +256,7 @@ class Scheduler:
         late = event.at - record.job.deadline
         record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
         promised = record.quote is not None and record.quote.verdict is Verdict.PROMISED
-        if promised and late > _LATE_TOLERANCE_S and not record.excuse:
+        if promised and late > _LATE_TOLERANCE_S and not record.excuse and self._promises_bind:
             self._broken.append(f"{event.job_id} by {format_duration(late)}")
         self._close(record, JobState.FINISHED)
 
@@ -287,6 +289,7 @@ class Scheduler:
         table.project_row(row, event.at)
         record.job = job
         table.set_curve(row, job, pool.size)
+        table.forget_plan(row)
         if width := int(table.width[row]):
             table.rate[row] = job.curve.rate(width, pool.kind, pool.occupancy.nodes_of(record.key))
             table.forecast()

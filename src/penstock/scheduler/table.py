@@ -76,8 +76,7 @@ class JobTable:
         self.row_of[sequence] = row
         self._floats[:, row] = 0.0
         self._ints[:, row] = 0
-        self.plan_at[row] = np.inf
-        self.plan_width[row] = 0
+        self.forget_plan(row)
         self.submitted[row] = job.submitted_at
         self.deadline[row] = job.deadline
         self.hard[row] = job.hard
@@ -100,8 +99,9 @@ class JobTable:
         self.levels[row] = counts + counts[-1:] * padding
         self.rates[row] = rates + rates[-1:] * padding
         self.depth[row] = len(levels)
-        self.requested[row] = min(max(job.requested, job.at_least), max(capacity, 1))
-        self.requested_rate[row] = job.curve.rate(int(self.requested[row]), self.kind) or rates[0]
+        requested = min(max(job.requested, counts[0]), max(at_most, counts[0]))
+        self.requested[row] = requested
+        self.requested_rate[row] = job.curve.rate(requested, self.kind)
 
     def remove(self, row: int) -> None:
         """Drop a row; the last one takes its place."""
@@ -162,6 +162,11 @@ class JobTable:
             now=now, capacity=capacity, slot=slot, interval=interval, overhead=overhead, jobs=self.jobs,
             hard=self.hard[: len(self.jobs)].astype(bool), **shown,
         )  # fmt: skip
+
+    def forget_plan(self, row: int) -> None:
+        """What was laid out for this row no longer makes sense."""
+        self.plan_at[row] = np.inf
+        self.plan_width[row] = 0
 
     def keep(self, plans: Plans) -> None:
         """Remember what the policy laid out."""

@@ -6,7 +6,7 @@ curve, so the published figures can only be replicated with this table.
 
 from collections.abc import Iterable, Sequence
 
-from .jobs import LEVELS
+from penstock.simulate.artifact.jobs import LEVELS
 
 A100 = "A100"
 T4 = "T4"

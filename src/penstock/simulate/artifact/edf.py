@@ -8,12 +8,10 @@ admission ('edf-accessctrl') arrivals are tested one by one and rescheduling cos
 from collections.abc import Sequence
 from math import ceil, inf
 
-import numpy as np
-
-from .events import Arrivals, next_moment
-from .jobs import ArtifactJob, Ledger, Outcome
-from .nodes import place
-from .overhead import Trainers
+from penstock.simulate.artifact.events import Arrivals, next_moment
+from penstock.simulate.artifact.jobs import ArtifactJob, Ledger, Outcome
+from penstock.simulate.artifact.nodes import place
+from penstock.simulate.artifact.overhead import Trainers
 
 
 def run_edf(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[Outcome]:
@@ -82,12 +80,12 @@ class _World:
                 self._advance(row, now, elapsed)
         gone = {row for row in self.started if self.end[row] <= now}
         for row in gone:
-            self.ledger.end(row, self.end[row], self.end[row])
+            self.ledger.end(row, self.end[row])
         self.started -= gone
         self.active = [row for row in self.active if row not in gone]
 
     def _advance(self, row: int, now: float, elapsed: float) -> None:
-        self.ledger.spend(np.array([row]), elapsed)
+        self.ledger.spend(row, elapsed)
         rate = self.jobs[row].rate(self.width[row])
         worked = elapsed - max(now - self.end[row], 0.0)
         work = max(worked - self.overhead[row], 0.0) * rate
@@ -113,20 +111,18 @@ class _World:
     def adopt(self, planned: dict[int, tuple[int, float]], now: float) -> None:
         """Put a plan into effect; a job starts when it first gets devices."""
         for row, (width, end) in planned.items():
-            self.width[row] = width
+            self._resize(row, width, now)
             self.end[row] = end
             if width > 0:
                 self.started.add(row)
-        self._note(list(planned), now)
 
     def suspend(self, rows: list[int], now: float) -> None:
         for row in rows:
-            self.width[row] = 0
-        self._note(rows, now)
+            self._resize(row, 0, now)
 
-    def _note(self, rows: list[int], now: float) -> None:
-        widths = np.array([self.width[row] for row in rows], dtype=np.int64)
-        self.ledger.resize(np.array(rows, dtype=np.int64), widths, now)
+    def _resize(self, row: int, width: int, now: float) -> None:
+        self.width[row] = width
+        self.ledger.resize(row, width, now)
 
 
 class _Profile:

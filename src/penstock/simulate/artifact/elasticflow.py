@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from penstock.policies.elasticflow_artifact import Batch, Plans, give_idle, plan
 
-from .events import Arrivals, next_moment
-from .jobs import LEVELS, ArtifactJob, Ledger, Outcome
-from .nodes import place
-from .overhead import Trainers
+from penstock.simulate.artifact.events import Arrivals, next_moment
+from penstock.simulate.artifact.jobs import LEVELS, ArtifactJob, Ledger, Outcome
+from penstock.simulate.artifact.nodes import place
+from penstock.simulate.artifact.overhead import Trainers
 
 Rows = npt.NDArray[np.int64]
 
@@ -63,11 +63,15 @@ class _World:
         rows = self.active[self.width[self.active] > 0]
         worked = elapsed - np.maximum(now - self.real_end[rows], 0.0)
         work = np.maximum(worked - self.overhead[rows], 0.0) * self.rate[rows]
-        gone = (self.end[rows] <= now) | (self.left[rows] <= work)
+        early = (self.left[rows] <= work) & (self.end[rows] > now)
+        done_at = now - elapsed + np.ceil(self.left[rows] / self.rate[rows])
+        self.end[rows] = np.where(early, done_at, self.end[rows])
         self.left[rows] -= work
-        self.ledger.spend(rows, elapsed)
+        gone = early | (self.end[rows] <= now)
+        for row in rows.tolist():
+            self.ledger.spend(row, elapsed)
         for row in rows[gone].tolist():
-            self.ledger.end(row, min(self.end[row], now), self.real_end[row])
+            self.ledger.end(row, float(self.end[row]), float(self.real_end[row]))
         self.active = self.active[~np.isin(self.active, rows[gone])]
 
     def admit(self, now: float, arriving: list[int]) -> Plans:
@@ -91,7 +95,8 @@ class _World:
         self.width[rows] = final.width
         self.end[rows] = final.end
         self.real_end[rows] = final.real_end
-        self.ledger.resize(rows, final.width, now)
+        for row, width in zip(rows.tolist(), final.width.tolist(), strict=True):
+            self.ledger.resize(row, width, now)
         by_gain = rows[final.order]
         self.active = by_gain[np.argsort(-self.width[by_gain], kind="stable")]
         return final.next_change
@@ -108,7 +113,8 @@ class _World:
 
     def ends(self) -> list[float]:
         """When each job in the system is planned to leave, running or not."""
-        return self.end[self.active].tolist()
+        ends: list[float] = self.end[self.active].tolist()
+        return ends
 
     def _batch(self, rows: Rows) -> Batch:
         return Batch(self.deadline[rows], self.left[rows], self.rates[rows], self.top[rows])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from math import inf
 
-from .jobs import ArtifactJob
+from penstock.simulate.artifact.jobs import ArtifactJob
 
 
 class Arrivals:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .events import Arrivals
-from .jobs import ArtifactJob, Ledger, Outcome
-from .nodes import BLOCKS
-from .overhead import Restarts, seconds
+from penstock.simulate.artifact.events import Arrivals
+from penstock.simulate.artifact.jobs import ArtifactJob, Ledger, Outcome
+from penstock.simulate.artifact.nodes import BLOCKS
+from penstock.simulate.artifact.overhead import Restarts, seconds
 
 TURN_S = 60
 """Jobs only take turns when the clock shows a multiple of this."""
@@ -186,12 +186,12 @@ class _World:
     def _advance(self, job: int, now: float, elapsed: float) -> bool:
         self.executed[job] += max(elapsed - self.overhead[job], 0.0)
         self.overhead[job] = 0.0
-        self.ledger.spend(np.array([job]), elapsed)
+        self.ledger.spend(job, elapsed)
         surplus = self.executed[job] - self.jobs[job].duration
         if surplus < 0:
             return False
         self.running.remove(job)
-        self.ledger.end(job, now - surplus, now - surplus)
+        self.ledger.end(job, now - surplus)
         return True
 
     def start(self, arriving: list[int], now: float) -> None:
@@ -213,7 +213,7 @@ class _World:
         if not self.groups.place(job, size):
             return False
         self.running.add(job)
-        self.ledger.resize(np.array([job]), np.array([size]), now)
+        self.ledger.resize(job, size, now)
         return True
 
     def pay(self) -> None:

@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 LEVELS = (1, 2, 4, 8, 16, 32, 64)
 """The device counts of the throughput tables."""
 
@@ -60,7 +57,7 @@ class Outcome:
 
 
 class Ledger:
-    """Collects outcomes while a policy runs; rows are positions in the job list."""
+    """Collects outcomes while a policy runs; a row is a position in the job list."""
 
     def __init__(self, jobs: Sequence[ArtifactJob]) -> None:
         self._jobs = jobs
@@ -68,32 +65,32 @@ class Ledger:
         self._ended: list[float | None] = [None] * len(jobs)
         self._met = [False] * len(jobs)
         self._declined = [False] * len(jobs)
-        self._device_seconds = np.zeros(len(jobs))
-        self._rescales = np.zeros(len(jobs), dtype=np.int64)
-        self._width = np.zeros(len(jobs), dtype=np.int64)
+        self._device_seconds = [0.0] * len(jobs)
+        self._rescales = [0] * len(jobs)
+        self._width = [0] * len(jobs)
 
     def decline(self, row: int) -> None:
         self._declined[row] = True
 
-    def resize(self, rows: npt.NDArray[np.int64], widths: npt.NDArray[np.int64], at: float) -> None:
-        """These rows hold these many devices from now on."""
-        changed = self._width[rows] != widths
-        for row in rows[changed].tolist():
-            if self._started[row] is None:
-                self._started[row] = at
-            else:
-                self._rescales[row] += 1
-        self._width[rows] = widths
+    def resize(self, row: int, width: int, at: float) -> None:
+        """The job holds this many devices from now on."""
+        if width == self._width[row]:
+            return
+        if self._started[row] is None:
+            self._started[row] = at
+        else:
+            self._rescales[row] += 1
+        self._width[row] = width
 
-    def spend(self, rows: npt.NDArray[np.int64], seconds: float) -> None:
-        """Time passes while these rows hold their devices."""
-        self._device_seconds[rows] += self._width[rows] * seconds
+    def spend(self, row: int, seconds: float) -> None:
+        """Time passes while the job holds its devices."""
+        self._device_seconds[row] += self._width[row] * seconds
 
-    def end(self, row: int, at: float, on_time_at: float) -> None:
-        """The job is done; ``on_time_at`` is the moment the artifact compares with the deadline."""
-        job = self._jobs[row]
+    def end(self, row: int, at: float, on_time_at: float | None = None) -> None:
+        """The job is done; ``on_time_at`` is the moment compared with the deadline where that is not the end."""
+        deadline = self._jobs[row].deadline
         self._ended[row] = at
-        self._met[row] = job.deadline is not None and on_time_at <= job.deadline
+        self._met[row] = deadline is not None and (at if on_time_at is None else on_time_at) <= deadline
 
     def outcomes(self) -> list[Outcome]:
         """One outcome per job, in the order of the job list."""
@@ -104,8 +101,8 @@ class Ledger:
                 ended_at=self._ended[row],
                 met=self._met[row],
                 declined=self._declined[row],
-                device_seconds=float(self._device_seconds[row]),
-                rescales=int(self._rescales[row]),
+                device_seconds=self._device_seconds[row],
+                rescales=self._rescales[row],
             )
             for row, job in enumerate(self._jobs)
         ]

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .overhead import Ranks
+from penstock.simulate.artifact.overhead import Ranks
 
 BLOCKS = (256, 128, 88, 72, 64, 56, 48, 40, 32, 24, 16, 12, 8, 4, 2, 1)
 """The artifact's block sizes, largest first."""

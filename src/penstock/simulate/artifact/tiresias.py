@@ -8,9 +8,9 @@ time, but the predicted end leaves that out, so short runs come out a little too
 from collections.abc import Sequence
 from math import ceil, inf
 
-from .events import Arrivals
-from .jobs import ArtifactJob, Ledger, Outcome
-from .overhead import Restarts, seconds
+from penstock.simulate.artifact.events import Arrivals
+from penstock.simulate.artifact.jobs import ArtifactJob, Ledger, Outcome
+from penstock.simulate.artifact.overhead import Restarts, seconds
 
 QUEUE_LIMITS = (3250, 7200)
 """Device-seconds after which a job leaves the first and the second queue."""
@@ -24,7 +24,7 @@ def run_tiresias(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int,
     while (now := min(arrivals.first_at, end, jump)) < inf:
         if end <= now:
             world.finish()
-        world.submit(arrivals.take(now), now)
+        world.submit(arrivals.take(now))
         world.account(now)
         restart = world.schedule(now)
         end = world.next_end(now, restart)
@@ -52,14 +52,13 @@ class _World:
 
     def finish(self) -> None:
         for job, end in self.ending:
-            self.ledger.end(job, end, end)
+            self.ledger.end(job, end)
             self.active.remove(job)
             self.queues[self.queue_of[job]].remove(job)
 
-    def submit(self, arriving: list[int], now: float) -> None:
-        for job in arriving:
-            self.active.append(job)
-            self.queues[0].append(job)
+    def submit(self, arriving: list[int]) -> None:
+        self.active += arriving
+        self.queues[0] += arriving
 
     def account(self, now: float) -> None:
         """Add up what ran since the last event and let jobs sink."""
@@ -67,6 +66,7 @@ class _World:
             if not self.running[job]:
                 continue
             elapsed = int(now - self.checked_at[job])
+            self.ledger.spend(job, elapsed)
             self.executed[job] = int(self.executed[job] + max(elapsed - self.overhead[job], 0.0))
             self.checked_at[job] = now
             self.overhead[job] = 0.0
@@ -93,6 +93,7 @@ class _World:
                     self.overhead[job] = seconds(width, self.capacity, restart=restart)
                     self.checked_at[job] = now
                 self.running[job] = fits
+                self.ledger.resize(job, width if fits else 0, now)
             queue.sort(key=lambda job: not self.running[job])
         self.active.sort(key=lambda job: -self.jobs[job].requested)
         return restart

@@ -1,0 +1,126 @@
+"""Random clusters, jobs and misfortunes."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from penstock.core import (
+    BestEffort,
+    Cluster,
+    Curve,
+    CurveChanged,
+    Deadline,
+    Event,
+    Job,
+    JobCancelled,
+    JobSubmitted,
+    Node,
+    NodeJoined,
+    NodeLost,
+    Progress,
+    Strictness,
+    Work,
+    WorkerFailed,
+)
+from penstock.scheduler import Scheduler
+
+Entry = Event | Callable[[Scheduler, float], Event | None]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    nodes = []
+    for kind in draw(st.sampled_from([("gpu",), ("gpu",), ("gpu", "npu")])):
+        size = draw(st.sampled_from([1, 2, 4, 4, 6, 8]))
+        count = draw(st.integers(1, 4))
+        nodes += [Node(name=f"{kind}-{i}", device_count=size, kind=kind) for i in range(count)]
+    return Cluster(tuple(nodes))
+
+
+@st.composite
+def curves(draw: st.DrawFn) -> Curve:
+    counts = draw(st.sampled_from([(1, 2, 4, 8, 16), (1, 2, 4), (1,), (2, 4, 8), (1, 3, 6)]))
+    growth = draw(st.lists(st.floats(0.7, 2.0), min_size=len(counts), max_size=len(counts)))
+    rate, table = draw(st.floats(0.1, 20.0)), {}
+    for count, factor in zip(counts, growth, strict=True):
+        table[count] = rate
+        rate *= factor
+    return Curve.from_table(table)
+
+
+@st.composite
+def jobs(draw: st.DrawFn, number: int, submitted_at: float) -> Job:
+    curve = draw(curves())
+    seconds = draw(st.floats(5.0, 5000.0))
+    work = seconds * curve.levels()[0][1]
+    slack = draw(st.one_of(st.none(), st.floats(0.1, 3.0)))
+    strictness = draw(st.sampled_from([Strictness.HARD, Strictness.HARD, Strictness.SOFT]))
+    at_least = draw(st.sampled_from([1, 1, 1, 2]))
+    return Job(
+        id=f"job-{number}",
+        work=Work(work),
+        curve=curve,
+        goal=BestEffort() if slack is None else Deadline(submitted_at + slack * seconds, strictness),
+        submitted_at=submitted_at,
+        requested=draw(st.sampled_from([1, 1, 2, 3, 4, 8])),
+        at_least=at_least,
+        at_most=draw(st.sampled_from([None, None, 4, 2])),
+        kinds=draw(st.sampled_from([(), (), ("gpu",), ("npu",)])),
+        checkpoint_every_s=draw(st.sampled_from([60.0, 600.0])),
+    )
+
+
+def _some_job(scheduler: Scheduler, pick: int) -> str | None:
+    active = scheduler.active()
+    return active[pick % len(active)] if active else None
+
+
+@dataclass(frozen=True)
+class Misfortune:
+    """Something that happens to whoever is there at that time."""
+
+    what: str
+    pick: int
+    amount: float
+
+    def __call__(self, scheduler: Scheduler, now: float) -> Event | None:
+        nodes = scheduler.cluster.nodes
+        node = nodes[self.pick % len(nodes)]
+        if self.what == "lose":
+            return NodeLost(now, node.name)
+        if self.what == "return":
+            return NodeJoined(now, node)
+        job_id = _some_job(scheduler, self.pick)
+        if job_id is None:
+            return None
+        if self.what == "cancel":
+            return JobCancelled(now, job_id)
+        if self.what == "progress":
+            return Progress(now, job_id, scheduler.remaining(job_id) * self.amount + 1e-6)
+        if self.what == "curve":
+            return CurveChanged(now, job_id, Curve.from_table({1: self.amount, 2: 1.5 * self.amount}))
+        return WorkerFailed(now, job_id) if scheduler.devices_of(job_id) else None
+
+
+@st.composite
+def scripts(draw: st.DrawFn, misfortunes: bool) -> tuple[list[Entry], list[float]]:
+    """Submissions, misfortunes in between, and at the end every node back in place."""
+    script: list[Entry] = []
+    times: list[float] = []
+    now = 0.0
+    for number in range(draw(st.integers(1, 12))):
+        now += draw(st.sampled_from([0.0, 0.0, 1.0, 30.0, 200.0, 2000.0]))
+        script.append(JobSubmitted(now, draw(jobs(number, now))))
+        times.append(now)
+        if misfortunes and draw(st.booleans()):
+            now += draw(st.floats(0.0, 500.0))
+            what = draw(st.sampled_from(["lose", "return", "cancel", "progress", "fail", "fail", "curve"]))
+            script.append(Misfortune(what, draw(st.integers(0, 20)), draw(st.floats(0.2, 3.0))))
+            times.append(now)
+    for pick in range(8):
+        script.append(Misfortune("return", pick, 1.0))
+        times.append(now + 1000.0)
+    assert all(math.isfinite(at) for at in times)
+    return script, times
