@@ -27,7 +27,7 @@ class Plan:
     end: float
 
     def device_seconds(self) -> float:
-        ends = [start for start, _ in self.steps[1:]] + [self.end]
+        ends = [*(start for start, _ in self.steps), self.end][1:]
         return sum(width * (end - start) for (start, width), end in zip(self.steps, ends, strict=True))
 
 

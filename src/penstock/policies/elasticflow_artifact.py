@@ -73,7 +73,7 @@ class Plans(NamedTuple):
     """Device-seconds of each plan, counted the artifact's way: a step lasts until the next even if the job ends."""
     first: IntArray
     """Where each row's steps begin in ``steps``."""
-    count: IntArray
+    counts: IntArray
     """How many steps each row has; the first is at ``now``."""
     steps: Steps
     profile: Steps
@@ -82,12 +82,12 @@ class Plans(NamedTuple):
     @property
     def next_change(self) -> float:
         """The first planned change of any width after now; infinite if there is none."""
-        second = self.first[self.count > 1] + 1
+        second = self.first[self.counts > 1] + 1
         return float(self.steps.time[second].min(initial=np.inf))
 
     def steps_of(self, row: int) -> list[tuple[float, int]]:
         """The plan of one row as (from when, how many devices)."""
-        span = slice(self.first[row], self.first[row] + self.count[row])
+        span = slice(self.first[row], self.first[row] + self.counts[row])
         return list(zip(self.steps.time[span].tolist(), self.steps.value[span].tolist(), strict=True))
 
 
@@ -370,18 +370,18 @@ def _plan_all(frame: Frame, order: IntArray, batch: Batch) -> Plans:
     real_end = np.empty(jobs, dtype=np.float64)
     device_time = np.empty(jobs, dtype=np.float64)
     first = np.empty(jobs, dtype=np.int64)
-    count = np.empty(jobs, dtype=np.int64)
+    counts = np.empty(jobs, dtype=np.int64)
     steps = _steps(4 * size)
     used = 0
     for j in order:
         steps = _grown(steps, used + n + 3)
         out = Steps(steps.time[used:], steps.value[used:])
-        n, count[j], end[j], real_end[j], device_time[j] = _fill(frame, _row(batch, j), -1, profile, n, widths, out)
+        n, counts[j], end[j], real_end[j], device_time[j] = _fill(frame, _row(batch, j), -1, profile, n, widths, out)
         width[j] = out.value[0]
         first[j] = used
-        used += count[j]
+        used += counts[j]
     return Plans(
-        frame, order, width, end, real_end, device_time, first, count,
+        frame, order, width, end, real_end, device_time, first, counts,
         Steps(steps.time[:used], steps.value[:used]), Steps(profile.time[:n], profile.value[:n]),
     )  # fmt: skip
 
@@ -429,7 +429,7 @@ def _fill_anew(
     plans: Plans, n: int, batch: Batch, row: int, first: int, scratch: Scratch, out: Steps
 ) -> tuple[int, int, float, float, float]:
     """Plan a row again, at level ``first`` to begin with, on what is free without its present plan."""
-    span = slice(plans.first[row], plans.first[row] + plans.count[row])
+    span = slice(plans.first[row], plans.first[row] + plans.counts[row])
     held = Steps(plans.steps.time[span], plans.steps.value[span])
     m = _release(plans.profile, n, held, plans.end[row], plans.frame.capacity, scratch.profile)
     return _fill(plans.frame, _row(batch, row), first, scratch.profile, m, scratch.widths, out)
@@ -482,7 +482,7 @@ def _share_idle(plans: Plans, batch: Batch) -> Plans:
     used = len(plans.steps.time)
     plans = Plans(
         frame, plans.order.copy(), plans.width.copy(), plans.end.copy(), plans.real_end, plans.device_time.copy(),
-        plans.first.copy(), plans.count.copy(), plans.steps, _grown(plans.profile, size),
+        plans.first.copy(), plans.counts.copy(), plans.steps, _grown(plans.profile, size),
     )  # fmt: skip
     scratch = Scratch(_steps(len(plans.profile.time)), _steps(size), np.empty(size, dtype=np.int64))
     growth = _growth(plans, batch)
@@ -500,7 +500,7 @@ def _share_idle(plans: Plans, batch: Batch) -> Plans:
             plans, n, batch, j, growth.level[j] + 1, scratch, out
         )
         plans.first[j] = used
-        plans.count[j] = count
+        plans.counts[j] = count
         used += count
         growth.level[j] += 1
         plans.width[j] += more
@@ -509,10 +509,10 @@ def _share_idle(plans: Plans, batch: Batch) -> Plans:
         scratch = Scratch(plans.profile, scratch.steps, scratch.widths)
         plans = Plans(
             frame, plans.order, plans.width, plans.end, plans.real_end, plans.device_time,
-            plans.first, plans.count, steps, profile,
+            plans.first, plans.counts, steps, profile,
         )  # fmt: skip
     return Plans(
-        frame, plans.order, plans.width, plans.end, plans.real_end, plans.device_time, plans.first, plans.count,
+        frame, plans.order, plans.width, plans.end, plans.real_end, plans.device_time, plans.first, plans.counts,
         Steps(plans.steps.time[:used], plans.steps.value[:used]),
         Steps(plans.profile.time[:n], plans.profile.value[:n]),
     )  # fmt: skip

@@ -105,6 +105,15 @@ def smallest_share(
 
 
 @compiled
+def released(now: float, end: float, margin: float) -> float:
+    """When the devices of a job that ends at ``end`` count as free: ``margin`` later, rounded up to whole margins.
+
+    Decisions are that far apart. The rounding keeps the number of breakpoints down to the horizon over the margin.
+    """
+    return now + (np.ceil((end - now) / margin) + 1.0) * margin if margin > 0 else end
+
+
+@compiled
 def lay(
     times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, end: float, at: Floats, width: Ints
 ) -> int:
@@ -158,7 +167,7 @@ def fill(
         if end < np.inf:
             finish[job] = end
             count = lay(
-                times, free, count, levels[job], depth[job], level, end + margin, plan_at[job], plan_width[job]
+                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job], plan_width[job]
             )  # fmt: skip
     return finish, plan_at, plan_width
 
@@ -178,7 +187,7 @@ def all_in_time(
             limit[job], widest,
         )  # fmt: skip
         if end < np.inf:
-            count = lay(times, free, count, levels[job], depth[job], level, end + margin, at, width)
+            count = lay(times, free, count, levels[job], depth[job], level, released(times[0], end, margin), at, width)
         elif not forgiven[job]:
             return False
     return True
@@ -218,7 +227,7 @@ def squeeze(
         if end < np.inf:
             finish[job] = end
             count = lay(
-                times, free, count, levels[job], depth[job], level, end + margin, plan_at[job], plan_width[job]
+                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job], plan_width[job]
             )  # fmt: skip
 
 

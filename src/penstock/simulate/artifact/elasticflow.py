@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.elasticflow_artifact import Batch, Plans, give_idle, plan
-
 from penstock.simulate.artifact.events import Arrivals, next_moment
 from penstock.simulate.artifact.jobs import LEVELS, ArtifactJob, Ledger, Outcome
 from penstock.simulate.artifact.nodes import place

@@ -8,8 +8,6 @@ in slots afterwards, so a job's end is noticed late but dated back. Sizes of nod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from penstock.simulate.artifact.events import Arrivals
 from penstock.simulate.artifact.jobs import ArtifactJob, Ledger, Outcome
 from penstock.simulate.artifact.nodes import BLOCKS
