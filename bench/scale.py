@@ -32,7 +32,9 @@ def main() -> None:
 
 def decisions() -> None:
     """Time of one decision of `deadline` with a given number of jobs active on 10,000 devices."""
-    table = Table("active jobs", "devices", "decisions", "mean ms", "p99 ms", "worst ms", title="`deadline`, one decision")
+    table = Table(
+        "active jobs", "devices", "decisions", "mean ms", "p99 ms", "worst ms", title="`deadline`, one decision"
+    )
     for active in (250, 500, 1000, 2000, 4000):
         times = np.array(_decision_times(active, Cluster.parse(LARGE))) * 1e3
         table.add_row(
@@ -72,7 +74,9 @@ def _decision_times(active: int, cluster: Cluster, decisions: int = 150) -> list
 
 def growth() -> None:
     """CPU seconds of whole simulations against jobs and devices."""
-    table = Table("policy", "jobs", "devices", "rounds", "CPU s", "µs a job", title="Whole simulations, load 0.9, slot 60 s")
+    table = Table(
+        "policy", "jobs", "devices", "rounds", "CPU s", "µs a job", title="Whole simulations, load 0.9, slot 60 s"
+    )
     for policy in ("deadline", "elasticflow", "fifo", "tiresias"):
         for jobs, nodes in ((1000, 16), (4000, 16), (1000, 128), (4000, 128), (16000, 128)):
             cluster = Cluster.parse(f"{nodes}x8")

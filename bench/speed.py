@@ -31,7 +31,7 @@ def main() -> None:
     Console().print(table)
 
 
-def cpu_seconds(case: Case, policy: str) -> float | None:
+def cpu_seconds(case: Case, policy: str) -> float:
     """The best of a few runs."""
     if policy.endswith("-artifact") and case.trace not in PUBLIC:
         return float("nan")

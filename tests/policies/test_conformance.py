@@ -64,7 +64,9 @@ class _Twice:
         first = self._policy.admit(view, rows)
         assert list(first) == list(self._policy.admit(view, rows)), "admission is not a function of the view"
         assert [quote.job_id for quote in first] == [view.jobs[row].id for row in rows], "one quote per row, in order"
-        assert all(quote.verdict is not Verdict.REFUSED or view.hard[row] for quote, row in zip(first, rows, strict=True))
+        assert all(
+            quote.verdict is not Verdict.REFUSED or view.hard[row] for quote, row in zip(first, rows, strict=True)
+        )
         return first
 
     def allocate(self, view: View) -> Allocation:

@@ -12,7 +12,6 @@ from penstock.core import PenstockError
 app = typer.Typer(
     name="penstock",
     help="Penstock meters accelerators onto training jobs.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,12 +36,15 @@ def main() -> None:
         sys.exit(1)
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _app(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
+    """Penstock meters accelerators onto training jobs."""
     if version:
         from importlib.metadata import version as installed
 
         print(f"penstock {installed('penstock')}")
-        raise typer.Exit
+    elif context.invoked_subcommand is None:
+        print(context.get_help())

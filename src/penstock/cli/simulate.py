@@ -15,7 +15,6 @@ from penstock.cli.options import load_profiles, parse_bounds
 from penstock.core import Cluster, InputError, parse_duration
 from penstock.placement import placement_named
 from penstock.simulate import (
-    OVERHEADS,
     Result,
     Setting,
     Workload,
@@ -33,7 +32,10 @@ class RowFormat(StrEnum):
     PARQUET = "parquet"
 
 
-OverheadName = StrEnum("OverheadName", {name.upper(): name for name in OVERHEADS})
+class OverheadName(StrEnum):
+    NONE = "none"
+    ARTIFACT = "artifact"
+    MEASURED = "measured"
 
 
 def command(
@@ -80,15 +82,11 @@ def comparison(workload: Workload, setting: Setting, results: Sequence[Result]) 
     """The headline table."""
     title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
     title += f", overhead {setting.overhead}"
-    table = plain_table(
-        "policy", "in time", "of", "ratio", "declined", "late", "JCT mean", "p95", "queueing", "use", "rescales", "CPU s",
-        title=title,
-    )  # fmt: skip
+    table = plain_table("policy", "in time", "ratio", "declined", "late", "JCT", "use", "resizes", "CPU s", title=title)
     for s in (result.summary for result in results):
         table.add_row(
-            s.policy, str(s.met), str(s.jobs - s.best_effort), percent(s.ratio), str(s.declined), str(s.late),
-            seconds(s.jct_mean_s), seconds(s.jct_p95_s), seconds(s.queueing_mean_s), percent(s.utilisation),
-            str(s.rescales), f"{s.cpu_s:.2f}",
+            s.policy, f"{s.met}/{s.jobs - s.best_effort}", percent(s.ratio), str(s.declined), str(s.late),
+            seconds(s.jct_mean_s), percent(s.utilisation), str(s.rescales), f"{s.cpu_s:.2f}",
         )  # fmt: skip
     return table
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
@@ -55,10 +55,16 @@ class Curve:
     """
 
     scalings: tuple[tuple[str, Scaling], ...]
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.scalings:
             raise CurveError("a curve without any kind of device", "at least one")
+        object.__setattr__(self, "_hash", hash(self.scalings))
+
+    def __hash__(self) -> int:
+        """Computed once: schedulers look up the same few curves millions of times."""
+        return self._hash
 
     @classmethod
     def from_table(cls, table: Mapping[int, float], kind: str = ANY_KIND, source: Source = Source.MEASURED) -> "Curve":
@@ -81,13 +87,7 @@ class Curve:
 
     def rate(self, count: int, kind: str = ANY_KIND, nodes: int | None = None) -> float:
         """Iterations per second on ``count`` devices, optionally spread over ``nodes`` nodes."""
-        scaling = self.scaling(kind)
-        if scaling is None or count < scaling.counts[0]:
-            return 0.0
-        for at, over, rate in scaling.spread:
-            if at == count and over == nodes:
-                return rate
-        return _interpolate(scaling.counts, scaling.rates, count)
+        return _rate(self, count, kind, nodes)
 
     def levels(
         self, kind: str = ANY_KIND, at_least: int = 1, at_most: int | None = None
@@ -104,6 +104,17 @@ def _interpolate(counts: tuple[int, ...], rates: tuple[float, ...], count: int) 
         return rates[above]
     share = (count - counts[above - 1]) / (counts[above] - counts[above - 1])
     return rates[above - 1] + share * (rates[above] - rates[above - 1])
+
+
+@lru_cache(maxsize=65536)
+def _rate(curve: Curve, count: int, kind: str, nodes: int | None) -> float:
+    scaling = curve.scaling(kind)
+    if scaling is None or count < scaling.counts[0]:
+        return 0.0
+    for at, over, rate in scaling.spread:
+        if at == count and over == nodes:
+            return rate
+    return _interpolate(scaling.counts, scaling.rates, count)
 
 
 def _growing(pairs: Iterable[tuple[int, float]]) -> Iterable[tuple[int, float]]:

@@ -5,6 +5,7 @@ from penstock.policies.base import Admission, Allocation, Allocator, Plans, Poli
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
+from penstock.policies.elasticflow_artifact import ElasticFlowArtifact
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
 from penstock.policies.srtf import Srtf
@@ -14,7 +15,18 @@ from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints, Standing, Vi
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
-    for policy in (DeadlinePolicy, ElasticFlow, Edf, EdfAdmission, Fifo, Gandiva, Srtf, Themis, Tiresias)
+    for policy in (
+        DeadlinePolicy,
+        ElasticFlow,
+        ElasticFlowArtifact,
+        Edf,
+        EdfAdmission,
+        Fifo,
+        Gandiva,
+        Srtf,
+        Themis,
+        Tiresias,
+    )
 }
 """Every policy by name."""
 

@@ -21,8 +21,8 @@ def admit_singly(view: View, rows: Ints, kept: Layout, terms: Terms) -> Sequence
 
 def answers(view: View, rows: Ints, layout: Layout, terms: Terms) -> Sequence[Quote]:
     """A promise for each row that is planned, and an honest word for the others."""
-    taken = set(layout.rows.tolist())
-    return [_answer(view, row, layout, row in taken, terms) for row in rows.tolist()]
+    planned = layout.planned
+    return [_answer(view, row, layout, bool(planned[row]), terms) for row in rows.tolist()]
 
 
 def _answer(view: View, row: int, layout: Layout, taken: bool, terms: Terms) -> Quote:

@@ -13,7 +13,6 @@ from penstock.policies.filling import usable
 from penstock.policies.planning import Layout, Terms, best_layout, extend, fit_in, lay_out, promised_rows
 from penstock.policies.view import Floats, Ints, Standing, View
 
-
 REPLANNED_JOBS = 2000
 """Jobs planned again per decision to make room for others: some ten milliseconds."""
 
@@ -39,21 +38,25 @@ class DeadlinePolicy(Policy):
     overhead_proof: ClassVar[bool] = True
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+        certain = surely(view)
         cheap_first = rows[np.argsort(device_seconds(view)[rows], kind="stable")]
         asked = cheap_first[np.isfinite(view.deadline[cheap_first])]
-        layout = _promise(view, kept_promises(view), asked, surely(view))
-        quotes = answers(view, rows, layout, surely(view))
+        layout = _promise(view, kept_promises(view, certain), asked, certain)
+        quotes = answers(view, rows, layout, certain)
         return [_or_later(view, row, quote) for row, quote in zip(rows.tolist(), quotes, strict=True)]
 
     def allocate(self, view: View) -> Allocation:
+        certain = surely(view)
         cheap_first = view.order(device_seconds(view))
-        layout = kept_promises(view)
-        hopeful, terms = _hopeful(view, cheap_first), _mixed(view, layout)
-        layout = _make_room(view, fit_in(view, layout, hopeful, terms), hopeful, terms)
+        layout = kept_promises(view, certain)
+        hopeful = _hopeful(view, layout, cheap_first)
+        if len(hopeful):
+            terms = _mixed(view, layout, certain)
+            layout = _make_room(view, fit_in(view, layout.in_time(), hopeful, terms), hopeful, terms)
         widths = layout.widths_at(view.now)
-        pauses = probably(view).pauses
         _use_idle(
-            widths, view.width, cheap_first, view.remaining, view.levels, view.rates, view.depth, pauses, view.capacity
+            widths, view.width, cheap_first, view.remaining, view.levels, view.rates, view.depth, certain.pauses,
+            view.capacity,
         )  # fmt: skip
         return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
 
@@ -79,13 +82,14 @@ def _make_room(view: View, layout: Layout, candidates: Ints, terms: Terms) -> La
 
     That means planning everybody again, so how many are tried depends on how many there are.
     """
-    others = candidates[~np.isin(candidates, layout.rows)]
+    others = candidates[~layout.planned[candidates]]
     return extend(view, layout, others[: 1 + REPLANNED_JOBS // (1 + len(layout.rows))], terms)
 
 
-def kept_promises(view: View) -> Layout:
+def kept_promises(view: View, certain: Terms) -> Layout:
     """A plan that keeps the promises made, if need be with what was held in reserve for them."""
-    return best_layout(view, promised_rows(view), surely(view), probably(view))
+    layout = best_layout(view, promised_rows(view), certain)
+    return best_layout(view, layout.rows, certain, probably(view)) if layout.missed.any() else layout
 
 
 def surely(view: View) -> Terms:
@@ -99,9 +103,9 @@ def probably(view: View) -> Terms:
     return _terms(view, view.interval, view.deadline)
 
 
-def _mixed(view: View, layout: Layout) -> Terms:
+def _mixed(view: View, layout: Layout, certain: Terms) -> Terms:
     """Certain terms for the promised, likely ones for the hopeful; who has missed already just has to end some day."""
-    certain, likely = surely(view), probably(view)
+    likely = probably(view)
     is_promised = (view.standing == Standing.PROMISED)[:, None]
     limit = np.where(layout.missed, np.inf, view.deadline)
     return Terms(np.where(is_promised, certain.rates, likely.rates), certain.pauses, limit)
@@ -113,10 +117,11 @@ def _terms(view: View, interval: float, limit: Floats) -> Terms:
     return Terms(view.rates * (1.0 - lost), pauses, limit)
 
 
-def _hopeful(view: View, cheap_first: Ints) -> Ints:
-    """Jobs with a deadline but no promise: deferred ones, and soft ones that could not be promised."""
-    hopeful = (view.standing != Standing.PROMISED) & np.isfinite(view.deadline)
-    return cheap_first[hopeful[cheap_first]]
+def _hopeful(view: View, layout: Layout, cheap_first: Ints) -> Ints:
+    """Jobs with a deadline that the plan does not reach: broken promises first, then deferred and soft ones."""
+    broken = layout.missed[cheap_first]
+    unpromised = ((view.standing != Standing.PROMISED) & np.isfinite(view.deadline))[cheap_first]
+    return np.concatenate((cheap_first[broken], cheap_first[unpromised]))
 
 
 def _or_later(view: View, row: int, quote: Quote) -> Quote:

@@ -22,17 +22,15 @@ class Fifo(Policy):
     placement: ClassVar[str] = "best-fit"
 
     def allocate(self, view: View) -> Allocation:
-        running = np.flatnonzero(view.width)
-        by_end = running[np.argsort(view.rigid_seconds[running], kind="stable")]
-        waiting = view.order(view.submitted)
-        waiting = waiting[view.width[waiting] == 0]
+        waiting = np.flatnonzero(view.width == 0)
+        waiting = waiting[np.argsort(view.sequence[waiting])]
         widths = view.width.copy()
-        _start_waiting(widths, waiting, by_end, view.requested, view.rigid_seconds, view.capacity)
+        _start_waiting(widths, waiting, view.requested, view.rigid_seconds, view.capacity)
         return Allocation(widths)
 
 
 @compiled
-def _start_waiting(widths: Ints, waiting: Ints, by_end: Ints, demand: Ints, seconds: Floats, capacity: int) -> None:
+def _start_waiting(widths: Ints, waiting: Ints, demand: Ints, seconds: Floats, capacity: int) -> None:
     free = capacity - widths.sum()
     head = 0
     while head < len(waiting) and demand[waiting[head]] <= free:
@@ -41,7 +39,7 @@ def _start_waiting(widths: Ints, waiting: Ints, by_end: Ints, demand: Ints, seco
         head += 1
     if head == len(waiting) or free == 0:
         return
-    shadow, spare = _reservation(widths, by_end, seconds, free, demand[waiting[head]])
+    shadow, spare = _reservation(widths, seconds, free, demand[waiting[head]])
     for job in waiting[head + 1 :]:
         if demand[job] > free:
             continue
@@ -56,9 +54,10 @@ def _start_waiting(widths: Ints, waiting: Ints, by_end: Ints, demand: Ints, seco
 
 
 @compiled
-def _reservation(widths: Ints, by_end: Ints, seconds: Floats, free: int, wanted: int) -> tuple[float, int]:
+def _reservation(widths: Ints, seconds: Floats, free: int, wanted: int) -> tuple[float, int]:
     """Seconds until ``wanted`` devices are free as running jobs end, and what is then left over."""
-    for job in by_end:
+    running = np.flatnonzero(widths)
+    for job in running[np.argsort(seconds[running])]:
         free += widths[job]
         if free >= wanted:
             return seconds[job], free - wanted

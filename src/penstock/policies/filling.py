@@ -167,7 +167,8 @@ def fill(
         if end < np.inf:
             finish[job] = end
             count = lay(
-                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job], plan_width[job]
+                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job],
+                plan_width[job],
             )  # fmt: skip
     return finish, plan_at, plan_width
 
@@ -227,7 +228,8 @@ def squeeze(
         if end < np.inf:
             finish[job] = end
             count = lay(
-                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job], plan_width[job]
+                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job],
+                plan_width[job],
             )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.policies.base import Allocation, Policy
-from penstock.policies.greedy import take_in_order
-from penstock.policies.view import View
+from penstock.policies.greedy import serve_in_order
+from penstock.policies.view import Ints, View
 
 
 class Gandiva(Policy):
@@ -27,8 +27,12 @@ class Gandiva(Policy):
         self.quantum_s = quantum_s
 
     def allocate(self, view: View) -> Allocation:
-        in_turn = (view.width > 0) & (view.now - view.stint_since < self.quantum_s)
-        group = np.where(in_turn, 0, np.where(view.width == 0, 1, 2))
-        widths = take_in_order(view.order(group, view.stint_since), view.requested, view.capacity)
+        widths = serve_in_order(view, lambda: self._turns(view))
         somebody_waits = bool((widths == 0).any())
         return Allocation(widths, view.now + self.quantum_s if somebody_waits else math.inf)
+
+    def _turns(self, view: View) -> Ints:
+        """Whoever is in the middle of a turn, then whoever waits, then whoever has had one; the longest first."""
+        in_turn = (view.width > 0) & (view.now - view.stint_since < self.quantum_s)
+        group = np.where(in_turn, 0, np.where(view.width == 0, 1, 2))
+        return view.order(group, view.stint_since)

@@ -1,9 +1,21 @@
 """Taking jobs in order while they fit: the inner loop of every rigid policy."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from penstock.core.jit import compiled
-from penstock.policies.view import Ints
+from penstock.policies.view import Ints, View
+
+
+def serve_in_order(view: View, order: Callable[[], Ints]) -> Ints:
+    """Requested widths for the jobs that come first in ``order``, skipping those that no longer fit.
+
+    The order only matters, and is only computed, when not everybody fits.
+    """
+    if int(view.requested.sum()) <= view.capacity:
+        return view.requested.copy()
+    return take_in_order(order(), view.requested, view.capacity)
 
 
 @compiled

@@ -49,6 +49,17 @@ class Layout:
         missed[self.rows] = np.isinf(self.finish[self.rows])
         return missed
 
+    @property
+    def planned(self) -> Bools:
+        """Over all rows of the view: whether it is in this plan at all."""
+        planned = np.zeros(len(self.finish), dtype=bool)
+        planned[self.rows] = True
+        return planned
+
+    def in_time(self) -> "Layout":
+        """Without those it misses."""
+        return Layout(self.rows[~self.missed[self.rows]], self.finish, self.plans)
+
     def widths_at(self, now: float) -> Ints:
         return _widths_at(self.plans.at, self.plans.width, now)
 
@@ -77,12 +88,13 @@ def keep_to(view: View, rows: Ints, terms: Terms) -> Layout:
         view.plan_at, view.plan_width,
     )  # fmt: skip
     plans = Plans.none(len(view))
-    plans.at[rows], plans.width[rows] = view.plan_at[rows], view.plan_width[rows]
+    kept = rows[np.isfinite(finish[rows])]
+    plans.at[kept], plans.width[kept] = view.plan_at[kept], view.plan_width[kept]
     return Layout(rows, finish, plans)
 
 
 def best_layout(view: View, rows: Ints, *by_caution: Terms) -> Layout:
-    """The first plan that misses nobody: afresh, or the one at hand, on the most cautious terms first; else the best."""
+    """The first plan that misses nobody: afresh or the one at hand, on the most cautious terms first; else the best."""
     tried: list[Layout] = []
     for terms in by_caution:
         for make in (lay_out, keep_to):
@@ -97,6 +109,8 @@ def extend(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
 
     ``layout`` itself is returned if nobody can be added.
     """
+    if not len(candidates):
+        return layout
     order = _by_limit(view, layout.rows, terms)
     longer = grow(
         view.now, view.capacity, order, candidates, layout.missed, view.remaining, terms.limit, view.width, view.levels,
@@ -110,6 +124,8 @@ def fit_in(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
 
     Far cheaper than :func:`extend`, which may move everybody: O(breakpoints) instead of O(jobs x breakpoints) each.
     """
+    if not len(candidates):
+        return layout
     finish, at, width = layout.finish.copy(), layout.plans.at.copy(), layout.plans.width.copy()
     times, free, count = profile_of(view.now, view.capacity, layout.rows, at, width, len(candidates))
     squeeze(

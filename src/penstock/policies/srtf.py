@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from penstock.policies.base import Allocation, Policy
-from penstock.policies.greedy import take_in_order
+from penstock.policies.greedy import serve_in_order
 from penstock.policies.view import View
 
 
@@ -20,4 +20,4 @@ class Srtf(Policy):
     placement: ClassVar[str] = "best-fit"
 
     def allocate(self, view: View) -> Allocation:
-        return Allocation(take_in_order(view.order(view.rigid_seconds), view.requested, view.capacity))
+        return Allocation(serve_in_order(view, lambda: view.order(view.rigid_seconds)))

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.policies.base import Allocation, Policy
-from penstock.policies.greedy import take_in_order
+from penstock.policies.greedy import serve_in_order
 from penstock.policies.view import Floats, View
 
 
@@ -30,7 +30,7 @@ class Themis(Policy):
         leased_for = np.where(view.width > 0, np.mod(view.now - view.stint_since, self.lease_s), 0.0)
         expired = (view.width == 0) | ((leased_for < 1e-6) & (view.now > view.stint_since))
         group = np.where(expired, 1, 0)
-        widths = take_in_order(view.order(group, -self.rho(view)), view.requested, view.capacity)
+        widths = serve_in_order(view, lambda: view.order(group, -self.rho(view)))
         left = np.where(widths > 0, self.lease_s - leased_for, math.inf)
         return Allocation(widths, view.now + float(left.min(initial=math.inf)))
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.policies.base import Allocation, Policy
-from penstock.policies.greedy import take_in_order
+from penstock.policies.greedy import serve_in_order
 from penstock.policies.view import Bools, Ints, View
 
 LIMITS = (3250.0, 7200.0)
@@ -31,7 +31,7 @@ class Tiresias(Policy):
 
     def allocate(self, view: View) -> Allocation:
         queue = self.queues(view)
-        widths = take_in_order(view.order(queue, view.submitted), view.requested, view.capacity)
+        widths = serve_in_order(view, lambda: view.order(queue, view.submitted))
         return Allocation(widths, self._next_demotion(view, queue, widths))
 
     def queues(self, view: View) -> Ints:

@@ -6,7 +6,7 @@ columns to one width per row. Columns are read-only. A cluster with several kind
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,13 @@ PLAN_STEPS = 16
 """A plan has at most this many changes of width, its end included."""
 
 
-class Standing(IntEnum):
-    """What a job has been told so far."""
+class Standing:
+    """What a job has been told so far; plain numbers, because they fill a column."""
 
-    UNANSWERED = 0
-    DEFERRED = 1
-    ADMITTED = 2
-    PROMISED = 3
+    UNANSWERED: Final = 0
+    DEFERRED: Final = 1
+    ADMITTED: Final = 2
+    PROMISED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

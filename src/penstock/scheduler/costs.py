@@ -39,6 +39,8 @@ class ExpectedCosts:
         self.overhead = overhead
 
     def pauses(self, decision: Round) -> Floats:
+        if self.overhead == FREE:
+            return np.zeros(len(decision.widths))
         running = decision.widths > 0
         doublings = np.log2(np.maximum(decision.widths, 1))
         change = self.overhead.change_s + self.overhead.per_doubling_s * doublings

@@ -210,7 +210,8 @@ class Scheduler:
             raise EventError(f"a job {job.id!r} is already known; ids are used once")
         kind = self._kind_for(job)
         record = Record(job, self._sequence, kind or self.cluster.kinds[0], story=self._new_story(job))
-        record.tell(event.at, _describe_request(job))
+        if record.story is not None:
+            record.tell(event.at, _describe_request(job))
         self._sequence += 1
         if kind is None:
             self._turn_away(record, event.at)
@@ -254,7 +255,8 @@ class Scheduler:
         if not pool.table.width[pool.table.row_of[record.key]]:
             raise EventError(f"job {event.job_id!r} cannot finish: it holds no devices")
         late = event.at - record.job.deadline
-        record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
+        if record.story is not None:
+            record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
         promised = record.quote is not None and record.quote.verdict is Verdict.PROMISED
         if promised and late > _LATE_TOLERANCE_S and not record.excuse and self._promises_bind:
             self._broken.append(f"{event.job_id} by {format_duration(late)}")

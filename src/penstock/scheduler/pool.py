@@ -159,11 +159,12 @@ class Pool:
             raise InvariantError(f"{len(self.table)} jobs but widths of shape {widths.shape}")
         if int(widths.sum()) > self.occupancy.capacity:
             raise InvariantError(f"{widths.sum()} devices granted, {self.occupancy.capacity} exist")
-        used = slice(len(self.table))
-        usable = (widths == 0) | (widths == self.table.requested[used])
-        usable |= (self.table.levels[used] == widths[:, None]).any(axis=1)
+        new = np.flatnonzero(widths != self.table.width[: len(self.table)])
+        wanted = widths[new]
+        usable = (wanted == 0) | (wanted == self.table.requested[new])
+        usable |= (self.table.levels[new] == wanted[:, None]).any(axis=1)
         if not usable.all():
-            row = int(np.flatnonzero(~usable)[0])
+            row = int(new[~usable][0])
             raise InvariantError(f"job {self.table.jobs[row].id!r} cannot use {widths[row]} devices")
 
     def _carry_out(self, now: float, widths: Ints, out: list[Instruction]) -> None:
@@ -208,7 +209,8 @@ class Pool:
         grant = Grant(record.job.id, self.kind, devices, self.occupancy.nodes_of(record.key))
         held = int(table.width[row])
         out.append(_instruct(record, grant, held))
-        record.tell(now, _describe_grant(record, grant, held))
+        if record.story is not None:
+            record.tell(now, _describe_grant(record, grant, held))
         if held == 0:
             table.waited_before[row] = now - table.stint_since[row]
             table.stint_since[row] = now

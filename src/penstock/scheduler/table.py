@@ -62,6 +62,7 @@ class JobTable:
         self.rates: Floats = np.ones((16, 1))
         self.plan_at: Floats = np.full((16, PLAN_STEPS), np.inf)
         self.plan_width: Ints = np.zeros((16, PLAN_STEPS), dtype=np.int64)
+        self._read_only: dict[str, Any] | None = None
         self._expose()
 
     def __len__(self) -> int:
@@ -157,10 +158,11 @@ class JobTable:
 
     def view(self, now: float, capacity: int, slot: float, interval: float, overhead: Overhead) -> View:
         """A read-only picture for a policy."""
-        shown = {name: self._frozen(name) for name in _SHOWN}
+        used = slice(len(self.jobs))
+        shown: dict[str, Any] = {name: column[used] for name, column in self._windows().items()}
         return View(
             now=now, capacity=capacity, slot=slot, interval=interval, overhead=overhead, jobs=self.jobs,
-            hard=self.hard[: len(self.jobs)].astype(bool), **shown,
+            hard=self.hard[used].astype(bool), **shown,
         )  # fmt: skip
 
     def forget_plan(self, row: int) -> None:
@@ -173,15 +175,18 @@ class JobTable:
         self.plan_at[: len(self.jobs)] = plans.at
         self.plan_width[: len(self.jobs)] = plans.width
 
+    def _windows(self) -> dict[str, Any]:
+        """Read-only windows on whole columns, made anew only when the columns have moved."""
+        if self._read_only is None:
+            self._read_only = {name: getattr(self, name).view() for name in _SHOWN}
+            for window in self._read_only.values():
+                window.flags.writeable = False
+        return self._read_only
+
     def undecided(self) -> Ints:
         """Rows that still wait for an answer, in order of arrival."""
         rows = np.flatnonzero(self.standing[: len(self.jobs)] <= Standing.DEFERRED)
         return rows[np.argsort(self.sequence[rows], kind="stable")]
-
-    def _frozen(self, name: str) -> Any:
-        window = getattr(self, name)[: len(self.jobs)]
-        window.flags.writeable = False
-        return window
 
     def _expose(self) -> None:
         """Give the lines of the matrices their names."""
@@ -189,17 +194,19 @@ class JobTable:
             setattr(self, name, column)
         for name, ints in zip(_INTS, self._ints, strict=True):
             setattr(self, name, ints)
+        self._read_only = None
 
     def _grow(self) -> None:
         self._floats = np.concatenate([self._floats, np.zeros_like(self._floats)], axis=1)
         self._ints = np.concatenate([self._ints, np.zeros_like(self._ints)], axis=1)
-        self._expose()
         self.levels = np.concatenate([self.levels, np.ones_like(self.levels)])
         self.rates = np.concatenate([self.rates, np.ones_like(self.rates)])
         self.plan_at = np.concatenate([self.plan_at, np.full_like(self.plan_at, np.inf)])
         self.plan_width = np.concatenate([self.plan_width, np.zeros_like(self.plan_width)])
+        self._expose()
 
     def _widen(self, count: int) -> None:
         extra = count - self.levels.shape[1]
         self.levels = np.concatenate([self.levels, np.repeat(self.levels[:, -1:], extra, axis=1)], axis=1)
         self.rates = np.concatenate([self.rates, np.repeat(self.rates[:, -1:], extra, axis=1)], axis=1)
+        self._read_only = None

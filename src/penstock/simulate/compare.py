@@ -14,6 +14,7 @@ from penstock.policies import POLICIES, policy_named
 from penstock.simulate import artifact
 from penstock.simulate.engine import Result, simulate
 from penstock.simulate.overhead import costs_named
+from penstock.simulate.replay import replay
 from penstock.simulate.workload import Workload
 
 Progress = Callable[[Sequence[int]], None]
@@ -52,7 +53,7 @@ def run_policy(
     """Simulate one policy; names ending in ``-artifact`` run in the world of the public simulator."""
     check_policies([name])
     if name in artifact.REPLICAS:
-        return artifact.replay(name, workload, setting.cluster, int(setting.slot))
+        return replay(name, workload, setting.cluster, int(setting.slot))
     cluster = setting.cluster
     return simulate(
         workload.jobs(), cluster, policy_named(name), slot=setting.slot,
@@ -104,7 +105,7 @@ def _wait(futures: list[Future[Result]], counts: "SynchronizedArray[int]", on_pr
     while not all(future.done() for future in futures):
         time.sleep(_POLL_S)
         if on_progress is not None:
-            on_progress(list(counts))
+            on_progress(counts[:])
 
 
 _shared: dict[str, Any] = {}

@@ -74,7 +74,8 @@ def _device_axis(cluster: Cluster, row: float) -> Iterator[str]:
     for position in range(0, len(cluster.nodes), every):
         y = cluster.devices_of(position).start * row
         yield f"<line x1='{_LEFT}' x2='{_WIDTH}' y1='{y:.1f}' y2='{y:.1f}'/>"
-        yield f"<text x='{_LEFT - 8}' y='{y + 10:.1f}' text-anchor='end'>{html.escape(cluster.nodes[position].name)}</text>"
+        name = html.escape(cluster.nodes[position].name)
+        yield f"<text x='{_LEFT - 8}' y='{y + 10:.1f}' text-anchor='end'>{name}</text>"
 
 
 def _bar(bar: Bar, outcome: JobOutcome | None, start: float, scale: float, row: float) -> str:

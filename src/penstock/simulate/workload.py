@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.core import Job
-from penstock.simulate.traces import Profiles, Trace, jobs_of
+from penstock.simulate.traces import Profiles, Trace, TraceJob, jobs_of, with_deadline, with_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,13 @@ class Workload:
     seed: int = 0
     deadlines: tuple[float, float] | None = None
     caps: bool = False
+
+    def records(self) -> Sequence[TraceJob]:
+        """The trace with every job's model, duration and deadline filled in."""
+        records = [with_model(record, self.profiles, seed=self.seed) for record in self.trace]
+        if self.deadlines is None:
+            return records
+        return [with_deadline(record, self.deadlines, seed=self.seed) for record in records]
 
     def jobs(self) -> Sequence[Job]:
         return list(

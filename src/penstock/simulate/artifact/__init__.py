@@ -3,7 +3,7 @@
 The scheduler of Penstock plays no part here: these are replicas of what ``pkusys/ElasticFlow`` computes, job by job,
 down to its merging of events, its overheads and its order of ties. Use them to check that a comparison with published
 figures compares like with like; use the real policies for everything else. The planning of ElasticFlow itself lives in
-``penstock.policies.elasticflow_artifact``.
+``penstock.policies.two_level_plan``.
 """
 
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from penstock.policies.elasticflow_artifact import Batch, Plans, give_idle, plan
+from penstock.policies.two_level_plan import Batch, Plans, give_idle, plan
 from penstock.simulate.artifact.events import Arrivals, next_moment
 from penstock.simulate.artifact.jobs import LEVELS, ArtifactJob, Ledger, Outcome
 from penstock.simulate.artifact.nodes import place

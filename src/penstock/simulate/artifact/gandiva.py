@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from penstock.simulate.artifact.events import Arrivals
 from penstock.simulate.artifact.jobs import ArtifactJob, Ledger, Outcome
-from penstock.simulate.artifact.nodes import BLOCKS
 from penstock.simulate.artifact.overhead import Restarts, seconds
 
 TURN_S = 60
@@ -39,11 +38,11 @@ class _NodeSet:
 class _Groups:
     """All node sets by job size, least loaded first, and the nodes in none of them."""
 
-    def __init__(self, nodes: int, per_node: int) -> None:
+    def __init__(self, sizes: set[int], nodes: int, per_node: int) -> None:
         self.capacity = nodes * per_node
         self.per_node = per_node
         self.free_nodes = nodes
-        self.sets: dict[int, list[_NodeSet]] = {size: [] for size in reversed(BLOCKS)}
+        self.sets: dict[int, list[_NodeSet]] = {size: [] for size in sorted(sizes)}
 
     def place(self, job: int, size: int) -> bool:
         """Put a job on a set with room, else on a new set, else on the least loaded one; False if there is none."""
@@ -136,7 +135,7 @@ def run_gandiva(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, 
     arrivals = Arrivals(jobs)
     world = _World(jobs, nodes, devices_per_node, slot)
     now, elapsed = arrivals.first_at, 0.0
-    while arrivals or world.pending or world.running:
+    while arrivals or world.running:
         world.groups.rebalance()
         released = world.execute(now, elapsed)
         world.start(arrivals.take(now), now)
@@ -156,7 +155,7 @@ class _World:
     def __init__(self, jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> None:
         self.jobs = jobs
         self.capacity = nodes * devices_per_node
-        self.groups = _Groups(nodes, devices_per_node)
+        self.groups = _Groups({job.requested for job in jobs}, nodes, devices_per_node)
         self.restarts = Restarts(slot)
         self.ledger = Ledger(jobs)
         self.executed = [0.0] * len(jobs)

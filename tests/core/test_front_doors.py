@@ -1,0 +1,46 @@
+"""What a room exports is a decision: everything its front door names is in ``__all__``, once and in order."""
+
+import importlib
+import re
+from types import ModuleType
+
+import pytest
+
+ROOMS = ["core", "policies", "placement", "scheduler", "simulate", "simulate.traces"]
+
+
+@pytest.fixture(params=ROOMS)
+def room(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(f"penstock.{request.param}")
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions, as the linter sorts them."""
+    if re.fullmatch(r"[A-Z][A-Z0-9_]+", name):
+        return 0, name
+    return (1 if name[0].isupper() else 2), name
+
+
+def _belongs_to(room: ModuleType, name: str, value: object) -> bool:
+    """Whether a name bound in the front door was made in this room: not a module, not something of another room."""
+    if name.startswith("_") or isinstance(value, ModuleType):
+        return False
+    return getattr(value, "__module__", room.__name__).startswith(room.__name__)
+
+
+def test_exports_are_sorted_and_named_once(room: ModuleType) -> None:
+    assert room.__all__ == sorted(set(room.__all__), key=_rank)
+
+
+def test_exports_exist(room: ModuleType) -> None:
+    assert [name for name in room.__all__ if not hasattr(room, name)] == []
+
+
+def test_everything_the_room_makes_and_shows_is_exported(room: ModuleType) -> None:
+    shown = {name for name, value in vars(room).items() if _belongs_to(room, name, value)}
+    assert shown - set(room.__all__) == set()
+
+
+def test_every_room_says_what_it_is_for(room: ModuleType) -> None:
+    assert room.__doc__
+    assert len(room.__doc__.splitlines()[0]) > 20

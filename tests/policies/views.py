@@ -1,0 +1,64 @@
+"""Views by hand: one :class:`Row` per job, everything else as at the beginning of the world."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
+from penstock.policies import View
+from penstock.scheduler.table import JobTable
+
+PROPORTIONAL = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A job and how it stands. ``left`` iterations of ``work`` remain (all of them unless said otherwise)."""
+
+    work: float = 100.0
+    left: float | None = None
+    curve: Curve = PROPORTIONAL
+    due: float | None = None
+    soft: bool = False
+    requested: int = 1
+    at_least: int = 1
+    at_most: int | None = None
+    submitted: float = 0.0
+    standing: int = 2
+    width: int = 0
+    executed: float = 0.0
+    attained: float = 0.0
+    stint_since: float = 0.0
+    waited_before: float = 0.0
+
+    def job(self, number: int) -> Job:
+        goal: Any = BestEffort()
+        if self.due is not None:
+            goal = Deadline(self.due, Strictness.SOFT if self.soft else Strictness.HARD)
+        return Job(
+            id=f"job-{number}",
+            work=Work(self.work),
+            curve=self.curve,
+            goal=goal,
+            submitted_at=self.submitted,
+            requested=self.requested,
+            at_least=self.at_least,
+            at_most=self.at_most,
+        )
+
+
+def view(
+    *rows: Row,
+    now: float = 0.0,
+    capacity: int = 4,
+    slot: float = 0.0,
+    interval: float | None = None,
+    overhead: Overhead = FREE,
+) -> View:
+    table = JobTable("gpu")
+    for number, row in enumerate(rows):
+        table.add(row.job(number), number, now, capacity)
+    for number, row in enumerate(rows):
+        table.remaining[number] = row.work if row.left is None else row.left
+        for name in ("standing", "width", "executed", "attained", "stint_since", "waited_before"):
+            getattr(table, name)[number] = getattr(row, name)
+    return table.view(now, capacity, slot, slot if interval is None else interval, overhead)
