@@ -27,7 +27,7 @@ def say(message: str) -> None:
 def plain_table(*columns: str, title: str = "") -> Table:
     """A table whose first column is text and whose others are numbers."""
     table = Table(
-        title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 1)
+        title=title or None, title_justify="left", header_style="bold", box=None, pad_edge=False, collapse_padding=True
     )
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position else "left", no_wrap=True)

@@ -10,9 +10,10 @@ from penstock.simulate import Result, Setting, Workload, compare, draw
 from penstock.simulate.traces import Profiles, generate, interval_for_load, read_trace, write_trace
 
 POLICIES = ("deadline", "elasticflow", "edf", "tiresias", "fifo")
-JOBS = 120
+JOBS = 200
 CLUSTER = "4x8"
-LOAD = 1.1
+LOAD = 3.0
+"""Three times what the cluster could serve if every job got what it asks for: a bad day."""
 
 
 def main(directory: Path = Path("demo-output")) -> None:
@@ -22,7 +23,7 @@ def main(directory: Path = Path("demo-output")) -> None:
     directory.mkdir(parents=True)
     path = directory / "trace.csv"
     interval = interval_for_load(LOAD, cluster.device_count)
-    write_trace(path, generate(JOBS, seed=7, profiles=profiles, mean_interval_s=interval, best_effort=0.1))
+    write_trace(path, generate(JOBS, seed=1, profiles=profiles, mean_interval_s=interval, best_effort=0.1))
     workload = Workload(trace=read_trace(path), profiles=profiles)
     setting = Setting(cluster=cluster, overhead="measured", timeline=True)
     say("comparing five policies (the first run compiles the planning loops, which takes a moment)")

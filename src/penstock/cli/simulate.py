@@ -82,11 +82,11 @@ def comparison(workload: Workload, setting: Setting, results: Sequence[Result]) 
     """The headline table."""
     title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
     title += f", overhead {setting.overhead}"
-    table = plain_table("policy", "in time", "ratio", "declined", "late", "JCT", "use", "resizes", "CPU s", title=title)
+    table = plain_table("policy", "in time", "ratio", "refused", "late", "JCT", "use", "resizes", "CPU s", title=title)
     for s in (result.summary for result in results):
         table.add_row(
             s.policy, f"{s.met}/{s.jobs - s.best_effort}", percent(s.ratio), str(s.declined), str(s.late),
-            seconds(s.jct_mean_s), percent(s.utilisation), str(s.rescales), f"{s.cpu_s:.2f}",
+            seconds(s.jct_mean_s), f"{100 * s.utilisation:.0f}%", str(s.rescales), f"{s.cpu_s:.2f}",
         )  # fmt: skip
     return table
 
