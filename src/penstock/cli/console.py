@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -40,6 +41,16 @@ def seconds(value: float) -> str:
 
 def percent(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}%"
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C inside ends the command with a word and code 130 instead of a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("interrupted; nothing was written")
+        raise typer.Exit(130) from None
 
 
 @contextmanager

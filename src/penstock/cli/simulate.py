@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.console import bars, out, percent, plain_table, say, seconds
+from penstock.cli.console import bars, interruptible, out, percent, plain_table, say, seconds
 from penstock.cli.options import load_profiles, parse_bounds
 from penstock.core import Cluster, InputError, parse_duration
 from penstock.placement import placement_named
@@ -70,7 +70,7 @@ def command(
         deadlines=parse_bounds(deadlines) if deadlines else None,
     )  # fmt: skip
     workload.jobs()
-    with bars(names, len(workload.trace)) as update:
+    with interruptible(), bars(names, len(workload.trace)) as update:
         results = compare(names, workload, setting, processes=processes, on_progress=update)
     report = _report(workload, setting, results)
     if out_dir is not None:
