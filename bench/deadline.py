@@ -35,7 +35,7 @@ def main() -> None:
         if chosen and case.trace not in chosen:
             continue
         table.add_row(*row(case))
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 def row(case: Case) -> list[str]:

@@ -41,7 +41,7 @@ def decisions() -> None:
             str(active), "10000", str(len(times)), f"{times.mean():.1f}", f"{np.percentile(times, 99):.1f}",
             f"{times.max():.1f}",
         )  # fmt: skip
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 def _decision_times(active: int, cluster: Cluster, decisions: int = 150) -> list[float]:
@@ -85,7 +85,7 @@ def growth() -> None:
                 policy, str(jobs), str(nodes * 8), str(summary.rounds), f"{summary.cpu_s:.2f}",
                 f"{summary.cpu_s / jobs * 1e6:.0f}",
             )  # fmt: skip
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 def million() -> None:
@@ -100,7 +100,7 @@ def million() -> None:
             f"{time.perf_counter() - started:.0f}", f"{memory:.0f}", f"{summary.jct_mean_s / 3600:.2f}",
             f"{summary.utilisation:.3f}",
         )  # fmt: skip
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 def _jobs(count: int, cluster: Cluster, load: float):  # type: ignore[no-untyped-def]

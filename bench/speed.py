@@ -28,7 +28,7 @@ def main() -> None:
         less = " / ".join(f"{public / seconds:.0f}x" for seconds in times) if public else "-"
         jobs = str(len(case.workload().trace))
         table.add_row(case.trace, jobs, *(f"{s:.3f}" for s in times), str(public or "-"), less)
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 def cpu_seconds(case: Case, policy: str) -> float:

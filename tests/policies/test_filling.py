@@ -208,16 +208,14 @@ def test_a_plan_never_outgrows_its_row(run: Callable[..., int]) -> None:
 def test_a_job_on_a_long_staircase_does_not_write_into_the_next_row() -> None:
     """17 narrow jobs end one slot after the other; a wide one grows with every end, more often than a plan can say."""
     narrow, slot, idle = 17, 60.0, 10
-    until_its_last_step = idle * 2 * slot + sum(slot * (idle + 1 + i) for i in range(13))
-    work = np.array([slot * (i + 1) for i in range(narrow)] + [until_its_last_step + 500.0, 1.0])
-    limit = np.append(work[:narrow], [math.inf, math.inf])
+    work = np.array([*(slot * (i + 1) for i in range(narrow)), 930.0, 1.0])
+    limit = np.array([*work[:narrow], 950.0, math.inf])
     levels = np.tile(np.arange(1, 41), (narrow + 2, 1))
-    depth = np.append(np.ones(narrow, dtype=np.int64), [40, 40])
-    nobody, rates = np.zeros(narrow + 2, dtype=np.int64), levels.astype(float)
-    order, pauses = np.arange(narrow + 1), np.zeros_like(rates)
-    levels[narrow], rates[narrow] = np.arange(1, 41), np.linspace(1.0, 1.1, 40) * work[narrow] / 945.0
-    limit[narrow] = 950.0
-    _, at, width = fill(0.0, narrow + idle, order, work, limit, nobody, levels, rates, pauses, depth, slot, True)
+    rates = 1.0 + levels / 1e6
+    depth = np.array([*[1] * narrow, 40, 40])
+    held, pauses = np.zeros(narrow + 2, dtype=np.int64), np.zeros_like(rates)
+    order = np.arange(narrow + 1)
+    _, at, width = fill(0.0, narrow + idle, order, work, limit, held, levels, rates, pauses, depth, slot, True)
     assert np.isinf(at[-1]).all(), "nobody planned anything for the last row"
     assert not width[-1].any()
 

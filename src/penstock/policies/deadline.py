@@ -8,8 +8,9 @@ import numpy as np
 from penstock.core import Quote, Verdict, format_duration
 from penstock.core.jit import compiled
 from penstock.policies.admission import answers
-from penstock.policies.base import Allocation, Policy
+from penstock.policies.base import Allocation
 from penstock.policies.filling import usable
+from penstock.policies.planned import PlannedPolicy
 from penstock.policies.planning import Layout, Terms, best_layout, extend, fit_in, lay_out, promised_rows
 from penstock.policies.view import Floats, Ints, Standing, View
 
@@ -17,7 +18,7 @@ REPLANNED_JOBS = 2000
 """Jobs planned again per decision to make room for others: some ten milliseconds."""
 
 
-class DeadlinePolicy(Policy):
+class DeadlinePolicy(PlannedPolicy):
     """As many deadlines as possible, and every promise kept.
 
     * *Promises*: minimum satisfactory shares in deadline order, as in ElasticFlow, but counting on the worst that

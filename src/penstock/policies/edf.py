@@ -10,6 +10,7 @@ from penstock.core.jit import compiled
 from penstock.policies.admission import admit_singly
 from penstock.policies.base import Allocation, Policy
 from penstock.policies.filling import usable
+from penstock.policies.planned import PlannedPolicy
 from penstock.policies.planning import Terms, best_layout, promised_rows
 from penstock.policies.view import Ints, View
 
@@ -30,7 +31,7 @@ class Edf(Policy):
         return Allocation(_widest_in_order(order, view.levels, view.depth, view.capacity))
 
 
-class EdfAdmission(Edf):
+class EdfAdmission(PlannedPolicy):
     """EDF that takes a job only if the plan for everybody then still meets every deadline.
 
     What the promised jobs leave goes to the others, again in order of deadline. O(jobs x breakpoints) per candidate.

@@ -8,13 +8,14 @@ import numpy as np
 from penstock.core import Quote
 from penstock.core.jit import compiled
 from penstock.policies.admission import admit_singly
-from penstock.policies.base import Allocation, Policy
+from penstock.policies.base import Allocation
 from penstock.policies.filling import usable
+from penstock.policies.planned import PlannedPolicy
 from penstock.policies.planning import Layout, Terms, best_layout, promised_rows
 from penstock.policies.view import Floats, Ints, View
 
 
-class ElasticFlow(Policy):
+class ElasticFlow(PlannedPolicy):
     """Each promised job holds the least devices that still meet its deadline; what is idle goes where it helps most.
 
     *Admission* (Algorithm 1): lay out the minimum satisfactory share of everybody in deadline order by progressive

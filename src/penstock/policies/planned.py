@@ -1,0 +1,40 @@
+"""What policies that lay out plans have in common: they can say what they are up to."""
+
+import numpy as np
+
+from penstock.core import format_duration
+from penstock.policies.base import Policy
+from penstock.policies.filling import width_at
+from penstock.policies.view import Standing, View
+
+_TOLD = {
+    Standing.UNANSWERED: "it has not been answered yet",
+    Standing.DEFERRED: "its deadline cannot be promised yet",
+    Standing.ADMITTED: "nothing is promised to it",
+    Standing.PROMISED: "its deadline is promised",
+}
+
+
+class PlannedPolicy(Policy):
+    """A policy that returns plans with its allocations."""
+
+    def explain(self, view: View, row: int) -> str:
+        needed = int(width_at(view.plan_at[row], view.plan_width[row], view.now))
+        told, held = _TOLD[int(view.standing[row])], int(view.width[row])
+        if not held:
+            return f"{told}; it waits{_until(view, row)}"
+        if needed >= held:
+            return f"{told}; it holds the {held} devices its plan needs{_until(view, row)}"
+        why = f"{needed} by plan, the others were idle" if needed else "they were idle"
+        return f"{told}; it holds {held} devices: {why}{_until(view, row)}"
+
+
+def _until(view: View, row: int) -> str:
+    later = np.flatnonzero((view.plan_at[row] > view.now) & np.isfinite(view.plan_at[row]))
+    if not len(later):
+        return ""
+    step = int(later[0])
+    width, wait = int(view.plan_width[row, step]), format_duration(float(view.plan_at[row, step]) - view.now)
+    if width:
+        return f"; planned: {width} devices in {wait}"
+    return f"; planned: done within {wait}" if len(later) == 1 else f"; planned: a break in {wait}"
