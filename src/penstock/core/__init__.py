@@ -45,6 +45,7 @@ from penstock.core.instructions import (
 from penstock.core.jobs import BestEffort, Budget, Deadline, Goal, Job, Strictness, Tenant, Work
 from penstock.core.overhead import FREE, Overhead
 from penstock.core.promises import Grant, Plan, Quote, Verdict
+from penstock.core.runs import Launch, Report, ReportKind, RunStatus, Usage, Worker
 from penstock.core.units import (
     format_bytes,
     format_duration,
@@ -85,6 +86,7 @@ __all__ = [
     "JobError",
     "JobFinished",
     "JobSubmitted",
+    "Launch",
     "Node",
     "NodeJoined",
     "NodeLost",
@@ -94,8 +96,11 @@ __all__ = [
     "PowerModel",
     "Progress",
     "Quote",
+    "Report",
+    "ReportKind",
     "Resize",
     "Resume",
+    "RunStatus",
     "Scaling",
     "Source",
     "Start",
@@ -107,9 +112,11 @@ __all__ = [
     "TraceError",
     "UnitError",
     "UnknownNameError",
+    "Usage",
     "Verdict",
     "Wake",
     "Work",
+    "Worker",
     "WorkerFailed",
     "fewest_nodes",
     "format_bytes",

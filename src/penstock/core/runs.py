@@ -1,0 +1,92 @@
+"""A job in the real world: what is started, on what, and what is heard of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One process of a run, on one device. ``id`` is unique in the run and survives a change of rank."""
+
+    id: str
+    rank: int
+    device: int
+    device_env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Everything a backend needs to start a run. A *generation* is one world of workers; resizing makes the next."""
+
+    run_id: str
+    job_id: str
+    command: tuple[str, ...]
+    workers: tuple[Worker, ...]
+    generation: int = 0
+    attempt: int = 0
+    env: tuple[tuple[str, str], ...] = ()
+    working_dir: str = "."
+    checkpoint_dir: str = ""
+    grace_s: float = 30.0
+    hang_after_s: float | None = None
+
+
+class ReportKind(StrEnum):
+    """What a run can tell."""
+
+    LAUNCHED = "launched"
+    WORKER_STARTED = "worker_started"
+    PROGRESS = "progress"
+    RESIZED = "resized"
+    CHECKPOINTED = "checkpointed"
+    WORKER_EXITED = "worker_exited"
+    SUSPENDED = "suspended"
+    FINISHED = "finished"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One line of what a run told, numbered without gaps from 1, never lost, possibly read twice."""
+
+    run_id: str
+    seq: int
+    at: float
+    kind: ReportKind
+    step: int | None = None
+    total: int | None = None
+    loss: float | None = None
+    samples_per_s: float | None = None
+    width: int | None = None
+    generation: int | None = None
+    pause_s: float | None = None
+    in_place: bool | None = None
+    path: str | None = None
+    blocking_s: float | None = None
+    worker: str | None = None
+    rank: int | None = None
+    pid: int | None = None
+    code: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """Whether a run still lives, and how far its reports go."""
+
+    run_id: str
+    alive: bool
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a run uses right now, all its processes together; device figures only where a driver tells."""
+
+    cpu_percent: float = 0.0
+    memory_bytes: int = 0
+    device_percent: float | None = None
+    device_memory_bytes: int | None = None
+    power_w: float | None = None
