@@ -98,7 +98,7 @@ def test_the_smallest_share_that_is_in_time(limit: float, level: int, end: float
 def test_a_reservation_is_taken_off_the_profile_and_written_down() -> None:
     times, free, count = profile((0.0, 1), (10.0, 4))
     at, width = np.zeros(PLAN_STEPS), np.zeros(PLAN_STEPS, dtype=np.int64)
-    count = lay(times, free, count, LEVELS, 3, 1, 20.0, at, width)
+    count = lay(times, free, count, LEVELS, 3, 1, 20.0, 0.0, at, width)
     assert (times[:count].tolist(), free[:count].tolist()) == ([0.0, 10.0, 20.0], [0, 2, 4])
     assert (at[:4].tolist(), width[:4].tolist()) == ([0.0, 10.0, 20.0, math.inf], [1, 2, 0, 0])
 
@@ -199,7 +199,7 @@ def test_a_plan_never_outgrows_its_row(run: Callable[..., int]) -> None:
     assert PLAN_STEPS - 2 < done_at <= PLAN_STEPS - 1
     at, width = np.full(PLAN_STEPS + 8, -7.0), np.full(PLAN_STEPS + 8, -7)
     times, free, count = profile(*steps)
-    run(times, free, count, LEVELS, 3, 1, released(0.0, done_at, 1.0), at[:PLAN_STEPS], width[:PLAN_STEPS])
+    run(times, free, count, LEVELS, 3, 1, done_at, 1.0, at[:PLAN_STEPS], width[:PLAN_STEPS])
     assert set(at[PLAN_STEPS:]) == {-7.0}, "it wrote into somebody else's memory"
     assert set(width[PLAN_STEPS:]) == {-7}
     assert (free[:count] >= 0).all()

@@ -25,7 +25,7 @@ def test_the_job_treated_worst_gets_the_free_devices() -> None:
 
 
 def test_a_lease_protects_even_the_best_treated() -> None:
-    lucky = Row(requested=4, width=4, submitted=99.0, stint_since=99.0)
+    lucky = Row(requested=4, width=4, submitted=99.0, stint_since=99.0, plan=((1299.0, 4),))
     assert Themis().allocate(view(lucky, Row(requested=4), now=1000.0)).widths.tolist() == [4, 0]
 
 
@@ -45,7 +45,7 @@ def test_the_worst_treated_may_keep_its_devices_when_its_lease_ends() -> None:
 
 
 def test_it_wakes_at_the_end_of_the_first_lease() -> None:
-    rows = [Row(requested=2, width=2, stint_since=100.0), Row(requested=2, width=2, stint_since=50.0)]
+    rows = [Row(requested=2, width=2, plan=((1300.0, 2),)), Row(requested=2, width=2, plan=((1250.0, 2),))]
     assert Themis().allocate(view(*rows, now=200.0)).wake_at == 1250.0
     assert Themis(lease_s=60.0).allocate(view(Row(), now=200.0)).wake_at == 260.0
     assert Themis().allocate(view(Row(requested=4), capacity=4, now=0.0)).wake_at == 1200.0

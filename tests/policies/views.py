@@ -29,6 +29,8 @@ class Row:
     attained: float = 0.0
     stint_since: float = 0.0
     waited_before: float = 0.0
+    plan: tuple[tuple[float, int], ...] = ()
+    """(from when, how many) steps the policy laid out last time."""
 
     def job(self, number: int) -> Job:
         goal: Any = BestEffort()
@@ -61,4 +63,6 @@ def view(
         table.remaining[number] = row.work if row.left is None else row.left
         for name in ("standing", "width", "executed", "attained", "stint_since", "waited_before"):
             getattr(table, name)[number] = getattr(row, name)
+        for step, (at, planned) in enumerate(row.plan):
+            table.plan_at[number, step], table.plan_width[number, step] = at, planned
     return table.view(now, capacity, slot, slot if interval is None else interval, overhead)

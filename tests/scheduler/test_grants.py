@@ -169,3 +169,17 @@ def test_without_stories_finished_jobs_are_forgotten() -> None:
     machine.handle(JobFinished(100.0, "a"))
     machine.handle(JobSubmitted(101.0, job("a", submitted_at=101.0)))
     assert machine.active() == ["a"]
+
+
+@pytest.mark.parametrize("policy", ["edf-admission", "elasticflow", "deadline"])
+def test_waking_for_planned_changes_does_not_keep_a_job_from_its_last_iterations(policy: str) -> None:
+    machine = scheduler("1x1", policy, costs=ExpectedCosts(Overhead(every_round_s=1.0, change_s=3.0)))
+    said = machine.handle(JobSubmitted(0.0, job("a", 0.5, goal=Deadline(100.0))))
+    for _ in range(50):
+        wake = min((each.at for each in said if isinstance(each, Wake)), default=math.inf)
+        done = machine.finishing_by(wake)
+        if done:
+            break
+        said = machine.handle(Tick(wake))
+    assert done, "every decision stops the job for a second, and every half second there is one: it never ends"
+    assert done[0][0] <= 10.0

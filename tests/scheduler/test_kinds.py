@@ -49,7 +49,7 @@ def the_refusal_of(shape: str, wanting: Job) -> Quote:
 def test_a_kind_that_is_not_there_is_refused_by_name() -> None:
     quote = the_refusal_of("1x2xA+3x2xB", job("a", kinds=("C", "D")))
     assert quote.verdict is Verdict.REFUSED
-    assert quote.reason == "no device it can use: it needs at least 1 of C/D, the cluster has 2 of A, 6 of B"
+    assert quote.reason == "no device it can use: it needs at least 1 of C or D, the cluster has 2 of A, 6 of B"
 
 
 def test_too_many_devices_are_refused_with_the_number_there_is() -> None:

@@ -130,7 +130,7 @@ def _levels(curve: Curve, kind: str, at_least: int, at_most: int | None) -> tupl
     scaling = curve.scaling(kind)
     if scaling is None:
         return ()
-    top = at_most if at_most is not None else scaling.counts[-1]
+    top = at_most if at_most is not None else max(scaling.counts[-1], at_least)
     inside = {c: r for c, r in zip(scaling.counts, scaling.rates, strict=True) if at_least <= c <= top}
     if at_least > scaling.counts[0] and at_least <= top:
         inside.setdefault(at_least, _interpolate(scaling.counts, scaling.rates, at_least))

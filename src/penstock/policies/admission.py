@@ -37,7 +37,7 @@ def promised(view: View, row: int, layout: Layout) -> Quote:
     early = format_duration(float(view.deadline[row]) - plan.end)
     return Quote(
         job_id=view.jobs[row].id, verdict=Verdict.PROMISED, finish_at=plan.end,
-        devices=max(width for _, width in plan.steps), device_seconds=plan.device_seconds(),
+        devices=max((width for _, width in plan.steps), default=0), device_seconds=plan.device_seconds(),
         reason=f"planned to finish {early} before its deadline, with every earlier promise kept",
     )  # fmt: skip
 

@@ -28,8 +28,8 @@ class Plans:
         return cls(np.full((rows, PLAN_STEPS), math.inf), np.zeros((rows, PLAN_STEPS), dtype=np.int64))
 
     def next_change(self, now: float) -> float:
-        """The first time after ``now`` at which a plan changes a width."""
-        return float(self.at.min(initial=math.inf, where=self.at > now))
+        """The first time after ``now`` at which a plan gives a width; that a job ends is told by the job."""
+        return float(self.at.min(initial=math.inf, where=(self.at > now) & (self.width > 0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

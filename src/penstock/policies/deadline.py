@@ -59,7 +59,18 @@ class DeadlinePolicy(PlannedPolicy):
             widths, view.width, cheap_first, view.remaining, view.levels, view.rates, view.depth, certain.pauses,
             view.capacity,
         )  # fmt: skip
-        return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
+        return Allocation(widths, min(layout.plans.next_change(view.now), _next_answer(view)), layout.plans)
+
+
+def last_chances(view: View) -> Floats:
+    """The latest time each job could start, alone on the cluster, and still be in time."""
+    return view.deadline - view.remaining / view.top_rate
+
+
+def _next_answer(view: View) -> float:
+    """When the first deferred job has to be told at the latest."""
+    deferred = view.standing == Standing.DEFERRED
+    return float(last_chances(view)[deferred].min(initial=np.inf))
 
 
 def device_seconds(view: View) -> Floats:
@@ -127,8 +138,8 @@ def _hopeful(view: View, layout: Layout, cheap_first: Ints) -> Ints:
 
 def _or_later(view: View, row: int, quote: Quote) -> Quote:
     """Instead of a refusal: ask again as long as the job could make it alone."""
-    last_chance = float(view.deadline[row] - view.remaining[row] / view.top_rate[row])
-    if quote.verdict is not Verdict.REFUSED or last_chance < view.now:
+    last_chance = float(last_chances(view)[row])
+    if quote.verdict is not Verdict.REFUSED or last_chance <= view.now:
         return quote
     patience = format_duration(last_chance - view.now)
     return Quote(

@@ -16,6 +16,8 @@ from penstock.core.jit import compiled
 from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints
 
 UNREACHABLE = -1
+TOLERANCE_S = 1e-6
+"""Rounding must not make a plan miss what it was made for."""
 
 
 @compiled
@@ -115,21 +117,29 @@ def released(now: float, end: float, margin: float) -> float:
 
 @compiled
 def lay(
-    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, end: float, at: Floats, width: Ints
-) -> int:
-    """Reserve at most level ``cap`` of what is free until ``end`` and write the plan; returns the breakpoint count."""
-    last, count = breakpoint_at(times, free, count, end)
+    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, finish: float, margin: float,
+    at: Floats, width: Ints,
+) -> int:  # fmt: skip
+    """Reserve at most level ``cap`` of what is free until the job's devices count as free again, and write the plan.
+
+    After ``finish`` the job only lingers: it keeps its last width as long as that is there, so that a plan has no more
+    steps than :func:`finish_time` counted. Returns the new number of breakpoints.
+    """
+    last, count = breakpoint_at(times, free, count, released(times[0], finish, margin))
     step = -1
     for k in range(last):
         index = level_in(levels, depth, free[k], cap)
         taken = levels[index] if index >= 0 else 0
-        free[k] -= taken
         if step < 0 or width[step] != taken:
+            if times[k] >= finish:
+                last = k
+                break
             step += 1
             at[step], width[step] = times[k], taken
+        free[k] -= taken
     for k in range(step + 1, PLAN_STEPS):
         at[k], width[k] = np.inf, 0
-    at[step + 1] = end
+    at[step + 1] = times[last]
     return count
 
 
@@ -167,7 +177,7 @@ def fill(
         if end < np.inf:
             finish[job] = end
             count = lay(
-                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job],
+                times, free, count, levels[job], depth[job], level, end, margin, plan_at[job],
                 plan_width[job],
             )  # fmt: skip
     return finish, plan_at, plan_width
@@ -188,7 +198,7 @@ def all_in_time(
             limit[job], widest,
         )  # fmt: skip
         if end < np.inf:
-            count = lay(times, free, count, levels[job], depth[job], level, released(times[0], end, margin), at, width)
+            count = lay(times, free, count, levels[job], depth[job], level, end, margin, at, width)
         elif not forgiven[job]:
             return False
     return True
@@ -228,7 +238,7 @@ def squeeze(
         if end < np.inf:
             finish[job] = end
             count = lay(
-                times, free, count, levels[job], depth[job], level, released(times[0], end, margin), plan_at[job],
+                times, free, count, levels[job], depth[job], level, end, margin, plan_at[job],
                 plan_width[job],
             )  # fmt: skip
 
@@ -264,7 +274,7 @@ def follow(
             if plan_width[job][k] != width:
                 begin += pauses[job][index]
                 width = plan_width[job][k]
-            if begin + left / rates[job][index] <= end:
+            if begin + left / rates[job][index] <= end + TOLERANCE_S:
                 finish[job] = begin + left / rates[job][index]
                 break
             left -= rates[job][index] * max(end - begin, 0.0)

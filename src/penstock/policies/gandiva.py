@@ -28,8 +28,11 @@ class Gandiva(Policy):
 
     def allocate(self, view: View) -> Allocation:
         widths = serve_in_order(view, lambda: self._turns(view))
-        somebody_waits = bool((widths == 0).any())
-        return Allocation(widths, view.now + self.quantum_s if somebody_waits else math.inf)
+        if (widths > 0).all():
+            return Allocation(widths)
+        in_turn = (view.width > 0) & (view.now - view.stint_since < self.quantum_s)
+        turn_began = np.where(in_turn, view.stint_since, view.now)
+        return Allocation(widths, float(turn_began.min(initial=math.inf, where=widths > 0)) + self.quantum_s)
 
     def _turns(self, view: View) -> Ints:
         """Whoever is in the middle of a turn, then whoever waits, then whoever has had one; the longest first."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.policies.base import Allocation, Policy
+from penstock.policies.base import Allocation, Plans, Policy
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.view import Floats, View
 
@@ -14,9 +14,9 @@ class Themis(Policy):
     """Devices go, lease by lease, to the jobs treated worst so far.
 
     A job's rho is its expected finish time here over its finish time on a private 1/N of the cluster. Jobs whose lease
-    runs keep their devices; when one ends, all devices without a lease are offered in order of falling rho. This is the
-    leasing core of Mahajan et al. (NSDI'20); their auction, which makes bidding truthful among rival tenants, is not
-    needed where the scheduler knows every rho itself. O(jobs log jobs) per decision.
+    runs (its end is kept as their plan) keep their devices; when one ends, all devices without a lease are offered in
+    order of falling rho. This is the leasing core of Mahajan et al. (NSDI'20); their auction, which makes bidding
+    truthful among rival tenants, is not needed where the scheduler knows every rho itself. O(jobs log jobs).
     """
 
     name: ClassVar[str] = "themis"
@@ -27,12 +27,13 @@ class Themis(Policy):
         self.lease_s = lease_s
 
     def allocate(self, view: View) -> Allocation:
-        leased_for = np.where(view.width > 0, np.mod(view.now - view.stint_since, self.lease_s), 0.0)
-        expired = (view.width == 0) | ((leased_for < 1e-6) & (view.now > view.stint_since))
-        group = np.where(expired, 1, 0)
-        widths = serve_in_order(view, lambda: view.order(group, -self.rho(view)))
-        left = np.where(widths > 0, self.lease_s - leased_for, math.inf)
-        return Allocation(widths, view.now + float(left.min(initial=math.inf)))
+        ends = view.plan_at[:, 0]
+        leased = (view.width > 0) & (ends > view.now + 1e-6) & np.isfinite(ends)
+        widths = serve_in_order(view, lambda: view.order(np.where(leased, 0, 1), -self.rho(view)))
+        leases = Plans.none(len(view))
+        leases.at[:, 0] = np.where(leased & (widths > 0), ends, np.where(widths > 0, view.now + self.lease_s, math.inf))
+        leases.width[:, 0] = widths
+        return Allocation(widths, float(leases.at.min(initial=math.inf)), leases)
 
     def rho(self, view: View) -> Floats:
         """Finish time shared over finish time alone; above 1 is worse than a private share."""

@@ -13,6 +13,9 @@ LIMITS = (3250.0, 7200.0)
 """Device-seconds after which a job falls to the next queue, as in public re-implementations."""
 
 
+_ROUNDING = 1e-6
+
+
 class Tiresias(Policy):
     """2D-LAS: who has used the least device-time goes first, without knowing how long anybody will run.
 
@@ -32,22 +35,29 @@ class Tiresias(Policy):
     def allocate(self, view: View) -> Allocation:
         queue = self.queues(view)
         widths = serve_in_order(view, lambda: view.order(queue, view.submitted))
-        return Allocation(widths, self._next_demotion(view, queue, widths))
+        return Allocation(widths, self._next_move(view, queue, widths))
 
     def queues(self, view: View) -> Ints:
         """0 is served first."""
-        by_service = np.searchsorted(self.limits, view.attained, side="right")
+        by_service = np.searchsorted(self.limits, view.attained + _ROUNDING, side="right")
         return np.where(self._promoted(view), 0, by_service)
 
     def _promoted(self, view: View) -> Bools:
         stint = np.where(view.width > 0, view.now - view.stint_since, 0.0)
         waited = np.where(view.width > 0, view.waited_before, view.waiting)
         ran_before = view.executed - stint
-        still_fresh = stint * view.width < self.limits[0]
-        return np.asarray((ran_before > 0) & (waited >= self.promote * ran_before) & still_fresh)
+        still_fresh = stint * view.width + _ROUNDING < self.limits[0]
+        return np.asarray((ran_before > 0) & (waited + _ROUNDING >= self.promote * ran_before) & still_fresh)
 
-    def _next_demotion(self, view: View, queue: Ints, widths: Ints) -> float:
-        ahead = np.append(self.limits, math.inf)[queue] - view.attained
+    def _next_move(self, view: View, queue: Ints, widths: Ints) -> float:
+        """When the first job falls to the next queue, or returns to the first, if nothing else happens."""
+        stint = np.where(view.width > 0, (view.now - view.stint_since) * view.width, 0.0)
+        served = np.where(self._promoted(view), stint, view.attained)
+        ahead = np.append(self.limits, math.inf)[queue] - served
         with np.errstate(divide="ignore", invalid="ignore"):
-            seconds = np.where((widths > 0) & (ahead > 0), ahead / widths, math.inf)
-        return view.now + float(seconds.min(initial=math.inf))
+            falls = np.where(widths > 0, view.now + ahead / widths, math.inf)
+        waits = (widths == 0) & (view.executed > 0)
+        since = np.where(view.width > 0, view.now, view.stint_since)
+        returns = np.where(waits, since + self.promote * view.executed, math.inf)
+        moves = np.concatenate((falls, returns))
+        return float(moves.min(initial=math.inf, where=moves > view.now + _ROUNDING))

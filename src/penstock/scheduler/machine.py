@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.core import (
+    ANY_KIND,
     FREE,
     Cluster,
     CurveChanged,
@@ -41,17 +42,21 @@ from penstock.scheduler.costs import CostModel, ExpectedCosts
 from penstock.scheduler.pool import Pool
 from penstock.scheduler.states import FINAL, JobState, Record
 from penstock.scheduler.story import Story
+from penstock.scheduler.table import LEAST_WORK
 
 _ROUNDING = 1e-9
 _LATE_TOLERANCE_S = 1e-3
+_WORTHWHILE = 2.0
+"""Decisions are at least this many times as far apart as one costs everybody, so that work gets done in between."""
 
 
 class Scheduler:
     """Who runs when, where and on how many devices.
 
     ``policy`` decides widths and, unless another ``admission`` is given, answers jobs; ``placement`` defaults to what
-    the policy prefers. ``slot`` is the shortest time between two decisions. ``costs`` says what a decision costs the
-    jobs it touches. With ``stories=False`` finished jobs are forgotten, so memory follows the jobs that are active.
+    the policy prefers. ``slot`` is the shortest time between two decisions (longer if each costs everybody much).
+    ``costs`` says what a decision costs the jobs it touches. With ``stories=False`` finished jobs are forgotten, so
+    memory follows the jobs that are active.
     """
 
     def __init__(
@@ -67,10 +72,10 @@ class Scheduler:
     ) -> None:
         self.cluster = cluster
         self.policy = policy
-        self.slot = slot
         self._admission = admission or policy
         self._placement = placement or placement_named(policy.placement)
         self._costs = costs or ExpectedCosts()
+        self.slot = max(slot, _WORTHWHILE * self._costs.overhead.every_round_s)
         self._stories = stories
         self._records: dict[str, Record] = {}
         self._pools = {kind: self._new_pool(kind) for kind in cluster.kinds}
@@ -131,6 +136,11 @@ class Scheduler:
         """When the scheduler could first decide if the next event came at ``event_at``."""
         return max(event_at, min(pool.last_round for pool in self._pools.values()) + self.slot)
 
+    def is_active(self, job_id: str) -> bool:
+        """Whether the job is known and not in a final state."""
+        record = self._records.get(job_id)
+        return record is not None and record.state not in FINAL
+
     def state_of(self, job_id: str) -> JobState:
         return self._record(job_id).state
 
@@ -162,6 +172,7 @@ class Scheduler:
         if record.story is None:
             raise EventError("this scheduler keeps no stories; create it with stories=True")
         if record.state in FINAL:
+            record.story.now = ""
             return record.story
         pool = self._pools[record.kind]
         pool.table.project(self.now)
@@ -208,7 +219,7 @@ class Scheduler:
         job = event.job
         if job.id in self._records:
             raise EventError(f"a job {job.id!r} is already known; ids are used once")
-        kind = self._kind_for(job)
+        kind = self.kind_for(job)
         record = Record(job, self._sequence, kind or self.cluster.kinds[0], story=self._new_story(job))
         if record.story is not None:
             record.tell(event.at, _describe_request(job))
@@ -221,8 +232,10 @@ class Scheduler:
 
     def _turn_away(self, record: Record, now: float) -> None:
         sizes = ", ".join(f"{pool.size} of {kind}" for kind, pool in self._pools.items())
-        wants = "/".join(record.job.kinds or record.job.curve.kinds)
-        reason = f"no device it can use: it needs at least {record.job.at_least} of {wants}, the cluster has {sizes}"
+        job = record.job
+        least = max(job.at_least, min(scaling.counts[0] for _, scaling in job.curve.scalings))
+        wants = " or ".join(job.kinds or [kind for kind in job.curve.kinds if kind != ANY_KIND] or ["any kind"])
+        reason = f"no device it can use: it needs at least {least} of {wants}, the cluster has {sizes}"
         record.state = JobState.DECLINED
         record.quote = Quote(job_id=record.job.id, verdict=Verdict.REFUSED, reason=reason)
         record.tell(now, f"refused: {reason}")
@@ -230,7 +243,7 @@ class Scheduler:
             self._records[record.job.id] = record
         self._outbox.append(Decline(record.quote))
 
-    def _kind_for(self, job: Job) -> str | None:
+    def kind_for(self, job: Job) -> str | None:
         """The kind this job runs fastest on, among those it accepts and that can hold it."""
         best, best_rate = None, 0.0
         for kind, pool in self._pools.items():
@@ -274,9 +287,10 @@ class Scheduler:
             raise EventError(f"job {event.job_id!r} reports {event.remaining} iterations left; allowed: zero or more")
         table, row = pool.table, pool.table.row_of[record.key]
         table.project_row(row, event.at)
-        difference = event.remaining - float(table.remaining[row])
+        remaining = max(event.remaining, LEAST_WORK)
+        difference = remaining - float(table.remaining[row])
         table.corrected[row] += difference
-        table.remaining[row] = event.remaining
+        table.remaining[row] = remaining
         table.forecast()
         if difference > 0:
             self._excuse(pool, f"{event.job_id} progresses more slowly than its curve says")
@@ -295,6 +309,9 @@ class Scheduler:
         if width := int(table.width[row]):
             table.rate[row] = job.curve.rate(width, pool.kind, pool.occupancy.nodes_of(record.key))
             table.forecast()
+            if not table.rate[row]:
+                pool.let_go(record, event.at)
+                self._outbox.append(Suspend(job.id))
         self._excuse(pool, f"the curve of {job.id} changed")
         record.tell(event.at, "its curve changed")
         pool.dirty = True
@@ -338,12 +355,13 @@ class Scheduler:
 
     def _extend(self, event: NodeJoined) -> None:
         self.cluster = Cluster((*self.cluster.nodes, event.node))
+        for known in self._pools.values():
+            known.occupancy.add_node(self.cluster)
         kind = event.node.kind
         if kind not in self._pools:
             self._pools[kind] = self._new_pool(kind)
             return
         pool = self._pools[kind]
-        pool.occupancy.add_node(self.cluster)
         pool.size = self.cluster.capacity(kind)
         for row, job in enumerate(pool.table.jobs):
             pool.table.set_curve(row, job, pool.size)

@@ -99,8 +99,12 @@ class Pool:
         lost = self._unsaved(row, record)
         table.remaining[row] += lost
         table.progressed[row] -= lost
+        self.let_go(record, now)
+
+    def let_go(self, record: Record, now: float) -> None:
+        """Take a job's devices away without loss."""
         self.occupancy.release(record.key)
-        self._let_go(row, record, now)
+        self._let_go(self.table.row_of[record.key], record, now)
         self.dirty = True
 
     def view(self, now: float) -> View:
@@ -111,6 +115,7 @@ class Pool:
         self._note_round(now)
         self.table.project(now)
         self._answer(now, out)
+        self.dirty = False
         if len(self.table):
             decision = self.allocation.allocate(self.view(now))
             self._check(decision.widths)
@@ -125,7 +130,6 @@ class Pool:
             gap = min(max(gap, self.slot), _CALM_SLOTS * self.slot)
             self.interval += 0.1 * (gap - self.interval)
         self.last_round = now
-        self.dirty = False
         self.wake_at = math.inf
 
     def _answer(self, now: float, out: list[Instruction]) -> None:

@@ -21,6 +21,11 @@ _SHOWN = (
     "attained", "stint_since", "waited_before", "levels", "rates", "depth", "plan_at", "plan_width",
 )  # fmt: skip
 
+OVERDUE_S = 1.0
+"""A job that should be done but has not said so is taken to need this much longer, again and again."""
+LEAST_WORK = 1e-6
+"""Iterations left of a job that reports none: it still has to end by itself."""
+
 
 class JobTable:
     """Rows of unfinished jobs; see :class:`~penstock.policies.View` for the meaning of the shared columns.
@@ -129,6 +134,9 @@ class JobTable:
         done = np.minimum(self.rate[used] * ran, self.remaining[used])
         self.remaining[used] -= done
         self.progressed[used] += done
+        overdue = np.where(holding & (self.remaining[used] <= 0.0), self.rate[used] * OVERDUE_S, 0.0)
+        self.remaining[used] += overdue
+        self.corrected[used] += overdue
         self.unsaved_s[used] += ran
         self.executed[used] += held
         self.attained[used] += held * width
@@ -142,6 +150,9 @@ class JobTable:
             done = min(self.rate[row] * ran, self.remaining[row])
             self.remaining[row] -= done
             self.progressed[row] += done
+            if self.remaining[row] <= 0.0:
+                self.remaining[row] = self.rate[row] * OVERDUE_S
+                self.corrected[row] += self.remaining[row]
             self.unsaved_s[row] += ran
             self.executed[row] += held
             self.attained[row] += held * self.width[row]

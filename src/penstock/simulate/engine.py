@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.core import Cluster, Event, Job, JobFinished, JobSubmitted, Tick, Wake
+from penstock.core import Cluster, Event, Job, JobCancelled, JobFinished, JobSubmitted, Tick, Wake, WorkerFailed
 from penstock.placement import Placement
 from penstock.policies import Policy
 from penstock.scheduler import CostModel, ExpectedCosts, Scheduler
@@ -60,7 +60,7 @@ def simulate(
     effort = Effort(
         device_count=cluster.device_count, device_seconds=world.ledger.device_seconds,
         paused_device_seconds=metered.device_seconds, fragmentation=world.mean_fragmentation(),
-        decision_s=world.decision_s, cpu_s=cpu,
+        decision_s=world.decision_s, cpu_s=cpu, ended_at=scheduler.now,
     )  # fmt: skip
     return Result(summary=summarise(policy.name, outcomes, effort), outcomes=outcomes, timeline=drawing)
 
@@ -72,7 +72,6 @@ class _World:
         self.scheduler = scheduler
         self.ledger = ledger
         self.decision_s: list[float] = []
-        self._kind = scheduler.cluster.kinds[0]
         self._arrivals = _Queue(JobSubmitted(job.submitted_at, job) for job in jobs)
         self._faults = _Queue(iter(faults))
         self._wake_at = math.inf
@@ -115,7 +114,7 @@ class _World:
         events: list[Event] = []
         for at, job_id in self.scheduler.finishing_by(until):
             events.append(JobFinished(at, job_id))
-        events.extend(self._faults.pop_until(until))
+        events.extend(fault for fault in self._faults.pop_until(until) if self._can_happen(fault))
         events.extend(self._arrivals.pop_until(until))
         if len(events) > 1:
             events.sort(key=_when)
@@ -123,8 +122,21 @@ class _World:
             if isinstance(event, JobFinished):
                 self.ledger.finished(event.job_id, event.at)
             elif isinstance(event, JobSubmitted):
-                self.ledger.submitted(event.job, self._kind)
+                self.ledger.submitted(event.job, self._alone_s(event.job))
         return events
+
+    def _can_happen(self, fault: Event) -> bool:
+        """Misfortune for a job that is gone, or holds nothing that could fail, does not happen."""
+        if isinstance(fault, WorkerFailed):
+            return self.scheduler.is_active(fault.job_id) and bool(self.scheduler.devices_of(fault.job_id))
+        return not isinstance(fault, JobCancelled) or self.scheduler.is_active(fault.job_id)
+
+    def _alone_s(self, job: Job) -> float:
+        """Run time on what it asked for, as far as the cluster has that."""
+        kind = self.scheduler.kind_for(job) or self.scheduler.cluster.kinds[0]
+        least = job.curve.levels(kind)
+        width = min(job.requested, self.scheduler.cluster.capacity(kind))
+        return job.seconds_on(max(width, least[0][0] if least else 1), kind)
 
     def _observe(self, until: float) -> None:
         lasted = until - self.scheduler.now

@@ -47,14 +47,15 @@ class Ledger:
         self._load = 0.0
         self._load_at = math.nan
 
-    def submitted(self, job: Job, kind: str) -> None:
+    def submitted(self, job: Job, alone_s: float) -> None:
+        """Open an account; ``alone_s`` is the job's run time on the devices it asked for."""
         self._track_load(job.submitted_at)
         outcome = JobOutcome(
             id=job.id, fate=Fate.UNFINISHED, model=job.model, tenant=job.tenant, submitted_at=job.submitted_at,
             deadline=job.goal.at if isinstance(job.goal, Deadline) else math.inf, promised=False,
             requested=job.requested,
         )  # fmt: skip
-        self._open[job.id] = _Entry(outcome, job.seconds_on(job.requested, kind), self._load)
+        self._open[job.id] = _Entry(outcome, alone_s, self._load)
 
     def finished(self, job_id: str, at: float) -> None:
         self._track_load(at)
@@ -133,7 +134,8 @@ class Ledger:
         if lived <= 0:
             return math.nan
         company = max((self._load - entry.load) / lived, 1.0)
-        slowdown = max(1.0, entry.outcome.requested * company / self._device_count)
+        requested = min(entry.outcome.requested, self._device_count)
+        slowdown = max(1.0, requested * company / self._device_count)
         return lived / (entry.isolated_s * slowdown)
 
     _READERS: ClassVar[dict[type, Callable[..., None]]] = {

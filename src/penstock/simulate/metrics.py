@@ -65,6 +65,8 @@ class Effort:
     fragmentation: float = math.nan
     decision_s: Sequence[float] = ()
     cpu_s: float = 0.0
+    ended_at: float = -math.inf
+    """When the simulation ended, if jobs were still there."""
 
 
 def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Summary:
@@ -77,7 +79,9 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
     queueing = np.array([o.queueing_s for o in outcomes if not math.isnan(o.started_at)])
     fairness = np.array([o.fairness for o in finished if not math.isnan(o.fairness)])
     first = min((outcome.submitted_at for outcome in outcomes), default=0.0)
-    makespan = max((outcome.finished_at for outcome in finished), default=first) - first
+    last = max((outcome.finished_at for outcome in finished), default=first)
+    everybody_done = len(finished) + declined == len(outcomes)
+    makespan = (last if everybody_done else max(last, effort.ended_at)) - first
     decisions = np.asarray(effort.decision_s) * 1e3
     return Summary(
         policy=policy, jobs=len(outcomes), met=met, ratio=met / with_deadline if with_deadline else math.nan,
