@@ -18,6 +18,9 @@ REPLANNED_JOBS = 2000
 """Jobs planned again per decision to make room for others: some ten milliseconds."""
 
 
+ANSWER_WITHIN_S = 1e-3
+
+
 class DeadlinePolicy(PlannedPolicy):
     """As many deadlines as possible, and every promise kept.
 
@@ -68,9 +71,11 @@ def last_chances(view: View) -> Floats:
 
 
 def _next_answer(view: View) -> float:
-    """When the first deferred job has to be told at the latest."""
-    deferred = view.standing == Standing.DEFERRED
-    return float(last_chances(view)[deferred].min(initial=np.inf))
+    """Just after the last chance of the first deferred job that waits, to tell it; not if that stops everybody."""
+    if view.overhead.every_round_s > 0:
+        return np.inf
+    waits = (view.standing == Standing.DEFERRED) & (view.width == 0)
+    return float(last_chances(view)[waits].min(initial=np.inf)) + ANSWER_WITHIN_S
 
 
 def device_seconds(view: View) -> Floats:
@@ -139,7 +144,7 @@ def _hopeful(view: View, layout: Layout, cheap_first: Ints) -> Ints:
 def _or_later(view: View, row: int, quote: Quote) -> Quote:
     """Instead of a refusal: ask again as long as the job could make it alone."""
     last_chance = float(last_chances(view)[row])
-    if quote.verdict is not Verdict.REFUSED or last_chance <= view.now:
+    if quote.verdict is not Verdict.REFUSED or last_chance < view.now:
         return quote
     patience = format_duration(last_chance - view.now)
     return Quote(
