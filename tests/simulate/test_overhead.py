@@ -8,7 +8,8 @@ import pytest
 from penstock.core import FREE, Cluster, UnknownNameError
 from penstock.scheduler import Round
 from penstock.simulate import OVERHEADS, ArtifactCosts, costs_named
-from penstock.simulate.overhead import Metered, base_seconds, rescale_seconds, restart_seconds
+from penstock.simulate.artifact.overhead import seconds
+from penstock.simulate.overhead import Metered
 from tests.simulate.build import job, run
 
 SMALL = Cluster.parse("2x8")
@@ -39,11 +40,12 @@ def test_measured_stops_only_those_that_change() -> None:
 
 @pytest.mark.parametrize(("devices", "base", "restart"), [(16, 2, 27), (255, 2, 27), (256, 7, 47), (2048, 7, 47)])
 def test_large_clusters_lose_more(devices: int, base: int, restart: int) -> None:
-    assert (base_seconds(devices), restart_seconds(devices)) == (base, restart)
+    assert seconds(1, devices, cached=True) == base
+    assert seconds(1, devices, restart=True) - seconds(1, devices) == restart
 
 
 def test_a_new_device_set_costs_by_doublings() -> None:
-    assert [rescale_seconds(width) for width in (1, 2, 4, 64)] == [2.0, 4.0, 6.0, 14.0]
+    assert [seconds(width, 8) - seconds(1, 8, cached=True) for width in (1, 2, 4, 64)] == [2.0, 4.0, 6.0, 14.0]
 
 
 def test_the_artifact_charges_everybody_and_more_for_new_device_sets() -> None:

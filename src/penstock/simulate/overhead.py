@@ -6,7 +6,6 @@ since the last restart, and much more at a restart; see :class:`ArtifactCosts`. 
 change pause, for as long as ElasticFlow measured on A100s (Gu et al., ASPLOS'23, figure 12).
 """
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,26 +13,11 @@ import numpy as np
 from penstock.core import Cluster, Overhead, UnknownNameError
 from penstock.policies import Floats
 from penstock.scheduler import CostModel, ExpectedCosts, Round
+from penstock.simulate.artifact.overhead import Restarts, seconds
 
-_LARGE = 256
 _WIDEST = 64
 MEASURED_CHANGE_S = 4.2
 """The slowest of the measured rescalings and migrations (bert, 8 to 16 devices); the fastest was 0.7 s."""
-
-
-def base_seconds(devices: int) -> int:
-    """What every running job loses at every decision on a cluster of this many devices."""
-    return 7 if devices >= _LARGE else 2
-
-
-def restart_seconds(devices: int) -> int:
-    """What a restart adds for a job whose device set is new."""
-    return 47 if devices >= _LARGE else 27
-
-
-def rescale_seconds(width: int) -> float:
-    """What a new device set adds."""
-    return 2 * (math.log2(width) + 1)
 
 
 class ArtifactCosts:
@@ -44,27 +28,26 @@ class ArtifactCosts:
     """
 
     def __init__(self, devices: int, slot: float) -> None:
-        self._base = base_seconds(devices)
-        self._restart = restart_seconds(devices)
-        self._every = max(int(slot), 1)
+        self._devices = devices
+        self._restarts = Restarts(max(int(slot), 1))
         self._known: set[tuple[int, ...]] = set()
         self._forgot = False
-        self._decisions = 0
+        self._base = seconds(1, devices, cached=True)
+        change = seconds(1, devices)
         self.overhead = Overhead(
-            every_round_s=self._base, change_s=self._base + 2.0, per_doubling_s=2.0,
-            worst_s=self._base + self._restart + rescale_seconds(_WIDEST),
+            every_round_s=self._base, change_s=change, per_doubling_s=seconds(2, devices) - change,
+            worst_s=seconds(_WIDEST, devices, restart=True),
         )  # fmt: skip
 
     def pauses(self, decision: Round) -> Floats:
-        restart = self._decisions > 0 and self._decisions % self._every == 0
-        self._decisions += 1
-        pauses = np.where(decision.widths > 0, float(self._base), 0.0)
+        restart = self._restarts.due()
+        pauses = np.where(decision.widths > 0, self._base, 0.0)
         suspects = decision.widths > 0 if self._forgot else decision.changed
         for row in np.flatnonzero(suspects).tolist():
             devices = decision.devices_of(row)
             if devices not in self._known:
                 self._known.add(devices)
-                pauses[row] += rescale_seconds(len(devices)) + (self._restart if restart else 0)
+                pauses[row] = seconds(len(devices), self._devices, restart=restart)
         self._forgot = restart
         if restart:
             self._known.clear()
