@@ -1,0 +1,40 @@
+"""What does a person want to run? The job file: read, checked, explained, and turned into a job.
+
+>>> night = parse_job({"command": "python train.py", "work": "10_000 steps", "devices": "1..8", "deadline": "6h"})
+>>> night.name, night.steps, night.devices.max, night.command_line()
+('train', 10000, 8, ('python', 'train.py'))
+"""
+
+try:
+    import pydantic as _pydantic  # noqa: F401
+    import yaml as _yaml  # noqa: F401
+except ImportError as _problem:
+    raise ImportError(f'job files need {_problem.name}: pip install "penstock[live]"') from _problem
+
+from penstock.spec.environments import EnvironmentBuilder, PythonEnvironment
+from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
+from penstock.spec.flags import Flags, from_flags
+from penstock.spec.model import JobFile
+from penstock.spec.parts import CheckpointPart, DevicesPart, EnvironmentPart, GoalPart, RetriesPart
+from penstock.spec.quantities import Amount, WorkUnit
+
+__all__ = [
+    "Amount",
+    "CheckpointPart",
+    "DevicesPart",
+    "EnvironmentBuilder",
+    "EnvironmentPart",
+    "Flags",
+    "GoalPart",
+    "JobFile",
+    "PythonEnvironment",
+    "RetriesPart",
+    "WorkUnit",
+    "dump_yaml",
+    "from_flags",
+    "job",
+    "json_schema",
+    "load_job_file",
+    "parse_job",
+    "to_mapping",
+]

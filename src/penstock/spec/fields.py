@@ -1,0 +1,222 @@
+"""The types of keys in a job file: each reads what people write, says why it refuses and tells editors about itself."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike, fspath
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from penstock.core import InputError, Strictness, UnknownNameError
+from penstock.spec.commands import check_command
+from penstock.spec.quantities import (
+    Amount,
+    duration_text,
+    read_count,
+    read_deadline,
+    read_duration,
+    read_duration_or_zero,
+    read_whole,
+    read_work,
+    shown,
+)
+
+Value = TypeVar("Value")
+
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,127}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OURS = frozenset(
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT"}
+    | {"TORCHELASTIC_RESTART_COUNT", "CUDA_VISIBLE_DEVICES"}
+)
+_PRIORITIES = range(101)
+
+
+class Refused(ValueError):  # noqa: N818
+    """An :class:`InputError` on its way through pydantic, which only carries value errors. ``at`` names a key."""
+
+    def __init__(self, problem: InputError, *at: str) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+        self.at = at
+
+
+def reading(read: Callable[[object], Value]) -> BeforeValidator:
+    """Let ``read`` decide about a value; its refusal reaches the person unchanged."""
+
+    def validate(value: object) -> Value:
+        try:
+            return read(value)
+        except InputError as problem:
+            raise Refused(problem) from None
+
+    return BeforeValidator(validate)
+
+
+def read_text(value: object) -> str:
+    """Text that is not empty; a path will do."""
+    text = fspath(value) if isinstance(value, str | PathLike) else None
+    if not isinstance(text, str) or not text.strip() or not _can_be_passed_on(text):
+        raise InputError(f"{shown(value)} is not usable text", "a string that is not empty", "Put it in quotes")
+    return text
+
+
+def read_words(value: object) -> tuple[str, ...]:
+    """A list of words; numbers among them become text."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise InputError(f"{shown(value)} is not a list", "a list of words", 'Try ["--lr", "0.1"]')
+    return tuple(_word(item) for item in value)
+
+
+def _read_command(value: object) -> str | tuple[str, ...]:
+    if not isinstance(value, str | list | tuple):
+        raise InputError(f"{shown(value)} is not a command", "a command line or a list of words", "Try python train.py")
+    command = read_text(value) if isinstance(value, str) else read_words(value)
+    check_command(command)
+    return command
+
+
+def _read_name(value: object) -> str:
+    if isinstance(value, str) and NAME.fullmatch(value):
+        return value
+    raise InputError(
+        f"{shown(value)} is not a name",
+        "1 to 63 letters, digits, dots, dashes and underscores, a letter or digit at both ends",
+        'Try "resnet50-night"',
+    )
+
+
+def _read_kinds(value: object) -> tuple[str, ...]:
+    kinds = read_words(value.split(",") if isinstance(value, str) else value)
+    stripped = tuple(dict.fromkeys(kind.strip() for kind in kinds))
+    for kind in stripped:
+        if not _KIND.fullmatch(kind):
+            raise InputError(
+                f"{shown(kind)} is not a kind of device", "a resource name", 'Try "nvidia.com/gpu" or "cpu"'
+            )
+    return stripped
+
+
+def _read_env(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(value)} is not a set of variables", "NAME: value pairs", 'Try {"OMP_NUM_THREADS": 4}')
+    for name in value:
+        _check_variable(name)
+    return {name: _word(content, f"variable {name}: ") for name, content in value.items()}
+
+
+def _check_variable(name: object) -> None:
+    if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+        raise InputError(f"{shown(name)} is not the name of a variable", "letters, digits and underscores")
+    if name in _OURS or name.startswith("PENSTOCK_"):
+        raise InputError(f"variable {name!r} is set by Penstock itself", "any other name", "Leave it out")
+
+
+def _read_requirements(value: object) -> str | tuple[str, ...]:
+    if isinstance(value, str | PathLike):
+        return read_text(value)
+    requirements = read_words(value)
+    for line in requirements:
+        if re.match(r"-(r|c)\b|--(requirement|constraint)\b", line):
+            raise InputError(f"{shown(line)} in a list of requirements", "packages", "Give the file itself instead")
+    return requirements
+
+
+def _read_priority(value: object) -> int:
+    try:
+        priority = read_whole(value)
+    except InputError:
+        priority = -1
+    if priority not in _PRIORITIES:
+        raise InputError(f"{shown(value)} is not a priority", "0 (least) to 100 (most urgent)", "Try 50")
+    return priority
+
+
+def _read_strictness(value: object) -> Strictness:
+    try:
+        return Strictness(str(value).lower())
+    except ValueError:
+        raise UnknownNameError.of("strictness", str(value), list(Strictness)) from None
+
+
+def _read_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InputError(f"{shown(value)} is neither true nor false", "true or false")
+
+
+def _read_hang(value: object) -> float | None:
+    return None if value is None or value == "never" else read_duration(value)
+
+
+def _word(value: object, what: str = "") -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | PathLike):
+        raise InputError(f"{what}{shown(value)} is not a word", "text or a number", "Put it in quotes")
+    word = str(value)
+    if not _can_be_passed_on(word):
+        raise InputError(f"{what}{shown(word)} cannot be given to a process", "Unicode text without zero bytes")
+    return word
+
+
+def _can_be_passed_on(text: str) -> bool:
+    """Whether an operating system takes it: no zero bytes, no halves of surrogate pairs."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _described(*forms: Mapping[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema(dict(forms[0]) if len(forms) == 1 else {"anyOf": [dict(form) for form in forms]})
+
+
+def _string(*examples: str, **rest: Any) -> dict[str, Any]:
+    return {"type": "string", **({"examples": list(examples)} if examples else {}), **rest}
+
+
+def _integer(minimum: int, **rest: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, **rest}
+
+
+def _list(items: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"type": "array", "items": dict(items or {"type": ["string", "number"]})}
+
+
+def as_list(values: Iterable[str]) -> list[str]:
+    return list(values)
+
+
+_COUNT_FORMS = (_integer(1), _string("10_000", "10k"))
+_DURATION_FORMS = (_string("10m", "1h30m"), {"type": "number", "minimum": 0})
+_AS_DURATION = PlainSerializer(duration_text, return_type=str)
+
+Count = Annotated[int, reading(read_count), _described(*_COUNT_FORMS)]
+Whole = Annotated[int, reading(read_whole), _described(_integer(0), _string("3"))]
+Duration = Annotated[float, reading(read_duration), _AS_DURATION, _described(*_DURATION_FORMS)]
+Delay = Annotated[float, reading(read_duration_or_zero), _AS_DURATION, _described(*_DURATION_FORMS)]
+HangAfter = Annotated[
+    float | None,
+    reading(_read_hang),
+    PlainSerializer(lambda seconds: "never" if seconds is None else duration_text(seconds), return_type=str),
+    _described(*_DURATION_FORMS, {"type": "null"}),
+]
+WorkAmount = Annotated[
+    Amount, reading(read_work), PlainSerializer(str, return_type=str), _described(_string("30 epochs"), _integer(1))
+]
+DeadlineText = Annotated[
+    str, reading(read_deadline), _described(_string("6h", "2026-12-01T18:00"), {"type": "number", "minimum": 0})
+]
+StrictnessName = Annotated[Strictness, reading(_read_strictness), _described({"enum": [str(s) for s in Strictness]})]
+Flag = Annotated[bool, reading(_read_flag), _described({"type": "boolean"})]
+Text = Annotated[str, reading(read_text), _described(_string())]
+Name = Annotated[str, reading(_read_name), _described(_string("resnet50-night", pattern=f"^{NAME.pattern}$"))]
+Words = Annotated[tuple[str, ...], reading(read_words), PlainSerializer(as_list), _described(_list())]
+Command = Annotated[str | tuple[str, ...], reading(_read_command), _described(_string("python train.py"), _list())]
+Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), _described(_list(), _string())]
+Requirements = Annotated[
+    str | tuple[str, ...], reading(_read_requirements), _described(_string("requirements.txt"), _list())
+]
+Variables = Annotated[
+    dict[str, str],
+    reading(_read_env),
+    _described({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}),
+]
+Priority = Annotated[int, reading(_read_priority), _described(_integer(0, maximum=100))]

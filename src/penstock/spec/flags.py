@@ -1,0 +1,142 @@
+"""A job from the command line: flags alone, or a job file with flags on top.
+
+Flags carry the names of the keys, with a dash between a key and the key above it: ``--checkpoint-every 10m``. A flag
+replaces what the file says; ``--env`` adds to it; ``--set KEY=VALUE`` reaches every key. Paths in flags start from
+the current directory, paths in the file from the file.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from penstock.core import InputError, UnknownNameError
+from penstock.spec.documents import Document, KeyPath, parse_value, read_document
+from penstock.spec.files import validated
+from penstock.spec.model import JobFile
+
+_PATHS: dict[str, tuple[str, ...]] = {
+    "checkpoint_dir": ("checkpoint", "dir"),
+    "checkpoint_every": ("checkpoint", "every"),
+    "requirements": ("environment", "requirements"),
+    "working_dir": ("environment", "working_dir"),
+    "strictness": ("goal", "strictness"),
+}
+_GOAL = ("deadline", "strictness", "best_effort")
+_FROM_HERE = ("requirements", "working_dir", "checkpoint_dir")
+_SOURCE = "the command line"
+
+
+class Flags(TypedDict, total=False):
+    """What ``submit`` understands besides the command; anything left out or None is not given."""
+
+    name: str | None
+    work: str | None
+    global_batch: str | int | None
+    dataset_size: str | int | None
+    steps_per_epoch: str | int | None
+    deadline: str | None
+    strictness: str | None
+    best_effort: bool | None
+    devices: str | int | None
+    kinds: Sequence[str] | str | None
+    requirements: str | Path | None
+    working_dir: str | Path | None
+    checkpoint_dir: str | Path | None
+    checkpoint_every: str | None
+    retries: str | int | None
+    tenant: str | None
+    priority: str | int | None
+    hang_after: str | None
+    grace: str | None
+
+
+def from_flags(
+    command: Sequence[str] = (),
+    *,
+    file: Path | None = None,
+    env: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    here: Path | None = None,
+    **flags: Unpack[Flags],
+) -> JobFile:
+    """The job a command line describes. A ``command`` that starts with a .py file is a script with arguments."""
+    here = (here or Path.cwd()).absolute()
+    document = read_document(file) if file else Document({}, _SOURCE)
+    merge = _Merge(document.values, here)
+    merge.command(tuple(command))
+    for name, value in flags.items():
+        if name not in Flags.__annotations__:
+            raise UnknownNameError.of("flag", name, Flags.__annotations__)
+        if name not in _GOAL:
+            merge.flag(name, value)
+    merge.goal(*(flags.get(name) for name in _GOAL))
+    merge.variables(env)
+    merge.overrides(sets)
+    base = file.absolute().parent if file else here
+    return validated(Document(merge.values, document.source, document.lines, merge.labels), base=base)
+
+
+class _Merge:
+    """Puts what flags say over what a file says, remembering which flag to name in a complaint."""
+
+    def __init__(self, values: dict[str, Any], here: Path) -> None:
+        self.values = values
+        self.here = here
+        self.labels: dict[KeyPath, str] = {}
+
+    def command(self, words: tuple[str, ...]) -> None:
+        if not words:
+            return
+        for key in ("command", "script", "args"):
+            self.values.pop(key, None)
+        if words[0].endswith(".py"):
+            self._put(("script",), str(self.here / words[0]), "script")
+            self._put(("args",), list(words[1:]), "arguments")
+        else:
+            self._put(("command",), list(words), "command")
+
+    def flag(self, name: str, value: object) -> None:
+        if value is None or value == () or value == []:
+            return
+        if name in _FROM_HERE:
+            value = str(self.here / str(value))
+        self._put(_PATHS.get(name, (name,)), value, "--" + name.replace("_", "-"))
+
+    def goal(self, deadline: object, strictness: object, best_effort: object) -> None:
+        """A goal by flag replaces the file's; strictness alone keeps its deadline."""
+        if deadline is None and strictness is None and best_effort is None:
+            return
+        goal = self.values.pop("goal", None)
+        in_goal = goal.get("deadline") if isinstance(goal, dict) else None
+        before = self.values.pop("deadline", in_goal)
+        self.values.pop("best_effort", None)
+        self.flag("best_effort", best_effort)
+        if strictness is None:
+            self.flag("deadline", deadline)
+        else:
+            self.values["goal"] = {"deadline": deadline or before}
+            self.labels["goal", "deadline"] = "--deadline"
+            self.flag("strictness", strictness)
+
+    def variables(self, pairs: Sequence[str]) -> None:
+        for pair in pairs:
+            name, equals, value = pair.partition("=")
+            if not equals:
+                raise InputError(f"--env {pair!r}", "NAME=VALUE", "Try --env OMP_NUM_THREADS=4")
+            self._put(("environment", "env", name), value, f"--env {name}")
+
+    def overrides(self, pairs: Sequence[str]) -> None:
+        for pair in pairs:
+            key, equals, text = pair.partition("=")
+            if not equals or not all(key.split(".")):
+                raise InputError(f"--set {pair!r}", "KEY=VALUE", "Try --set checkpoint.every=10m")
+            self._put(tuple(key.split(".")), parse_value(text), f"--set {key}")
+
+    def _put(self, path: tuple[str, ...], value: object, label: str) -> None:
+        into = self.values
+        for key in path[:-1]:
+            if not isinstance(into.get(key), dict):
+                into[key] = {}
+            into = into[key]
+        into[path[-1]] = value
+        self.labels[path] = label

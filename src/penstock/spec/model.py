@@ -1,0 +1,225 @@
+"""The job file as a value.
+
+One model for YAML, JSON, Python and flags. It knows the meaning of its keys and how they become a
+:class:`~penstock.core.Job`; it reads no files except, for its fingerprint, the ones it names.
+"""
+
+import math
+import sys
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from penstock.core import (
+    BestEffort,
+    Curve,
+    Deadline,
+    Goal,
+    Job,
+    JobError,
+    Strictness,
+    Work,
+    format_duration,
+    parse_deadline,
+)
+from penstock.spec.commands import process_of
+from penstock.spec.fields import (
+    Command,
+    Count,
+    DeadlineText,
+    Delay,
+    Flag,
+    HangAfter,
+    Kinds,
+    Name,
+    Priority,
+    Refused,
+    Text,
+    Words,
+    WorkAmount,
+)
+from penstock.spec.fingerprint import fingerprint_of
+from penstock.spec.parts import (
+    CheckpointPart,
+    Devices,
+    DevicesPart,
+    EnvironmentPart,
+    GoalPart,
+    Part,
+    Retries,
+    RetriesPart,
+)
+from penstock.spec.quantities import WorkUnit
+
+
+class JobFile(Part):
+    """A training job as a person describes it.
+
+    >>> from penstock.spec import job
+    >>> night = job(script="train.py", work="30 epochs", dataset_size=50_000, global_batch=256, deadline="6h")
+    >>> night.name, night.steps, night.devices.max
+    ('train', 5880, None)
+    """
+
+    name: Name = Field(default="job", description="What people call the job; taken from the script if left out.")
+    command: Command | None = Field(
+        default=None, description="What every worker runs: a command line or a list of words."
+    )
+    script: Text | None = Field(default=None, description="A Python script, instead of command.")
+    args: Words = Field(default=(), description="Arguments of the script.")
+    work: WorkAmount = Field(description="How much there is to do, in steps or epochs.")
+    global_batch: Count | None = Field(default=None, description="Samples per step over all devices together.")
+    dataset_size: Count | None = Field(
+        default=None, description="Samples in one epoch; with global_batch, for work in epochs."
+    )
+    steps_per_epoch: Count | None = Field(default=None, description="Steps in one epoch, instead of dataset_size.")
+    goal: GoalPart | None = Field(
+        default=None, description="The goal in full: deadline and strictness, or best_effort."
+    )
+    deadline: DeadlineText | None = Field(default=None, description="Short for a goal with this hard deadline.")
+    best_effort: Flag | None = Field(default=None, description="Short for a goal of best effort, the default.")
+    devices: Devices = Field(default=DevicesPart(), description='Bounds on the number of devices: 4, "1..8", "2..".')
+    kinds: Kinds = Field(default=(), description="Kinds of devices the job can use; any by default.")
+    environment: EnvironmentPart = Field(
+        default=EnvironmentPart(), description="Packages, variables and working directory."
+    )
+    checkpoint: CheckpointPart = Field(default=CheckpointPart(), description="Where and how often state is saved.")
+    retries: Retries = Field(default=RetriesPart(), description="How often and how soon to try again after a failure.")
+    tenant: Name = Field(default="default", description="Whom the job is accounted to.")
+    priority: Priority = Field(default=0, description="0 (least) to 100 (most urgent).")
+    hang_after: HangAfter = Field(
+        default=None, description="Stop and retry a job that reports nothing for this long; never by default."
+    )
+    grace: Delay = Field(default=30.0, description="Time between the polite request to stop and the end.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for check in (_check_command, _check_work, _check_goal, _check_batch):
+            check(self)
+        return self
+
+    @property
+    def steps_in_epoch(self) -> int | None:
+        """Steps of one epoch, if the file says enough to know."""
+        if self.steps_per_epoch is not None:
+            return self.steps_per_epoch
+        if self.dataset_size is None or self.global_batch is None:
+            return None
+        return math.ceil(self.dataset_size / self.global_batch)
+
+    @property
+    def steps(self) -> int:
+        """All the work in steps; a fraction of an epoch is rounded up."""
+        per_unit = self.steps_in_epoch if self.work.unit is WorkUnit.EPOCHS else 1
+        return math.ceil(self.work.value * (per_unit or 1))
+
+    @property
+    def working_dir(self) -> Path:
+        return Path(self.environment.working_dir or ".")
+
+    @property
+    def script_path(self) -> Path | None:
+        """Where the script is, seen from here."""
+        return None if self.script is None else self.working_dir / self.script
+
+    def goal_at(self, now: float) -> Goal:
+        """The goal of this job if it is submitted at ``now``."""
+        given = self.goal or GoalPart.model_construct(deadline=self.deadline, strictness=Strictness.HARD)
+        if given.deadline is None:
+            return BestEffort()
+        at = parse_deadline(given.deadline, now)
+        if at <= now:
+            late = format_duration(now - at)
+            raise JobError(f"the deadline {given.deadline} was {late} ago", "a time after now", "Give a later one")
+        return Deadline(at, given.strictness)
+
+    def command_line(self, python: str = sys.executable) -> tuple[str, ...]:
+        """The words every worker executes; a script is run with ``python``."""
+        if self.script is not None:
+            return (python, self.script, *self.args)
+        return process_of(self.command or ())
+
+    def fingerprint(self) -> str:
+        """What determines the job's speed, as a short hash: equal fingerprints share one scaling curve."""
+        return fingerprint_of(
+            command=("python", self.script, *self.args) if self.script else self.command or (),
+            working_dir=self.working_dir,
+            global_batch=self.global_batch,
+            env=self.environment.env,
+            requirements=self.environment.requirements,
+        )
+
+    def to_job(self, *, job_id: str, curve: Curve, now: float) -> Job:
+        """The job the scheduler sees. Rigid policies get the fewest devices it accepts, so that they can start it."""
+        return Job(
+            id=job_id,
+            work=Work(float(self.steps)),
+            curve=curve,
+            goal=self.goal_at(now),
+            tenant=self.tenant,
+            submitted_at=now,
+            requested=self.devices.min,
+            at_least=self.devices.min,
+            at_most=self.most_devices,
+            kinds=self.kinds,
+            priority=self.priority,
+            checkpoint_every_s=self.checkpoint.every,
+            model=self.name,
+            batch=self.global_batch or 0,
+        )
+
+    @property
+    def most_devices(self) -> int | None:
+        """The most devices that can have work: a batch cannot be cut finer than into single samples."""
+        return min((bound for bound in (self.devices.max, self.global_batch) if bound is not None), default=None)
+
+    def located(self, base: Path) -> "JobFile":
+        """The same job with every path absolute; relative ones are meant from ``base``, the script from its own."""
+        root = base.absolute()
+        environment = self.environment.model_copy(update={"working_dir": str(root / self.working_dir)})
+        if isinstance(environment.requirements, str):
+            environment = environment.model_copy(update={"requirements": str(root / environment.requirements)})
+        checkpoint = self.checkpoint
+        if checkpoint.dir is not None:
+            checkpoint = checkpoint.model_copy(update={"dir": str(root / checkpoint.dir)})
+        return self.model_copy(update={"environment": environment, "checkpoint": checkpoint})
+
+
+def _check_command(job: JobFile) -> None:
+    if (job.command is None) == (job.script is None):
+        given = "neither command nor script" if job.script is None else "both command and script"
+        raise Refused(JobError(given, "one of the two", "Try script: train.py or command: python train.py"), "command")
+    if job.args and job.script is None:
+        raise Refused(JobError("args without a script", "args beside script", "Put them into command"), "args")
+
+
+def _check_work(job: JobFile) -> None:
+    if job.dataset_size is not None and job.steps_per_epoch is not None:
+        both = JobError("both dataset_size and steps_per_epoch", "one of the two", "Remove dataset_size")
+        raise Refused(both, "steps_per_epoch")
+    if job.work.unit is WorkUnit.EPOCHS and job.steps_in_epoch is None:
+        missing = "global_batch" if job.dataset_size is not None else "dataset_size"
+        given = JobError(
+            f"{job.work} cannot be counted in steps: {missing} is missing",
+            "epochs together with steps_per_epoch, or with dataset_size and global_batch",
+            f"Add {missing}, or give the work in steps",
+        )
+        raise Refused(given, "work")
+
+
+def _check_goal(job: JobFile) -> None:
+    given = [key for key in ("goal", "deadline", "best_effort") if getattr(job, key) not in (None, False)]
+    if len(given) > 1:
+        problem = JobError(f"both {given[0]} and {given[1]}", "one goal", f"Remove {given[1]}")
+        raise Refused(problem, given[1])
+
+
+def _check_batch(job: JobFile) -> None:
+    if job.global_batch is not None and job.devices.min > job.global_batch:
+        problem = JobError(
+            f"a global batch of {job.global_batch} on at least {job.devices.min} devices",
+            "at least one sample for each device",
+            "Raise global_batch or lower devices.min",
+        )
+        raise Refused(problem, "devices")

@@ -1,0 +1,121 @@
+"""The mappings inside a job file, and the shorthands people may write instead of them."""
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+
+from penstock.core import InputError, JobError, Strictness
+from penstock.spec.fields import (
+    Count,
+    DeadlineText,
+    Delay,
+    Duration,
+    Flag,
+    Refused,
+    Requirements,
+    StrictnessName,
+    Text,
+    Variables,
+    Whole,
+)
+from penstock.spec.quantities import range_text, read_range
+
+
+class Part(BaseModel):
+    """A mapping in the job file: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GoalPart(Part):
+    """What the person wants, in full: a deadline and how strict it is, or best effort."""
+
+    deadline: DeadlineText | None = Field(
+        default=None, description="Finish within this time of submission, or by this date."
+    )
+    strictness: StrictnessName = Field(
+        default=Strictness.HARD,
+        description="hard: late is worthless, declined if it cannot be kept. soft: late is only late.",
+    )
+    best_effort: Flag = Field(default=False, description="Run on what is left over, without a promise.")
+
+    @model_validator(mode="after")
+    def _is_one_goal(self) -> Self:
+        if (self.deadline is None) != self.best_effort:
+            both = "both a deadline and best effort" if self.best_effort else "a goal without deadline or best_effort"
+            raise Refused(JobError(both, "one of the two", "Try {deadline: 6h} or {best_effort: true}"))
+        if self.best_effort and "strictness" in self.model_fields_set:
+            raise Refused(JobError("a strictness without a deadline", "strictness beside deadline", "Remove it"))
+        return self
+
+
+class DevicesPart(Part):
+    """How many devices the job may get; Penstock chooses inside the bounds."""
+
+    min: Count = Field(default=1, description="Never run on fewer.")
+    max: Count | None = Field(default=None, description="Never run on more.")
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.max is not None and self.max < self.min:
+            raise Refused(
+                JobError(f"at least {self.min} and at most {self.max} devices", "least..most", "Swap the two numbers")
+            )
+        return self
+
+
+class EnvironmentPart(Part):
+    """What the job finds around it when it starts."""
+
+    requirements: Requirements | None = Field(
+        default=None, description="A requirements file or a list of packages, installed once and reused."
+    )
+    env: Variables = Field(default_factory=dict, description="Environment variables of every worker.")
+    working_dir: Text | None = Field(
+        default=None, description="Where workers start; the job file's directory by default."
+    )
+
+
+class CheckpointPart(Part):
+    """Where and how often the job saves its state."""
+
+    dir: Text | None = Field(default=None, description="Directory of the checkpoints; one inside the run's by default.")
+    every: Duration = Field(default=600.0, description="How often a checkpoint is written.")
+
+
+class RetriesPart(Part):
+    """What happens after a failure that is not Penstock's doing."""
+
+    max: Whole = Field(default=3, description="How often the job is started again before it counts as failed.")
+    backoff: Delay = Field(default=10.0, description="Pause before the first retry; it doubles with each further one.")
+
+
+def _expand_devices(value: object) -> object:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        return value
+    try:
+        least, most = read_range(value)
+    except InputError as problem:
+        raise Refused(problem) from None
+    return {"min": least, "max": most}
+
+
+def _expand_retries(value: object) -> object:
+    return {"max": value} if isinstance(value, str | int) and not isinstance(value, bool) else value
+
+
+def _shorthand(part: type[Part], *forms: dict[str, Any]) -> WithJsonSchema:
+    schema = part.model_json_schema()
+    schema.pop("description", None)
+    return WithJsonSchema({"anyOf": [*forms, schema]})
+
+
+Devices = Annotated[
+    DevicesPart,
+    BeforeValidator(_expand_devices),
+    PlainSerializer(lambda devices: range_text(devices.min, devices.max)),
+    _shorthand(DevicesPart, {"type": "integer", "minimum": 1}, {"type": "string", "examples": ["1..8", "2.."]}),
+]
+Retries = Annotated[
+    RetriesPart, BeforeValidator(_expand_retries), _shorthand(RetriesPart, {"type": "integer", "minimum": 0})
+]
