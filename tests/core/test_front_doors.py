@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-ROOMS = ["core", "policies", "placement", "scheduler", "simulate", "simulate.traces"]
+ROOMS = ["core", "estimate", "policies", "placement", "scheduler", "simulate", "simulate.traces", "spec"]
 
 
 @pytest.fixture(params=ROOMS)

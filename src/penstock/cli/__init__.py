@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from penstock.cli import policies, simulate, trace
+from penstock.cli import config, jobs, logs, nodes, policies, serve, simulate, steer, submit, token, top, trace
 from penstock.cli.console import complain
 from penstock.core import PenstockError
 
@@ -16,6 +16,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("submit")(submit.submit)
+app.command("run")(submit.run)
+app.command("quote")(submit.quote)
+app.command("ps")(jobs.ps)
+app.command("show")(jobs.show)
+app.command("logs")(logs.logs)
+app.command("why")(jobs.why)
+app.command("events")(jobs.events)
+app.command("cancel")(steer.cancel)
+app.command("pause")(steer.pause)
+app.command("resume")(steer.resume)
+app.command("top")(top.command)
+app.add_typer(nodes.app, name="nodes")
+app.command("serve")(serve.command)
+app.add_typer(token.app, name="token")
+app.command("config")(config.config)
+app.command("completion")(config.completion)
 app.command("simulate")(simulate.command)
 app.command("policies")(policies.command)
 app.add_typer(trace.app, name="trace")
