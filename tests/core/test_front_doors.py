@@ -6,7 +6,18 @@ from types import ModuleType
 
 import pytest
 
-ROOMS = ["core", "estimate", "policies", "placement", "scheduler", "simulate", "simulate.traces", "spec"]
+ROOMS = [
+    "backends",
+    "control",
+    "core",
+    "estimate",
+    "policies",
+    "placement",
+    "scheduler",
+    "simulate",
+    "simulate.traces",
+    "spec",
+]
 
 
 @pytest.fixture(params=ROOMS)

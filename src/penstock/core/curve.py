@@ -66,6 +66,10 @@ class Curve:
         """Computed once: schedulers look up the same few curves millions of times."""
         return self._hash
 
+    def __reduce__(self) -> tuple[type["Curve"], tuple[tuple[tuple[str, Scaling], ...]]]:
+        """Hashes of text differ between processes, so a copy in another one computes its own."""
+        return Curve, (self.scalings,)
+
     @classmethod
     def from_table(cls, table: Mapping[int, float], kind: str = ANY_KIND, source: Source = Source.MEASURED) -> "Curve":
         """A curve from {count: iterations per second}; empty, zero or NaN cells mean "cannot run"."""

@@ -5,6 +5,7 @@ live system from the world, and both carry out the same instructions. Decisions 
 one slot apart; events in between are recorded at once and acted upon in the next round.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -187,6 +188,22 @@ class Scheduler:
 
     def devices_held(self) -> int:
         return sum(int(pool.table.width[: len(pool.table)].sum()) for pool in self._pools.values())
+
+    def twin(self) -> "Scheduler":
+        """An independent copy without stories, to try things out on.
+
+        What never changes (jobs, policy, placement, cluster, jobs that are over) is shared.
+        """
+        live = [record for record in self._records.values() if record.state not in FINAL]
+        shared: list[object] = [self.policy, self.cluster, self._placement]
+        shared += [record for record in self._records.values() if record.state in FINAL]
+        shared += [part for record in live for part in (record.job, record.story)]
+        copied = copy.deepcopy(self, {id(value): value for value in shared})
+        for record in live:
+            copied._records[record.job.id].story = None
+        for pool in copied._pools.values():
+            pool.table.reconnect()
+        return copied
 
     def validate(self) -> None:
         """Check every invariant of the state; raises :class:`InvariantError`. O(jobs + devices)."""

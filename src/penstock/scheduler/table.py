@@ -68,7 +68,7 @@ class JobTable:
         self.plan_at: Floats = np.full((16, PLAN_STEPS), np.inf)
         self.plan_width: Ints = np.zeros((16, PLAN_STEPS), dtype=np.int64)
         self._read_only: dict[str, Any] | None = None
-        self._expose()
+        self.reconnect()
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -199,8 +199,8 @@ class JobTable:
         rows = np.flatnonzero(self.standing[: len(self.jobs)] <= Standing.DEFERRED)
         return rows[np.argsort(self.sequence[rows], kind="stable")]
 
-    def _expose(self) -> None:
-        """Give the lines of the matrices their names."""
+    def reconnect(self) -> None:
+        """Give the lines of the matrices their names; a copied table needs that too."""
         for name, column in zip(_FLOATS, self._floats, strict=True):
             setattr(self, name, column)
         for name, ints in zip(_INTS, self._ints, strict=True):
@@ -214,7 +214,7 @@ class JobTable:
         self.rates = np.concatenate([self.rates, np.ones_like(self.rates)])
         self.plan_at = np.concatenate([self.plan_at, np.full_like(self.plan_at, np.inf)])
         self.plan_width = np.concatenate([self.plan_width, np.zeros_like(self.plan_width)])
-        self._expose()
+        self.reconnect()
 
     def _widen(self, count: int) -> None:
         extra = count - self.levels.shape[1]

@@ -1,0 +1,234 @@
+"""Runs as processes of this machine, found again by any server that looks into the same directory."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from penstock.backends.base import BackendError
+from penstock.backends.local.client import ask
+from penstock.backends.local.devices import Inventory, discover
+from penstock.backends.local.journal import JournalReader, last_report
+from penstock.backends.local.logs import read_log
+from penstock.backends.local.processes import kill_strays
+from penstock.backends.local.rundir import RunDir
+from penstock.core import InputError, Launch, Node, Report, RunStatus, UnknownNameError, Usage, Worker
+
+START_S = 30.0
+"""How long a new agent may take to answer."""
+_SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+class LocalBackend:
+    """The :class:`~penstock.backends.base.Backend` of this machine. Holds nothing that is not on the disk as well."""
+
+    name = "local"
+
+    def __init__(self, state_dir: Path | str, nodes: Inventory | None = None) -> None:
+        self._root = Path(state_dir).expanduser().resolve() / "runs"
+        self._inventory = nodes or discover()
+        self._readers: dict[str, JournalReader] = {}
+        self._buried: set[str] = set()
+        with _clear_disk_errors(self._root):
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            probe = self._root / ".probe"
+            probe.write_text("writable")
+            probe.unlink(missing_ok=True)
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self._inventory.nodes
+
+    def launch(self, launch: Launch) -> None:
+        run_dir = self._directory(launch.run_id)
+        _check(launch)
+        launch = replace(
+            launch, workers=self._with_environment(launch.workers), working_dir=str(Path(launch.working_dir).resolve())
+        )
+        with _clear_disk_errors(run_dir.path), run_dir.launching():
+            if run_dir.is_alive() or not _is_new(launch, run_dir):
+                return
+            kill_strays([run_dir.path])
+            run_dir.write_launch(launch)
+            _start_agent(run_dir)
+            _wait_for_agent(run_dir)
+
+    def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
+        placed = [asdict(worker) for worker in self._with_environment(workers)]
+        self._ask(run_id, {"op": "resize", "generation": generation, "workers": placed})
+
+    def suspend(self, run_id: str) -> None:
+        self._ask(run_id, {"op": "suspend"})
+
+    def checkpoint(self, run_id: str) -> bool:
+        """Ask for a checkpoint now; whether the run's workers understand that."""
+        return bool(self._ask(run_id, {"op": "checkpoint"})["asked"])
+
+    def stop(self, run_id: str, grace_s: float) -> None:
+        run_dir = self._known(run_id)
+        if run_dir.is_alive():
+            self._ask(run_id, {"op": "stop", "grace_s": grace_s})
+        else:
+            kill_strays([run_dir.path])
+
+    def forget(self, run_id: str) -> None:
+        run_dir = self._directory(run_id)
+        if run_dir.is_alive():
+            raise InputError(f"run {run_id!r} still lives", "a run that has ended", "Stop it first")
+        kill_strays([run_dir.path])
+        run_dir.forget()
+        self._readers.pop(run_id, None)
+
+    def runs(self) -> tuple[RunStatus, ...]:
+        """Every run with its state. A run that is told to be dead has no process left: see :meth:`_bury`."""
+        found = [RunDir(path.parent) for path in sorted(self._root.glob("*/launch.json"))]
+        alive = {one.run_id for one in found if one.is_alive()}
+        self._bury([one for one in found if one.run_id not in alive])
+        self._buried -= alive
+        return tuple(
+            RunStatus(
+                run_id=one.run_id, alive=one.run_id in alive, last_seq=last_report(one.journal, one.run_id)[0]
+            )
+            for one in found
+        )  # fmt: skip
+
+    def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
+        run_dir = self._known(run_id)
+        reader = self._readers.setdefault(run_id, JournalReader(run_dir.journal, run_id))
+        return reader.after(after_seq)
+
+    def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:
+        run_dir = self._directory(run_id)
+        if not run_dir.path.is_dir():
+            self._known(run_id)
+        if offset < 0 or limit < 1:
+            raise InputError(f"offset={offset}, limit={limit}", "an offset from 0 and a limit from 1")
+        return read_log(run_dir.merged_log if worker is None else _worker_log(run_dir, worker), offset, limit)
+
+    def usage(self, run_id: str) -> Usage:
+        if not self._known(run_id).is_alive():
+            return Usage()
+        return Usage(**self._ask(run_id, {"op": "usage"})["usage"])
+
+    def _bury(self, dead: list[RunDir]) -> None:
+        """End what an agent that was killed left running, once, before anyone learns that the run is dead.
+
+        Otherwise its workers would go on unwatched beside the ones that the server starts in their place.
+        """
+        fresh = [one for one in dead if one.run_id not in self._buried and not one.is_alive()]
+        if fresh:
+            kill_strays([one.path for one in fresh])
+            self._buried.update(one.run_id for one in fresh)
+
+    def _with_environment(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """A worker that comes without its device's environment gets it here, where the devices are known."""
+        return tuple(
+            worker if worker.device_env else replace(worker, device_env=self._inventory.env_of(worker.device))
+            for worker in workers
+        )
+
+    def _directory(self, run_id: str) -> RunDir:
+        if not _SAFE_ID.fullmatch(run_id):
+            raise InputError(f"run id {run_id!r}", "letters, digits, '.', '_' and '-', at most 128, no '.' in front")
+        return RunDir(self._root / run_id)
+
+    def _known(self, run_id: str) -> RunDir:
+        run_dir = self._directory(run_id)
+        if not run_dir.launch_file.exists():
+            raise UnknownNameError.of("run", run_id, (status.run_id for status in self.runs()))
+        return run_dir
+
+    def _ask(self, run_id: str, request: dict[str, Any]) -> dict[str, Any]:
+        agent = self._known(run_id).read_agent()
+        try:
+            return ask(agent["socket"] if agent else "", request)
+        except OSError as error:
+            raise BackendError(
+                f"run {run_id!r} cannot be reached to {request['op']} it: {error}. Its reports say how it ended."
+            ) from error
+
+
+def _is_new(launch: Launch, run_dir: RunDir) -> bool:
+    """Whether no agent has ever run this attempt and generation; one that was written but not started is new."""
+    known = run_dir.read_launch()
+    if known is None or run_dir.read_agent() is None:
+        return True
+    return (launch.attempt, launch.generation) > (known.attempt, known.generation)
+
+
+def _check(launch: Launch) -> None:
+    """Refuse what could never start; nothing is written yet."""
+    if not launch.command or not launch.command[0]:
+        raise InputError(f"run {launch.run_id!r} has no command", "at least one word")
+    if not launch.workers:
+        raise InputError(f"run {launch.run_id!r} has no workers", "at least one")
+    ids = [worker.id for worker in launch.workers]
+    if len(set(ids)) != len(ids) or not all(_SAFE_ID.fullmatch(one) for one in ids):
+        raise InputError(f"workers called {', '.join(ids)}", "different names of letters, digits, '.', '_' and '-'")
+    if not Path(launch.working_dir).is_dir():
+        raise InputError(
+            f"working directory {launch.working_dir!r} does not exist", "a directory of this machine",
+            "Create it or change working_dir",
+        )  # fmt: skip
+
+
+def _worker_log(run_dir: RunDir, worker: str) -> Path:
+    """``w0`` for all of a worker's output, ``w0/stderr`` for one of its streams."""
+    worker_id, _, stream = worker.partition("/")
+    directory = run_dir.worker(worker_id)
+    known = [path.name for path in directory.parent.iterdir()] if directory.parent.is_dir() else []
+    if worker_id not in known:
+        raise UnknownNameError.of("worker", worker_id, known)
+    if stream not in ("", "stdout", "stderr"):
+        raise UnknownNameError.of("stream", stream, ("stdout", "stderr"))
+    return directory / f"{stream or 'output'}.log"
+
+
+def _start_agent(run_dir: RunDir) -> None:
+    """The agent forks itself away at once, so waiting for its first process leaves no zombie here."""
+    argv = [sys.executable, "-P", "-m", "penstock.backends.local.agent", "--detach", str(run_dir.path)]
+    with run_dir.agent_log.open("ab") as log:
+        subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True, cwd=run_dir.path
+        )
+
+
+def _wait_for_agent(run_dir: RunDir) -> None:
+    deadline = time.monotonic() + START_S
+    seen_alive = False
+    while time.monotonic() < deadline:
+        if agent := run_dir.read_agent():
+            if not run_dir.is_alive():
+                return  # a very short run: started, told everything, and gone
+            try:
+                ask(agent["socket"], {"op": "ping"})
+                return
+            except OSError:
+                pass  # about to listen, or about to leave
+        alive = run_dir.is_alive()
+        if seen_alive and not alive and not run_dir.read_agent():
+            break
+        seen_alive = seen_alive or alive
+        time.sleep(0.01)
+    tail = run_dir.agent_log.read_text(errors="replace").splitlines()[-5:]
+    raise BackendError(
+        f"the agent of run {run_dir.run_id!r} did not start. {run_dir.agent_log} says: {' / '.join(tail)}"
+    )
+
+
+@contextmanager
+def _clear_disk_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {path}: {error.strerror or error}",
+            "a directory on a disk with room, writable by this user",
+            "Free some space, fix its permissions, or give another state directory",
+        ) from error
+    except subprocess.CalledProcessError as error:
+        raise BackendError(f"the agent in {path} could not be started (exit code {error.returncode})") from error

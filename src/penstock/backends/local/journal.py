@@ -1,0 +1,112 @@
+"""What a run told: one line each, numbered from 1 without gaps, on the disk before anyone acts on it.
+
+One writer (the agent that holds the lock), any number of readers. A line counts once its newline is there: what a
+crash cut off is overwritten by the next writer and never seen by a reader.
+"""
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from penstock.backends.base import report_from_json, report_to_json
+from penstock.backends.local.rundir import sync_directory
+from penstock.core import Report, ReportKind
+
+_TAIL_BLOCK = 64 * 1024
+
+
+class JournalWriter:
+    """Appends reports. When the disk is full they wait in order, in memory, until there is room again."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._run_id = run_id
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._seq, self._end = last_report(path, run_id)
+        self._waiting: deque[bytes] = deque()
+        os.ftruncate(self._handle, self._end)
+        os.lseek(self._handle, self._end, os.SEEK_SET)
+        sync_directory(path.parent)
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was told is on the disk."""
+        return not self._waiting
+
+    def append(self, kind: ReportKind, said: dict[str, Any]) -> bool:
+        """Tell something; whether it (and all before it) is durable now."""
+        self._seq += 1
+        report = Report(run_id=self._run_id, seq=self._seq, at=time.time(), kind=kind, **said)
+        self._waiting.append(report_to_json(report).encode() + b"\n")
+        return self.flush()
+
+    def flush(self) -> bool:
+        """Try to write what waits."""
+        try:
+            while self._waiting:
+                self._write(self._waiting[0])
+                self._waiting.popleft()
+        except OSError:
+            os.ftruncate(self._handle, self._end)
+            os.lseek(self._handle, self._end, os.SEEK_SET)
+        return self.settled
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
+        os.fsync(self._handle)
+        self._end += len(line)
+
+
+class JournalReader:
+    """Reads on from where it stopped, so that following a long run costs what is new and not what is old."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self._path = path
+        self._run_id = run_id
+        self._seq = 0
+        self._offset = 0
+
+    def after(self, seq: int) -> tuple[Report, ...]:
+        """The reports that follow number ``seq``."""
+        if seq < self._seq or not self._path.exists() or self._path.stat().st_size < self._offset:
+            self._seq = self._offset = 0
+        reports = []
+        for line in self._lines():
+            report = report_from_json(self._run_id, line.decode())
+            if report.seq > seq:
+                reports.append(report)
+            else:
+                self._seq, self._offset = report.seq, self._offset + len(line)
+        return tuple(reports)
+
+    def _lines(self) -> list[bytes]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                return [line for line in file if line.endswith(b"\n")]
+        except FileNotFoundError:
+            return []
+
+
+def last_report(path: Path, run_id: str) -> tuple[int, int]:
+    """The last complete report's number and where it ends; reads the end of the file only."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start, block = size, b""
+            while start > 0 and block.count(b"\n") < 2:
+                start = max(0, start - _TAIL_BLOCK)
+                file.seek(start)
+                block = file.read(size - start)
+    except FileNotFoundError:
+        return 0, 0
+    complete, newline, _ = block.rpartition(b"\n")
+    if not newline:
+        return 0, 0
+    return report_from_json(run_id, complete.rpartition(b"\n")[2].decode()).seq, start + len(complete) + 1

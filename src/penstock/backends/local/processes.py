@@ -1,0 +1,159 @@
+"""Processes as the agent needs them: groups that end as a whole, and nothing that outlives the run.
+
+A worker leads its own process group, so one signal reaches all it started. What leaves the group (a daemon, a new
+session) is still a descendant of the agent, because the agent is a *subreaper*: orphans below it become its children.
+What outlives even the agent carries the run's directory in its environment and is found by that.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
+
+
+def become_subreaper() -> None:
+    """Adopt every orphan below this process."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def start_process(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str, stdin: int, stdout: int, stderr: int
+) -> "subprocess.Popen[bytes]":
+    """A process that leads its own group and is killed should this one die without a word."""
+    return subprocess.Popen(
+        argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr,
+        process_group=0, preexec_fn=_die_with_parent,  # noqa: PLW1509 (an agent has one thread)
+    )  # fmt: skip
+
+
+def is_shell(command: Sequence[str]) -> bool:
+    """Whether the command's own process is a shell, which would not pass a signal on."""
+    return Path(command[0]).name in _SHELLS
+
+
+def terminate(pid: int, whole_group: bool) -> None:
+    """Ask a worker to end.
+
+    Only the worker itself is asked, because helpers that die under it (data loaders) would turn its orderly end into
+    a crash; a shell is asked together with what it runs.
+    """
+    with suppress(ProcessLookupError):
+        if whole_group and _leads_group(pid):
+            os.killpg(pid, signal.SIGTERM)
+        else:
+            os.kill(pid, signal.SIGTERM)
+
+
+def kill_tree(pid: int) -> None:
+    """End a worker, its group and all its descendants, wherever they moved."""
+    below = list(_descendants(pid))
+    if _leads_group(pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+    kill_all([pid, *below])
+
+
+def kill_group(pid: int) -> None:
+    """End what is left of the group of a worker that has just gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def group_exists(pid: int) -> bool:
+    """Whether anyone is left in the group of a worker that has gone."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_below(root: int, spare: frozenset[int]) -> list[int]:
+    """Kill every descendant of ``root`` except those spared; returns whom it found alive."""
+    found = [pid for pid in _descendants(root) if pid not in spare]
+    kill_all(found)
+    return found
+
+
+def kill_strays(run_dirs: Collection[Path]) -> list[int]:
+    """Kill what dead agents left running: every process whose environment names one of the runs' directories."""
+    marks = {b"PENSTOCK_RUN_DIR=" + os.fsencode(run_dir) for run_dir in run_dirs}
+    found = [pid for pid in _all_pids() if pid != os.getpid() and not marks.isdisjoint(_environment(pid))]
+    kill_all(found)
+    return found
+
+
+def kill_all(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def exists(pid: int) -> bool:
+    """Whether a process runs under this pid; one that has ended and is not yet reaped does not."""
+    return _parent_and_state(pid)[1] not in ("", "Z", "X")
+
+
+def exit_code(status: int) -> tuple[int, int | None]:
+    """A wait status as shells show it (137 for SIGKILL), and the signal if there was one."""
+    code = os.waitstatus_to_exitcode(status)
+    return (code, None) if code >= 0 else (128 - code, -code)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _leads_group(pid: int) -> bool:
+    try:
+        return os.getpgid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
+def _descendants(root: int) -> Iterator[int]:
+    children: dict[int, list[int]] = {}
+    for pid in _all_pids():
+        parent, state = _parent_and_state(pid)
+        if state not in ("", "Z", "X"):
+            children.setdefault(parent, []).append(pid)
+    waiting = [root]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        yield from below
+        waiting.extend(below)
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _parent_and_state(pid: int) -> tuple[int, str]:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, ""
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return int(parent), state
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -1,0 +1,79 @@
+"""How a script that does not use the library tells how far it is: documented lines of its own output.
+
+::
+
+    penstock: step=120 total=1000 loss=1.23 samples_per_s=512
+    penstock: checkpointed step=120 path=/data/ckpt/120
+
+Anything that does not read as such a line is ordinary output; a wrong number in one never disturbs a run.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.core import ReportKind
+
+PREFIX = "penstock:"
+_CHECKPOINTED = "checkpointed"
+_PROGRESS_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "total": int, "loss": float, "samples_per_s": float}
+_CHECKPOINT_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "path": str, "blocking_s": float}
+
+Said = tuple[ReportKind, dict[str, Any]]
+
+
+def parse_line(line: str) -> Said | None:
+    """What a line of output says about the run, if it says anything."""
+    text = line.strip()
+    if not text.startswith(PREFIX):
+        return None
+    words = text[len(PREFIX) :].split()
+    if words[:1] == [_CHECKPOINTED]:
+        return _with_step(ReportKind.CHECKPOINTED, words[1:], _CHECKPOINT_FIELDS)
+    return _with_step(ReportKind.PROGRESS, words, _PROGRESS_FIELDS)
+
+
+def parse_file(text: str) -> Said | None:
+    """What a progress file says: its last line, with or without the prefix, or a JSON object."""
+    lines = text.strip().splitlines()
+    if not lines:
+        return None
+    if lines[-1].startswith("{"):
+        return _parse_object(lines[-1])
+    line = lines[-1] if lines[-1].startswith(PREFIX) else f"{PREFIX} {lines[-1]}"
+    return parse_line(line)
+
+
+def clean_progress(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a progress message that can be used; infinities and text have no place in a journal."""
+    return _convert(((key, str(value)) for key, value in values.items() if value is not None), _PROGRESS_FIELDS)
+
+
+def _parse_object(text: str) -> Said | None:
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return None
+    said = clean_progress(values) if isinstance(values, dict) else {}
+    return (ReportKind.PROGRESS, said) if "step" in said else None
+
+
+def _with_step(kind: ReportKind, words: list[str], allowed: dict[str, Callable[[str], Any]]) -> Said | None:
+    pairs = ((name, value) for name, _, value in (word.partition("=") for word in words))
+    said = _convert(pairs, allowed)
+    return (kind, said) if "step" in said else None
+
+
+def _convert(pairs: Iterable[tuple[str, str]], allowed: dict[str, Callable[[str], Any]]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for name, text in pairs:
+        if name not in allowed:
+            continue
+        try:
+            value = allowed[name](text)
+        except ValueError:
+            continue
+        if not isinstance(value, float) or math.isfinite(value):
+            said[name] = value
+    return said

@@ -1,0 +1,159 @@
+"""The directory of a run: what lies where, and whether somebody lives in it."""
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.backends.base import launch_from_json, launch_to_json
+from penstock.core import Launch
+
+LONGEST_SOCKET_PATH = 100
+"""Bytes of a unix socket's path; the kernel takes 107, and some of our neighbours append to it."""
+
+
+class RunDir:
+    """Paths of one run. Holds no state: any number of these may look at the same directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.launch_file = path / "launch.json"
+        self.agent_file = path / "agent.json"
+        self.lock_file = path / "agent.lock"
+        self.agent_log = path / "agent.log"
+        self.journal = path / "reports.jsonl"
+        self.merged_log = path / "merged.log"
+        self.progress = path / "progress"
+        self.rendezvous = path / "rendezvous"
+        self.checkpoints = path / "checkpoints"
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    def worker(self, worker_id: str) -> Path:
+        """Where one worker's output goes."""
+        return self.path / "workers" / worker_id
+
+    def read_launch(self) -> Launch | None:
+        """What is to run here; nothing if the directory holds no run (any more)."""
+        try:
+            return launch_from_json(self.launch_file.read_text())
+        except FileNotFoundError:
+            return None
+
+    def write_launch(self, launch: Launch) -> None:
+        """Say what is to run, before anyone runs it; the last agent's particulars become void."""
+        self.agent_file.unlink(missing_ok=True)
+        write_atomically(self.launch_file, launch_to_json(launch))
+
+    def read_agent(self) -> dict[str, Any] | None:
+        """The agent's pid and socket, once an agent has started for the present launch."""
+        try:
+            found: dict[str, Any] = json.loads(self.agent_file.read_text())
+        except FileNotFoundError:
+            return None
+        return found
+
+    def is_alive(self) -> bool:
+        """Whether an agent holds the lock. A pid could be somebody else's by now; a lock cannot."""
+        try:
+            handle = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    @contextmanager
+    def launching(self) -> Iterator[None]:
+        """One launcher at a time, or two servers with the same run would take each other's agent for their own."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(self.path / "launch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def forget(self) -> None:
+        """Remove what makes this a run; output and checkpoints stay."""
+        agent = self.read_agent() or {}
+        for path in (self.launch_file, self.agent_file, self.lock_file, self.journal, self.progress, self.agent_log):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.rendezvous, ignore_errors=True)
+        discard_socket(Path(agent.get("socket", self.path / "agent.sock")), self.path)
+
+
+def hold_lock(run_dir: RunDir, patience_s: float = 1.0) -> int | None:
+    """Take the agent's lock for the rest of this process's life; nothing if another agent has it.
+
+    Waits a moment: someone who only asks :meth:`RunDir.is_alive` holds a shared lock for an instant.
+    """
+    handle = os.open(run_dir.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(handle)
+                return None
+            time.sleep(0.01)
+
+
+def socket_path(run_dir: Path) -> Path:
+    """Where the agent listens: in the run's directory unless the kernel cannot take so long a path."""
+    path = run_dir / "agent.sock"
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        path.unlink(missing_ok=True)
+        return path
+    return Path(tempfile.mkdtemp(prefix="penstock-")) / "agent.sock"
+
+
+def discard_socket(path: Path, run_dir: Path) -> None:
+    """Remove a socket, and the directory that was made only for it."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+        if path.parent != run_dir:
+            path.parent.rmdir()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Either the old content or all of the new one, also after a power cut."""
+    with _temporary(path) as temporary:
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make a new name in a directory durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,254 @@
+"""Starts workers, carries their output and notices their end.
+
+Python scripts that import torch come from the zygote, everything else is a process of its own. How a worker was
+started makes no difference to anyone else: both ways lead to ``started`` and then exactly one ``exited``.
+"""
+
+import asyncio
+import os
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.backends.local import processes
+from penstock.backends.local.environment import Script, find_script, wants_torch
+from penstock.backends.local.logs import LogWriter
+from penstock.backends.local.outputs import TAIL_LINES, Stream, WorkerOutput
+from penstock.backends.local.rundir import RunDir
+from penstock.backends.local.worlds import Exit
+from penstock.backends.local.zygote import Event, Zygote
+from penstock.core import Launch
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""What shells return for a command that does not exist, or cannot be run."""
+
+SWEEP_S = 5.0
+"""How long to insist on the end of processes that were killed; one that hangs in the kernel cannot be helped."""
+
+LINGER_S = 0.02
+"""How often to look whether what a shell ran has ended."""
+
+
+class Listener(Protocol):
+    """Who wants to know about workers."""
+
+    def on_started(self, worker_id: str, pid: int) -> None: ...
+
+    def on_exited(self, worker_id: str, how: Exit) -> None: ...
+
+    def on_line(self, worker_id: str, stream: str, line: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Process:
+    """A worker's process; ``pid`` is not known until the zygote has told it."""
+
+    worker_id: str
+    env: Mapping[str, str]
+    output: WorkerOutput
+    pid: int | None = None
+    asked: bool = False
+    handle: "subprocess.Popen[bytes] | None" = None
+
+
+class Spawner:
+    """All processes of one run."""
+
+    def __init__(self, run_dir: RunDir, launch: Launch, base_env: Mapping[str, str], listener: Listener) -> None:
+        self._run_dir = run_dir
+        self._command = launch.command
+        self._is_shell = processes.is_shell(launch.command)
+        self._cwd = launch.working_dir
+        self._base_env = base_env
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._merged = LogWriter(run_dir.merged_log)
+        self._last_lines: deque[str] = deque(maxlen=TAIL_LINES)
+        self._processes: dict[str, Process] = {}
+        self._zygote: Zygote | None = None
+        self._script = find_script(launch.command, base_env)
+        self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir)
+
+    def spawn(self, worker_id: str, rank: int, env: Mapping[str, str]) -> None:
+        """Start a worker; the listener hears the rest."""
+        output = WorkerOutput(
+            self._run_dir.worker(worker_id), self._merged, rank,
+            lambda stream, line: self._on_line(worker_id, stream, line),
+        )  # fmt: skip
+        process = self._processes[worker_id] = Process(worker_id, env, output)
+        for stream in output.streams:
+            self._loop.add_reader(stream.handle, self._read, output, stream)
+        self._fork(process) if self._use_zygote else self._execute(process)
+
+    def set_rank(self, worker_id: str, rank: int) -> None:
+        """Later lines of a worker carry its new rank."""
+        if process := self._processes.get(worker_id):
+            process.output.rank = rank
+
+    def terminate(self, worker_id: str) -> None:
+        process = self._processes.get(worker_id)
+        if process and process.pid:
+            process.asked = True
+            processes.terminate(process.pid, whole_group=self._is_shell)
+
+    def kill(self, worker_id: str) -> None:
+        process = self._processes.get(worker_id)
+        if process and process.pid:
+            processes.kill_tree(process.pid)
+            processes.kill_group(process.pid)
+
+    def tail(self) -> tuple[str, ...]:
+        """The last lines of the whole run."""
+        return tuple(self._last_lines)
+
+    def sweep(self) -> None:
+        """Kill what the workers left behind; the zygote stays warm."""
+        keep = frozenset({self._zygote.process.pid} if self._zygote else ())
+        deadline = self._loop.time() + SWEEP_S
+        while processes.kill_below(os.getpid(), keep) and self._loop.time() < deadline:
+            time.sleep(0.005)
+            self._reap_strays()
+
+    def reap(self) -> None:
+        """Children have ended: workers, the zygote, or orphans that came to us."""
+        while (pid := self._next_dead()) is not None:
+            owner = next((p for p in self._processes.values() if p.pid == pid), None)
+            lingers = owner is not None and owner.asked and self._is_shell
+            if owner and not lingers:
+                processes.kill_group(pid)  # while its pid cannot be another's
+            _, status = os.waitpid(pid, 0)
+            if owner and lingers:
+                self._linger(owner, *processes.exit_code(status))
+            elif owner:
+                self._gone(owner, *processes.exit_code(status))
+            elif self._zygote and pid == self._zygote.process.pid:
+                self._zygote.process.returncode = os.waitstatus_to_exitcode(status)
+                self._lose_zygote(self._zygote)
+
+    def close(self) -> None:
+        """Let the zygote go and close the logs; no worker is left."""
+        if self._zygote:
+            self._loop.remove_reader(self._zygote.output)
+            self._zygote.quit()
+            self._zygote.process.wait()
+        self._merged.close()
+
+    def _execute(self, process: Process) -> None:
+        argv = [self._script.interpreter, *self._script.argv] if self._script else list(self._command)
+        out, err = (os.open(stream.fifo, os.O_WRONLY | os.O_CLOEXEC) for stream in process.output.streams)
+        try:
+            process.handle = processes.start_process(argv, process.env, self._cwd, subprocess.DEVNULL, out, err)
+        except OSError as error:
+            self._loop.call_soon(self._could_not_start, process, argv[0], error)
+        else:
+            process.pid = process.handle.pid
+            self._loop.call_soon(self._listener.on_started, process.worker_id, process.pid)
+        finally:
+            os.close(out)
+            os.close(err)
+
+    def _could_not_start(self, process: Process, program: str, error: OSError) -> None:
+        missing = isinstance(error, FileNotFoundError)
+        where = f" (working directory {self._cwd!r})" if error.filename == self._cwd else ""
+        process.output.tail.append(f"penstock: cannot start {program!r}{where}: {error.strerror}")
+        self._gone(process, NOT_FOUND if missing else NOT_EXECUTABLE, None)
+
+    def _fork(self, process: Process) -> None:
+        zygote, script = self._warm(), self._script
+        if zygote is None or script is None:
+            self._execute(process)
+            return
+        out, err = (str(stream.fifo) for stream in process.output.streams)
+        zygote.fork(process.worker_id, list(script.argv), process.env, self._cwd, out, err)
+
+    def _warm(self) -> Zygote | None:
+        if self._zygote is None and self._script is not None:
+            self._zygote = self._start_zygote(self._script)
+        return self._zygote
+
+    def _start_zygote(self, script: Script) -> Zygote | None:
+        try:
+            zygote = Zygote(script.interpreter, self._base_env, str(self._run_dir.path), log=2)
+        except OSError:
+            self._use_zygote = False
+            return None
+        self._loop.add_reader(zygote.output, self._hear_zygote, zygote)
+        return zygote
+
+    def _hear_zygote(self, zygote: Zygote) -> None:
+        if not zygote.receive(self._on_zygote_event):
+            self._loop.remove_reader(zygote.output)
+
+    def _on_zygote_event(self, event: Event) -> None:
+        process = self._processes.get(str(event.get("id")))
+        if process is None:
+            return
+        if event.get("event") == "started":
+            process.pid = int(event["pid"])
+            self._listener.on_started(process.worker_id, process.pid)
+        elif event.get("event") == "exited":
+            if process.pid:
+                processes.kill_group(process.pid)
+            self._gone(process, *_zygote_exit(event))
+        elif event.get("event") == "error":
+            self._execute(process)
+
+    def _lose_zygote(self, zygote: Zygote) -> None:
+        """Its workers are our children now; those it never started get a process of their own."""
+        zygote.receive(self._on_zygote_event)
+        self._loop.remove_reader(zygote.output)
+        zygote.bury()
+        self._zygote, self._use_zygote = None, False
+        for process in list(self._processes.values()):
+            if process.pid is None and process.handle is None:
+                self._execute(process)
+            elif process.handle is None and process.pid and not processes.exists(process.pid):
+                self._loop.call_later(1.0, self._miss, process)
+
+    def _miss(self, process: Process) -> None:
+        """A worker that ended together with the zygote, its code unknown."""
+        if self._processes.get(process.worker_id) is process:
+            self._gone(process, 137, 9)
+
+    def _linger(self, process: Process, code: int, signal: int | None) -> None:
+        """A shell that was asked to end is gone at once; what it ran still has its grace."""
+        if process.pid and processes.group_exists(process.pid):
+            self._loop.call_later(LINGER_S, self._linger, process, code, signal)
+        else:
+            self._gone(process, code, signal)
+
+    def _gone(self, process: Process, code: int, signal: int | None) -> None:
+        del self._processes[process.worker_id]
+        if process.handle is not None:
+            process.handle.returncode = code
+        for stream in process.output.streams:
+            self._loop.remove_reader(stream.handle)
+        process.output.close()
+        self._listener.on_exited(process.worker_id, Exit(code, signal, tuple(process.output.tail)))
+
+    def _on_line(self, worker_id: str, stream: str, line: str) -> None:
+        self._last_lines.append(line)
+        self._listener.on_line(worker_id, stream, line)
+
+    def _read(self, output: WorkerOutput, stream: Stream) -> None:
+        output.read(stream)
+
+    def _next_dead(self) -> int | None:
+        with suppress(ChildProcessError):
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return found.si_pid if found else None
+        return None
+
+    def _reap_strays(self) -> None:
+        keep = self._zygote.process.pid if self._zygote else None
+        while (pid := self._next_dead()) is not None and pid != keep:
+            os.waitpid(pid, 0)
+
+
+def _zygote_exit(event: Event) -> tuple[int, int | None]:
+    signal = event.get("signal")
+    return (128 + int(signal), int(signal)) if signal else (int(event.get("code") or 0), None)

@@ -1,0 +1,411 @@
+"""Decides what happens to the processes of one run: events in, calls on its hands out.
+
+It holds no process, no socket and no clock (see :class:`~penstock.backends.local.worlds.Hands`). It never starts a
+worker that no command asked for: whether a failed run is tried again is the server's decision.
+
+A world changes in one of two ways. *Elastic* workers (they said hello) change it in place: newcomers get ready while
+the others train on, then all are told the new world. Everyone else is *plain*: ended, and started again in the new
+width. A worker that dies takes a plain run with it; elastic survivors go on without it as the next generation.
+"""
+
+from typing import Any
+
+from penstock.backends.local.worlds import (
+    Exit,
+    Hands,
+    Member,
+    Outcome,
+    Phase,
+    StaleCommandError,
+    World,
+    in_rank_order,
+)
+from penstock.core import Launch, ReportKind, Worker
+
+READY_TIMEOUT_S = 600.0
+"""How long a newcomer may take to get ready before the world changes without it."""
+JOIN_TIMEOUT_S = 120.0
+"""How long the members of an announced world may take to meet before the run counts as hung."""
+HANG_CODE = 124
+"""The code of a run that was ended because it hung, as ``timeout`` has it."""
+
+
+class Supervisor:
+    """The state of one run."""
+
+    def __init__(self, launch: Launch, hands: Hands) -> None:
+        self._launch = launch
+        self._hands = hands
+        self._commanded = launch.generation
+        self._wanted = frozenset(worker.id for worker in launch.workers)
+        self._next: World | None = None
+        self._outcome: Outcome | None = None
+        self._first_death: Outcome | None = None
+        self._suspended: dict[str, Any] | None = None
+        self._saved_step: int | None = None
+        self._restarts = 0
+        self._alive_at = hands.now()
+        self.members: dict[str, Member] = {}
+        self.phase = Phase.RUNNING
+        self.world = World(launch.generation, in_rank_order(launch.workers), hands.now())
+
+    # --- commands -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the first world."""
+        self._open(self.world)
+
+    def resize(self, generation: int, workers: tuple[Worker, ...]) -> None:
+        """Change to another set of workers; the same command again changes nothing."""
+        wanted = frozenset(worker.id for worker in workers)
+        if generation <= self._commanded:
+            if generation == self._commanded and wanted == self._wanted:
+                return
+            raise StaleCommandError(f"generation {generation} was overtaken by generation {self._commanded}")
+        self._refuse_when_ending("resized")
+        self._commanded, self._wanted = generation, wanted
+        world = World(max(generation, self.world.generation + 1), in_rank_order(workers), self._hands.now())
+        if self.phase is Phase.RUNNING and self._fits_in_place(world):
+            self._change_in_place(world)
+        else:
+            self._restart(world)
+
+    def suspend(self) -> None:
+        """Save and leave: elastic workers by themselves, plain ones by the signal they know."""
+        if self._outcome and self._outcome.kind is ReportKind.SUSPENDED:
+            return
+        self._refuse_when_ending("suspended")
+        self._end(Outcome(ReportKind.SUSPENDED), politely=self._is_elastic())
+
+    def checkpoint(self) -> bool:
+        """Ask for a checkpoint; whether there is anybody who understands that."""
+        if not self._is_elastic():
+            return False
+        for worker_id in self.world.ids:
+            self._hands.send(worker_id, {"type": "checkpoint"})
+        return True
+
+    def stop(self, grace_s: float, reason: str = "stopped") -> None:
+        """End the run. A second stop may only shorten the first one's grace."""
+        if self.phase is Phase.OVER:
+            return
+        if self._outcome is None or self._outcome.kind is ReportKind.SUSPENDED:
+            self._end(Outcome(ReportKind.FAILED, {"code": 143, "reason": reason}), grace_s=grace_s)
+        for member in self.members.values():
+            self._terminate(member, grace_s)
+
+    # --- what workers do ----------------------------------------------------------------------------------------
+
+    def started(self, worker_id: str, pid: int) -> None:
+        """A worker's process exists."""
+        member = self.members[worker_id]
+        member.pid = pid
+        self._hands.report(
+            ReportKind.WORKER_STARTED, worker=worker_id, rank=member.rank, pid=pid, generation=member.generation
+        )
+        if member.asked:
+            self._hands.terminate(member)
+        self._report_restarted()
+
+    def hello(self, worker_id: str, elastic: bool) -> None:
+        """A worker speaks the protocol."""
+        if member := self.members.get(worker_id):
+            member.elastic = elastic
+
+    def ready(self, worker_id: str) -> None:
+        """A worker can join a world now."""
+        if member := self.members.get(worker_id):
+            member.ready = True
+            self._announce_when_ready()
+
+    def joined(self, generation: int, pause_s: float) -> None:
+        """The members of a world have met and made their first step."""
+        world = self.world
+        if generation != world.generation or world.joined or not world.announced:
+            return
+        world.joined, self._first_death = True, None
+        if world.in_place:
+            self._report_resized(world, pause_s)
+        for member in self.members.values():
+            if member.asked and member.terminate_at is None and member.kill_at is None:
+                member.terminate_at = self._hands.now() + self._launch.grace_s
+        self._announce_when_ready()
+
+    def trained(self, worker_id: str) -> None:
+        """Progress over the protocol. It proves that a first world met, even if nobody said so."""
+        self.sign_of_life()
+        member = self.members.get(worker_id)
+        if member and member.elastic and not self.world.announced:
+            self.world.announced = self.world.joined = True
+
+    def checkpointed(self, said: dict[str, Any]) -> None:
+        """State is on the disk."""
+        self._saved_step = said.get("step", self._saved_step)
+        self._hands.report(ReportKind.CHECKPOINTED, **said)
+
+    def suspended(self, step: int | None) -> None:
+        """The workers saved their state and are about to leave."""
+        self._suspended = {"step": step}
+        self._saved_step = step if step is not None else self._saved_step
+
+    def bye(self, worker_id: str) -> None:
+        """A worker has done its work."""
+        if member := self.members.get(worker_id):
+            member.done = True
+
+    def sign_of_life(self) -> None:
+        """Output or progress of any worker."""
+        self._alive_at = self._hands.now()
+
+    def exited(self, worker_id: str, how: Exit) -> None:
+        """A worker's process has ended."""
+        member = self.members.pop(worker_id)
+        died = how.code != 0 and not member.asked and not member.done
+        reason = "asked" if member.asked else "died" if died else "done"
+        self._hands.report(
+            ReportKind.WORKER_EXITED,
+            worker=worker_id,
+            rank=member.rank,
+            code=how.code,
+            signal=how.signal,
+            reason=reason,
+        )
+        if self.phase is Phase.RUNNING and died:
+            self._lose(member, how)
+        elif self.phase is Phase.ENDING and self._outcome is not None:
+            self._outcome = self._spoilt(self._outcome, member, how)
+        elif self.phase is Phase.RUNNING and member.asked and self._next and worker_id in self._next.ids:
+            self._spawn_missing(self._next)
+        if not self.members:
+            self._all_gone()
+        elif self.phase is Phase.RUNNING and not self._state_lives():
+            self._end(Outcome(ReportKind.FINISHED, {"code": 0}))  # the work is done; newcomers came for nothing
+
+    def tick(self) -> None:
+        """Time has passed."""
+        now = self._hands.now()
+        for member in list(self.members.values()):
+            if member.kill_at is not None and now >= member.kill_at:
+                member.kill_at = now + 1.0  # again, should the kernel not have got to it
+                self._hands.kill(member)
+            elif member.terminate_at is not None and now >= member.terminate_at:
+                self._terminate(member, self._launch.grace_s)
+        if self.phase is Phase.RUNNING:
+            self._drop_slow_newcomers(now)
+            self._end_if_hung(now)
+
+    # --- changing worlds ----------------------------------------------------------------------------------------
+
+    def _is_elastic(self) -> bool:
+        """Whether the present world can be talked to: it has met, so all its members said hello, and all live."""
+        alive = [self.members.get(worker_id) for worker_id in self.world.ids]
+        return self.world.announced and all(member is not None and member.elastic for member in alive)
+
+    def _fits_in_place(self, world: World) -> bool:
+        """Someone must stay to hand the state on, and nobody can move to another device while it trains."""
+        if not self._is_elastic():
+            return False
+        kept = [worker for worker in world.workers if worker.id in self.world.ids]
+        return bool(kept) and all(self.members[worker.id].worker.device == worker.device for worker in kept)
+
+    def _open(self, world: World) -> None:
+        self.world, self.phase, self._next = world, Phase.RUNNING, None
+        self._alive_at = self._hands.now()
+        for worker in world.workers:
+            self._spawn(world, worker)
+
+    def _spawn(self, world: World, worker: Worker) -> None:
+        self.members[worker.id] = Member(worker, world.rank_of(worker.id), world.generation)
+        self._hands.spawn(world, worker, self._restarts)
+
+    def _spawn_missing(self, world: World) -> None:
+        for worker in world.workers:
+            if worker.id not in self.members:
+                self._spawn(world, worker)
+
+    def _change_in_place(self, world: World) -> None:
+        world.in_place = True
+        if self._next:
+            for worker_id in set(self._next.ids) - set(world.ids) - set(self.world.ids):
+                if member := self.members.get(worker_id):
+                    self._terminate(member, self._launch.grace_s)
+        self._next = world
+        self._spawn_missing(world)
+        self._announce_when_ready()
+
+    def _announce_when_ready(self) -> None:
+        if self.phase is not Phase.RUNNING:
+            return
+        if not self.world.announced:
+            if self._all_ready(self.world):
+                self._announce(self.world)
+        elif self._next and self.world.joined and self._all_ready(self._next) and not self._is_finishing():
+            world, self._next = self._next, None
+            world.survivors = tuple(worker_id for worker_id in world.ids if worker_id in self.world.ids)
+            leavers = [self.members[worker_id] for worker_id in self.world.ids if worker_id not in world.ids]
+            self.world = world
+            self._announce(world)
+            for member in leavers:
+                member.asked = True
+                self._hands.send(member.worker.id, {"type": "leave"})
+
+    def _all_ready(self, world: World) -> bool:
+        members = [self.members.get(worker_id) for worker_id in world.ids]
+        return all(member and member.elastic and member.ready and not member.asked for member in members)
+
+    def _is_finishing(self) -> bool:
+        """Whether someone has done its work: then all are about to, and no new world would ever meet."""
+        return any(self.members[worker_id].done for worker_id in self.world.ids if worker_id in self.members)
+
+    def _announce(self, world: World) -> None:
+        world.announced, world.since = True, self._hands.now()
+        self._alive_at = self._hands.now()
+        meeting = self._hands.rendezvous(world)
+        for rank, worker_id in enumerate(world.ids):
+            member = self.members[worker_id]
+            member.rank, member.generation = rank, world.generation
+            self._hands.send(
+                worker_id,
+                {
+                    "type": "world", "generation": world.generation, "rank": rank, "size": world.size,
+                    "members": list(world.ids), "rendezvous": meeting, "survivors": list(world.survivors),
+                },
+            )  # fmt: skip
+
+    def _restart(self, world: World) -> None:
+        """End everyone, then start the new world. Elastic workers save first; plain ones save on the signal."""
+        if self.phase is Phase.RESTARTING and self._next is not None:
+            world.since = self._next.since
+            self._next = world
+            return
+        politely = self._is_elastic()
+        self._next, self.phase = world, Phase.RESTARTING
+        self._ask_all(politely, self._launch.grace_s)
+        if not self.members:
+            self._all_gone()
+
+    def _report_restarted(self) -> None:
+        """A restart is over once every worker has its process; what a plain script does then, nobody knows."""
+        running = all(member.pid is not None for member in self.members.values())
+        if self.world.restarts_others and self.phase is Phase.RUNNING and running:
+            self.world.restarts_others = False
+            self._report_resized(self.world, self._hands.now() - self.world.since)
+
+    def _report_resized(self, world: World, pause_s: float) -> None:
+        self._hands.report(
+            ReportKind.RESIZED, generation=world.generation, width=world.size, pause_s=pause_s, in_place=world.in_place
+        )
+
+    # --- losing workers -----------------------------------------------------------------------------------------
+
+    def _lose(self, member: Member, how: Exit) -> None:
+        worker_id = member.worker.id
+        if worker_id in self.world.ids:
+            self._lose_present(worker_id, how)
+        elif self._next and worker_id in self._next.ids:
+            self._lose_newcomer(self._next, worker_id)
+
+    def _lose_present(self, worker_id: str, how: Exit) -> None:
+        reason = "signal" if how.signal is not None else "exit"
+        death = Outcome(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
+        self._first_death = self._first_death or death
+        left = self.world.without(worker_id)
+        if not self._can_go_on(left):
+            self._end(self._first_death)
+            return
+        holders = self._state_holders(left)
+        self.world = World(
+            max(self._commanded, self.world.generation) + 1, left, self._hands.now(), survivors=holders, in_place=True
+        )
+        self._announce(self.world)
+        if self._next:
+            self._next.generation = self.world.generation + 1
+            self._lose_newcomer(self._next, worker_id)
+
+    def _can_go_on(self, left: tuple[Worker, ...]) -> bool:
+        alive = [self.members.get(worker.id) for worker in left]
+        talking = all(member is not None and member.elastic and not member.done for member in alive)
+        return talking and bool(self._state_holders(left))
+
+    def _state_holders(self, left: tuple[Worker, ...]) -> tuple[str, ...]:
+        """Who of those left has the state of training: all if the world has met, else whoever came from the last."""
+        return tuple(worker.id for worker in left if self.world.joined or worker.id in self.world.survivors)
+
+    def _state_lives(self) -> bool:
+        unmet = self.world.in_place and not self.world.joined
+        return any(worker_id in self.members for worker_id in (self.world.survivors if unmet else self.world.ids))
+
+    def _lose_newcomer(self, world: World, worker_id: str) -> None:
+        """The coming world does without a worker; if that leaves the present one, nothing comes."""
+        world.workers = world.without(worker_id)
+        if set(world.ids) == set(self.world.ids):
+            self._next = None
+            self._hands.report(
+                ReportKind.RESIZED, generation=world.generation, width=self.world.size, pause_s=0.0, in_place=True
+            )
+        else:
+            self._announce_when_ready()
+
+    def _drop_slow_newcomers(self, now: float) -> None:
+        if self._next is None or now - self._next.since < READY_TIMEOUT_S:
+            return
+        for worker_id in set(self._next.ids) - set(self.world.ids):
+            if (member := self.members.get(worker_id)) and not member.ready:
+                self._hands.kill(member)
+
+    def _end_if_hung(self, now: float) -> None:
+        limit = self._launch.hang_after_s
+        silent = limit is not None and now - self._alive_at > limit
+        unmet = self.world.announced and not self.world.joined and now - self.world.since > JOIN_TIMEOUT_S
+        if silent or unmet:
+            self._end(Outcome(ReportKind.FAILED, {"code": HANG_CODE, "reason": "hang"}))
+
+    # --- ending -------------------------------------------------------------------------------------------------
+
+    def _refuse_when_ending(self, what: str) -> None:
+        if self.phase in (Phase.ENDING, Phase.OVER):
+            raise StaleCommandError(f"the run is ending and cannot be {what}")
+
+    def _end(self, outcome: Outcome, politely: bool = False, grace_s: float | None = None) -> None:
+        self._outcome, self.phase, self._next = outcome, Phase.ENDING, None
+        self._ask_all(politely, self._launch.grace_s if grace_s is None else grace_s)
+        if not self.members:
+            self._all_gone()
+
+    def _ask_all(self, politely: bool, grace_s: float) -> None:
+        for member in self.members.values():
+            if politely and member.elastic and member.worker.id in self.world.ids:
+                member.asked, member.terminate_at = True, self._hands.now() + grace_s
+                self._hands.send(member.worker.id, {"type": "suspend"})
+            else:
+                self._terminate(member, grace_s)
+
+    def _terminate(self, member: Member, grace_s: float) -> None:
+        """Signal a process once; being asked again can only bring the end nearer."""
+        kill_at = self._hands.now() + grace_s
+        if member.kill_at is None:
+            member.asked, member.terminate_at = True, None
+            self._hands.terminate(member)
+        member.kill_at = min(kill_at, member.kill_at or kill_at)
+
+    def _spoilt(self, outcome: Outcome, member: Member, how: Exit) -> Outcome:
+        """A polite suspension that ends in an accident before anything was saved is a failure."""
+        polite = outcome.kind is ReportKind.SUSPENDED and member.elastic and member.kill_at is None
+        if polite and how.code != 0 and self._suspended is None:
+            reason = "signal" if how.signal is not None else "exit"
+            return Outcome(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
+        return outcome
+
+    def _all_gone(self) -> None:
+        if self.phase is Phase.OVER:
+            return
+        self._hands.sweep()
+        if self.phase is Phase.RESTARTING and self._next is not None:
+            self._restarts += 1
+            self._next.restarts_others = True
+            self._open(self._next)
+        else:
+            self.phase = Phase.OVER
+            outcome = self._outcome or Outcome(ReportKind.FINISHED, {"code": 0})
+            said = {"step": self._saved_step} if outcome.kind is ReportKind.SUSPENDED else outcome.said
+            self._hands.report(outcome.kind, **said)

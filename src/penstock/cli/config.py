@@ -1,0 +1,56 @@
+"""``penstock config`` and ``penstock completion``: how it is set up here, and help for the shell."""
+
+import json
+import os
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from penstock.cli.console import out
+from penstock.core import InputError
+
+VARIABLES = {
+    "PENSTOCK_SERVER": "the server to talk to, instead of the local one",
+    "PENSTOCK_TOKEN": "the token to show it",
+    "PENSTOCK_DATA_DIR": "where a local server keeps everything",
+    "PENSTOCK_JIT": "0 runs the planning loops uncompiled",
+    "NO_COLOR": "no colours",
+}
+
+
+class Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def config(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of job files, for editors.")] = False,
+) -> None:
+    """Show which settings are in effect and where things are kept."""
+    try:
+        from penstock.control import default_data_dir
+        from penstock.spec import json_schema
+    except ImportError as problem:
+        raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
+    if schema:
+        print(json.dumps(json_schema(), indent=2))
+        return
+    settings = {"data_dir": str(default_data_dir())} | {name: os.environ.get(name) for name in VARIABLES}
+    if os.environ.get("PENSTOCK_TOKEN"):
+        settings["PENSTOCK_TOKEN"] = "(set)"
+    if as_json:
+        print(json.dumps(settings, indent=2))
+        return
+    out.print(f"data directory: {settings['data_dir']}")
+    for name, meaning in VARIABLES.items():
+        out.print(f"{name}={settings[name] or ''}  # {meaning}")
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
+    """Print a completion script: `penstock completion bash >> ~/.bashrc`."""
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    print(get_completion_script(prog_name="penstock", complete_var="_PENSTOCK_COMPLETE", shell=shell.value))

@@ -1,0 +1,43 @@
+"""``penstock nodes``: what there is to run on."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.console import out, plain_table
+from penstock.cli.session import connect, print_json
+
+app = typer.Typer(invoke_without_command=True, help="What there is to run on; drain and undrain.")
+NodeArgument = Annotated[str, typer.Argument(help="The name of a node.")]
+
+
+@app.callback()
+def listing(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+) -> None:
+    """List the nodes."""
+    if context.invoked_subcommand is not None:
+        return
+    with connect() as client:
+        found = client.nodes()
+    if as_json:
+        print_json(found)
+        return
+    table = plain_table("node", "kind", "devices", "state", "jobs")
+    for node in found:
+        table.add_row(node.name, node.kind, str(len(node.devices)), node.state, ", ".join(node.jobs) or "-")
+    out.print(table)
+
+
+@app.command()
+def drain(node: NodeArgument) -> None:
+    """No more jobs there; those that run save their state and go elsewhere."""
+    with connect() as client:
+        client.drain(node)
+
+
+@app.command()
+def undrain(node: NodeArgument) -> None:
+    """Use it again."""
+    with connect() as client:
+        client.undrain(node)

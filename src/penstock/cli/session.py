@@ -1,0 +1,33 @@
+"""How a verb reaches the platform: a server named in the environment, or the local one, started if need be."""
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.console import say
+from penstock.core import InputError
+
+if TYPE_CHECKING:
+    from penstock.control import Client
+
+
+def connect() -> "Client":
+    """A client. ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name a server; without them it is the local one."""
+    try:
+        from penstock.control import Client, ensure_server
+    except ImportError as problem:
+        raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
+    url, token = os.environ.get("PENSTOCK_SERVER"), os.environ.get("PENSTOCK_TOKEN")
+    if not url:
+        return ensure_server(say=say)
+    if not token:
+        raise InputError("PENSTOCK_SERVER is set but PENSTOCK_TOKEN is not", hint="penstock token create makes one")
+    return Client(url, token)
+
+
+def print_json(value: Any) -> None:
+    """One document on stdout; views and lists of views as they are on the wire."""
+    plain = [item.model_dump(mode="json") for item in value] if isinstance(value, list) else value
+    if hasattr(plain, "model_dump"):
+        plain = plain.model_dump(mode="json")
+    print(json.dumps(plain, indent=2))

@@ -1,0 +1,45 @@
+"""``penstock token``: who may do what."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.console import out, plain_table, say
+from penstock.cli.session import connect, print_json
+from penstock.cli.words import clock
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens (admins only).")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Whose token it is.")],
+    tenant: Annotated[str, typer.Option(help="Whose jobs it may see and touch.")] = "default",
+    role: Annotated[str, typer.Option(help="user or admin.")] = "user",
+) -> None:
+    """Make a token. It is shown once."""
+    with connect() as client:
+        made = client.make_token(name=name, tenant=tenant, role=role)
+    say(f"{made.role} token {made.id} for tenant {made.tenant}; keep it, it is not shown again")
+    print(made.secret)
+
+
+@app.command("list")
+def listing(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List tokens, without their secrets."""
+    with connect() as client:
+        found = client.tokens()
+    if as_json:
+        print_json(found)
+        return
+    table = plain_table("id", "name", "role", "tenant", "made")
+    for token in found:
+        table.add_row(token.id, token.name, token.role, token.tenant, clock(token.created_at))
+    out.print(table)
+
+
+@app.command()
+def revoke(token: Annotated[str, typer.Argument(help="The id of a token.")]) -> None:
+    """Make a token worthless."""
+    with connect() as client:
+        client.revoke_token(token)

@@ -1,0 +1,73 @@
+"""The HTTP API: thin routes over the desk and the store, versioned under /v1, described at /openapi.json."""
+
+import logging
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from penstock.control.api import jobs, platform
+from penstock.control.api.limits import Buckets, Limits
+from penstock.control.api.services import Services
+from penstock.control.problems import MEDIA_TYPE, problem
+from penstock.core import InputError
+
+_log = logging.getLogger(__name__)
+
+MAX_BODY = 1 << 20
+
+
+def create_app(
+    services: Services, *, max_body: int = MAX_BODY, requests_per_s: float = 50.0, burst: int = 200
+) -> FastAPI:
+    """The application in front of a platform. Limits hold per token, or per address where there is none."""
+    app = FastAPI(title="Penstock", version=version("penstock"), description=__doc__ or "")
+    app.state.services = services
+    app.include_router(jobs.router)
+    app.include_router(platform.router)
+    app.add_middleware(Limits, max_body=max_body, buckets=Buckets(requests_per_s, burst))
+    app.add_exception_handler(InputError, _on_input_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_fault)
+    return app
+
+
+def _answer(body: dict[str, Any], headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(body, status_code=body["status"], media_type=MEDIA_TYPE, headers=headers)
+
+
+def _said(status: int, code: str, message: str, allowed: str = "", hint: str = "") -> dict[str, Any]:
+    return {"status": status, "code": code, "message": message, "allowed": allowed, "hint": hint}
+
+
+async def _on_input_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, InputError)
+    body = problem(error)
+    return _answer(body, {"WWW-Authenticate": "Bearer"} if body["status"] == 401 else None)
+
+
+async def _on_invalid(_: Request, error: Exception) -> JSONResponse:
+    """What the framework found wrong with the form of a request: the first thing, in our words."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return _answer(_said(422, "invalid", f"{where}: {first['msg']}", hint="See /docs for what is expected"))
+
+
+async def _on_http_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}.get(error.status_code, "http_error")
+    body = _said(error.status_code, code, str(error.detail), hint="See /docs for what there is")
+    return _answer(body, dict(error.headers or {}))
+
+
+async def _on_fault(request: Request, error: Exception) -> JSONResponse:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _answer(_said(500, "internal", "something went wrong on our side", hint="The server's log says what"))
+
+
+__all__ = ["MAX_BODY", "Services", "create_app"]

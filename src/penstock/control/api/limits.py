@@ -1,0 +1,97 @@
+"""How much one caller may send, and how often. Plain ASGI, so that a body is refused before it is in memory."""
+
+import hashlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.control.problems import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, problem
+
+_MOST_CALLERS = 10_000
+
+
+class Buckets:
+    """A token bucket per caller: ``rate`` requests a second on average, ``burst`` at once."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: str) -> float:
+        """0 if the request may pass, else the seconds to wait."""
+        now = self._clock()
+        level, at = self._levels.pop(caller, (float(self._burst), now))
+        level = min(self._burst, level + (now - at) * self._rate)
+        wait = 0.0 if level >= 1.0 else (1.0 - level) / self._rate
+        self._levels[caller] = (level - 1.0 if not wait else level, now)
+        if len(self._levels) > _MOST_CALLERS:
+            self._levels.popitem(last=False)
+        return wait
+
+
+class Limits:
+    """Middleware: refuses what is too large or too much, with the same kind of answer as everything else."""
+
+    def __init__(self, app: ASGIApp, *, max_body: int, buckets: Buckets) -> None:
+        self._app = app
+        self._max_body = max_body
+        self._buckets = buckets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        if wait := self._buckets.take(_caller(scope, headers)):
+            late = TooManyError("too many requests", "fewer per second", f"Wait {wait:.2f} s")
+            await _refuse(send, late, {"retry-after": str(max(1, round(wait)))})
+        elif _announced(headers) > self._max_body:
+            await _refuse(send, self._too_large())
+        else:
+            await self._pass_on(scope, receive, send)
+
+    def _too_large(self) -> TooLargeError:
+        return TooLargeError("a request that is too large", f"at most {self._max_body} bytes", "Send less")
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A body that does not say how long it is gets counted on the way in.
+
+        Whoever reads the body is inside the framework, which lets only its own kind of error through as it is.
+        """
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_body:
+                raise HTTPException(413, str(self._too_large()))
+            return message
+
+        await self._app(scope, counted, send)
+
+
+def _caller(scope: Scope, headers: dict[bytes, bytes]) -> str:
+    if b"authorization" in headers:
+        return hashlib.sha256(headers[b"authorization"]).hexdigest()
+    return str((scope.get("client") or ("unknown",))[0])
+
+
+def _announced(headers: dict[bytes, bytes]) -> int:
+    text = headers.get(b"content-length", b"0")
+    return int(text) if text.isdigit() else 0
+
+
+async def _refuse(send: Send, error: RequestError, headers: dict[str, str] | None = None) -> None:
+    body = json.dumps(problem(error)).encode()
+    fields: dict[str, Any] = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **(headers or {})}
+    raw = [(name.encode(), value.encode()) for name, value in fields.items()]
+    await send({"type": "http.response.start", "status": error.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

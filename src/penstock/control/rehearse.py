@@ -1,0 +1,30 @@
+"""What would happen if: the real scheduler, a copy of it, and one more job.
+
+Nothing is estimated beside the policy. The copy is asked exactly as the original would be, so a quote is what a
+submission at the same moment would be told.
+"""
+
+from penstock.core import Admit, Decline, Defer, Instruction, Job, JobSubmitted, Quote, Tick
+from penstock.scheduler import Scheduler
+
+_MOST_ROUNDS = 4
+
+
+def quote(scheduler: Scheduler, job: Job, now: float) -> Quote | None:
+    """What the job would be told if it were submitted now; ``None`` if the scheduler would not say yet."""
+    stage = scheduler.twin()
+    at = max(now, stage.now)
+    said = _answers(stage.handle(JobSubmitted(at, job)), job.id)
+    for _ in range(_MOST_ROUNDS):
+        if said is not None:
+            break
+        at = max(at, stage.earliest_round(at))
+        said = _answers(stage.handle(Tick(at)), job.id)
+    if said is None:
+        return stage.quote_of(job.id)
+    return said
+
+
+def _answers(instructions: list[Instruction], job_id: str) -> Quote | None:
+    quotes = [i.quote for i in instructions if isinstance(i, Admit | Defer | Decline) and i.quote.job_id == job_id]
+    return quotes[-1] if quotes else None

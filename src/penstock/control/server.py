@@ -1,0 +1,196 @@
+"""One process: the reconcile loop in a thread, the API in front of it.
+
+``python -m penstock.control.server`` is what a client starts when it finds no server. Everything heavy is imported when
+a server really starts.
+"""
+
+import argparse
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.control.config import Config
+from penstock.control.datadir import Address, AlreadyServedError, DataDir
+from penstock.core import InputError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.backends import Backend
+    from penstock.control.api import Services
+    from penstock.control.store import Store
+
+_log = logging.getLogger(__name__)
+_LAST_PASS_S = 30.0
+
+
+def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
+    """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
+    data_dir = DataDir(config.data_dir)
+    with data_dir.held(), _listening(config) as listener, _platform(config, data_dir) as services:
+        address = Address(
+            pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=services.journal.now()
+        )
+
+        def listening() -> None:
+            data_dir.publish(address)
+            on_ready(address)
+
+        with _reconciling(services, config.every_s):
+            _answer(config, services, listener, listening)
+
+
+@contextmanager
+def _listening(config: Config) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((config.host, config.port))
+        except OSError as error:
+            raise InputError(
+                f"{config.host}:{config.port} cannot be listened on: {error.strerror}", "an address that is free",
+                "Use port 0 to take any free one",
+            ) from None  # fmt: skip
+        yield listener
+
+
+@contextmanager
+def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
+    from penstock.control.api import Services
+    from penstock.control.desk import Desk
+    from penstock.control.entries import Configured
+    from penstock.control.intake import LiveIntake
+    from penstock.control.journal import Journal
+    from penstock.control.reconciler import Reconciler
+    from penstock.control.store import Store
+
+    with contextlib.closing(Store(config.database_url)) as store:
+        backend = _backend(config, data_dir)
+        journal = Journal(store)
+        intake = LiveIntake(data_dir.path, lambda: journal.book.scheduler.cluster)
+        reconciler = Reconciler(journal, backend, intake)
+        settings = Configured(
+            at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
+        )
+        reconciler.begin(settings)
+        _ensure_owner(store, data_dir, journal.now())
+        yield Services(journal, reconciler, Desk(journal, intake, reconciler.nudge))
+
+
+def _backend(config: Config, data_dir: DataDir) -> "Backend":
+    if config.backend == "local":
+        from penstock.backends import LocalBackend, discover
+
+        return LocalBackend(data_dir.path, discover(config.slots))
+    module, _, factory = config.backend.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), factory)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"the backend {config.backend!r} cannot be loaded: {error}", "local, or module:factory"
+        ) from None
+    return cast("Backend", made(data_dir.path))
+
+
+def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:
+    """Whoever can read the data directory owns the platform: an admin token lies there."""
+    from penstock.control.store import Role
+
+    known = data_dir.owner_token()
+    if known is not None and store.tokens.check(known) is not None:
+        return
+    secret, _ = store.tokens.create(name="owner", role=Role.ADMIN, tenant="default", now=now)
+    data_dir.keep_owner_token(secret)
+
+
+@contextmanager
+def _reconciling(services: "Services", every_s: float) -> Iterator[None]:
+    stop = threading.Event()
+    loop = threading.Thread(target=services.reconciler.run, args=(stop, every_s), name="reconcile", daemon=True)
+    loop.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        services.reconciler.nudge()
+        loop.join(_LAST_PASS_S)
+
+
+def _answer(config: Config, services: "Services", listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    import uvicorn
+
+    from penstock.control.api import create_app
+
+    app = create_app(services, max_body=config.max_body, requests_per_s=config.requests_per_s, burst=config.burst)
+
+    class Server(uvicorn.Server):
+        """Tells open streams to end when it is told to stop, and says when it listens.
+
+        The original raises the signal once more when it is done, which would end the process before we have tidied up.
+        """
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            services.stopping.set()
+            super().handle_exit(sig, frame)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            on_ready()
+
+    settings = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan="off")
+    Server(settings).run(sockets=[listener])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """What a client runs in the background: 0 stopped, 1 cannot start, 3 somebody else already serves."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.Formatter.converter = time.gmtime
+    try:
+        serve(_parse(arguments))
+    except AlreadyServedError as error:
+        _log.warning("%s", error)
+        return 3
+    except PenstockError as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+def _parse(arguments: list[str] | None) -> Config:
+    parser = argparse.ArgumentParser(prog="penstock.control.server", description="Run a Penstock server.")
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--database")
+    parser.add_argument("--policy")
+    parser.add_argument("--backend")
+    parser.add_argument("--slots", type=int)
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    known = {field.name for field in fields(Config)}
+    return Config(**{name: value for name, value in given.items() if name in known})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

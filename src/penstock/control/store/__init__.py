@@ -1,0 +1,30 @@
+"""Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
+
+from penstock.control.store.database import claim, migrate, open_engine
+from penstock.control.store.jobs import GrantRow, JobRow, JobShelf
+from penstock.control.store.log import Cursor, Key, Line, Log
+from penstock.control.store.tokens import Principal, Role, TokenShelf
+
+
+class Store:
+    """All shelves of one database, with the schema up to date."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = open_engine(url)
+        try:
+            migrate(self._engine)
+            self._claim = claim(self._engine)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        self.log = Log(self._engine)
+        self.jobs = JobShelf(self._engine)
+        self.tokens = TokenShelf(self._engine)
+
+    def close(self) -> None:
+        if self._claim is not None:
+            self._claim.close()
+        self._engine.dispose()
+
+
+__all__ = ["Cursor", "GrantRow", "JobRow", "JobShelf", "Key", "Line", "Log", "Principal", "Role", "Store", "TokenShelf"]

@@ -1,0 +1,1 @@
+"""How the schema came to be, one file per step; steps are never edited once released."""

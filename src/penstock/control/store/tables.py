@@ -1,0 +1,90 @@
+"""What is kept, as tables. The log is the truth; everything else can be derived from it or is about access."""
+
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+_Number = BigInteger().with_variant(Integer(), "sqlite")
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("job_id", String(120)),
+    Column("tenant", String(120)),
+    Column("payload", JSON, nullable=False),
+    Index("ix_events_job_id", "job_id"),
+    Index("ix_events_tenant", "tenant"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(120), primary_key=True),
+    Column("number", _Number, nullable=False, unique=True),
+    Column("name", String(200), nullable=False),
+    Column("tenant", String(120), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("quote", JSON),
+    Column("submitted_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("run_id", String(160)),
+    Column("devices", JSON, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("tail", JSON, nullable=False),
+    Index("ix_jobs_tenant", "tenant"),
+    Index("ix_jobs_state", "state"),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("job_id", String(120), ForeignKey("jobs.id"), primary_key=True),
+    Column("generation", Integer, primary_key=True),
+    Column("run_id", String(160), nullable=False),
+    Column("kind", String(80), nullable=False),
+    Column("devices", JSON, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("until", Float),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", String(160), primary_key=True),
+    Column("job_id", String(120), nullable=False),
+    Column("reports_read", _Number, nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("name", String(120), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("role", String(10), nullable=False),
+    Column("tenant", String(120), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("revoked_at", Float),
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("tenant", String(120), primary_key=True),
+    Column("key", String(200), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("job_id", String(120), nullable=False),
+    Column("at", Float, nullable=False),
+)

@@ -1,0 +1,159 @@
+"""What the API shows, typed on both sides of the wire. Times are RFC 3339 in UTC, durations and sizes base units."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+def stamp(at: float | str | None) -> datetime | None:
+    """A moment as people exchange it; never and unknown are both ``None``."""
+    if at is None or not math.isfinite(float(at)):
+        return None
+    return datetime.fromtimestamp(float(at), UTC)
+
+
+class View(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class QuoteView(View):
+    verdict: str
+    reason: str
+    finish_at: datetime | None = None
+    devices: int = 0
+    device_seconds: float = 0.0
+    counter_offer: datetime | None = None
+    answer_by: datetime | None = None
+
+
+class ProgressView(View):
+    """Where the run stands; ``remaining`` is in iterations and projected where the run has not told yet."""
+
+    remaining: float
+    work: float
+    step: int | None = None
+    total: int | None = None
+    loss: float | None = None
+    samples_per_s: float | None = None
+    saved_step: int | None = None
+    told_at: datetime | None = None
+
+
+class JobView(View):
+    id: str
+    number: int
+    name: str
+    tenant: str
+    state: str
+    submitted_at: datetime
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    quote: QuoteView | None = None
+    devices: list[int] = []
+    run_id: str | None = None
+    failures: int = 0
+    reason: str = ""
+    tail: list[str] = []
+
+
+class StintView(View):
+    run_id: str
+    generation: int
+    kind: str
+    devices: list[int]
+    since: datetime
+    until: datetime | None = None
+
+
+class JobDetail(JobView):
+    spec: dict[str, Any] = {}
+    progress: ProgressView | None = None
+    generation: int = 0
+    workers: list[str] = []
+    retry_at: datetime | None = None
+    exit_code: int | None = Field(default=None, description="Of the last failed run.")
+    history: list[StintView] = []
+
+
+class JobPage(View):
+    jobs: list[JobView]
+    next: str | None = Field(default=None, description="The cursor of the next page; none on the last.")
+
+
+class Submission(View):
+    """The answer to a submission; ``again`` if this request had been answered before."""
+
+    job: JobDetail
+    again: bool = False
+
+
+class NoteView(View):
+    at: datetime
+    text: str
+
+
+class StoryView(View):
+    job_id: str
+    entries: list[NoteView]
+    now: str
+
+
+class EventView(View):
+    seq: int
+    at: datetime
+    kind: str
+    job_id: str | None = None
+    payload: dict[str, Any]
+
+
+class EventPage(View):
+    events: list[EventView]
+    next: int = Field(description="Ask for events after this number to go on.")
+
+
+class NodeView(View):
+    name: str
+    kind: str
+    devices: list[int]
+    state: str = Field(description="up, lost or drained")
+    jobs: list[str] = []
+
+
+class LogPage(View):
+    text: str
+    next: str = Field(description="The cursor to go on from.")
+    complete: bool = Field(description="Whether the job is over and nothing more will come.")
+
+
+class TokenView(View):
+    id: str
+    name: str
+    role: str
+    tenant: str
+    created_at: datetime
+    secret: str | None = Field(default=None, description="Shown once, when it is made.")
+
+
+class ResumeRequest(View):
+    model_config = ConfigDict(extra="forbid")
+    deadline: str | None = None
+    best_effort: bool = False
+
+
+class TokenRequest(View):
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(min_length=1, max_length=120)
+    tenant: str = Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    role: str = Field(default="user", pattern="^(admin|user)$")
+
+
+class VersionView(View):
+    version: str
+    api: str = "v1"
+
+
+class HealthView(View):
+    status: str
+    trouble: str = ""

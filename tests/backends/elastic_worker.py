@@ -1,0 +1,84 @@
+"""A worker that speaks the agent's protocol and trains nothing. Needs the standard library only.
+
+It makes a step every 20 ms, meets its peers at every new world by way of the rendezvous (as files), and does what it is
+told. What goes wrong, and when, comes from its environment.
+"""
+
+import json
+import os
+import select
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+ME = os.environ["PENSTOCK_WORKER"]
+TOTAL = int(os.environ.get("TOTAL", "100000"))
+
+
+class Line:
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(os.environ["PENSTOCK_AGENT"])
+        self.rest = b""
+
+    def say(self, kind: str, **fields: Any) -> None:
+        self.socket.sendall(json.dumps({"type": kind, **fields}).encode() + b"\n")
+
+    def heard(self, wait_s: float) -> list[dict[str, Any]]:
+        if not select.select([self.socket], [], [], wait_s)[0]:
+            return []
+        data = self.socket.recv(65536)
+        if not data:
+            sys.exit(9)  # the agent is gone
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+def meet(line: Line, world: dict[str, Any]) -> list[dict[str, Any]]:
+    """Wait for all members; a newer order calls it off."""
+    place = world["rendezvous"]
+    Path(f"{place}.{ME}").touch()
+    while not all(Path(f"{place}.{member}").exists() for member in world["members"]):
+        if newer := line.heard(0.005):
+            return newer
+    return []
+
+
+def main() -> None:
+    if ME in os.environ.get("CRASH_AT_START", "").split(","):
+        sys.exit("cannot start")
+    line = Line()
+    line.say("hello", worker=ME, pid=os.getpid(), elastic=True)
+    if ME not in os.environ.get("NEVER_READY", "").split(","):
+        line.say("ready", generation=int(os.environ["PENSTOCK_GENERATION"]))
+    step, world, fresh = 0, None, False
+    while step < TOTAL:
+        orders = line.heard(0.02)
+        while orders:
+            order = orders.pop(0)
+            if order["type"] == "world":
+                world, fresh = order, True
+                print("world", world["generation"], world["rank"], world["size"], *world["survivors"], flush=True)
+                orders += meet(line, world)
+            elif order["type"] == "leave":
+                print("leaving", flush=True)
+                return
+            elif order["type"] == "suspend":
+                if world and world["rank"] == 0:
+                    line.say("suspended", step=step)
+                return
+            elif order["type"] == "checkpoint" and world and world["rank"] == 0:
+                line.say("checkpointed", step=step, path="/x", blocking_s=0.1)
+        if world is None:
+            continue
+        step += 1
+        if world["rank"] == 0:
+            if fresh:
+                line.say("joined", generation=world["generation"], pause_s=0.01)
+            line.say("progress", step=step, total=TOTAL, loss=1.0 / step, samples_per_s=float("inf"))
+        fresh = False
+    line.say("bye")
+
+
+main()

@@ -1,0 +1,229 @@
+"""What is special about the machine at hand: its disk, its sockets, its agents."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
+from penstock.backends.local import backend as backend_module
+from penstock.core import InputError, ReportKind
+from tests.backends.conformance import CAREFUL, SLEEPER, python
+from tests.backends.watching import (
+    kinds,
+    make_launch,
+    output,
+    processes_of,
+    until,
+    wait_for,
+    wait_for_end,
+    wait_for_output,
+    workers,
+)
+
+
+@pytest.mark.parametrize("place", ["/proc/penstock", "file/below"])
+def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(InputError, match=r"cannot write to .* Allowed: .* another state directory"):
+        LocalBackend(tmp_path / place, fake_devices(1))
+
+
+def test_a_full_disk_is_told_at_launch(state_dir: Path) -> None:
+    LocalBackend(state_dir, fake_devices(1))
+    code = """
+import resource, signal, sys
+from penstock.backends import LocalBackend, fake_devices
+from penstock.core import InputError
+from tests.backends.watching import make_launch
+backend = LocalBackend(sys.argv[1], fake_devices(1))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
+try:
+    backend.launch(make_launch(('true',)))
+except InputError as error:
+    print(error)
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(state_dir)], capture_output=True, text=True, cwd=root, check=True
+    )
+    assert "cannot write to" in done.stdout
+    assert "Free some space" in done.stdout
+    assert LocalBackend(state_dir, fake_devices(1)).runs() == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"working_dir": "/nowhere"}, "working directory '/nowhere' does not exist"),
+        ({"command": ()}, "has no command"),
+        ({"count": 0}, "has no workers"),
+    ],
+)
+def test_what_could_never_start_is_refused_and_leaves_nothing(
+    local: Backend, fields: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        local.launch(make_launch(**{"command": ("true",), **fields}))  # type: ignore[arg-type]
+    assert local.runs() == ()
+
+
+def test_paths_too_long_for_a_socket_work(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 80)
+    local = LocalBackend(deep, fake_devices(2))
+    local.launch(make_launch(python(SLEEPER)))
+    wait_for_output(local, "run-1", "here")
+    socket_path = Path(json.loads((deep / "runs/run-1/agent.json").read_text())["socket"])
+    local.stop("run-1", 1.0)
+    wait_for_end(local, "run-1")
+    until(lambda: not socket_path.parent.exists(), "the socket's directory to go")
+
+
+def test_an_agent_that_does_not_start_is_told_with_its_reason(
+    state_dir: Path, local: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_module, "START_S", 5.0)
+    (state_dir / "runs/run-1/merged.log").mkdir(parents=True)
+    with pytest.raises(BackendError, match=r"did not start.*merged\.log"):
+        local.launch(make_launch(("true",)))
+
+
+def test_two_servers_that_launch_at_once_start_one_agent(state_dir: Path) -> None:
+    launch = make_launch(python(SLEEPER))
+    servers = [LocalBackend(state_dir, fake_devices(2)) for _ in range(4)]
+    threads = [threading.Thread(target=server.launch, args=(launch,)) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kinds(servers[0].reports("run-1", 0)).count("launched") == 1
+
+
+def test_a_server_may_be_killed_and_the_run_goes_on(state_dir: Path) -> None:
+    code = """
+import os, signal, sys
+from penstock.backends import LocalBackend, fake_devices
+from tests.backends.conformance import CAREFUL, python
+from tests.backends.watching import make_launch
+LocalBackend(sys.argv[1], fake_devices(2)).launch(make_launch(python(CAREFUL), 2))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    server = subprocess.run([sys.executable, "-c", code, str(state_dir)], cwd=Path(__file__).parents[2], check=False)
+    assert server.returncode == -signal.SIGKILL
+    local = LocalBackend(state_dir, fake_devices(2))
+    assert [(run.run_id, run.alive) for run in local.runs()] == [("run-1", True)]
+    wait_for_output(local, "run-1", "here", "w1")
+    local.resize("run-1", workers(1), 1)
+    assert wait_for(local, "run-1", ReportKind.RESIZED).width == 1
+
+
+def test_a_dead_run_has_no_process_left(local: LocalBackend, state_dir: Path) -> None:
+    """Silent children in a session of their own notice nothing of their agent's death."""
+    code = "import subprocess, time; subprocess.Popen(['sleep', '600'], start_new_session=True); " + SLEEPER
+    local.launch(make_launch(python(code)))
+    wait_for_output(local, "run-1", "here")
+    agent = wait_for(local, "run-1", ReportKind.LAUNCHED).pid
+    assert agent is not None
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: not any(run.alive for run in local.runs()), "the agent to be gone")
+    until(lambda: not processes_of(state_dir), "its processes to be gone", timeout_s=2.0)
+
+
+def test_a_silent_worker_dies_with_its_agent(local: Backend, state_dir: Path) -> None:
+    local.launch(make_launch(python(SLEEPER), 2))
+    wait_for_output(local, "run-1", "here", "w1")
+    agent = wait_for(local, "run-1", ReportKind.LAUNCHED).pid
+    assert agent is not None
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: not processes_of(state_dir), "the workers to be gone")
+
+
+def test_an_agent_that_is_asked_to_end_ends_its_run_in_order(local: Backend) -> None:
+    local.launch(make_launch(python(CAREFUL)))
+    wait_for_output(local, "run-1", "here")
+    agent = wait_for(local, "run-1", ReportKind.LAUNCHED).pid
+    assert agent is not None
+    os.kill(agent, signal.SIGTERM)
+    last = wait_for_end(local, "run-1")
+    assert (last.kind, last.reason) == (ReportKind.FAILED, "signal")
+    assert "saved" in output(local, "run-1")
+
+
+def test_signals_of_the_terminal_do_not_reach_a_run(local: Backend) -> None:
+    code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n" + SLEEPER
+    local.launch(make_launch(python(code)))
+    wait_for_output(local, "run-1", "here")
+    agent = wait_for(local, "run-1", ReportKind.LAUNCHED).pid
+    assert agent is not None
+    assert os.getsid(agent) != os.getsid(0)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        os.kill(agent, number)
+    assert local.usage("run-1").memory_bytes > 0
+    assert output(local, "run-1", "w0").startswith("True")
+
+
+def test_progress_can_come_in_a_file(local: Backend) -> None:
+    code = """
+import json, os, time
+with open(os.environ['PENSTOCK_PROGRESS'], 'w') as file:
+    json.dump({'step': 12, 'total': 20}, file)
+time.sleep(600)
+"""
+    local.launch(make_launch(python(code)))
+    told = wait_for(local, "run-1", ReportKind.PROGRESS)
+    assert (told.step, told.total, told.width) == (12, 20, 1)
+
+
+def test_logs_of_one_stream_can_be_read_alone(local: Backend) -> None:
+    local.launch(make_launch(python("import sys; print('good'); print('bad', file=sys.stderr)")))
+    wait_for_end(local, "run-1")
+    assert output(local, "run-1", "w0/stdout") == "good\n"
+    assert output(local, "run-1", "w0/stderr") == "bad\n"
+    assert sorted(output(local, "run-1", "w0").split()) == ["bad", "good"]
+    with pytest.raises(InputError, match="stream"):
+        output(local, "run-1", "w0/stdin")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b'{"op": "resize"}\n',
+        b'{"op": "resize", "generation": 1, "workers": []}\n',
+        b'{"type": "progress", "step": "x"}\n',
+        b"x" * 2_000_000 + b"\n",
+    ],
+    ids=["bytes", "list", "half", "empty", "stranger", "endless"],
+)
+def test_nonsense_on_the_socket_disturbs_nobody(local: Backend, state_dir: Path, line: bytes) -> None:
+    local.launch(make_launch(python(SLEEPER)))
+    about = json.loads((state_dir / "runs/run-1/agent.json").read_text())
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(5.0)
+        peer.connect(about["socket"])
+        with suppress(ConnectionError):  # which is what a line too long gets
+            peer.sendall(line)
+            answer = b"" if b'"type"' in line else peer.recv(65536)
+            assert not answer or json.loads(answer)["ok"] is False
+    assert local.usage("run-1").memory_bytes > 0
+
+
+def test_an_unknown_op_is_answered_with_the_known_ones(local: Backend, state_dir: Path) -> None:
+    local.launch(make_launch(python(SLEEPER)))
+    about = json.loads((state_dir / "runs/run-1/agent.json").read_text())
+    with socket.socket(socket.AF_UNIX) as peer, peer.makefile("rwb", buffering=0) as line:
+        peer.settimeout(5.0)
+        peer.connect(about["socket"])
+        line.write(b'{"op": "dance"}\n{"op": "ping"}\n')
+        answers = [json.loads(line.readline()) for _ in range(2)]
+    assert "ping, resize, suspend, checkpoint, stop, usage" in answers[0]["error"]
+    assert answers[1] == {"ok": True, "run_id": "run-1", "phase": "running", "generation": 0}

@@ -1,0 +1,163 @@
+"""Logs are bounded on the disk and endless to their readers; scripts speak through them."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.backends.local.logs import LogWriter, read_log, segments
+from penstock.backends.local.outputs import WorkerOutput
+from penstock.backends.local.progress import parse_file, parse_line
+from penstock.core import ReportKind
+
+
+def filled(path: Path, lines: int) -> bytes:
+    """A log of numbered lines of 10 bytes each, rotated every 100 bytes, two files kept."""
+    writer = LogWriter(path, rotate_bytes=100, kept=2)
+    written = b"".join(b"line %04d\n" % i for i in range(lines))
+    for start in range(0, len(written), 10):
+        writer.write(written[start : start + 10])
+    writer.close()
+    return written
+
+
+def test_rotation_bounds_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "merged.log"
+    filled(path, 95)
+    assert [(one.start, one.path.name) for one in segments(path)] == [
+        (700, "merged.log.700"), (800, "merged.log.800"), (900, "merged.log"),
+    ]  # fmt: skip
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == 250
+
+
+@pytest.mark.parametrize("limit", [7, 64, 1000])
+def test_a_reader_keeps_its_place_across_rotations(tmp_path: Path, limit: int) -> None:
+    path = tmp_path / "merged.log"
+    written = filled(path, 28)
+    read, offset = b"", 0
+    while page := read_log(path, offset, limit):
+        if not page[0]:
+            break
+        read, offset = read + page[0], page[1]
+    assert read == written
+    assert offset == len(written)
+
+
+def test_reading_while_the_log_rotates(tmp_path: Path) -> None:
+    path = tmp_path / "merged.log"
+    written = b"".join(b"line %06d\n" % i for i in range(8000))
+
+    def write() -> None:
+        writer = LogWriter(path, rotate_bytes=400, kept=1000)
+        for start in range(0, len(written), 12):
+            writer.write(written[start : start + 12])
+        writer.close()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    read = b""
+    while writing.is_alive() or len(read) < len(written):
+        page, offset = read_log(path, len(read), 4096)
+        read += page
+        assert offset == len(read)
+        assert written.startswith(read)
+    writing.join()
+
+
+def test_a_reader_that_was_away_too_long_goes_on_with_the_oldest(tmp_path: Path) -> None:
+    path = tmp_path / "merged.log"
+    written = filled(path, 95)
+    data, following = read_log(path, 0, 10)
+    assert (data, following) == (written[700:710], 710)
+    assert read_log(path, 5000, 10) == (b"", 5000)
+    assert read_log(tmp_path / "none" / "x.log", 0, 10) == (b"", 0)
+
+
+def test_a_writer_that_comes_back_appends(tmp_path: Path) -> None:
+    path = tmp_path / "merged.log"
+    filled(path, 25)
+    filled(path, 25)
+    assert segments(path)[-1].start + path.stat().st_size == 500
+
+
+def test_lines_of_both_streams_are_kept_whole(tmp_path: Path) -> None:
+    merged = LogWriter(tmp_path / "merged.log")
+    heard: list[tuple[str, str]] = []
+    output = WorkerOutput(tmp_path / "w0", merged, 3, lambda stream, line: heard.append((stream, line)))
+    out, err = (stream.fifo.open("wb", buffering=0) for stream in output.streams)
+    out.write(b"one\ntw")
+    err.write(b"wrong \xff\n")
+    for stream in output.streams:
+        output.read(stream)
+    out.write(b"o\nend without newline")
+    out.close()
+    err.close()
+    output.close()
+    merged.close()
+    assert sorted(heard) == [
+        ("stderr", "wrong \ufffd"), ("stdout", "end without newline"), ("stdout", "one"), ("stdout", "two"),
+    ]  # fmt: skip
+    assert (tmp_path / "merged.log").read_bytes() == b"[3] one\n[3] wrong \xff\n[3] two\n[3] end without newline\n"
+    assert (tmp_path / "w0" / "stdout.log").read_bytes() == b"one\ntwo\nend without newline"
+    assert list(output.tail) == ["one", "wrong \ufffd", "two", "end without newline"]
+    assert sorted(file.name for file in (tmp_path / "w0").iterdir()) == ["output.log", "stderr.log", "stdout.log"]
+
+
+def test_output_without_any_newline_is_cut_into_lines(tmp_path: Path) -> None:
+    merged = LogWriter(tmp_path / "merged.log")
+    heard: list[str] = []
+    output = WorkerOutput(tmp_path / "w0", merged, 0, lambda _, line: heard.append(line))
+    with output.streams[0].fifo.open("wb", buffering=0) as out:
+        for _ in range(5):
+            out.write(b"x" * 30_000)
+            output.read(output.streams[0])
+    output.close()
+    merged.close()
+    assert "".join(heard) == "x" * 150_000
+    assert len(heard) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("penstock: step=120 total=1000 loss=1.23", {"step": 120, "total": 1000, "loss": 1.23}),
+        ("  penstock: samples_per_s=5e2 step=1 colour=red", {"step": 1, "samples_per_s": 500.0}),
+        ("penstock: step=4 loss=nan total=many", {"step": 4}),
+    ],
+)
+def test_progress_lines(line: str, said: dict[str, float]) -> None:
+    assert parse_line(line) == (ReportKind.PROGRESS, said)
+
+
+def test_checkpoint_lines() -> None:
+    line = "penstock: checkpointed step=5 path=/data/5 blocking_s=0.2"
+    assert parse_line(line) == (ReportKind.CHECKPOINTED, {"step": 5, "path": "/data/5", "blocking_s": 0.2})
+
+
+@pytest.mark.parametrize(
+    "line", ["step=3", "penstock: hello", "penstock:", "my penstock: step=1", "penstock: step=one"]
+)
+def test_other_lines_say_nothing(line: str) -> None:
+    assert parse_line(line) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ('{"step": 3, "total": 9}', 3), ("step=1\nstep=2\n", 2), ("penstock: step=4", 4),
+        ("", None), ("{}", None), ("{broken", None), ("[1]", None),
+    ],
+)  # fmt: skip
+def test_progress_files(text: str, step: int | None) -> None:
+    said = parse_file(text)
+    assert (said[1]["step"] if said else None) == step
+
+
+@given(st.text())
+def test_no_line_disturbs_the_parser(text: str) -> None:
+    parse_line(text)
+    parse_line("penstock: " + text)
+    parse_file(text)
+    parse_file("{" + text)

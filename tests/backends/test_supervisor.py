@@ -1,0 +1,291 @@
+"""The supervisor's decisions, watched through its hands, on a clock the test moves."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.backends.local.supervisor import JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
+from penstock.backends.local.worlds import Exit, Member, Phase, StaleCommandError, World
+from penstock.core import ReportKind, Worker
+from tests.backends.watching import ENDINGS, make_launch, workers
+
+
+class Hands:
+    """Remembers what it was asked to do, and asserts that it could have been done."""
+
+    def __init__(self) -> None:
+        self.clock = 100.0
+        self.did: list[tuple[Any, ...]] = []
+        self.reports: list[tuple[ReportKind, dict[str, Any]]] = []
+        self.alive: set[str] = set()
+        self.worlds: dict[str, list[dict[str, Any]]] = {}
+
+    def now(self) -> float:
+        return self.clock
+
+    def spawn(self, world: World, worker: Worker, restarts: int) -> None:
+        assert worker.id not in self.alive
+        self.alive.add(worker.id)
+        self.did.append(("spawn", worker.id, world.generation, restarts))
+
+    def terminate(self, member: Member) -> None:
+        assert member.worker.id in self.alive
+        self.did.append(("terminate", member.worker.id))
+
+    def kill(self, member: Member) -> None:
+        assert member.worker.id in self.alive
+        self.did.append(("kill", member.worker.id))
+
+    def send(self, worker_id: str, message: dict[str, Any]) -> None:
+        assert worker_id in self.alive
+        self.did.append((message["type"], worker_id))
+        if message["type"] == "world":
+            assert message["members"][message["rank"]] == worker_id
+            self.worlds.setdefault(worker_id, []).append(message)
+
+    def report(self, kind: ReportKind, **said: Any) -> None:
+        self.reports.append((kind, said))
+
+    def sweep(self) -> None:
+        assert not self.alive
+
+    def rendezvous(self, world: World) -> str:
+        return f"place-{world.generation}"
+
+    def told(self, kind: ReportKind) -> list[dict[str, Any]]:
+        return [said for told, said in self.reports if told is kind]
+
+
+class Scene:
+    """A supervisor with its hands, and workers that do as the test says."""
+
+    def __init__(self, count: int, **fields: Any) -> None:
+        self.hands = Hands()
+        self.run = Supervisor(make_launch(("x",), count, **fields), self.hands)
+        self.run.start()
+        for worker_id in sorted(self.hands.alive):
+            self.run.started(worker_id, 1)
+
+    def elastic(self, *worker_ids: str) -> "Scene":
+        for worker_id in worker_ids:
+            self.run.hello(worker_id, True)
+            self.run.ready(worker_id)
+        return self
+
+    def train(self) -> "Scene":
+        self.run.joined(self.run.world.generation, 0.5)
+        return self
+
+    def exit(self, worker_id: str, code: int = 0, signal: int | None = None) -> None:
+        self.hands.alive.discard(worker_id)
+        self.run.exited(worker_id, Exit(code, signal, (f"last words of {worker_id}",)))
+
+    def later(self, seconds: float) -> None:
+        self.hands.clock += seconds
+        self.run.tick()
+
+
+def test_grace_ends_in_a_kill_and_not_before() -> None:
+    scene = Scene(1)
+    scene.run.stop(10.0)
+    scene.later(9.9)
+    assert ("kill", "w0") not in scene.hands.did
+    scene.later(0.2)
+    assert scene.hands.did[-2:] == [("terminate", "w0"), ("kill", "w0")]
+
+
+def test_a_polite_suspension_that_is_ignored_becomes_a_signal_and_then_a_kill() -> None:
+    scene = Scene(1, grace_s=5.0).elastic("w0").train()
+    scene.run.suspend()
+    scene.later(5.1)
+    scene.later(5.1)
+    assert scene.hands.did[-3:] == [("suspend", "w0"), ("terminate", "w0"), ("kill", "w0")]
+    scene.exit("w0", 137, 9)
+    assert scene.hands.reports[-1] == (ReportKind.SUSPENDED, {"step": None})
+
+
+def test_a_suspension_that_crashes_before_saving_is_a_failure() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.suspend()
+    scene.exit("w0", 1)
+    assert scene.hands.told(ReportKind.FAILED) == [{"code": 1, "reason": "exit", "tail": ("last words of w0",)}]
+
+
+def test_a_stop_overrules_a_suspension() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.suspend()
+    scene.run.stop(0.0)
+    scene.exit("w0", 143, 15)
+    assert scene.hands.told(ReportKind.FAILED)[0]["reason"] == "stopped"
+    assert not scene.hands.told(ReportKind.SUSPENDED)
+
+
+def test_a_plain_run_restarts_only_when_all_are_gone() -> None:
+    scene = Scene(2)
+    scene.run.resize(1, workers(3))
+    scene.exit("w0", 143, 15)
+    assert [did for did in scene.hands.did if did[0] == "spawn"][2:] == []
+    scene.run.resize(2, workers(1))
+    scene.exit("w1", 143, 15)
+    assert [did for did in scene.hands.did if did[0] == "spawn"][2:] == [("spawn", "w0", 2, 1)]
+    assert scene.hands.told(ReportKind.RESIZED) == []
+    scene.run.started("w0", 2)
+    assert scene.hands.told(ReportKind.RESIZED) == [{"generation": 2, "width": 1, "pause_s": 0.0, "in_place": False}]
+
+
+def test_the_next_world_waits_until_the_present_one_has_met() -> None:
+    scene = Scene(1).elastic("w0")
+    scene.run.resize(1, workers(2))
+    scene.elastic("w1")
+    assert "w1" not in scene.hands.worlds
+    scene.train()
+    assert scene.hands.worlds["w1"][0]["survivors"] == ["w0"]
+
+
+def test_a_death_while_newcomers_get_ready_concerns_only_the_present() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.resize(1, workers(3))
+    scene.exit("w1", 137, 9)
+    assert [world["generation"] for world in scene.hands.worlds["w0"]] == [0, 2]
+    scene.elastic("w2")
+    scene.train()
+    assert scene.hands.worlds["w2"][-1]["members"] == ["w0", "w2"]
+    assert scene.hands.worlds["w2"][-1]["generation"] == 3
+
+
+def test_a_death_in_an_unmet_world_goes_back_to_those_with_state() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.resize(1, workers(3))
+    scene.elastic("w1", "w2")
+    scene.exit("w1", 137, 9)
+    assert scene.hands.worlds["w2"][-1]["survivors"] == ["w0"]
+    scene.exit("w0", 137, 9)
+    assert scene.run.phase is Phase.ENDING
+    scene.exit("w2", 143, 15)
+    assert scene.hands.told(ReportKind.FAILED)[0]["tail"] == ("last words of w1",)
+
+
+def test_a_worker_that_comes_back_waits_for_its_old_process_to_end() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.resize(1, workers(1))
+    scene.train()
+    scene.run.resize(2, workers(2))
+    assert [did for did in scene.hands.did if did[:2] == ("spawn", "w1")] == [("spawn", "w1", 0, 0)]
+    scene.exit("w1")
+    assert scene.hands.did[-1] == ("spawn", "w1", 2, 0)
+
+
+def test_a_leaver_that_stays_is_ended() -> None:
+    scene = Scene(2, grace_s=5.0).elastic("w0", "w1").train()
+    scene.run.resize(1, workers(1))
+    scene.later(60.0)
+    assert ("terminate", "w1") not in scene.hands.did
+    scene.train()
+    scene.later(5.1)
+    scene.later(5.1)
+    assert scene.hands.did[-2:] == [("terminate", "w1"), ("kill", "w1")]
+
+
+def test_the_same_worker_on_another_device_means_a_restart() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.resize(1, (workers(1)[0], Worker(id="w1", rank=1, device=5)))
+    assert scene.run.phase is Phase.RESTARTING
+
+
+def test_a_newcomer_that_never_gets_ready_is_dropped() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.resize(1, workers(2))
+    scene.later(READY_TIMEOUT_S + 1)
+    assert scene.hands.did[-1] == ("kill", "w1")
+    scene.exit("w1", 137, 9)
+    assert scene.hands.told(ReportKind.RESIZED)[-1]["width"] == 1
+    assert scene.run.phase is Phase.RUNNING
+
+
+def test_a_world_that_never_meets_is_a_hang() -> None:
+    scene = Scene(2).elastic("w0", "w1")
+    scene.later(JOIN_TIMEOUT_S + 1)
+    for worker_id in ("w0", "w1"):
+        scene.exit(worker_id, 143, 15)
+    assert scene.hands.told(ReportKind.FAILED) == [{"code": 124, "reason": "hang"}]
+
+
+def test_commands_are_refused_once_a_run_ends() -> None:
+    scene = Scene(1)
+    scene.run.stop(5.0)
+    for command in (scene.run.suspend, lambda: scene.run.resize(1, workers(2))):
+        with pytest.raises(StaleCommandError, match="ending"):
+            command()
+
+
+_MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("resize"), st.integers(1, 4)),
+        st.tuples(st.just("started"), st.integers(0, 3)),
+        st.tuples(st.just("ready"), st.integers(0, 3)),
+        st.tuples(st.just("joined"), st.just(0)),
+        st.tuples(st.just("exit"), st.integers(0, 3)),
+        st.tuples(st.just("die"), st.integers(0, 3)),
+        st.tuples(st.just("bye"), st.integers(0, 3)),
+        st.tuples(st.just("tick"), st.sampled_from([1, 7, 200, 700])),
+        st.tuples(st.sampled_from(["suspend", "stop"]), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(count=st.integers(1, 4), moves=_MOVES)
+def test_whatever_happens_a_run_ends_once_and_its_worlds_only_go_forward(
+    count: int, moves: list[tuple[str, int]]
+) -> None:
+    scene = Scene(count, hang_after_s=500.0)
+    for number, (move, argument) in enumerate(moves):
+        _move(scene, move, argument, number)
+        _check(scene)
+    scene.run.stop(0.0)
+    while scene.hands.alive:
+        scene.exit(min(scene.hands.alive), 137, 9)
+    _check(scene)
+    assert scene.run.phase is Phase.OVER
+    assert [kind for kind, _ in scene.hands.reports if kind in ENDINGS] == [scene.hands.reports[-1][0]]
+
+
+def _move(scene: Scene, move: str, argument: int, number: int) -> None:
+    run, worker_id = scene.run, f"w{argument}"
+    try:
+        match move:
+            case "resize":
+                run.resize(number + 1, workers(argument))
+            case "started" if worker_id in scene.hands.alive:
+                run.started(worker_id, number)
+            case "ready":
+                scene.elastic(worker_id)
+            case "joined":
+                run.joined(run.world.generation, 0.1)
+            case "exit" | "die" if worker_id in scene.hands.alive:
+                scene.exit(worker_id, 0 if move == "exit" else 1)
+            case "bye":
+                run.bye(worker_id)
+            case "tick":
+                scene.later(argument)
+            case "suspend":
+                run.suspend()
+            case "stop":
+                run.stop(3.0)
+    except StaleCommandError:
+        assert run.phase in (Phase.ENDING, Phase.OVER)
+
+
+def _check(scene: Scene) -> None:
+    hands, run = scene.hands, scene.run
+    assert set(run.members) == hands.alive
+    assert (run.phase is Phase.OVER) == bool(hands.reports and hands.reports[-1][0] in ENDINGS)
+    assert hands.alive or run.phase is Phase.OVER
+    resized = [said["generation"] for said in hands.told(ReportKind.RESIZED)]
+    assert resized == sorted(resized)
+    for told in hands.worlds.values():
+        generations = [world["generation"] for world in told]
+        assert generations == sorted(set(generations))

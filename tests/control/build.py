@@ -1,0 +1,116 @@
+"""A whole platform without processes: a journal on a real database, a virtual machine room and a clock to turn."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.control.desk import Desk
+from penstock.control.entries import Configured, Recipe
+from penstock.control.intake import Prepared
+from penstock.control.journal import Journal
+from penstock.control.reconciler import Reconciler
+from penstock.control.records import JobRecord, Phase
+from penstock.control.store import Principal, Role, Store
+from penstock.core import BestEffort, Curve, Deadline, InputError, Job, Node, Report, Work
+from tests.control.fake_backend import FakeBackend
+
+ADMIN = Principal(id="a", name="ada", role=Role.ADMIN, tenant="default")
+PROPORTIONAL = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
+
+
+@dataclass
+class TestClock:
+    """Time that stands still until the test moves it."""
+
+    __test__ = False
+    time: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+class StandInIntake:
+    """Understands a tiny job file: name, work, within (seconds to the deadline), at_least, at_most, retries."""
+
+    def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
+        if unknown := set(spec) - {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant"}:
+            raise InputError(f"unknown key {sorted(unknown)[0]!r}", "name, work, within")
+        job = Job(
+            id=job_id, work=Work(float(spec.get("work", 100))), curve=PROPORTIONAL, tenant=tenant, submitted_at=now,
+            goal=Deadline(now + spec["within"]) if "within" in spec else BestEffort(),
+            at_least=spec.get("at_least", 1), at_most=spec.get("at_most"), requested=spec.get("at_least", 1),
+        )  # fmt: skip
+        recipe = Recipe(
+            command=("train",), checkpoint_dir=f"/checkpoints/{job_id}", max_retries=spec.get("retries", 3),
+            backoff_s=spec.get("backoff", 1.0),
+        )  # fmt: skip
+        return Prepared(name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec))
+
+    def learn(self, report: Report, record: JobRecord) -> Curve | None:  # noqa: ARG002
+        return None
+
+
+@dataclass
+class Platform:
+    """One server's lifetime; :meth:`restart` begins the next on the same database and the same machine room."""
+
+    url: str
+    clock: TestClock = field(default_factory=TestClock)
+    policy: str = "deadline"
+    nodes: tuple[Node, ...] = (Node(name="node-0", device_count=4),)
+    backend: FakeBackend = field(init=False)
+    journal: Journal = field(init=False)
+    reconciler: Reconciler = field(init=False)
+    desk: Desk = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.backend = FakeBackend(self.clock, self.nodes)
+        self._start()
+
+    def restart(self, **changes: Any) -> None:
+        """As after kill -9: nothing of the old process is used again."""
+        for name, value in changes.items():
+            setattr(self, name, value)
+        self.journal.store.close()
+        self.backend.crash_before = self.backend.crash_after = ""
+        self._start()
+
+    def _start(self) -> None:
+        self.journal = Journal(Store(self.url), self.clock)
+        self.reconciler = Reconciler(
+            self.journal, self.backend, StandInIntake(), launch_grace_s=5.0, nodes_every_s=1.0, patience_s=20.0
+        )
+        self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
+        self.desk = Desk(self.journal, StandInIntake())
+
+    def submit(self, who: Principal = ADMIN, **spec: Any) -> str:
+        return self.desk.submit(spec, who).job_id
+
+    def passes(self, seconds: float = 0.0, every: float = 1.0) -> None:
+        """Let time pass, one pass of the loop after the other, at least two."""
+        for _ in range(max(2, math.ceil(seconds / every))):
+            self.clock.time += every if seconds else 0.0
+            self.step()
+
+    def step(self) -> None:
+        self.reconciler.step()
+        self.journal.book.scheduler.validate()
+        assert self.backend.violations == []
+
+    def phase(self, job_id: str) -> Phase:
+        return self.journal.book.phase(self.journal.book.jobs[job_id])
+
+    def record(self, job_id: str) -> JobRecord:
+        return self.journal.book.jobs[job_id]
+
+
+@contextmanager
+def platform(folder: Path, **options: Any) -> Iterator[Platform]:
+    built = Platform(f"sqlite:///{folder}/penstock.db", **options)
+    try:
+        yield built
+    finally:
+        built.journal.store.close()

@@ -1,0 +1,14 @@
+"""Fixtures of the live platform's tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.control.build import Platform, platform
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Platform]:
+    with platform(tmp_path) as built:
+        yield built

@@ -1,0 +1,181 @@
+"""A virtual machine room that obeys the backend's protocol and keeps its own books.
+
+Runs make progress when the test's clock moves: n workers make n steps a second, from the step their job last saved.
+It refuses what would be a fault in the real world: two runs of one job alive at once, two runs on one device, a run
+started twice.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.core import Launch, Node, Report, ReportKind, RunStatus, Usage, Worker
+
+
+class Crash(BaseException):
+    """The server's process dies here."""
+
+
+@dataclass
+class Run:
+    launch: Launch
+    alive: bool = True
+    started_at: float = 0.0
+    step: float = 0.0
+    updated_at: float = 0.0
+    reports: list[Report] = field(default_factory=list)
+    leaving: bool = False
+
+
+@dataclass
+class FakeBackend:
+    """``total_of`` says how many steps a job has; ``calls`` is everything that was asked for, in order."""
+
+    clock: Callable[[], float]
+    nodes_there: tuple[Node, ...] = (Node(name="node-0", device_count=4),)
+    name: str = "fake"
+    total: int = 100
+    slow_to_leave: bool = False
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    all_runs: dict[str, Run] = field(default_factory=dict)
+    saved: dict[str, float] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+    violations: list[str] = field(default_factory=list)
+    crash_before: str = ""
+    crash_after: str = ""
+    refuse: dict[str, Exception] = field(default_factory=dict)
+    output: dict[str, bytes] = field(default_factory=dict)
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self.nodes_there
+
+    def launch(self, launch: Launch) -> None:
+        self._called("launch", launch.run_id)
+        if launch.run_id not in self.all_runs:
+            self._check(launch.run_id, launch.job_id, launch.workers)
+            step = self.saved.get(launch.job_id, 0.0)
+            self.all_runs[launch.run_id] = Run(launch, started_at=self.clock(), step=step, updated_at=self.clock())
+            self.tell(launch.run_id, ReportKind.LAUNCHED, pid=1)
+            for worker in launch.workers:
+                self.tell(launch.run_id, ReportKind.WORKER_STARTED, worker=worker.id, generation=launch.generation)
+        self._happened("launch")
+
+    def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
+        self._called("resize", run_id)
+        run = self.all_runs[run_id]
+        if run.alive and generation > run.launch.generation:
+            self._advance(run)
+            self._check(run_id, run.launch.job_id, workers)
+            run.launch = replace(run.launch, workers=workers, generation=generation)
+            self.tell(run_id, ReportKind.RESIZED, generation=generation, width=len(workers), pause_s=0.1, in_place=True)
+        self._happened("resize")
+
+    def suspend(self, run_id: str) -> None:
+        self._called("suspend", run_id)
+        run = self.all_runs[run_id]
+        if run.alive:
+            run.leaving = True
+            if not self.slow_to_leave:
+                self.leave(run_id)
+        self._happened("suspend")
+
+    def leave(self, run_id: str) -> None:
+        """A run that was asked to suspend has saved its state."""
+        run = self.all_runs[run_id]
+        self._advance(run)
+        if run.alive:
+            self.saved[run.launch.job_id] = run.step
+            self.tell(run_id, ReportKind.SUSPENDED, step=int(run.step), total=self.total)
+            run.alive = False
+
+    def stop(self, run_id: str, grace_s: float) -> None:  # noqa: ARG002
+        self._called("stop", run_id)
+        run = self.all_runs[run_id]
+        if run.alive:
+            run.alive = False
+            self.tell(run_id, ReportKind.FAILED, reason="stopped", code=-15)
+        self._happened("stop")
+
+    def forget(self, run_id: str) -> None:
+        self._called("forget", run_id)
+        self.forgotten.add(run_id)
+
+    def runs(self) -> tuple[RunStatus, ...]:
+        for run in self.all_runs.values():
+            self._advance(run)
+        return tuple(
+            RunStatus(run_id=run_id, alive=run.alive, last_seq=len(run.reports))
+            for run_id, run in self.all_runs.items()
+            if run_id not in self.forgotten
+        )
+
+    def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
+        return tuple(self.all_runs[run_id].reports[after_seq:])
+
+    def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:  # noqa: ARG002
+        text = self.output.get(run_id, b"")[offset : offset + limit]
+        return text, offset + len(text)
+
+    def usage(self, run_id: str) -> Usage:  # noqa: ARG002
+        return Usage()
+
+    def alive(self) -> list[str]:
+        return sorted(run_id for run_id, run in self.all_runs.items() if run.alive)
+
+    def width(self, run_id: str) -> int:
+        return len(self.all_runs[run_id].launch.workers)
+
+    def tell(self, run_id: str, kind: ReportKind, **said: Any) -> None:
+        run = self.all_runs[run_id]
+        run.reports.append(Report(run_id=run_id, seq=len(run.reports) + 1, at=self.clock(), kind=kind, **said))
+
+    def fail(self, run_id: str, *, code: int = 1, tail: tuple[str, ...] = ("boom",), save: bool = False) -> None:
+        """The script dies."""
+        run = self.all_runs[run_id]
+        self._advance(run)
+        if save:
+            self.saved[run.launch.job_id] = run.step
+        run.alive = False
+        self.tell(run_id, ReportKind.FAILED, code=code, reason="exit", tail=tail)
+
+    def vanish(self, run_id: str) -> None:
+        """The agent dies without a word."""
+        self._advance(self.all_runs[run_id])
+        self.all_runs[run_id].alive = False
+
+    def _advance(self, run: Run) -> None:
+        if not run.alive:
+            return
+        run.step = min(run.step + len(run.launch.workers) * max(0.0, self.clock() - run.updated_at), self.total)
+        run.updated_at = max(run.updated_at, self.clock())
+        width, generation = len(run.launch.workers), run.launch.generation
+        self.tell(
+            run.launch.run_id, ReportKind.PROGRESS, step=int(run.step), total=self.total, width=width,
+            generation=generation,
+        )  # fmt: skip
+        if run.step >= self.total:
+            run.alive = False
+            self.tell(run.launch.run_id, ReportKind.FINISHED, code=0)
+
+    def _check(self, run_id: str, job_id: str, workers: tuple[Worker, ...]) -> None:
+        others = [run for other, run in self.all_runs.items() if other != run_id and run.alive]
+        if any(run.launch.job_id == job_id for run in others):
+            self.violations.append(f"{run_id}: another run of {job_id} is alive")
+        taken = {worker.device for run in others for worker in run.launch.workers}
+        if taken & {worker.device for worker in workers}:
+            self.violations.append(f"{run_id}: on a device that is in use")
+        if sorted(worker.rank for worker in workers) != list(range(len(workers))):
+            self.violations.append(f"{run_id}: ranks {[worker.rank for worker in workers]}")
+        if len({worker.id for worker in workers}) != len(workers):
+            self.violations.append(f"{run_id}: two workers of one name")
+
+    def _called(self, what: str, run_id: str) -> None:
+        if self.crash_before == what:
+            raise Crash(what)
+        if what in self.refuse:
+            raise self.refuse[what]
+        self.calls.append((what, run_id))
+
+    def _happened(self, what: str) -> None:
+        if self.crash_after == what:
+            raise Crash(what)

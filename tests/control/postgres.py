@@ -1,0 +1,63 @@
+"""A real PostgreSQL server for tests, from the system's own binaries; it refuses to run as root, so it does not."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def _binaries() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    named = shutil.which("initdb")
+    if not found and not named:
+        pytest.skip("PostgreSQL is not installed: no initdb under /usr/lib/postgresql or on the PATH")
+    return (found[-1] if found else Path(str(named))).parent
+
+
+def _account() -> pwd.struct_passwd | None:
+    """Whom to become if we are root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    pytest.skip("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The URL of an empty server that lives as long as the context."""
+    binaries, account, port = _binaries(), _account(), _free_port()
+    folder = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir="/tmp"))
+    if account is not None:
+        os.chown(folder, account.pw_uid, account.pw_gid)
+
+    def run(*command: str) -> None:
+        as_user = {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=60, **as_user)  # type: ignore[call-overload]
+
+    try:
+        run(str(binaries / "initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "penstock", "--no-sync")
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        run(str(binaries / "pg_ctl"), "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
+        try:
+            yield f"postgresql://penstock@127.0.0.1:{port}/postgres"
+        finally:
+            run(str(binaries / "pg_ctl"), "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,69 @@
+"""The real API on a real socket, in front of a platform whose time the test turns."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import uvicorn
+
+from penstock.control import Client
+from penstock.control.api import Services, create_app
+from penstock.control.store import Role
+from tests.control.build import Platform
+
+
+def until(condition: Callable[[], Any], what: str, within_s: float = 20.0) -> Any:
+    """Poll until something is true."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"still waiting for {what} after {within_s} s")
+
+
+@dataclass
+class Served:
+    """A platform with an address."""
+
+    world: Platform
+    url: str
+    services: Services
+    secrets: dict[str, str]
+
+    def client(self, who: str = "admin") -> Client:
+        return Client(self.url, self.secrets[who])
+
+    def http(self, who: str | None = "admin") -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.secrets[who]}"} if who else {}
+        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=10.0)
+
+
+@contextmanager
+def serving(world: Platform, **limits: Any) -> Iterator[Served]:
+    services = Services(world.journal, world.reconciler, world.desk)
+    tokens = world.journal.store.tokens
+    people = {"admin": (Role.ADMIN, "default"), "ada": (Role.USER, "blue"), "eve": (Role.USER, "red")}
+    secrets = {
+        name: tokens.create(name=name, role=role, tenant=tenant, now=1.0)[0] for name, (role, tenant) in people.items()
+    }
+    world.reconciler.trouble = ""
+    config = uvicorn.Config(
+        create_app(services, **limits), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=5
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started, "the server")
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Served(world, f"http://127.0.0.1:{port}", services, secrets)
+    finally:
+        services.stopping.set()
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive(), "the server does not stop"

@@ -1,0 +1,374 @@
+"""The loop: jobs start, move, finish, fail and come back, and the log tells all of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.control.entries import Absence
+from penstock.control.problems import ConflictError, MissingError
+from penstock.control.records import Phase
+from penstock.core import InputError, Launch, Node, ReportKind, Verdict, Worker
+from tests.control.build import ADMIN, Platform, platform
+from tests.control.fake_backend import Run
+
+
+def kinds(world: Platform) -> list[str]:
+    return [line.kind for line in world.journal.store.log.read()]
+
+
+def test_a_job_runs_on_everything_that_is_free_and_finishes(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes()
+    assert world.phase(job) is Phase.RUNNING
+    assert world.backend.width(f"{job}.1") == 4
+    world.passes(30)
+    assert world.phase(job) is Phase.FINISHED
+    assert world.backend.alive() == []
+    assert [call for call, _ in world.backend.calls] == ["launch", "forget"]
+    assert kinds(world) == ["Configured", "Submitted", "Launched", "RunFinished"]
+
+
+def test_a_second_job_shrinks_the_first_and_waits_for_its_devices(world: Platform) -> None:
+    first = world.submit(work=100)
+    world.passes()
+    second = world.submit(work=100, within=60)
+    world.passes(2)
+    assert world.backend.width(f"{first}.1") + world.backend.width(f"{second}.1") <= 4
+    calls = [call for call in world.backend.calls if call[0] != "forget"]
+    assert calls == [("launch", f"{first}.1"), ("resize", f"{first}.1"), ("launch", f"{second}.1")]
+    world.passes(120)
+    assert {world.phase(first), world.phase(second)} == {Phase.FINISHED}
+
+
+def test_nobody_is_started_on_a_device_before_the_one_on_it_has_left(world: Platform) -> None:
+    world.backend.slow_to_leave = True
+    first = world.submit(work=100)
+    world.passes()
+    world.submit(work=100, within=26, at_least=4)
+    world.passes(3)
+    assert world.backend.alive() == [f"{first}.1"]
+    assert world.backend.calls[-1] == ("suspend", f"{first}.1")
+    world.backend.leave(f"{first}.1")
+    world.passes(2)
+    assert len(world.backend.alive()) == 1
+    assert world.backend.alive() != [f"{first}.1"]
+
+
+def test_a_job_never_has_two_runs_alive_even_on_other_devices(world: Platform) -> None:
+    world.backend.slow_to_leave = True
+    job = world.submit(work=100, at_most=1)
+    world.passes(2)
+    world.desk.pause(job, ADMIN)
+    world.passes(2)
+    world.submit(work=100, at_most=1)
+    world.desk.resume(job, ADMIN)
+    world.passes(3)
+    grant = world.record(job).grant
+    assert grant is not None
+    assert not set(grant.devices) & world.record(job).footprints[f"{job}.1"], "the test needs other devices"
+    assert world.backend.alive() == [f"{job}.1"]
+    world.backend.leave(f"{job}.1")
+    world.passes(3)
+    assert f"{job}.2" in world.backend.alive()
+
+
+def test_a_run_that_does_not_leave_in_time_is_stopped(world: Platform) -> None:
+    world.backend.slow_to_leave = True
+    world.backend.total = 1000
+    job = world.submit(work=1000)
+    world.passes()
+    world.desk.pause(job, ADMIN)
+    world.passes(40)
+    assert ("stop", f"{job}.1") in world.backend.calls
+    assert world.backend.alive() == []
+    assert world.phase(job) is Phase.PAUSED
+    assert world.record(job).failures == 0
+
+
+def test_a_failed_run_is_tried_again_from_what_it_saved_after_a_growing_pause(world: Platform) -> None:
+    job = world.submit(work=100, backoff=4.0)
+    world.passes(5)
+    world.backend.fail(f"{job}.1", save=True)
+    world.passes(2)
+    assert world.backend.alive() == []
+    assert world.phase(job) is Phase.RUNNING
+    while not world.backend.alive():
+        world.clock.time += 1.0
+        world.step()
+    assert world.backend.alive() == [f"{job}.2"]
+    assert world.backend.all_runs[f"{job}.2"].launch.attempt == 1
+    world.backend.fail(f"{job}.2")
+    world.passes(6)
+    assert world.backend.alive() == []
+    world.passes(30)
+    assert world.phase(job) is Phase.FINISHED
+    assert world.record(job).failures == 2
+
+
+def test_a_job_that_gets_nowhere_fails_for_good_and_keeps_its_last_lines(world: Platform) -> None:
+    job = world.submit(work=100, retries=2)
+    for attempt in (1, 2, 3):
+        world.passes(6)
+        world.backend.all_runs[f"{job}.{attempt}"].step = 0
+        world.backend.fail(f"{job}.{attempt}", code=3, tail=("Traceback", f"attempt {attempt}"))
+    world.passes(2)
+    assert world.phase(job) is Phase.FAILED
+    row = world.journal.store.jobs.find(job)
+    assert row is not None
+    assert (row.state, row.reason, row.failures) == ("failed", "exit", 3)
+    assert row.tail == ["Traceback", "attempt 3"]
+    assert "giving up" in str(world.journal.book.story(world.record(job)))
+
+
+def test_failures_with_progress_in_between_do_not_use_up_the_retries(world: Platform) -> None:
+    job = world.submit(work=100, retries=1, at_most=1)
+    for attempt in range(1, 5):
+        world.passes(8)
+        world.backend.fail(f"{job}.{attempt}", save=True)
+    world.passes(8)
+    assert world.phase(job) is Phase.RUNNING
+    assert world.record(job).failures == 4
+
+
+def test_a_run_that_vanishes_counts_as_failed(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(7)
+    world.backend.vanish(f"{job}.1")
+    world.passes(3)
+    assert "RunFailed" in kinds(world)
+    assert world.record(job).reason == "lost"
+    assert world.backend.alive() == [f"{job}.2"]
+
+
+def test_what_cannot_be_launched_is_tried_again_and_then_failed_with_the_reason(world: Platform) -> None:
+    world.backend.refuse["launch"] = InputError("there is no directory /nowhere")
+    job = world.submit(work=100, retries=1)
+    world.passes(5)
+    assert world.phase(job) is Phase.FAILED
+    assert world.record(job).reason == "launch"
+    assert "there is no directory /nowhere" in world.record(job).tail[0]
+
+
+def test_a_new_server_adopts_what_runs_and_touches_nothing(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(5)
+    calls = list(world.backend.calls)
+    world.restart()
+    world.passes(3)
+    assert world.backend.calls == calls
+    assert world.phase(job) is Phase.RUNNING
+    assert world.reconciler.gauges[f"{job}.1"].step == 28
+    world.passes(30)
+    assert world.phase(job) is Phase.FINISHED
+
+
+def test_what_ended_while_no_server_was_there_is_found_out_with_its_time(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(5)
+    world.journal.store.close()
+    world.clock.time += 40
+    world.backend.runs()
+    ended = world.clock.time
+    world.clock.time += 3600
+    world.restart()
+    world.passes()
+    assert world.phase(job) is Phase.FINISHED
+    assert world.record(job).ended_at == ended
+
+
+def test_runs_that_nobody_knows_are_stopped_and_forgotten(world: Platform) -> None:
+    stray = Launch(run_id="stranger.1", job_id="stranger", command=("x",), workers=(Worker(id="w0", rank=0, device=0),))
+    world.backend.all_runs["stranger.1"] = Run(stray, updated_at=world.clock())
+    world.passes(2)
+    assert world.backend.alive() == []
+    assert "stranger.1" in world.backend.forgotten
+
+
+def test_progress_is_logged_only_when_it_is_news(world: Platform) -> None:
+    job = world.submit(work=100, at_most=1)
+    world.passes(40)
+    assert "Progressed" not in kinds(world)
+    world.backend.all_runs[f"{job}.1"].step -= 15
+    world.passes(10)
+    assert kinds(world).count("Progressed") == 1
+    assert world.journal.book.remaining(world.record(job), world.clock()) == pytest.approx(65, abs=2)
+    assert world.backend.reports(f"{job}.1", 0)[-1].seq > 50
+
+
+def test_a_run_that_lost_a_worker_gets_a_new_one(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(2)
+    run = world.backend.all_runs[f"{job}.1"]
+    lost, *left = run.launch.workers
+    generation = run.launch.generation + 1
+    ranked = tuple(replace(worker, rank=rank) for rank, worker in enumerate(left))
+    run.launch = replace(run.launch, workers=ranked, generation=generation)
+    world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, worker=lost.id, signal=9)
+    world.backend.tell(f"{job}.1", ReportKind.RESIZED, generation=generation, width=3)
+    world.passes(2)
+    workers = run.launch.workers
+    assert len(workers) == 4
+    assert lost.id not in {worker.id for worker in workers}
+    assert [worker.id for worker in workers[:3]] == [worker.id for worker in left]
+    assert run.launch.generation == generation + 1
+    assert "replaced" in str(world.journal.book.story(world.record(job)))
+
+
+def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(5)
+    world.desk.pause(job, ADMIN)
+    world.desk.pause(job, ADMIN)
+    world.passes()
+    assert world.phase(job) is Phase.PAUSED
+    assert world.backend.alive() == []
+    saved = world.backend.saved[job]
+    world.passes(50)
+    world.desk.resume(job, ADMIN)
+    world.passes()
+    assert world.backend.all_runs[f"{job}.2"].step == saved > 0
+    assert world.journal.book.remaining(world.record(job), world.clock()) == pytest.approx(100 - saved)
+    world.passes(30)
+    assert world.phase(job) is Phase.FINISHED
+    story = str(world.journal.book.story(world.record(job)))
+    assert [story.count(word) for word in ("submitted:", "paused by ada", "resumed by ada")] == [2, 1, 1]
+
+
+def test_a_paused_job_whose_deadline_became_impossible_stays_paused(world: Platform) -> None:
+    job = world.submit(work=100, within=40)
+    world.desk.pause(job, ADMIN)
+    world.passes(30)
+    with pytest.raises(ConflictError, match="would be refused"):
+        world.desk.resume(job, ADMIN)
+    assert world.phase(job) is Phase.PAUSED
+    world.passes(30)
+    with pytest.raises(ConflictError, match="passed while it was paused"):
+        world.desk.resume(job, ADMIN)
+    world.desk.resume(job, ADMIN, deadline="2h")
+    quote = world.record(job).quote
+    assert quote is not None
+    assert quote.verdict is Verdict.PROMISED
+
+
+def test_a_cancelled_job_is_stopped_and_stays_cancelled(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(2)
+    world.desk.cancel(job, ADMIN)
+    world.desk.cancel(job, ADMIN)
+    world.passes(2)
+    assert world.backend.alive() == []
+    assert ("stop", f"{job}.1") in world.backend.calls
+    with pytest.raises(ConflictError, match="cancelled and cannot be paused"):
+        world.desk.pause(job, ADMIN)
+    with pytest.raises(MissingError, match="no job"):
+        world.desk.cancel("j-nothing", ADMIN)
+
+
+def test_a_job_that_finishes_while_it_is_sent_away_is_finished(world: Platform) -> None:
+    world.backend.slow_to_leave = True
+    job = world.submit(work=100)
+    world.passes(24)
+    world.desk.pause(job, ADMIN)
+    world.passes(4)
+    assert world.phase(job) is Phase.FINISHED
+
+
+def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) -> None:
+    nodes = (Node(name="a", device_count=2), Node(name="b", device_count=2))
+    with platform(tmp_path, nodes=nodes) as world:
+        job = world.submit(work=1000)
+        world.backend.total = 1000
+        world.passes(3)
+        world.desk.drain("a")
+        world.passes(3)
+        grant = world.record(job).grant
+        assert grant is not None
+        assert set(grant.devices) == {2, 3}
+        world.restart()
+        world.passes(3)
+        assert world.journal.book.absent == {"a": Absence.DRAINED}
+        world.desk.undrain("a")
+        world.passes(3)
+        assert world.backend.width(world.record(job).run_id) == 4
+        with pytest.raises(InputError, match="unknown node 'c'"):
+            world.desk.drain("c")
+
+
+def test_nodes_that_go_and_come_are_noticed(tmp_path: Path) -> None:
+    nodes = (Node(name="a", device_count=2), Node(name="b", device_count=2))
+    with platform(tmp_path, nodes=nodes) as world:
+        job = world.submit(work=1000)
+        world.backend.total = 1000
+        world.passes(3)
+        world.backend.nodes_there = nodes[:1]
+        world.passes(3)
+        assert world.journal.book.absent == {"b": Absence.LOST}
+        assert world.backend.width(world.record(job).run_id) == 2
+        world.backend.nodes_there = (*nodes, Node(name="c", device_count=2))
+        world.passes(4)
+        assert world.journal.book.scheduler.cluster.device_count == 6
+        assert world.journal.book.absent == {}
+
+
+def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(world: Platform) -> None:
+    job = world.submit(work=400, within=4000)
+    world.backend.total = 400
+    paused = world.submit(work=100)
+    world.desk.pause(paused, ADMIN)
+    world.passes(5)
+    world.restart(policy="fifo")
+    world.passes(3)
+    assert world.journal.book.scheduler.policy.name == "fifo"
+    assert world.backend.alive() == [f"{job}.1"]
+    assert world.phase(paused) is Phase.PAUSED
+    assert "set up anew" in str(world.journal.book.story(world.record(job)))
+    world.passes(500)
+    assert world.phase(job) is Phase.FINISHED
+    world.restart(policy="deadline")
+    world.desk.resume(paused, ADMIN)
+    world.passes(120)
+    assert world.phase(paused) is Phase.FINISHED
+    assert kinds(world).count("Configured") == 3
+
+
+def test_a_machine_that_came_back_different_is_a_new_setting(world: Platform) -> None:
+    world.submit(work=100)
+    world.passes(3)
+    world.backend.nodes_there = (Node(name="node-0", device_count=2),)
+    world.restart()
+    world.passes(3)
+    assert [world.backend.width(run) for run in world.backend.alive()] == [2]
+
+
+def test_a_clock_that_goes_back_does_not_disturb_the_order(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(5)
+    world.clock.time -= 3600
+    other = world.submit(work=100)
+    for _ in range(5):
+        world.reconciler.step()
+    times = [line.at for line in world.journal.store.log.read()]
+    assert times == sorted(times)
+    world.clock.time += 3600
+    world.passes(100)
+    assert {world.phase(job), world.phase(other)} == {Phase.FINISHED}
+
+
+def test_a_pass_that_fails_is_reported_and_the_next_one_goes_on(world: Platform) -> None:
+    import threading
+
+    stop = threading.Event()
+    passes = 0
+
+    def step() -> None:
+        nonlocal passes
+        passes += 1
+        if passes == 1:
+            raise OSError("the disk is full")
+        assert world.reconciler.trouble == "OSError: the disk is full"
+        stop.set()
+
+    world.reconciler.step = step  # type: ignore[method-assign]
+    world.reconciler.run(stop, every_s=0.01)
+    assert (passes, world.reconciler.trouble) == (2, "")

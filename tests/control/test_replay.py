@@ -1,0 +1,96 @@
+"""Reading the log again gives the same platform, whatever is in the log."""
+
+import json
+import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+
+from penstock.control.book import Book, replay
+from penstock.control.codec import decode, encode
+from penstock.control.entries import Entry
+from penstock.control.journal import Journal
+from penstock.control.store import Store
+from penstock.core import JobSubmitted, Tick
+from penstock.scheduler.invariants import check_pool
+from tests.control.build import PROPORTIONAL
+from tests.control.strategies import logs
+from tests.scheduler.build import job
+
+
+def _picture(book: Book) -> dict[str, object]:
+    """Everything that can be told about a book from outside."""
+    return {
+        "at": book.at,
+        "wake_at": book.wake_at,
+        "absent": book.absent,
+        "wanted": book.wanted(),
+        "phases": {record.id: book.phase(record) for record in book.jobs.values()},
+        "records": {record.id: repr(record) for record in book.jobs.values()},
+        "stories": {record.id: str(book.story(record)) for record in book.jobs.values()},
+        "remaining": {record.id: book.remaining(record, book.at + 7.0) for record in book.jobs.values()},
+    }
+
+
+def _check(book: Book) -> None:
+    """The books of the scheduler and ours agree on who holds what, and nobody holds what another holds.
+
+    Promises are not looked at: these logs do not wake the scheduler when it asks to be woken.
+    """
+    for pool in book.scheduler._pools.values():
+        check_pool(pool, book.at, promises_bind=False)
+    used: list[int] = []
+    for record in book.jobs.values():
+        held = record.grant.devices if record.grant is not None else ()
+        if record.mark is None:
+            assert book.scheduler.devices_of(record.core_id) == held
+        else:
+            assert held == ()
+        if record.grant is not None and len(record.workers) == record.grant.width:
+            assert sorted(worker.device for worker in record.workers) == sorted(held)
+            assert [worker.rank for worker in record.workers] == list(range(len(held)))
+        used += held
+    assert len(used) == len(set(used))
+
+
+@given(logs())
+@settings(max_examples=40, deadline=None)
+def test_a_log_read_again_tells_the_same(entries: list[Entry]) -> None:
+    book = Book()
+    for entry in entries:
+        book.apply(entry)
+        _check(book)
+    written = json.loads(json.dumps([encode(entry) for entry in entries]))
+    assert _picture(replay(decode(line) for line in written)) == _picture(book)
+
+
+@given(logs())
+@settings(max_examples=5, deadline=None)
+def test_a_journal_opened_again_tells_the_same(entries: list[Entry]) -> None:
+    with TemporaryDirectory() as folder:
+        url = f"sqlite:///{Path(folder)}/log.db"
+        first = Journal(Store(url), lambda: 0.0)
+        for entry in entries:
+            first.record(entry)
+        first.publish()
+        before = {row.id: row for row in first.store.jobs.page(limit=1000)}
+        first.store.close()
+        again = Journal(Store(url), lambda: 0.0)
+        assert _picture(again.book) == _picture(first.book)
+        assert {row.id: row for row in again.store.jobs.page(limit=1000)} == before
+        again.store.close()
+
+
+@given(logs())
+@settings(max_examples=25, deadline=None)
+def test_a_rehearsal_changes_nothing_and_tells_the_truth(entries: list[Entry]) -> None:
+    book = replay(entries)
+    before = _picture(book)
+    stage = book.scheduler.twin()
+    asked = JobSubmitted(book.at, job("rehearsed", 50.0, curve=PROPORTIONAL, submitted_at=book.at))
+    rehearsed = [stage.handle(asked), stage.handle(Tick(book.at + 60.0)), stage.handle(Tick(book.at + 600.0))]
+    assert _picture(book) == before
+    real = book.scheduler
+    assert [real.handle(asked), real.handle(Tick(book.at + 60.0)), real.handle(Tick(book.at + 600.0))] == rehearsed
+    assert not math.isnan(real.now)
