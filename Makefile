@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint bench bench-deadline bench-speed bench-scale clean
+.PHONY: help demo demo-simulate test unit lint bench bench-deadline bench-speed bench-scale clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,11 +18,14 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,live,postgres,runtime,dev]'
 	@touch $@
 
-demo: $(STAMP) ## make a trace, compare five policies, draw who ran where
+demo: $(STAMP) ## a real platform on this machine: train, shrink for a deadline, survive a killed worker
 	@$(BIN)/python -m penstock.cli.demo
+
+demo-simulate: $(STAMP) ## make a trace, compare five policies, draw who ran where
+	@$(BIN)/python -m penstock.cli.demo_simulate
 
 test: lint unit ## everything that must be green: lint, types, layers, tests
 

@@ -1,50 +1,140 @@
-"""The first thing a newcomer runs: a made-up day on a small cluster under five policies, with a picture of each."""
+"""The first thing a newcomer runs: a real platform on this machine, real training jobs, and what became of them.
 
+Two jobs at best effort share four CPU slots; one with a deadline makes them shrink; one asks for the impossible and
+gets a counter-offer; a worker is killed and the job goes on. About two minutes; nothing is left running.
+"""
+
+import json
+import os
 import shutil
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from penstock.cli.console import bars, out, percent, say
-from penstock.cli.simulate import comparison
-from penstock.core import Cluster
-from penstock.simulate import Result, Setting, Workload, compare, draw
-from penstock.simulate.traces import Profiles, generate, interval_for_load, read_trace, write_trace
+from rich.live import Live
 
-POLICIES = ("deadline", "elasticflow", "edf", "tiresias", "fifo")
-JOBS = 200
-CLUSTER = "4x8"
-LOAD = 3.0
-"""Three times what the cluster could serve if every job got what it asks for: a bad day."""
+from penstock.cli.console import err, out, plain_table, say
+from penstock.cli.top import picture
+from penstock.cli.words import clock
+from penstock.control import Client, DataDir, ensure_server
+from penstock.control.views import JobDetail, QuoteView
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+SLOTS = 4
+STEPS = 2000
+PATIENCE_S = 240.0
+OVER = ("finished", "failed", "declined", "cancelled")
 
 
 def main(directory: Path = Path("demo-output")) -> None:
-    """Make a trace, run it five times, draw who ran where, and say what it means."""
-    cluster, profiles = Cluster.parse(CLUSTER), Profiles.builtin()
+    """Run the story and tell how it ended."""
+    data = (directory / "platform").absolute()
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    path = directory / "trace.csv"
-    interval = interval_for_load(LOAD, cluster.device_count)
-    write_trace(path, generate(JOBS, seed=1, profiles=profiles, mean_interval_s=interval, best_effort=0.1))
-    workload = Workload(trace=read_trace(path), profiles=profiles)
-    setting = Setting(cluster=cluster, overhead="measured", timeline=True)
-    say("comparing five policies (the first run compiles the planning loops, which takes a moment)")
-    with bars(POLICIES, JOBS) as update:
-        results = compare(POLICIES, workload, setting, on_progress=update)
-    for result in results:
-        (directory / f"{result.summary.policy}.html").write_text(draw(result, cluster), encoding="utf-8")
-    out.print(comparison(workload, setting, results))
+    data.mkdir(parents=True)
+    client = ensure_server(data, say=say, options=["--slots", str(SLOTS)])
+    try:
+        jobs, refusal = _play(client, data)
+        _summary(client, jobs, refusal, data)
+    finally:
+        _stop_server(data)
+
+
+def _play(client: Client, data: Path) -> tuple[list[str], QuoteView]:
+    with Live(picture(client), console=err, auto_refresh=False) as live:
+
+        def wait(what: str, done: Callable[[], bool]) -> None:
+            deadline = time.monotonic() + PATIENCE_S
+            while not done():
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"waited {PATIENCE_S:.0f} s for {what}")
+                live.update(picture(client), refresh=True)
+                time.sleep(0.5)
+
+        gpt = _submit(client, "gpt", ["--steps", str(STEPS)], work=f"{STEPS} steps")
+        wait("the GPT to train", lambda: _step(client, gpt) >= 60)
+        say(f"{gpt} trains on {_width(client, gpt)} workers; a job with a deadline comes")
+        cnn = _submit(client, "cnn", ["--epochs", "4"], work="96 steps", deadline="120s")
+        impossible = client.quote(_spec("gpt", ["--steps", "1000000"], work="1_000_000 steps", deadline="60s"))
+        wait("the CNN to train", lambda: _step(client, cnn) >= 20)
+        say(f"{gpt} made room: {_width(client, gpt)} workers, the deadline job has {_width(client, cnn)}")
+        wait("the CNN to finish", lambda: client.job(cnn).state in OVER)
+        grown = _step(client, gpt) + 40
+        wait("the GPT to grow back", lambda: _width(client, gpt) == SLOTS and _step(client, gpt) > grown)
+        before = _step(client, gpt)
+        say(f"killing one of the workers of {gpt} at step {before}")
+        _kill_a_worker(data / "runs" / str(client.job(gpt).run_id))
+        wait("the GPT to go on", lambda: client.job(gpt).state in OVER or _step(client, gpt) > before + 20)
+        wait("everything to finish", lambda: all(client.job(job).state in OVER for job in (gpt, cnn)))
+    return [gpt, cnn], impossible
+
+
+def _spec(example: str, arguments: list[str], **keys: Any) -> dict[str, Any]:
+    goal = {} if "deadline" in keys else {"best_effort": True}
+    return {
+        "name": example, "script": str(EXAMPLES / f"{example}.py"), "args": arguments,
+        "environment": {"working_dir": str(EXAMPLES)}, **goal, **keys,
+    }  # fmt: skip
+
+
+def _submit(client: Client, example: str, arguments: list[str], **keys: Any) -> str:
+    return client.submit(_spec(example, arguments, **keys)).job.id
+
+
+def _step(client: Client, job: str) -> int:
+    progress = client.job(job).progress
+    return (progress.step or 0) if progress is not None else 0
+
+
+def _width(client: Client, job: str) -> int:
+    return len(client.job(job).devices)
+
+
+def _kill_a_worker(run_dir: Path) -> None:
+    """The worker that was started last, without warning."""
+    reports = [json.loads(line) for line in (run_dir / "reports.jsonl").read_text().splitlines()]
+    os.kill([report["pid"] for report in reports if report["type"] == "worker_started"][-1], signal.SIGKILL)
+
+
+def _summary(client: Client, jobs: list[str], refusal: QuoteView, data: Path) -> None:
+    table = plain_table("job", "state", "promised by", "finished", "worlds", "last loss")
+    for detail in (client.job(job) for job in jobs):
+        table.add_row(
+            f"{detail.id} {detail.name}", detail.state, _promise(detail), clock(detail.ended_at),
+            str(len(detail.history)), _loss(detail),
+        )  # fmt: skip
+    out.print(table)
     out.print()
-    for line in _conclusion(results, directory):
-        out.print(line, soft_wrap=True)
+    out.print(_pauses(client, jobs), soft_wrap=True)
+    out.print(f"A million steps within a minute: {refusal.verdict}. {refusal.reason}.", soft_wrap=True)
+    out.print(f"Logs of every worker: {data / 'runs'}. Why a job stood where it stood:", soft_wrap=True)
+    for note in client.why(jobs[0]).entries[-8:]:
+        out.print(f"  {clock(note.at)}  {note.text}", soft_wrap=True)
+    out.print("Try it yourself: penstock run --work '300 steps' --deadline 5m -- examples/gpt.py", soft_wrap=True)
 
 
-def _conclusion(results: list[Result], directory: Path) -> list[str]:
-    ours, queue = results[0].summary, results[-1].summary
-    return [
-        f"{JOBS} training jobs came to {CLUSTER} devices; {ours.jobs - ours.best_effort} of them had a deadline.",
-        f"First come, first served met {percent(queue.ratio)} of the deadlines; Penstock met {percent(ours.ratio)}, "
-        f"promised {ours.promises} in advance and broke {ours.broken} of those promises.",
-        f"See who ran where: open {directory}/deadline.html and {directory}/fifo.html in a browser.",
-    ]
+def _pauses(client: Client, jobs: list[str]) -> str:
+    """How long training stood still when the number of workers changed."""
+    events = [event for job in jobs for event in client.events(job, limit=1000).events]
+    pauses = [event.payload["pause_s"] for event in events if event.payload.get("pause_s") is not None]
+    if not pauses:
+        return "No job was resized."
+    return f"{len(pauses)} resizes in place; training stood still for {', '.join(f'{p:.2f}' for p in pauses)} s."
+
+
+def _promise(detail: JobDetail) -> str:
+    return clock(detail.quote.finish_at) if detail.quote is not None and detail.quote.finish_at else "nothing promised"
+
+
+def _loss(detail: JobDetail) -> str:
+    return f"{detail.progress.loss:.4f}" if detail.progress is not None and detail.progress.loss is not None else "-"
+
+
+def _stop_server(data: Path) -> None:
+    address = DataDir(data).address()
+    if address is not None:
+        os.kill(address.pid, signal.SIGTERM)
 
 
 if __name__ == "__main__":

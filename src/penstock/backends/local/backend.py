@@ -1,5 +1,6 @@
 """Runs as processes of this machine, found again by any server that looks into the same directory."""
 
+import logging
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from penstock.backends.local.logs import read_log
 from penstock.backends.local.processes import kill_strays
 from penstock.backends.local.rundir import RunDir
 from penstock.core import InputError, Launch, Node, Report, RunStatus, UnknownNameError, Usage, Worker
+
+_log = logging.getLogger(__name__)
 
 START_S = 30.0
 """How long a new agent may take to answer."""
@@ -70,10 +73,15 @@ class LocalBackend:
 
     def stop(self, run_id: str, grace_s: float) -> None:
         run_dir = self._known(run_id)
-        if run_dir.is_alive():
-            self._ask(run_id, {"op": "stop", "grace_s": grace_s})
-        else:
+        if not run_dir.is_alive():
             kill_strays([run_dir.path])
+            return
+        try:
+            self._ask(run_id, {"op": "stop", "grace_s": grace_s})
+        except BackendError as error:
+            if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):
+                raise
+            _log.debug("run %s is ending by itself", run_id)
 
     def forget(self, run_id: str) -> None:
         run_dir = self._directory(run_id)

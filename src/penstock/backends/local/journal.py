@@ -64,31 +64,35 @@ class JournalWriter:
 
 
 class JournalReader:
-    """Reads on from where it stopped, so that following a long run costs what is new and not what is old."""
+    """Reads on from where it stopped, so that following a long run costs what is new and not what is old.
+
+    Its place is one value that is replaced as a whole: threads that read at once cannot mislead each other.
+    """
 
     def __init__(self, path: Path, run_id: str) -> None:
         self._path = path
         self._run_id = run_id
-        self._seq = 0
-        self._offset = 0
+        self._place = (0, 0)  # a report's number, and where in the file it ends
 
     def after(self, seq: int) -> tuple[Report, ...]:
         """The reports that follow number ``seq``."""
-        if seq < self._seq or not self._path.exists() or self._path.stat().st_size < self._offset:
-            self._seq = self._offset = 0
+        known, offset = self._place
+        if seq < known or not self._path.exists() or self._path.stat().st_size < offset:
+            known = offset = 0
         reports = []
-        for line in self._lines():
+        for line in self._lines(offset):
             report = report_from_json(self._run_id, line.decode())
             if report.seq > seq:
                 reports.append(report)
             else:
-                self._seq, self._offset = report.seq, self._offset + len(line)
+                known, offset = report.seq, offset + len(line)
+        self._place = (known, offset)
         return tuple(reports)
 
-    def _lines(self) -> list[bytes]:
+    def _lines(self, offset: int) -> list[bytes]:
         try:
             with self._path.open("rb") as file:
-                file.seek(self._offset)
+                file.seek(offset)
                 return [line for line in file if line.endswith(b"\n")]
         except FileNotFoundError:
             return []

@@ -50,8 +50,7 @@ class WorkerOutput:
         except BlockingIOError:
             return False
         stream.log.write(data)
-        for line in _split(stream, data):
-            self._take(stream, line)
+        self._take(stream, list(_split(stream, data)))
         return True
 
     def close(self) -> None:
@@ -60,19 +59,20 @@ class WorkerOutput:
             while self.read(stream):
                 pass
             if stream.partial:
-                self._take(stream, stream.partial)
+                self._take(stream, [stream.partial])
             os.close(stream.handle)
             stream.log.close()
             with suppress(OSError):
                 stream.fifo.unlink()
         self._both.close()
 
-    def _take(self, stream: Stream, line: bytes) -> None:
-        self._both.write(line + b"\n")
-        self._merged.write(b"[%d] %s\n" % (self.rank, line))
-        text = line.decode(errors="replace")
-        self.tail.append(text[-_LONGEST_TAIL_LINE:])
-        self._on_line(stream.name, text)
+    def _take(self, stream: Stream, lines: list[bytes]) -> None:
+        self._both.write(b"".join(line + b"\n" for line in lines))
+        self._merged.write(b"".join(b"[%d] %s\n" % (self.rank, line) for line in lines))
+        for line in lines:
+            text = line.decode(errors="replace")
+            self.tail.append(text[-_LONGEST_TAIL_LINE:])
+            self._on_line(stream.name, text)
 
 
 def _open_stream(directory: Path, name: str) -> Stream:
