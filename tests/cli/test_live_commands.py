@@ -1,0 +1,190 @@
+"""The live verbs as a person meets them: a server that starts by itself, real processes, real output."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys, time
+steps, pause, code = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+for step in range(1, steps + 1):
+    time.sleep(pause)
+    print(f"penstock: step={step} total={steps} loss={1 / step:.3f}", flush=True)
+print("the end")
+sys.exit(code)
+"""
+
+
+class Terminal:
+    """One person at one machine, with a data directory of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.data = home / "data"
+        (home / "train.py").write_text(SCRIPT)
+
+    def __call__(self, *arguments: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "penstock.cli", *arguments]
+        return subprocess.run(
+            command, cwd=self.home, env=self.environment(), capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        return {**kept, "PENSTOCK_DATA_DIR": str(self.data), "COLUMNS": "160"}
+
+    def json(self, *arguments: str) -> dict[str, object]:
+        done = self(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    def wait(self, job: str, *states: str, within_s: float = 60.0) -> dict[str, object]:
+        deadline = time.monotonic() + within_s
+        while (detail := self.json("show", job))["state"] not in states:
+            assert time.monotonic() < deadline, detail
+            time.sleep(0.2)
+        return detail
+
+    def stop(self) -> None:
+        from penstock.control import DataDir
+
+        address = DataDir(self.data).address()
+        if address is not None:
+            os.kill(address.pid, signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def penstock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path_factory.mktemp("home"))
+    first = terminal("nodes", "--json")
+    assert first.returncode == 0, first.stderr
+    assert "starting a Penstock server" in first.stderr
+    yield terminal
+    terminal.stop()
+
+
+def test_run_follows_and_ends_with_the_code_of_the_job(penstock: Terminal) -> None:
+    good = penstock("run", "--best-effort", "--work", "5 steps", "--", "train.py", "5", "0.05", "0")
+    assert good.returncode == 0, good.stderr
+    assert "the end" in good.stdout
+    bad = penstock(
+        "run", "--best-effort", "--work", "2 steps", "--set", "retries=0", "--", "train.py", "2", "0.05", "7"
+    )
+    assert bad.returncode == 7, bad.stderr
+    assert "failed" in bad.stderr
+
+
+def test_the_life_of_a_job_seen_from_the_shell(penstock: Terminal) -> None:
+    submitted = penstock(
+        "submit", "--name", "life", "--deadline", "10m", "--work", "400 steps", "--", "train.py", "400", "0.1", "0"
+    )
+    job = submitted.stdout.strip()
+    assert submitted.returncode == 0, submitted.stderr
+    assert "promised" in submitted.stderr
+    detail = penstock.wait(job, "running")
+    assert detail["name"] == "life"
+    assert job in penstock("ps").stdout
+    assert penstock("ps", "-q").stdout.split() == [job]
+    assert "its deadline is promised" in penstock("why", job).stdout
+    assert penstock("cancel", job).returncode == 0
+    penstock.wait(job, "cancelled")
+    assert job not in penstock("ps", "-q").stdout
+    kinds = [event["kind"] for event in penstock.json("events", job)["events"]]  # type: ignore[index, union-attr]
+    assert kinds[0] == "Submitted"
+    assert "Cancelled" in kinds
+
+
+def test_a_paused_job_waits_until_it_is_resumed(penstock: Terminal) -> None:
+    job = penstock("submit", "--best-effort", "--work", "400 steps", "--", "train.py", "400", "0.1", "0").stdout.strip()
+    penstock.wait(job, "running")
+    assert penstock("pause", job).returncode == 0
+    penstock.wait(job, "paused")
+    assert penstock("resume", job).returncode == 0
+    penstock.wait(job, "running")
+    penstock("cancel", job)
+
+
+def test_a_quote_changes_nothing_and_a_refusal_comes_with_an_offer(penstock: Terminal) -> None:
+    before = penstock.json("ps", "-a")
+    arguments = ("--deadline", "10s", "--work", "1_000_000 steps", "--", "train.py", "1000000", "1", "0")
+    refused = penstock("quote", *arguments)
+    assert refused.returncode == 0, refused.stderr
+    assert refused.stdout.startswith("refused")
+    assert "earliest deadline that can be promised" in refused.stdout
+    assert penstock.json("ps", "-a") == before
+
+
+def test_dry_run_shows_what_would_run_and_submits_nothing(penstock: Terminal) -> None:
+    before = penstock.json("ps", "-a")
+    shown = penstock("submit", "--dry-run", "--work", "5 steps", "--best-effort", "--", "train.py", "5", "0", "0")
+    assert shown.returncode == 0, shown.stderr
+    assert "train.py" in shown.stdout
+    assert "# would run:" in shown.stdout
+    assert penstock.json("ps", "-a") == before
+
+
+def test_logs_of_a_job_that_is_over(penstock: Terminal) -> None:
+    job = penstock("submit", "--best-effort", "--work", "3 steps", "--", "train.py", "3", "0.05", "0").stdout.strip()
+    penstock.wait(job, "finished")
+    assert "the end" in penstock("logs", job).stdout
+
+
+def test_a_draining_node_takes_no_jobs(penstock: Terminal) -> None:
+    node = json.loads(penstock("nodes", "--json").stdout)[0]["name"]
+    assert penstock("nodes", "drain", node).returncode == 0
+    assert json.loads(penstock("nodes", "--json").stdout)[0]["state"] == "drained"
+    assert penstock("nodes", "undrain", node).returncode == 0
+    assert json.loads(penstock("nodes", "--json").stdout)[0]["state"] == "up"
+
+
+def test_tokens_are_made_listed_and_revoked(penstock: Terminal) -> None:
+    made = penstock("token", "create", "ada", "--tenant", "physics")
+    assert made.returncode == 0, made.stderr
+    listed = json.loads(penstock("token", "list", "--json").stdout)
+    ada = next(token for token in listed if token["name"] == "ada")
+    assert (ada["tenant"], ada["secret"]) == ("physics", None)
+    assert penstock("token", "revoke", ada["id"]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("show", "j-nobody"), "no job 'j-nobody'"),
+        (("submit", "nowhere.yaml"), "nowhere.yaml"),
+        (("submit", "--work", "5 parsecs", "--", "train.py"), "parsecs"),
+        (("submit", "--set", "dedline=5h", "--work", "5 steps", "--", "train.py"), "deadline"),
+        (("nodes", "drain", "nowhere"), "nowhere"),
+        (("serve", "--policy", "deadlin"), "Did you mean 'deadline'"),
+    ],
+)
+def test_bad_input_is_explained(penstock: Terminal, arguments: tuple[str, ...], expected: str) -> None:
+    done = penstock(*arguments)
+    assert done.returncode == 2, done.stdout
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
+    from penstock.control import DataDir
+
+    job = penstock("submit", "--best-effort", "--work", "60 steps", "--", "train.py", "60", "0.1", "0").stdout.strip()
+    run = penstock.wait(job, "running")["run_id"]
+    address = DataDir(penstock.data).address()
+    assert address is not None
+    os.kill(address.pid, signal.SIGKILL)
+    ended = penstock.wait(job, "finished", "failed")
+    assert (ended["state"], ended["run_id"], ended["failures"]) == ("finished", run, 0)
+
+
+def test_config_and_completion(penstock: Terminal) -> None:
+    assert str(penstock.data) in penstock("config").stdout
+    assert "properties" in json.loads(penstock("config", "--schema").stdout)
+    assert "_penstock_completion" in penstock("completion", "bash").stdout
