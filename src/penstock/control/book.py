@@ -268,7 +268,7 @@ class Book:
             return
         record.tell(entry.at, f"{entry.width} of {record.grant.width} workers are left; the others are replaced")
         record.generation = entry.generation
-        record.reshape(record.grant)
+        record.replace_lost(entry.at)
 
     def _on_worker_lost(self, entry: WorkerLost) -> None:
         record = self._live(entry.job_id)

@@ -92,7 +92,8 @@ class Hands:
 
     def _shape(self, want: Wanted, picture: Picture, alive: Iterable[str], now: float) -> None:
         told = max(self._told.get(want.run_id, -1), picture.heard.get(want.run_id, -1))
-        if told >= want.generation or not self._clear(want, picture, alive, now):
+        too_early = told >= want.generation or now < want.not_before
+        if too_early or not self._clear(want, picture, alive, now):
             return
         if self._try("resize", want.run_id, lambda: self._backend.resize(want.run_id, want.workers, want.generation)):
             self._told[want.run_id] = want.generation

@@ -3,6 +3,7 @@
 ``spec`` reads the file, ``estimate`` says how fast the job runs. Both are imported when they are first needed.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,7 +104,7 @@ class LiveIntake:
         built = EnvironmentBuilder(self._data_dir / "environments").build(
             file.environment.requirements, base=file.working_dir
         )
-        around = built.variables(file.environment.env) if built.prefix else {}
+        around = built.variables({**os.environ, **file.environment.env}) if built.prefix else {}
         return Recipe(
             command=file.command_line(built.python), env=tuple(sorted({**file.environment.env, **around}.items())),
             working_dir=str(file.working_dir),

@@ -23,6 +23,7 @@ class Phase(StrEnum):
     CANCELLED = "cancelled"
 
 
+_LONGEST_WAIT_S = 60.0
 OVER = frozenset({Phase.FINISHED, Phase.FAILED, Phase.DECLINED, Phase.CANCELLED})
 """Phases a job never leaves."""
 
@@ -70,6 +71,7 @@ class JobRecord:
     runs: list[str] = field(default_factory=list)
     footprints: dict[str, frozenset[int]] = field(default_factory=dict)
     failures: int = 0
+    losses: int = 0
     streak: int = 0
     failed_at_step: int = 0
     retry_at: float = 0.0
@@ -128,6 +130,7 @@ class JobRecord:
 
     def settle(self) -> None:
         """The run has taken the shape it was told to take."""
+        self.losses = 0
         if self.grant is not None:
             self.footprints[self.run_id] = frozenset(self.grant.devices)
 
@@ -137,6 +140,13 @@ class JobRecord:
     def lose_worker(self, worker_id: str) -> None:
         """Its place in the next world goes to a new worker."""
         self.workers = tuple(worker for worker in self.workers if worker.id != worker_id)
+
+    def replace_lost(self, at: float) -> None:
+        """Ask for the whole world again: at once the first time, later and later if the new workers keep dying."""
+        self.retry_at = at + min(2.0**self.losses - 1.0, _LONGEST_WAIT_S)
+        self.losses += 1
+        if self.grant is not None:
+            self.reshape(self.grant)
 
     def begin_again(self) -> None:
         """The run ended but the devices are still ours: the next run takes them."""
