@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from penstock.cli import config, jobs, logs, nodes, policies, serve, simulate, steer, submit, token, top, trace
+from penstock.cli import config, jobs, logs, nodes, policies, profile, serve, simulate, steer, submit, token, top, trace
 from penstock.cli.console import complain
 from penstock.core import PenstockError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("submit")(submit.submit)
 app.command("run")(submit.run)
 app.command("quote")(submit.quote)
+app.command("profile")(profile.command)
 app.command("ps")(jobs.ps)
 app.command("show")(jobs.show)
 app.command("logs")(logs.logs)

@@ -46,7 +46,10 @@ def submit(
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job and say what it is promised."""
-    file = _read(what, name, work, deadline, soft, best_effort, devices, batch, env, sets)
+    file = read_job(
+        what, name=name, work=work, deadline=deadline, soft=soft, best_effort=best_effort, devices=devices,
+        batch=batch, env=env, sets=sets,
+    )  # fmt: skip
     if dry_run:
         from penstock.spec import dump_yaml
 
@@ -54,7 +57,7 @@ def submit(
         out.print(f"# would run: {' '.join(file.command_line())}")
         return
     with connect() as client:
-        answer = client.submit(_plain(file), key=str(uuid.uuid4()))
+        answer = client.submit(as_spec(file), key=str(uuid.uuid4()))
     if as_json:
         print_json(answer)
         return
@@ -78,9 +81,12 @@ def quote(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a job would be promised now, without submitting it."""
-    file = _read(what, name, work, deadline, soft, best_effort, devices, batch, env, sets)
+    file = read_job(
+        what, name=name, work=work, deadline=deadline, soft=soft, best_effort=best_effort, devices=devices,
+        batch=batch, env=env, sets=sets,
+    )  # fmt: skip
     with connect() as client:
-        answer = client.quote(_plain(file))
+        answer = client.quote(as_spec(file))
     if as_json:
         print_json(answer)
     else:
@@ -100,9 +106,12 @@ def run(
     sets: SetOption = [],  # noqa: B006
 ) -> None:
     """Submit a job, follow its output, and end with its exit code. Ctrl-C detaches; the job goes on."""
-    file = _read(what, name, work, deadline, soft, best_effort, devices, batch, env, sets)
+    file = read_job(
+        what, name=name, work=work, deadline=deadline, soft=soft, best_effort=best_effort, devices=devices,
+        batch=batch, env=env, sets=sets,
+    )  # fmt: skip
     with connect() as client:
-        job = client.submit(_plain(file), key=str(uuid.uuid4())).job
+        job = client.submit(as_spec(file), key=str(uuid.uuid4())).job
         say(f"{job.id} submitted")
         follow(client, job.id)
         ended = client.job(job.id)
@@ -111,18 +120,20 @@ def run(
     sys.exit(ended.exit_code or EXIT_CODES.get(ended.state, 1))
 
 
-def _read(
+def read_job(
     what: list[str],
-    name: str | None,
-    work: str | None,
-    deadline: str | None,
-    soft: bool,
-    best_effort: bool,
-    devices: str | None,
-    batch: str | None,
+    *,
+    name: str | None = None,
+    work: str | None = None,
+    deadline: str | None = None,
+    soft: bool = False,
+    best_effort: bool = False,
+    devices: str | None = None,
+    batch: str | None = None,
     env: list[str],
     sets: list[str],
 ) -> "JobFile":
+    """The job that a file, a command and flags describe together."""
     from penstock.spec import from_flags
 
     path = Path(what[0])
@@ -134,7 +145,8 @@ def _read(
     )  # fmt: skip
 
 
-def _plain(file: "JobFile") -> dict[str, Any]:
+def as_spec(file: "JobFile") -> dict[str, Any]:
+    """What goes over the wire."""
     from penstock.spec import to_mapping
 
     return dict(to_mapping(file))

@@ -12,8 +12,9 @@ from penstock.control.problems import ConflictError, ForbiddenError, MissingErro
 from penstock.control.records import JobRecord, Phase
 from penstock.control.rehearse import quote
 from penstock.control.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
+from penstock.core import BestEffort, Deadline, Job, Node, Quote, Source, UnknownNameError, Verdict, parse_deadline
 
+_GUESSED = "its speed is partly a guess: `penstock profile` measures it"
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -56,7 +57,8 @@ class Desk:
         with self._journal.reading() as book:
             now = self._journal.now()
             later = Quote(job_id=prepared.job.id, verdict=Verdict.DEFERRED, reason="answered in the next round")
-            return self._rehearse(_moved_to(prepared.job, now), now) or replace(later, answer_by=book.wake_at)
+            answer = self._rehearse(_moved_to(prepared.job, now), now) or replace(later, answer_by=book.wake_at)
+        return answer if _is_measured(prepared.job) else replace(answer, reason=f"{answer.reason}; {_GUESSED}")
 
     def cancel(self, job_id: str, who: Principal) -> None:
         """End a job for good. Cancelling one that is cancelled changes nothing."""
@@ -165,6 +167,11 @@ class Desk:
     def _done(self) -> None:
         self._journal.publish()
         self._nudge()
+
+
+def _is_measured(job: Job) -> bool:
+    """Whether its curve rests on measurements at every width."""
+    return all(scaling.source is Source.MEASURED for _, scaling in job.curve.scalings)
 
 
 def _moved_to(job: Job, now: float) -> Job:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _GUESS = 1.0
 """Steps per second on one device for a job that was never measured; the first seconds of its run replace it."""
 
-_WATCHED_S = 10.0
+_WATCHED_S = 5.0
 _NEWS = 0.05
 """A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
 
