@@ -1,0 +1,180 @@
+"""Which world this worker is in, and how it gets from one to the next with the right state.
+
+Everyone who enters a world says how many steps they have completed. The most advanced member is the source: whoever is
+behind, newcomer or survivor, receives its state. So it does not matter whether a world ended at a planned border or
+broke in the middle of a step that some had finished and some had not.
+"""
+
+import logging
+import os
+
+import torch
+import torch.distributed as dist
+
+from penstock.runtime.group import (
+    WorldLostError,
+    WorldOverError,
+    close_groups,
+    decline,
+    is_lost,
+    open_group,
+    open_side_group,
+)
+from penstock.runtime.keeper import Keeper
+from penstock.runtime.link import Link, World
+from penstock.runtime.pace import Pace
+from penstock.runtime.place import Place
+from penstock.runtime.state import Parts
+from penstock.runtime.transfer import equalize, receive_state, send_state, watch_state
+
+_log = logging.getLogger(__name__)
+_NOTHING = -1
+"""Steps completed by a worker that holds no state worth keeping."""
+
+
+class Membership:
+    """This worker's way through the worlds of a run."""
+
+    def __init__(
+        self, place: Place, link: Link, parts: Parts, keeper: Keeper, *, timeout_s: float, patience_s: float
+    ) -> None:
+        self.rank, self.size, self.generation = place.rank, place.size, place.generation
+        self.completed = _NOTHING
+        self.pace = Pace()
+        self._place = place
+        self._link = link
+        self._parts = parts
+        self._keeper = keeper
+        self.timeout_s = timeout_s
+        self._patience_s = patience_s
+
+    @property
+    def started(self) -> bool:
+        return self.completed != _NOTHING
+
+    def enter(self) -> bool:
+        """Enter the first world: the agent's, torchrun's, or one's own."""
+        if self.rank == 0:
+            self._keeper.tidy()
+        if self._link.has_agent:
+            self._link.say("ready", generation=self.generation)
+            return self.advance()
+        members = tuple(f"w{rank}" for rank in range(self.size))
+        rendezvous = self._place.rendezvous if self.size > 1 else ""
+        self._open(World(generation=0, rank=self.rank, size=self.size, members=members, rendezvous=rendezvous))
+        return True
+
+    def advance(self) -> bool:
+        """Enter the next world that comes about; False if this worker is not in it."""
+        while (world := self._await_world()) is not None:
+            try:
+                self._open(world)
+            except WorldOverError:
+                return False
+            except (RuntimeError, WorldLostError) as error:
+                if not is_lost(error):
+                    raise
+                _log.warning("generation %d did not come about: %s", world.generation, error)
+                self.close()
+            else:
+                return True
+        return False
+
+    def part(self) -> None:
+        """Leave a world that is still whole."""
+        self.rest()
+        self.close()
+
+    def rest(self) -> None:
+        """Wait until everyone has got everything out of this world: a socket closed early takes data with it."""
+        try:
+            if self.size > 1:
+                dist.barrier()
+        except RuntimeError as error:
+            if not is_lost(error):
+                raise
+
+    def end(self) -> None:
+        """The process is about to end: whoever waits for it in a coming world should not."""
+        order = self._link.order
+        if isinstance(order, World):
+            decline(order)
+        close_groups()
+
+    def close(self) -> None:
+        """Drop the world as it is. Those who have not noticed that it is broken notice now."""
+        for model in self._parts.wrapped:
+            model.close()
+        close_groups()
+        if self._keeper.group is not None:
+            self._keeper.settle()
+            self._keeper.group = None
+
+    def _await_world(self) -> World | None:
+        if not self._link.has_agent:
+            raise WorldLostError("a peer is gone and there is no agent that could form a new world")
+        order = self._link.take_order(self._patience_s)
+        if order is None:
+            raise WorldLostError(f"no new world was announced within {self._patience_s:g} s")
+        return order if isinstance(order, World) else None
+
+    def _open(self, world: World) -> None:
+        self.rank, self.size, self.generation = world.rank, world.size, world.generation
+        # Libraries that look into the environment find the world they are in.
+        os.environ.update(RANK=str(self.rank), WORLD_SIZE=str(self.size), PENSTOCK_GENERATION=str(self.generation))
+        open_group(
+            world,
+            self._place.worker,
+            timeout_s=self.timeout_s,
+            patience_s=self._patience_s,
+            called_off=lambda: self._link.order is not None,
+        )
+        if self._parts.sharded:
+            self._open_sharded()
+        else:
+            self._open_replicated()
+        self._parts.watch()
+        self.pace.resume()
+
+    def _open_replicated(self) -> None:
+        steps = self._compare()
+        top = max(steps)
+        source = steps.index(top)
+        if top == _NOTHING and self.rank == source:
+            self.completed = self._keeper.load(is_main=True)
+        behind = [rank for rank, step in enumerate(steps) if rank != source and (step < top or top == _NOTHING)]
+        if behind:
+            self._hand_over(source, behind)
+        for model in self._parts.wrapped:
+            model.open(self.size)
+
+    def _hand_over(self, source: int, behind: list[int]) -> None:
+        if self.rank == source:
+            send_state(self._parts, self.completed, source)
+        elif self.rank in behind:
+            # If the world breaks halfway through, what is here now is worth nothing.
+            self.completed = _NOTHING
+            self.completed = receive_state(self._parts, source)
+        else:
+            watch_state(self._parts, source)
+
+    def _open_sharded(self) -> None:
+        """New shards from the unsharded copies, then the values of the newest checkpoint, the same for everyone."""
+        steps = self._compare()
+        source = steps.index(max(steps))
+        self._keeper.group = open_side_group()
+        before = self._parts.parameters()
+        for model in self._parts.sharded:
+            equalize(list(model.template.state_dict().values()), source)
+            model.open(self.size)
+        self._parts.follow(before)
+        self.completed = _NOTHING
+        self.completed = self._keeper.load(is_main=self.rank == 0)
+
+    def _compare(self) -> list[int]:
+        """How far everyone is. Newcomers learn since when training has been standing still."""
+        mine = torch.tensor([self.completed, self.pace.stood_since], dtype=torch.float64)
+        everyone = [torch.zeros_like(mine) for _ in range(self.size)]
+        dist.all_gather(everyone, mine)
+        self.pace.stood_since = max(float(one[1]) for one in everyone)
+        return [int(one[0]) for one in everyone]

@@ -1,0 +1,103 @@
+"""A model whose engine changes with the world while the object the script holds stays the same.
+
+``ddp`` keeps the parameters in place and rebuilds only the reducer. ``fsdp2`` shards parameters over the world, so a
+new world needs new parameters: they are made from an unsharded copy kept in host memory, the optimizers are pointed to
+them, and their values come from the checkpoint that is written at the border (an on-disk reshard).
+"""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from penstock.core import InputError, UnknownNameError
+
+STRATEGIES = ("ddp", "fsdp2")
+
+
+class Wrapped(nn.Module):
+    """The model as the loop sees it; ``module`` is the one that was given (with fsdp2: its sharded double)."""
+
+    module: nn.Module
+    _engine: Any  # kept past nn.Module's registration: it holds the same parameters under other names
+
+    def __init__(self, module: nn.Module, device: torch.device, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.module = module.to(device)
+        self._device = device
+        self._options = options
+        self._set_engine(self.module)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._engine(*args, **kwargs)
+
+    def open(self, size: int) -> None:
+        """Make the engine for a world of this size; the process group exists."""
+        if size == 1:
+            return
+        devices = [self._device.index] if self._device.type == "cuda" else None
+        # Our own transfer has made the states equal, so DDP need not compare or broadcast anything.
+        self._set_engine(DistributedDataParallel(self.module, device_ids=devices, init_sync=False, **self._options))
+
+    def close(self) -> None:
+        """Give the engine up while its process group may already be broken."""
+        if self._engine is not self.module:
+            engine = self._engine
+            self._set_engine(self.module)
+            engine._remove_autograd_hooks()
+            # DDP refers to itself; without this its buckets would live until the next garbage collection.
+            engine.__dict__.clear()
+
+    def sync_gradients(self, wanted: bool) -> None:
+        """Whether the coming forward and backward pass exchange gradients or only add them up."""
+        if self._engine is not self.module:
+            self._engine.require_backward_grad_sync = wanted
+
+    def _set_engine(self, engine: nn.Module) -> None:
+        self.__dict__["_engine"] = engine
+
+
+class Sharded(Wrapped):
+    """A model whose parameters are spread over the world with FSDP2."""
+
+    template: nn.Module  # unsharded, in host memory, and no submodule
+
+    def __init__(self, module: nn.Module, device: torch.device, options: dict[str, Any]) -> None:
+        super().__init__(module, device, {key: value for key, value in options.items() if key != "blocks"})
+        self._blocks: tuple[type[nn.Module], ...] = tuple(options.get("blocks", ()))
+        self.__dict__["template"] = copy.deepcopy(self.module).cpu()
+
+    def open(self, size: int) -> None:
+        mesh = init_device_mesh(self._device.type, (size,))
+        self.module = copy.deepcopy(self.template).to(self._device)
+        for block in self._blocks_of(self.module):
+            fully_shard(block, mesh=mesh, **self._options)
+        fully_shard(self.module, mesh=mesh, **self._options)
+        self._set_engine(self.module)
+
+    def close(self) -> None:
+        """Nothing holds the group but parameters that the next world replaces."""
+
+    def sync_gradients(self, wanted: bool) -> None:
+        if isinstance(self.module, FSDPModule):
+            self.module.set_requires_gradient_sync(wanted)
+
+    def _blocks_of(self, module: nn.Module) -> Iterable[nn.Module]:
+        """What is gathered and freed as a unit: the given classes, else the members of every module list."""
+        if self._blocks:
+            return [part for part in module.modules() if isinstance(part, self._blocks)]
+        return [part for held in module.modules() if isinstance(held, nn.ModuleList) for part in held]
+
+
+def wrap(module: nn.Module, strategy: str, device: torch.device, options: dict[str, Any]) -> Wrapped:
+    """The elastic form of a model under a strategy."""
+    if strategy not in STRATEGIES:
+        raise UnknownNameError.of("strategy", strategy, STRATEGIES)
+    if isinstance(module, Wrapped):
+        raise InputError("the model is wrapped already", "a plain torch.nn.Module", "Call run.wrap once per model")
+    return (Sharded if strategy == "fsdp2" else Wrapped)(module, device, options)

@@ -1,0 +1,51 @@
+"""Where a worker stands when it wakes up: what its environment says, before anything was agreed with anyone."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.core import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A worker's name, its first rank and world, and the ways to its agent and its checkpoints, if there are any."""
+
+    worker: str = "w0"
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    generation: int = 0
+    agent: Path | None = None
+    checkpoints: Path | None = None
+    rendezvous: str = ""
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str] = os.environ) -> "Place":
+        """Read what torchrun and Penstock's agent set; with neither, a world of one."""
+        rank = _number(env, "RANK", 0)
+        return cls(
+            worker=env.get("PENSTOCK_WORKER") or f"w{rank}",
+            rank=rank,
+            size=_number(env, "WORLD_SIZE", 1),
+            local_rank=_number(env, "LOCAL_RANK", 0),
+            generation=_number(env, "PENSTOCK_GENERATION", 0),
+            agent=_path(env, "PENSTOCK_AGENT"),
+            checkpoints=_path(env, "PENSTOCK_CHECKPOINT_DIR"),
+            rendezvous="env://" if env.get("MASTER_ADDR") else "",
+        )
+
+
+def _number(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(
+            f"the environment has {name}={text!r}", "a whole number", "Unset it or use a launcher"
+        ) from None
+
+
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None

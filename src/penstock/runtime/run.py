@@ -1,0 +1,245 @@
+"""A training run seen from inside one of its workers: the few calls a script makes, and what happens between two steps.
+
+A run lives through a sequence of *worlds*. At a step border all members may agree to close one and open the next: those
+who stay keep their process, model and optimizer; those who come receive the state from one who stays. A world can also
+break; then the survivors open the next from the last step they completed. ``docs/elastic.md`` shows the loop.
+"""
+
+import atexit
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+
+from penstock.core import InputError, parse_duration
+from penstock.runtime.checkpoint import Checkpoints
+from penstock.runtime.data import Loader
+from penstock.runtime.keeper import Interval, Keeper
+from penstock.runtime.link import Link
+from penstock.runtime.membership import Membership
+from penstock.runtime.model import Wrapped, wrap
+from penstock.runtime.order import SampleOrder
+from penstock.runtime.place import Place
+from penstock.runtime.state import Parts
+from penstock.runtime.step import Step, Surroundings, Word
+
+_DEFAULT_INTERVAL_S = 300.0
+
+
+class Run:
+    """The worker's part in an elastic run; made by :func:`init`."""
+
+    def __init__(self, link: Link, parts: Parts, keeper: Keeper, membership: Membership, device: torch.device) -> None:
+        self.device = device
+        self._link = link
+        self._parts = parts
+        self._keeper = keeper
+        self._membership = membership
+
+    @property
+    def rank(self) -> int:
+        return self._membership.rank
+
+    @property
+    def size(self) -> int:
+        """Workers in the present world."""
+        return self._membership.size
+
+    @property
+    def generation(self) -> int:
+        """The number of the present world."""
+        return self._membership.generation
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this worker is the one that prints and writes."""
+        return self.rank == 0
+
+    @property
+    def completed(self) -> int:
+        """Steps that are done and will not be done again."""
+        return max(self._membership.completed, 0)
+
+    def wrap(self, model: nn.Module, strategy: str = "ddp", *, name: str = "model", **options: Any) -> Wrapped:
+        """The model for the loop, part of the state under ``name``. Options go to DDP or to ``fully_shard``."""
+        if strategy == "fsdp2" and self._link.has_agent and not self._keeper.can_save:
+            raise InputError(
+                "strategy='fsdp2' without a checkpoint directory", "a directory all workers see",
+                "Pass checkpoint_dir to elastic.init: sharded state gets into a new world through it",
+            )  # fmt: skip
+        wrapped = wrap(model, strategy, self.device, options)
+        self._parts.add(name, wrapped)
+        return wrapped
+
+    def attach(self, **parts: Any) -> None:
+        """Name what else belongs to the state: optimizers, schedulers, anything with a ``state_dict``."""
+        for name, part in parts.items():
+            self._parts.add(name, part)
+
+    def steps(
+        self,
+        dataset: Any,
+        *,
+        global_batch: int,
+        steps: int | None = None,
+        epochs: int | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        micro_batch: int | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> Iterator[Step]:
+        """The steps that are still to do, each with this worker's share of the global batch.
+
+        ``dataset`` is map-style or a tuple of tensors of one length. ``micro_batch`` caps how many samples are in
+        memory at once: use it with :meth:`Step.parts`, so that a narrow world does not run out of memory.
+        """
+        loader = Loader(dataset, self.device, collate)
+        order = SampleOrder(samples=len(loader), batch=global_batch, seed=seed, shuffle=shuffle)
+        total = _total(order, steps, epochs)
+        if micro_batch is not None and micro_batch < 1:
+            raise InputError(f"micro_batch={micro_batch}", "at least 1", "Leave it out to use whole shares")
+        if self._membership.started:
+            raise InputError("the run has had its loop", "one run.steps() per run", "Train everything in one loop")
+        self._parts.check()
+        around = Surroundings(
+            membership=self._membership,
+            parts=self._parts,
+            link=self._link,
+            keeper=self._keeper,
+            loader=loader,
+            seed=seed,
+            micro_batch=micro_batch,
+        )
+        return self._iterate(around, order, total)
+
+    def _iterate(self, around: Surroundings, order: SampleOrder, total: int) -> Iterator[Step]:
+        member = self._membership
+        if not member.enter():
+            _exit()
+        while member.completed < total:
+            number = member.completed
+            share = order.share(number, member.rank, member.size)
+            step = Step(around, share, number=number, epoch=order.epoch_of(number))
+            yield step
+            self._after(step, share.of, total)
+        self._finish()
+
+    def _after(self, step: Step, samples: int, total: int) -> None:
+        if not step.entered or (step.word is None and not step.lost):
+            raise InputError("a step was not taken", "`with step:` in every pass of the loop", "See docs/elastic.md")
+        if step.lost:
+            self._membership.completed += step.applied
+            self._change_world()
+            return
+        self._membership.completed += 1
+        self._report(step, samples, total)
+        assert step.word is not None
+        self._obey(step.word)
+
+    def _report(self, step: Step, samples: int, total: int) -> None:
+        pace, done = self._membership.pace, self._membership.completed
+        pace.end(samples)
+        if not self.is_main:
+            return
+        if pace.fresh:
+            self._link.say("joined", generation=self.generation, pause_s=pace.take_pause())
+        if self._link.progress_due() or done == total:
+            loss = step.loss if math.isfinite(step.loss) else None
+            self._link.progress(step=done, total=total, loss=loss, samples_per_s=pace.take_rate())
+        self._keeper.poll(done)
+
+    def _obey(self, word: Word) -> None:
+        """Do at the border what everyone has concluded from the words of the step."""
+        done = self._membership.completed
+        if word.suspend:
+            self._keeper.save_and_wait(done, is_main=self.is_main)
+            if self.is_main:
+                self._link.say("suspended", step=done)
+            self._membership.part()
+            _exit()
+        elif word.switch:
+            if self._parts.sharded:
+                self._keeper.save_and_wait(done, is_main=self.is_main)
+            self._membership.part()
+            self._change_world()
+        elif word.save:
+            self._keeper.save(done, is_main=self.is_main)
+
+    def _change_world(self) -> None:
+        if not self._membership.advance():
+            _exit()
+
+    def _finish(self) -> None:
+        if self._keeper.regular:
+            self._keeper.save_and_wait(self.completed, is_main=self.is_main)
+        self._membership.rest()
+        self._link.say("bye")
+
+    def _shut(self) -> None:
+        self._keeper.settle()
+        self._link.close()
+        self._membership.end()
+
+
+def init(
+    *,
+    checkpoint_dir: str | Path | None = None,
+    checkpoint_every: float | str | None = None,
+    checkpoint_steps: int | None = None,
+    keep: int = 2,
+    timeout_s: float = 120.0,
+    patience_s: float = 600.0,
+) -> Run:
+    """Join the run this process belongs to; alone, it is a world of one and everything works the same.
+
+    ``checkpoint_every`` is in seconds or like "5m"; with a directory (given here or by the platform) and no interval at
+    all it is five minutes. A peer that answers no more counts as lost after ``timeout_s``, one that died at once; a
+    worker waits ``patience_s`` for a new world before it gives up.
+    """
+    place = Place.from_environment()
+    device = _device(place)
+    directory = Path(checkpoint_dir) if checkpoint_dir is not None else place.checkpoints
+    link = Link(place.agent, place.worker)
+    parts = Parts(device)
+    files = Checkpoints(directory, keep) if directory is not None else None
+    keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps))
+    run = Run(
+        link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device
+    )
+    atexit.register(run._shut)
+    return run
+
+
+def _interval(every: float | str | None, steps: int | None) -> Interval:
+    if every is None and steps is None:
+        return Interval(_DEFAULT_INTERVAL_S, None)
+    return Interval(parse_duration(every) if isinstance(every, str) else every, steps)
+
+
+def _device(place: Place) -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    # Survivors must outlive a lost peer; the watchdog's default is to end the process.
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+    device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def _total(order: SampleOrder, steps: int | None, epochs: int | None) -> int:
+    if (steps is None) == (epochs is None):
+        raise InputError(f"steps={steps} and epochs={epochs}", "exactly one of them", "Say how long to train")
+    total = steps if steps is not None else (epochs or 0) * order.steps_per_epoch
+    if total < 1:
+        raise InputError(f"steps={steps}, epochs={epochs}", "at least 1", "Say how long to train")
+    return total
+
+
+def _exit() -> NoReturn:
+    """Leave for good, with success; the script's ``finally`` blocks still run."""
+    sys.exit(0)

@@ -1,0 +1,196 @@
+"""One step of training: this worker's samples, the exchange of gradients, and what all workers agree on meanwhile.
+
+Along with the gradients travels one short word per worker (its part of the loss; whether it has heard of a new world;
+whether to save or to suspend). It is sent before the backward pass and read after it, so agreement costs no time of its
+own, and every worker draws the same conclusion at the same border.
+
+If a peer is lost, the error leaves the ``with`` block before the optimizer has touched anything; the block swallows it
+and the loop hands the same samples out again in the next world. Should one worker have finished the step before the
+loss reached it, its result is complete and right: the next world starts from the most advanced member.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from penstock.core import InputError
+from penstock.runtime.data import Loader
+from penstock.runtime.group import WorldLostError, is_lost
+from penstock.runtime.keeper import Keeper
+from penstock.runtime.link import Link
+from penstock.runtime.membership import Membership
+from penstock.runtime.order import Share, seed_step
+from penstock.runtime.state import Parts
+
+_log = logging.getLogger(__name__)
+_DEVICE_POLL_S = 0.0002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every step of a loop needs."""
+
+    membership: Membership
+    parts: Parts
+    link: Link
+    keeper: Keeper
+    loader: Loader
+    seed: int
+    micro_batch: int | None
+
+    def wishes(self) -> tuple[bool, bool, bool]:
+        """Has this worker heard of a new world, should it suspend, should it save? Rank 0 alone decides on saving."""
+        save = self.membership.rank == 0 and self.keeper.due(self.membership.completed + 1)
+        return self.link.order is not None, self.link.suspend, save
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """What everyone concludes from the words of all. Worlds change only when all members have heard of the next."""
+
+    loss: float
+    switch: bool
+    suspend: bool
+    save: bool
+
+
+class Step:
+    """A step of the loop: ``with step as batch:`` with a call of :meth:`backward` inside.
+
+    ``number`` counts the completed steps before it; ``samples`` are the indices this worker trains on; ``loss`` is the
+    mean over the whole global batch, known once :meth:`backward` is through.
+    """
+
+    def __init__(self, around: Surroundings, share: Share, *, number: int, epoch: int) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.word: Word | None = None
+        self.entered = False
+        self.lost = False
+        self._around = around
+        self._share = share
+        self._size = around.membership.size
+        self._in_hand = share.counted
+        self._is_last = True
+        self._loss_part = 0.0
+        self._message: torch.Tensor | None = None
+        self._sending: dist.Work | None = None
+        self._buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        return self._share.indices[: self._share.counted]
+
+    @property
+    def loss(self) -> float:
+        return self.word.loss if self.word is not None else float("nan")
+
+    @property
+    def applied(self) -> bool:
+        """Whether the optimizers have used this step's gradients."""
+        return bool(self._around.parts.applied)
+
+    def __enter__(self) -> Any:
+        self.entered = True
+        around = self._around
+        seed_step(around.seed, self.number, around.membership.rank)
+        around.parts.applied.clear()
+        if self._size > 1:
+            self._buffers = [(buffer, buffer.clone()) for buffer in around.parts.buffers]
+        return None if around.micro_batch else around.loader.fetch(self._share.indices)
+
+    def parts(self) -> Iterator[Any]:
+        """This worker's samples in batches of at most ``micro_batch``; gradients add up and are exchanged once."""
+        indices = self._share.indices
+        size = self._around.micro_batch or len(indices)
+        for start in range(0, len(indices), size):
+            chosen = indices[start : start + size]
+            self._is_last = start + size >= len(indices)
+            self._in_hand = len(chosen) if self._share.counted else 0
+            for model in self._around.parts.wrapped:
+                model.sync_gradients(self._is_last)
+            yield self._around.loader.fetch(chosen)
+
+    def backward(self, loss: torch.Tensor, *, report: torch.Tensor | None = None) -> None:
+        """Backward pass of the mean loss of the samples in hand, weighted for the global batch.
+
+        ``report`` is the loss to show where ``loss`` is something else, such as one scaled for mixed precision.
+        """
+        fraction = self._in_hand / self._share.of
+        if fraction:
+            self._loss_part += fraction * float((loss if report is None else report).detach())
+        if self._is_last and self._message is None:
+            self._send_word()
+        (loss * (fraction * self._size)).backward()  # type: ignore[no-untyped-call]
+        if self._is_last and self.word is None:
+            self._read_word()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None and self.word is None:
+            error = self._agree_late()
+        if not is_lost(error):
+            return False
+        self._give_up(error)
+        return True
+
+    def _agree_late(self) -> BaseException | None:
+        """A pass without :meth:`backward` must agree too, or the others would wait."""
+        try:
+            self._send_word()
+            self._read_word()
+        except RuntimeError as error:
+            if not is_lost(error):
+                raise
+            return error
+        return None
+
+    def _send_word(self) -> None:
+        self._message = torch.tensor([self._loss_part, *self._around.wishes()], dtype=torch.float64)
+        if self._size > 1:
+            self._sending = dist.all_reduce(self._message, async_op=True)
+
+    def _read_word(self) -> None:
+        if self._sending is not None:
+            self._sending.wait()
+            self._settle_device()
+        assert self._message is not None
+        loss, heard, suspend, save = self._message.tolist()
+        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=save > 0)
+
+    def _settle_device(self) -> None:
+        """Wait until the gradients are really exchanged: on CUDA a dead peer shows as a kernel that never ends."""
+        if self._around.parts.device.type != "cuda":
+            return
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record()
+        deadline = time.monotonic() + self._around.membership.timeout_s
+        while not event.query():  # type: ignore[no-untyped-call]
+            if time.monotonic() > deadline:
+                raise WorldLostError("the exchange of gradients did not end in time")
+            time.sleep(_DEVICE_POLL_S)
+
+    def _give_up(self, error: BaseException | None) -> None:
+        """Undo what this attempt has touched, unless the optimizers are through: then the step counts."""
+        self.lost = True
+        self._sending = None
+        parts = self._around.parts
+        _log.warning("step %d in a world of %d: a peer is gone (%s)", self.number, self._size, error)
+        self._around.membership.close()
+        if not parts.applied:
+            with torch.no_grad():
+                for buffer, before in self._buffers:
+                    buffer.copy_(before)
+        elif parts.applied != parts.optimizers.keys():
+            raise InputError(
+                "a peer was lost between the steps of two optimizers", "no communication between them",
+                "Do all backward passes before the first optimizer.step()",
+            ) from error  # fmt: skip
+        parts.drop_gradients()

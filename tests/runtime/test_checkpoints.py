@@ -1,0 +1,184 @@
+"""Checkpoints are whole or not there, and any world can go on from one."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from penstock.core import InputError
+from penstock.elastic import Checkpoints, best_interval_s
+from penstock.runtime.state import Parts
+from tests.runtime.agent import Agent
+from tests.runtime.curves import assert_same_curve, curve
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+
+
+def parts_with(value: float) -> Parts:
+    parts = Parts(torch.device("cpu"))
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.AdamW(model.parameters())
+    parts.add("model", model)
+    parts.add("optimizer", optimizer)
+    parts.add("scheduler", torch.optim.lr_scheduler.StepLR(optimizer, 1))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(value)
+            parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return parts
+
+
+def save(files: Checkpoints, step: int, value: float) -> Path:
+    files.begin(parts_with(value).capture(step))
+    saved = files.settle()
+    assert saved is not None
+    assert saved.step == step
+    return saved.path
+
+
+def weight(parts: Parts) -> float:
+    return float(next(parts.models["model"].parameters()).detach().mean())
+
+
+def test_a_saved_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path)
+    before = parts_with(1.0)
+    before.others["scheduler"].step()
+    files.begin(before.capture(5))
+    files.settle()
+    after = parts_with(2.0)
+    manifest = files.newest()
+    assert manifest is not None
+    assert manifest.step == 5
+    files.load(manifest, after)
+    old, new = before.capture(5), after.capture(5)
+    assert old.tensors.keys() == new.tensors.keys()
+    assert all(torch.equal(tensor, new.tensors[key]) for key, tensor in old.tensors.items())
+    assert old.extras == new.extras
+
+
+def test_training_may_go_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path)
+    parts = parts_with(1.0)
+    expected = weight(parts)
+    files.begin(parts.capture(1))
+    with torch.no_grad():
+        for parameter in parts.models["model"].parameters():
+            parameter.fill_(9.0)
+    files.settle()
+    manifest = files.newest()
+    assert manifest is not None
+    files.load(manifest, parts)
+    assert weight(parts) == expected
+
+
+def test_old_ones_go_only_when_newer_ones_are_whole(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path, keep=2)
+    for step in (1, 2, 3):
+        save(files, step, step)
+    assert sorted(path.name for path in tmp_path.glob("step-*.json")) == [
+        "step-0000000002.json",
+        "step-0000000003.json",
+    ]
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "missing file", "missing directory", "bad manifest", "no manifest"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, damage: str) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1, 1.0)
+    newest = save(files, 2, 2.0)
+    data = next(newest.glob("*.distcp"))
+    match damage:
+        case "flip":
+            content = bytearray(data.read_bytes())
+            content[len(content) // 2] ^= 1
+            data.write_bytes(content)
+        case "cut":
+            data.write_bytes(data.read_bytes()[:-1])
+        case "missing file":
+            data.unlink()
+        case "missing directory":
+            newest.rename(tmp_path / "elsewhere")
+        case "bad manifest":
+            newest.with_suffix(".json").write_text('{"step": 2')
+        case "no manifest":
+            newest.with_suffix(".json").unlink()
+    manifest = files.newest()
+    assert manifest is not None
+    assert manifest.step == 1
+
+
+def test_what_was_left_half_written_is_ignored_and_swept(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path)
+    (tmp_path / ".step-0000000007.partial").mkdir()
+    (tmp_path / ".step-0000000007.partial" / "__0_0.distcp").write_bytes(b"half")
+    assert files.newest() is None
+    files.sweep()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1, 1.0)
+    (tmp_path / ".step-0000000002.partial").write_text("a file where the directory should go")
+    files.begin(parts_with(2.0).capture(2))
+    assert files.settle() is None
+    assert "could not be written" in caplog.text
+    manifest = files.newest()
+    assert manifest is not None
+    assert manifest.step == 1
+
+
+def test_another_model_is_refused_with_the_name_of_what_differs(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1, 1.0)
+    other = Parts(torch.device("cpu"))
+    other.add("model", torch.nn.Linear(5, 3))
+    manifest = files.newest()
+    assert manifest is not None
+    with pytest.raises(InputError, match="model/model/weight"):
+        files.load(manifest, other)
+
+
+def test_young_interval() -> None:
+    assert best_interval_s(0.5, 3600) == pytest.approx(60)
+    with pytest.raises(InputError):
+        best_interval_s(0, 3600)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_suspend_saves_and_another_width_goes_on(launch: Callable[..., Agent], strategy: str) -> None:
+    plain = launch("--steps", "40")
+    plain.start("w0", "w1")
+    agent = launch("--steps", "40", "--sleep", "0.02", "--strategy", strategy)
+    agent.start("w0", "w1")
+    agent.wait_joined()
+    for worker in ("w0", "w1"):
+        agent.send(worker, type="suspend")
+    assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
+    step = agent.heard("suspended")[0]["step"]
+    assert step == max(curve(agent)) + 1 < 40
+    assert agent.heard("checkpointed")[-1]["step"] == step
+
+    agent.start("w0", "w1", "w2")
+    assert {one["code"] for one in (*agent.wait_exits(), *plain.wait_exits())} == {0}, agent.errors()
+    assert_same_curve(agent, plain)
+
+
+def test_regular_checkpoints_and_one_on_request(launch: Callable[..., Agent]) -> None:
+    agent = launch("--steps", "30", "--save-steps", "12", "--sleep", "0.02")
+    agent.start("w0", "w1")
+    agent.wait_joined()
+    for worker in ("w0", "w1"):
+        agent.send(worker, type="checkpoint")
+    assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
+    steps = [one["step"] for one in agent.heard("checkpointed")]
+    assert steps[0] < 12
+    assert steps[-1] == 30
+    assert len(steps) == 4
+    manifest = json.loads((agent.checkpoints / "step-0000000030.json").read_text())
+    assert manifest["step"] == 30

@@ -1,0 +1,37 @@
+"""FSDP2 changes its world through the disk: planned changes lose nothing, a death goes back to the last checkpoint."""
+
+from collections.abc import Callable
+
+from tests.runtime.agent import Agent
+from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
+
+
+def test_resizes_of_a_sharded_model_keep_the_loss_curve(launch: Callable[..., Agent]) -> None:
+    plain = launch("--steps", "40")
+    plain.start("w0", "w1")
+    agent = launch("--steps", "40", "--strategy", "fsdp2", "--sleep", "0.03")
+    agent.start("w0")
+    for world in (["w0", "w1"], ["w0", "w1", "w2"], ["w2"]):
+        agent.resize(*world)
+        agent.wait_joined()
+    assert {one["code"] for one in (*plain.wait_exits(), *agent.wait_exits())} == {0}, agent.errors()
+    assert_same_curve(agent, plain)
+    assert_every_sample_once(agent, 40, plain)
+
+
+def test_a_death_goes_back_to_the_last_checkpoint(launch: Callable[..., Agent]) -> None:
+    plain = launch("--steps", "30")
+    plain.start("w0", "w1")
+    agent = launch(
+        "--steps", "30", "--strategy", "fsdp2", "--save-steps", "5", "--die", "w1:17:before", "--sleep", "0.02"
+    )
+    agent.start("w0", "w1", "w2")
+    assert agent.wait_exits("w1")[0]["signal"] == 9
+    agent.bury("w1")
+    agent.wait_joined()
+    assert {one["code"] for one in (*plain.wait_exits(), *agent.wait_exits("w0", "w2"))} == {0}, agent.errors()
+    redone = [one["step"] for one in agent.records("step") if one["generation"] == 1]
+    assert min(redone) in (5, 10, 15)
+    last = {one["step"]: one["loss"] for one in sorted(agent.records("step"), key=lambda one: one["generation"])}
+    assert last.keys() == curve(plain).keys()
+    assert all(abs(last[step] - loss) < 2e-4 * abs(loss) + 1e-6 for step, loss in curve(plain).items())
