@@ -184,6 +184,22 @@ def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
     assert (ended["state"], ended["run_id"], ended["failures"]) == ("finished", run, 0)
 
 
+def test_the_same_from_python(penstock: Terminal) -> None:
+    code = (
+        "import penstock;"
+        "job = penstock.Job(script='train.py', args=['3', '0.05', '0'], work='3 steps', deadline='5m');"
+        "print(penstock.quote(job).verdict); print(penstock.submit(job).id)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=penstock.home, env=penstock.environment(), capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    verdict, job = done.stdout.split()
+    assert verdict == "promised"
+    penstock.wait(job, "finished")
+
+
 def test_config_and_completion(penstock: Terminal) -> None:
     assert str(penstock.data) in penstock("config").stdout
     assert "properties" in json.loads(penstock("config", "--schema").stdout)

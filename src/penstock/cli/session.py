@@ -1,7 +1,6 @@
 """How a verb reaches the platform: a server named in the environment, or the local one, started if need be."""
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.console import say
@@ -12,17 +11,12 @@ if TYPE_CHECKING:
 
 
 def connect() -> "Client":
-    """A client. ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name a server; without them it is the local one."""
+    """A client of the server the environment names, else of the local one."""
     try:
-        from penstock.control import Client, ensure_server
+        from penstock.control import reach
     except ImportError as problem:
         raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
-    url, token = os.environ.get("PENSTOCK_SERVER"), os.environ.get("PENSTOCK_TOKEN")
-    if not url:
-        return ensure_server(say=say)
-    if not token:
-        raise InputError("PENSTOCK_SERVER is set but PENSTOCK_TOKEN is not", hint="penstock token create makes one")
-    return Client(url, token)
+    return reach(say=say)
 
 
 def print_json(value: Any) -> None:

@@ -4,7 +4,7 @@ Opening this door is cheap; a server's own parts (database, web framework) are i
 """
 
 try:
-    from penstock.control.client import Client, LogPiece, ServerStartError, ensure_server
+    from penstock.control.client import Client, LogPiece, ServerStartError, ensure_server, reach
 except ImportError as _problem:
     raise ImportError(f'the live platform needs {_problem.name}: pip install "penstock[live]"') from _problem
 from penstock.control.config import Config, default_data_dir
@@ -39,5 +39,6 @@ __all__ = [
     "UnavailableError",
     "default_data_dir",
     "ensure_server",
+    "reach",
     "serve",
 ]

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -31,12 +32,14 @@ from penstock.control.views import (
     TokenView,
     VersionView,
 )
-from penstock.core import PenstockError
+from penstock.core import InputError, PenstockError
 
 _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
 _FOREVER = httpx.Timeout(10.0, read=60.0)
+_SERVED_BY_ANOTHER = 3
+"""How a server process ends that finds another one in its place."""
 
 
 class ServerStartError(PenstockError):
@@ -183,6 +186,16 @@ class Client:
             raise _unreachable(self.url, error) from error
 
 
+def reach(*, say: Callable[[str], None] = lambda _: None) -> Client:
+    """The server ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name, else the local one, started if need be."""
+    url, token = os.environ.get("PENSTOCK_SERVER"), os.environ.get("PENSTOCK_TOKEN")
+    if not url:
+        return ensure_server(say=say)
+    if not token:
+        raise InputError("PENSTOCK_SERVER is set but PENSTOCK_TOKEN is not", hint="penstock token create makes one")
+    return Client(url, token)
+
+
 def ensure_server(
     data_dir: Path | None = None,
     *,
@@ -193,11 +206,12 @@ def ensure_server(
     """A client of the local server, which is started in the background if there is none; ``say`` hears about it."""
     place = DataDir(data_dir or default_data_dir())
     place.prepare()
-    process = None
-    if not place.is_served():
+
+    def start() -> "subprocess.Popen[bytes]":
         say(f"starting a Penstock server for {place.path} (log: {place.log_file})")
-        process = _start(place, options)
-    return _wait_until_ready(place, process, time.monotonic() + within_s)
+        return _start(place, options)
+
+    return _wait_until_ready(place, start, time.monotonic() + within_s)
 
 
 def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
@@ -214,12 +228,17 @@ def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
     return process
 
 
-def _wait_until_ready(place: DataDir, process: "subprocess.Popen[bytes] | None", deadline: float) -> Client:
+def _wait_until_ready(place: DataDir, start: "Callable[[], subprocess.Popen[bytes]]", deadline: float) -> Client:
+    """A server that is on its way out when we come still holds the directory: it is succeeded once it has gone."""
+    process = None
     while time.monotonic() < deadline:
         if (client := _reachable(place)) is not None:
             return client
-        if process is not None and process.poll() not in (None, 3):
+        ended = process.poll() if process is not None else _SERVED_BY_ANOTHER
+        if ended not in (None, _SERVED_BY_ANOTHER):
             break
+        if ended is not None and not place.is_served():
+            process = start()
         time.sleep(0.05)
     tail = place.log_file.read_text(errors="replace").splitlines()[-5:] if place.log_file.exists() else []
     raise ServerStartError("\n".join([f"the server for {place.path} did not start; its log ends with:", *tail]))

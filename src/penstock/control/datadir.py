@@ -56,6 +56,7 @@ class DataDir:
                 address = self.address()
                 where = f" (process {address.pid}, {address.url})" if address else ""
                 raise AlreadyServedError(f"{self.path} is already served{where}; stop that server first") from None
+            self._address_file.unlink(missing_ok=True)  # of one that was killed: its port may be somebody else's by now
             try:
                 yield
             finally:

@@ -51,8 +51,12 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
 
 @contextmanager
 def _listening(config: Config) -> Iterator[socket.socket]:
+    """The protocol is named because asyncio sends small answers at once only where it reads TCP there.
+
+    Otherwise the body of an answer waits some 40 ms until the client's kernel has acknowledged its headers.
+    """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((config.host, config.port))
