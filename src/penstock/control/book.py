@@ -76,6 +76,9 @@ class Book:
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobRecord] = {}
+        self.engaged: dict[str, JobRecord] = {}
+        """Jobs that have been given devices at some time and are not over: the few that can have a run."""
+
         self.absent: dict[str, Absence] = {}
         self.settings: Configured | None = None
         self.at = -math.inf
@@ -130,7 +133,7 @@ class Book:
 
     def wanted(self) -> dict[str, Wanted]:
         """Every run that should be alive now."""
-        found = (record.wanted() for record in self.jobs.values())
+        found = (record.wanted() for record in self.engaged.values())
         return {want.run_id: want for want in found if want is not None}
 
     def remaining(self, record: JobRecord, now: float) -> float:
@@ -176,7 +179,7 @@ class Book:
             case Admit(quote) | Defer(quote) | Decline(quote):
                 self._answer(quote, declined=isinstance(instruction, Decline))
             case Start(grant) | Resume(grant):
-                self._touch(grant.job_id).take(grant)
+                self._engage(grant.job_id).take(grant)
             case Resize(grant):
                 self._touch(grant.job_id).reshape(grant)
             case Suspend(core) | Stop(core, _):
@@ -185,6 +188,11 @@ class Book:
     def _touch(self, core: str) -> JobRecord:
         record = self.jobs[job_id_of(core)]
         self.touched.add(record.id)
+        return record
+
+    def _engage(self, core: str) -> JobRecord:
+        record = self._touch(core)
+        self.engaged[record.id] = record
         return record
 
     def _answer(self, quote: Quote, *, declined: bool) -> None:
@@ -198,6 +206,7 @@ class Book:
         record.ended_at = at
         record.reason = reason
         record.lose_devices()
+        self.engaged.pop(record.id, None)
 
     def _live(self, job_id: str) -> JobRecord:
         record = self.record(job_id)

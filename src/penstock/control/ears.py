@@ -24,6 +24,9 @@ from penstock.core import Report, ReportKind
 STOPPED = "stopped"
 """The reason a backend gives for a run that ended because it was told to."""
 
+ASKED = "asked"
+"""The reason a backend gives for a worker that ended because it was told to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hearing:
@@ -80,7 +83,8 @@ class Hearing:
         )  # fmt: skip
 
     def _worker_exited(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry | None:
-        if not report.worker or not (report.code or report.signal):
+        """One that was told to go is no loss: in a restart it comes back under the same name."""
+        if not report.worker or report.reason == ASKED or not (report.code or report.signal):
             return None
         return WorkerLost(
             at=at, job_id=record.id, run_id=report.run_id, worker=report.worker, code=report.code, signal=report.signal

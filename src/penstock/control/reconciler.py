@@ -172,14 +172,12 @@ class Reconciler:
     def _picture(self, statuses: Iterable[RunStatus]) -> Picture:
         with self.journal.reading() as book:
             job_of = {status.run_id: _job_of(status.run_id) for status in statuses}
-            live = [record for record in book.jobs.values() if not record.over]
-            records = {record.id: record for record in live}
             return Picture(
                 wanted=book.wanted(),
-                recipes={record.id: record.submission.recipe for record in live},
+                recipes={record.id: record.submission.recipe for record in book.engaged.values()},
                 job_of=job_of,
-                leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in records),
-                footprints=_footprints(live),
+                leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in book.engaged),
+                footprints=_footprints(book.engaged.values()),
                 heard={run_id: gauge.generation for run_id, gauge in self.gauges.items()},
             )
 
