@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-simulate test unit lint bench bench-deadline bench-speed bench-scale clean
+.PHONY: help demo demo-simulate test unit lint bench bench-deadline bench-speed bench-scale bench-live bench-elastic clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public si
 
 bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on 10,000 devices
 	$(BIN)/python -m bench.scale
+
+bench-live: $(STAMP) ## the live platform: latencies with 5,000 jobs, promises against what happened
+	$(BIN)/python -m bench.live
+
+bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, checkpoints (needs PyTorch)
+	$(BIN)/python -m bench.elastic
 
 clean: ## remove what the targets built
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -134,9 +134,12 @@ def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
     write_trace(path, generate(60_000, seed=5, profiles=Profiles.builtin(), mean_interval_s=30))
     command = [sys.executable, "-m", "penstock.cli", "simulate", str(path), "--policy", "fifo,srtf", "--out", "out"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    time.sleep(6)
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    time.sleep(2)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
+    assert "demo curves" in said
     assert process.returncode == 130, errors
     assert "nothing was written" in errors
     assert [entry.name for entry in tmp_path.iterdir()] == ["long.csv"]

@@ -65,16 +65,17 @@ def command(
         cluster=Cluster.parse(cluster), slot=_slot(slot), overhead=overhead.value, placement=placement, timeline=picture
     )
     _check_target(out_dir, force)
-    workload = Workload(
-        trace=read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
-        deadlines=parse_bounds(deadlines) if deadlines else None,
-    )  # fmt: skip
-    workload.jobs()
-    with interruptible(), bars(names, len(workload.trace)) as update:
-        results = compare(names, workload, setting, processes=processes, on_progress=update)
-    report = _report(workload, setting, results)
-    if out_dir is not None:
-        _write(out_dir, report, results, setting, rows)
+    with interruptible():
+        workload = Workload(
+            trace=read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
+            deadlines=parse_bounds(deadlines) if deadlines else None,
+        )  # fmt: skip
+        workload.jobs()
+        with bars(names, len(workload.trace)) as update:
+            results = compare(names, workload, setting, processes=processes, on_progress=update)
+        report = _report(workload, setting, results)
+        if out_dir is not None:
+            _write(out_dir, report, results, setting, rows)
     print(json.dumps(report, indent=2)) if as_json else out.print(comparison(workload, setting, results))
 
 

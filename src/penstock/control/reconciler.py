@@ -172,12 +172,13 @@ class Reconciler:
     def _picture(self, statuses: Iterable[RunStatus]) -> Picture:
         with self.journal.reading() as book:
             job_of = {status.run_id: _job_of(status.run_id) for status in statuses}
+            listed = {job_id: book.jobs[job_id] for job_id in job_of.values() if job_id in book.jobs}
             return Picture(
                 wanted=book.wanted(),
                 recipes={record.id: record.submission.recipe for record in book.engaged.values()},
                 job_of=job_of,
                 leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in book.engaged),
-                footprints=_footprints(book.engaged.values()),
+                footprints=_footprints((book.engaged | listed).values()),
                 heard={run_id: gauge.generation for run_id, gauge in self.gauges.items()},
             )
 
