@@ -30,8 +30,8 @@ demo-simulate: $(STAMP) ## make a trace, compare five policies, draw who ran whe
 test: lint unit ## everything that must be green: lint, types, layers, tests
 
 lint: $(STAMP) ## ruff, mypy --strict, import layers
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

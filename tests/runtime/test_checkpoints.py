@@ -152,16 +152,16 @@ def test_young_interval() -> None:
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
 def test_suspend_saves_and_another_width_goes_on(launch: Callable[..., Agent], strategy: str) -> None:
-    plain = launch("--steps", "40")
+    plain = launch("--steps", "24")
     plain.start("w0", "w1")
-    agent = launch("--steps", "40", "--sleep", "0.02", "--strategy", strategy)
+    agent = launch("--steps", "24", "--sleep", "0.02", "--strategy", strategy)
     agent.start("w0", "w1")
     agent.wait_joined()
     for worker in ("w0", "w1"):
         agent.send(worker, type="suspend")
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
     step = agent.heard("suspended")[0]["step"]
-    assert step == max(curve(agent)) + 1 < 40
+    assert step == max(curve(agent)) + 1 < 24
     assert agent.heard("checkpointed")[-1]["step"] == step
 
     agent.start("w0", "w1", "w2")

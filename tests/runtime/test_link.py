@@ -74,7 +74,7 @@ def test_without_an_agent_everything_is_silent() -> None:
 
 
 def test_training_goes_on_without_the_agent_and_reports_twice_a_second_at_most(launch: Callable[..., Agent]) -> None:
-    agent = launch("--steps", "100", "--sleep", "0.02")
+    agent = launch("--steps", "60", "--sleep", "0.02")
     agent.start("w0", "w1")
     agent.wait_joined()
     agent.vanish()
@@ -83,7 +83,7 @@ def test_training_goes_on_without_the_agent_and_reports_twice_a_second_at_most(l
     agent.listen()
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
     progress = agent.heard("progress")
-    assert progress[-1]["step"] == progress[-1]["total"] == 100
+    assert progress[-1]["step"] == progress[-1]["total"] == 60
     assert progress[-1]["loss"] > 0
     assert len(progress) <= 12
     wait_until(lambda: len(agent.heard("bye")) == 2, "bye of both")

@@ -55,11 +55,13 @@ def open_group(
     if world.rendezvous != "env://" and Path("/sys/class/net/lo").exists():
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     store = _store(world, timeout_s)
+    shared = False
     if store is not None and world.size > 1:
         _wait_for_members(store, world, worker, patience_s, called_off)
+        shared = _share_a_device(store, world)
     before = _sockets()
     dist.init_process_group(
-        backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+        backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() and not shared else "gloo",
         store=PrefixStore("group", store) if store is not None else None,
         init_method=None if store is not None else "env://",
         rank=world.rank,
@@ -125,10 +127,19 @@ def _store(world: World, timeout_s: float) -> Store | None:
     return FileStore(world.rendezvous, world.size)
 
 
+def _share_a_device(store: Store, world: World) -> bool:
+    """Whether two members compute on one device: NCCL refuses that, gloo does not."""
+    return len({store.get(f"here/{member}") for member in world.members}) < world.size
+
+
+def _device_name() -> str:
+    return str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid) if torch.cuda.is_available() else ""
+
+
 def _wait_for_members(
     store: Store, world: World, worker: str, patience_s: float, called_off: Callable[[], bool]
 ) -> None:
-    store.set(f"here/{worker}", "1")
+    store.set(f"here/{worker}", _device_name() or worker)
     everyone = [f"here/{member}" for member in world.members]
     deadline = time.monotonic() + patience_s
     while not store.check(everyone):

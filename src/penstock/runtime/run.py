@@ -117,6 +117,12 @@ class Run:
         )
         return self._iterate(around, order, total)
 
+    def close(self) -> None:
+        """Finish what is being written and said, and leave; happens by itself when the process ends."""
+        self._keeper.settle()
+        self._link.close()
+        self._membership.end()
+
     def _iterate(self, around: Surroundings, order: SampleOrder, total: int) -> Iterator[Step]:
         member = self._membership
         if not member.enter():
@@ -180,11 +186,6 @@ class Run:
         self._membership.rest()
         self._link.say("bye")
 
-    def _shut(self) -> None:
-        self._keeper.settle()
-        self._link.close()
-        self._membership.end()
-
 
 def init(
     *,
@@ -211,7 +212,7 @@ def init(
     run = Run(
         link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device
     )
-    atexit.register(run._shut)
+    atexit.register(run.close)
     return run
 
 

@@ -83,7 +83,7 @@ def main() -> None:
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
     while args.linger and not Path(args.linger).exists():
         time.sleep(0.01)
-    write("end", completed=run.completed, weights=[float(p.detach().sum()) for p in whole])
+    write("end", completed=run.completed, device=str(run.device), weights=[float(p.detach().sum()) for p in whole])
 
 
 main()
