@@ -1,6 +1,7 @@
 """``penstock submit``, ``penstock quote`` and ``penstock run``: a job file, flags, or both."""
 
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,8 @@ from penstock.cli.session import connect, print_json
 from penstock.cli.words import quote_lines
 
 if TYPE_CHECKING:
+    from penstock.control import Client
+    from penstock.control.views import JobDetail
     from penstock.spec import JobFile
 
 EXIT_CODES = {"finished": 0, "failed": 1, "declined": 3, "cancelled": 4}
@@ -114,10 +117,17 @@ def run(
         job = client.submit(as_spec(file), key=str(uuid.uuid4())).job
         say(f"{job.id} submitted")
         follow(client, job.id)
-        ended = client.job(job.id)
+        ended = _await_end(client, job.id)
     if ended.state != "finished":
         complain(f"{ended.id} {ended.state}: {ended.reason or (ended.quote.reason if ended.quote else '')}")
     sys.exit(ended.exit_code or EXIT_CODES.get(ended.state, 1))
+
+
+def _await_end(client: "Client", job: str) -> "JobDetail":
+    """The last line may be read before the end is known."""
+    while (detail := client.job(job)).state not in EXIT_CODES:
+        time.sleep(0.1)
+    return detail
 
 
 def read_job(

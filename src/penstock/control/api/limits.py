@@ -53,7 +53,7 @@ class Limits:
             late = TooManyError("too many requests", "fewer per second", f"Wait {wait:.2f} s")
             await _refuse(send, late, {"retry-after": str(max(1, round(wait)))})
         elif _announced(headers) > self._max_body:
-            await _refuse(send, self._too_large())
+            await _refuse(send, self._too_large(), _HANG_UP)
         else:
             await self._pass_on(scope, receive, send)
 
@@ -72,10 +72,14 @@ class Limits:
             message = await receive()
             received += len(message.get("body", b""))
             if received > self._max_body:
-                raise HTTPException(413, str(self._too_large()))
+                raise HTTPException(413, str(self._too_large()), headers=_HANG_UP)
             return message
 
         await self._app(scope, counted, send)
+
+
+_HANG_UP = {"connection": "close"}
+"""What is left of a body nobody reads must not be taken for the next request on the same connection."""
 
 
 def _caller(scope: Scope, headers: dict[bytes, bytes]) -> str:
