@@ -17,7 +17,7 @@ from rich.live import Live
 
 from penstock.cli.console import err, out, plain_table, say
 from penstock.cli.top import picture
-from penstock.cli.words import clock
+from penstock.cli.words import OVER, clock
 from penstock.control import Client, DataDir, ensure_server
 from penstock.control.views import JobDetail, QuoteView
 
@@ -25,7 +25,6 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SLOTS = 4
 STEPS = 2000
 PATIENCE_S = 240.0
-OVER = ("finished", "failed", "declined", "cancelled")
 
 
 def main(directory: Path = Path("demo-output")) -> None:

@@ -7,11 +7,10 @@ import typer
 from penstock.cli.console import out, plain_table
 from penstock.cli.logs import JobArgument
 from penstock.cli.session import connect, print_json
-from penstock.cli.words import ago, bar, clock, due, quote_lines, share_done
+from penstock.cli.words import ACTIVE, ago, bar, clock, due, quote_lines, share_done
 from penstock.core import format_duration
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-OVER = ("finished", "failed", "declined", "cancelled")
 
 
 def ps(
@@ -21,7 +20,7 @@ def ps(
     as_json: JsonOption = False,
 ) -> None:
     """List jobs, the newest first."""
-    states = () if everything else ("asking", "pending", "running", "suspended", "paused")
+    states = () if everything else ACTIVE
     with connect() as client:
         page = client.jobs(limit=limit, states=states)
     if as_json:

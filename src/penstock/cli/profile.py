@@ -8,12 +8,12 @@ import typer
 from penstock.cli.console import interruptible, out, plain_table, say
 from penstock.cli.session import connect
 from penstock.cli.submit import BatchOption, EnvOption, SetOption, WhatArgument, WorkOption, as_spec, read_job
+from penstock.cli.words import OVER
 
 if TYPE_CHECKING:
     from penstock.control import Client
 
 _PATIENCE_S = 90.0
-_OVER = ("finished", "failed", "declined", "cancelled")
 
 
 def command(
@@ -54,13 +54,13 @@ def measure(client: "Client", spec: dict[str, Any], seconds: float) -> float:
         end = _point(client, job)
         return (end[1] - start[1]) / (end[0] - start[0]) if end[0] > start[0] else 0.0
     finally:
-        if client.job(job).state not in _OVER:
+        if client.job(job).state not in OVER:
             client.cancel(job)
 
 
 def _await_steps(client: "Client", job: str, steps: int, deadline: float) -> tuple[float, int]:
     while (point := _point(client, job))[1] < steps and time.monotonic() < deadline:
-        if client.job(job).state in _OVER:
+        if client.job(job).state in OVER:
             break
         time.sleep(0.2)
     return point

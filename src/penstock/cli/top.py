@@ -10,7 +10,7 @@ from rich.text import Text
 
 from penstock.cli.console import err, plain_table
 from penstock.cli.session import connect
-from penstock.cli.words import bar, due, share_done
+from penstock.cli.words import ACTIVE, bar, due, share_done
 
 if TYPE_CHECKING:
     from penstock.control import Client
@@ -34,7 +34,7 @@ def command(
 
 def picture(client: "Client") -> Group:
     """What is going on now."""
-    jobs = client.jobs(limit=_ROWS, states=("asking", "pending", "running", "suspended", "paused")).jobs
+    jobs = client.jobs(limit=_ROWS, states=ACTIVE).jobs
     nodes = client.nodes()
     there, held = sum(len(node.devices) for node in nodes if node.state == "up"), sum(len(job.devices) for job in jobs)
     table = plain_table("id", "name", "state", "devices", "progress", "expected")

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from penstock.control.views import JobDetail, JobView, QuoteView
 
 BAR_CELLS = 12
+ACTIVE = ("asking", "pending", "running", "suspended", "paused")
+"""States of a job that something may still become of."""
+OVER = ("finished", "failed", "declined", "cancelled")
+"""States a job never leaves."""
 
 
 def ago(moment: datetime | None) -> str:
