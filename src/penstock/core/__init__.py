@@ -14,6 +14,7 @@ from penstock.core.errors import (
     InvariantError,
     JobError,
     PenstockError,
+    PlanError,
     TraceError,
     UnitError,
     UnknownNameError,
@@ -44,6 +45,7 @@ from penstock.core.instructions import (
 )
 from penstock.core.jobs import BestEffort, Budget, Deadline, Goal, Job, Strictness, Tenant, Work
 from penstock.core.overhead import FREE, Overhead
+from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
 from penstock.core.promises import Grant, Plan, Quote, Verdict
 from penstock.core.runs import Launch, Report, ReportKind, RunStatus, Usage, Worker
 from penstock.core.units import (
@@ -91,8 +93,12 @@ __all__ = [
     "NodeJoined",
     "NodeLost",
     "Overhead",
+    "ParallelPlan",
+    "ParallelStage",
     "PenstockError",
+    "PipelineSchedule",
     "Plan",
+    "PlanError",
     "PowerModel",
     "Progress",
     "Quote",

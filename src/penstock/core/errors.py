@@ -9,6 +9,7 @@
     │   ├── ClusterError        a cluster that cannot exist
     │   ├── CurveError          a throughput table that says nothing
     │   ├── JobError            a job or goal that contradicts itself
+    │   ├── PlanError           a parallel plan that contradicts itself or cannot be carried out
     │   └── TraceError          a trace file that cannot be read; names file, line and column
     ├── EventError              an event that does not fit the scheduler's state; nothing was changed
     └── InvariantError          the scheduler broke one of its own promises: always our bug
@@ -63,6 +64,10 @@ class CurveError(InputError):
 
 class JobError(InputError):
     """A job or goal that contradicts itself."""
+
+
+class PlanError(InputError):
+    """A parallel plan that contradicts itself or cannot be carried out."""
 
 
 class TraceError(InputError):
