@@ -1,8 +1,11 @@
 """What the live platform costs and what its promises are worth, measured on this machine.
 
 `python -m bench.live server`   one server with 5,000 jobs in it: latencies, followers, memory, idle CPU (about 3 min)
-`python -m bench.live quotes`   20 real jobs on 2 CPU slots: promised and actual finish (under 4 min); with --informed
-                                the server is told how long a job takes to start, as measured
+`python -m bench.live quotes`   20 real jobs: what each was told at submission and what became of it (about 8 min).
+                                Before that each program runs once on each width, so that the platform has learned its
+                                speed and what it takes to start and to end. Steps wait for an accelerator that is not
+                                there (:mod:`bench.steady`); with --cpu they are the examples, computed on two
+                                processor cores that everything else on this machine uses too
 
 Without a word both run. The server's rate limits (50 requests a second per token by default) are lifted by
 configuration, and its backend starts no processes (:mod:`bench.null_backend`): the server alone is measured.
@@ -31,12 +34,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.null_backend import OUTPUT
-from penstock.cli.profile import measure
 from penstock.control import Client, Config, DataDir, serve
+from penstock.control.probing import watch
 from penstock.control.views import JobDetail
-from penstock.core import Overhead
-from penstock.estimate import CurveStore
-from penstock.spec import parse_job
 
 STORED = int(os.environ.get("BENCH_JOBS", "5000"))
 SAMPLES = 200
@@ -47,16 +47,11 @@ LINES = 10
 IDLE_S = 10.0
 PATIENCE_S = 60.0
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-PROGRAMS = ("gpt", "cnn", "plain_torchrun")
-EPOCH = 24
-"""Steps in an epoch of the CNN; every size is a multiple of it."""
-SLOTS = 2
+HERE = Path(__file__).resolve().parent
 JOBS = 20
 IMPOSSIBLE = 13
-WATCHED_S = 6.0
-EVERY_S = 4.0
-LONGEST_S = 225.0
+WATCHED_S = 8.0
+LONGEST_S = 300.0
 OVER = ("finished", "failed", "declined", "cancelled")
 
 
@@ -66,14 +61,13 @@ def main() -> None:
         serve(lifted(Path(chosen[1])))
         return
     if chosen[:1] == ["work"]:
-        expected = Overhead(change_s=float(chosen[2]), worst_s=float(chosen[2]))
-        serve(Config(data_dir=Path(chosen[1]), slots=SLOTS, overhead=expected))
+        serve(Config(data_dir=Path(chosen[1]), slots=int(chosen[2])))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not chosen or "server" in chosen:
         server()
     if not chosen or "quotes" in chosen:
-        quotes(informed="--informed" in chosen)
+        quotes(CPU if "--cpu" in chosen else STEADY)
 
 
 def lifted(data_dir: Path) -> Config:
@@ -247,31 +241,59 @@ async def listen(http: httpx.AsyncClient, path: str, seen: list[float], there: a
 # --- promises -----------------------------------------------------------------------------------------------------
 
 
-def quotes(*, informed: bool = False) -> None:
-    """``informed`` tells the server what starting a job takes, as measured; by default it believes it is free."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
-        data, began = Path(name), time.monotonic()
-        with running(data, "bench.live", "work", name, "0") as (client, _):
-            speeds = {program: calibrated(client, program) for program in PROGRAMS}
-            kind = client.nodes()[0].kind
-            ended(client, data)
-        start_s = statistics.median(speed.start_s for speed in speeds.values())
-        jobs = list(mixed(speeds))
-        teach(data, kind, jobs, speeds)
-        with running(data, "bench.live", "work", name, str(start_s if informed else 0.0)) as (client, _):
-            promised = [submitted(client, job) for job in jobs]
-            await_all(client, promised, began + LONGEST_S)
-            outcomes = [Outcome(job, first, client.job(first.id)) for job, first in zip(jobs, promised, strict=True)]
-            tell(outcomes, speeds, start_s if informed else 0.0)
-            ended(client, data)
-
-
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """Steps per second on one and on two slots, and how long it takes until the first step."""
+class Mix:
+    """What runs where: programs by name, slots, seconds between two jobs and seconds of work on one slot of each."""
 
-    rates: tuple[float, float]
-    start_s: float
+    programs: dict[str, tuple[str, ...]]
+    slots: int
+    every_s: float
+    sizes_s: tuple[float, float]
+    folder: Path
+    epoch: int = 24
+    """Steps in an epoch; every size is a multiple of it."""
+
+    def spec(self, program: str, steps: int, width: str = "1..2") -> dict[str, Any]:
+        script, *args = self.programs[program]
+        return {
+            "name": program, "script": str(self.folder / script), "args": args, "work": f"{steps} steps",
+            "steps_per_epoch": self.epoch, "devices": width, "environment": {"working_dir": str(self.folder)},
+        }  # fmt: skip
+
+    def steps(self, seconds: float, rate: float) -> int:
+        return max(self.epoch, round(seconds * rate / self.epoch) * self.epoch)
+
+
+CPU = Mix(
+    {
+        "gpt": ("gpt.py", "--steps", "{steps}"), "cnn": ("cnn.py", "--epochs", "{epochs}"),
+        "plain_torchrun": ("plain_torchrun.py", "--steps", "{steps}"),
+    },
+    slots=2, every_s=24.0, sizes_s=(15.0, 30.0), folder=HERE.parent / "examples",
+)  # fmt: skip
+STEADY = Mix(
+    {
+        "small": ("steady.py", "--steps", "{steps}", "--step-s", "0.05"),
+        "large": ("steady.py", "--steps", "{steps}", "--step-s", "0.2"),
+        "plain": ("steady.py", "--steps", "{steps}", "--step-s", "0.1", "--plain"),
+    },
+    slots=10, every_s=15.0, sizes_s=(35.0, 70.0), folder=HERE,
+)  # fmt: skip
+
+
+def quotes(mix: Mix) -> None:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name:
+        data = Path(name)
+        with running(data, "bench.live", "work", name, str(mix.slots)) as (client, _):
+            speeds = {program: learned(client, mix, program) for program in mix.programs}
+            jobs = list(mixed(mix, speeds))
+            promised = [submitted(client, mix, job) for job in jobs]
+            await_all(client, promised, time.monotonic() + LONGEST_S)
+            outcomes = [Outcome(job, first, client.job(first.id)) for job, first in zip(jobs, promised, strict=True)]
+            tell(mix, outcomes, speeds)
+            if keep := os.environ.get("BENCH_KEEP"):
+                keep_log(client, Path(keep))
+            ended(client, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,53 +304,39 @@ class Mixed:
     steps: int
     within_s: float | None
 
-    @property
-    def spec(self) -> dict[str, Any]:
-        return spec_of(self.program, self.steps) | ({"deadline": f"{self.within_s:.0f}s"} if self.within_s else {})
+
+def learned(client: Client, mix: Mix, program: str) -> float:
+    """Steps per second on one slot, after a short run to its end on each width; the platform learns as it looks on."""
+    rate = watch(client, mix.spec(program, 240_000, "1"), WATCHED_S)
+    for width in ("1", "2"):
+        spec = mix.spec(program, mix.steps(WATCHED_S, rate), width)
+        await_all(client, [client.submit(spec).job], time.monotonic() + 90)
+    return rate
 
 
-def spec_of(program: str, steps: int) -> dict[str, Any]:
-    size = ["--epochs", str(steps // EPOCH)] if program == "cnn" else ["--steps", str(steps)]
-    return {
-        "name": program, "script": str(EXAMPLES / f"{program}.py"), "args": size, "work": f"{steps} steps",
-        "environment": {"working_dir": str(EXAMPLES)},
-    }  # fmt: skip
-
-
-def calibrated(client: Client, program: str) -> Speed:
-    """One short run per width, seen from outside."""
-    rates, starts = [], []
-    for width in (1, 2):
-        began = time.monotonic()
-        rates.append(measure(client, spec_of(program, 240_000) | {"devices": width}, WATCHED_S))
-        starts.append(max(0.0, time.monotonic() - began - WATCHED_S))
-    return Speed((rates[0], rates[1]), statistics.fmean(starts))
-
-
-def mixed(speeds: dict[str, Speed]) -> Iterator[Mixed]:
+def mixed(mix: Mix, speeds: dict[str, float]) -> Iterator[Mixed]:
     """Sizes are seconds of work on one slot; of every five jobs two have a deadline, and one of all cannot be met."""
     rng = random.Random(7)
     for number in range(JOBS):
-        program = list(PROGRAMS)[number % len(PROGRAMS)]
-        seconds = rng.uniform(2.0, 5.0)
-        steps = max(EPOCH, round(seconds * speeds[program].rates[0] / EPOCH) * EPOCH)
-        within = rng.choice((25.0, 40.0, 60.0)) + seconds if number % 5 in (1, 3) else None
-        yield Mixed(program, steps, 2.0 if number == IMPOSSIBLE else within)
+        program = list(mix.programs)[number % len(mix.programs)]
+        seconds = rng.uniform(*mix.sizes_s)
+        within = rng.choice((1.5, 2.5, 4.0)) * seconds + 40.0 if number % 5 in (1, 3) else None
+        yield Mixed(program, mix.steps(seconds, speeds[program]), 2.0 if number == IMPOSSIBLE else within)
 
 
-def teach(data: Path, kind: str, jobs: list[Mixed], speeds: dict[str, Speed]) -> None:
-    """A fingerprint covers the arguments, so each size of a program counts as another job: what was measured for one
-    is written down for all."""
-    store = CurveStore(data / "curves.db")
-    for job in jobs:
-        fingerprint = parse_job(job.spec).fingerprint()
-        for count, rate in enumerate(speeds[job.program].rates, start=1):
-            store.observe(fingerprint, kind, count, rate, WATCHED_S)
+def keep_log(client: Client, place: Path) -> None:
+    """Everything the server recorded, for whoever wants to know why a forecast was off."""
+    after, lines = 0, list[str]()
+    while page := client.events(after=after, limit=1000).events:
+        lines += [event.model_dump_json() for event in page]
+        after = page[-1].seq
+    place.write_text("\n".join(lines))
 
 
-def submitted(client: Client, job: Mixed) -> JobDetail:
-    detail = client.submit(job.spec).job
-    time.sleep(EVERY_S)
+def submitted(client: Client, mix: Mix, job: Mixed) -> JobDetail:
+    goal = {"deadline": f"{job.within_s:.0f}s"} if job.within_s else {}
+    detail = client.submit(mix.spec(job.program, job.steps) | goal).job
+    time.sleep(mix.every_s)
     return detail
 
 
@@ -364,7 +372,7 @@ class Outcome:
 
     @property
     def expected(self) -> float | None:
-        return since(self.first, self.first.quote.finish_at) if self.first.quote else None
+        return since(self.first, self.first.expected_at)
 
     @property
     def took(self) -> float | None:
@@ -393,22 +401,21 @@ class Outcome:
         return [f"{self.first.number} {job.program}", str(job.steps), goal, answer, expected, took, error, kept]
 
 
-def tell(outcomes: list[Outcome], speeds: dict[str, Speed], start_s: float) -> None:
-    told = f"told to expect {start_s:.1f} s for every start" if start_s else "as by default: starting is free"
-    table = Table(title=f"{len(outcomes)} jobs on {SLOTS} CPU slots; the server is {told}")
-    for column in ("job", "steps", "goal", "answer", "promised s", "took s", "error", "deadline"):
+def tell(mix: Mix, outcomes: list[Outcome], speeds: dict[str, float]) -> None:
+    """The error is |predicted - actual| / (actual - submitted): the forecast given at submission against the end."""
+    table = Table(title=f"{len(outcomes)} jobs on {mix.slots} slots, one every {mix.every_s:.0f} s")
+    for column in ("job", "steps", "goal", "answer", "expected s", "took s", "error", "deadline"):
         table.add_column(column)
     for outcome in outcomes:
         table.add_row(*outcome.row())
     console = Console(width=150)
     console.print(table)
-    for program, speed in speeds.items():
-        rates = ", ".join(f"{rate:.1f}" for rate in speed.rates)
-        console.print(f"{program}: {rates} steps/s on 1, 2 slots; {speed.start_s:.1f} s until the first step")
+    console.print(", ".join(f"{program}: {rate:.1f} steps/s on 1 slot" for program, rate in speeds.items()))
     errors = [abs(outcome.error) for outcome in outcomes if outcome.error is not None]
     if errors:
         mean = statistics.fmean(errors)
-        console.print(f"mean absolute relative error of the predicted duration: {mean:.0%} over {len(errors)} jobs")
+        middle, worst = statistics.median(errors), max(errors)
+        console.print(f"error of the predicted finish: mean {mean:.1%}, median {middle:.1%}, worst {worst:.0%}")
     given, kept = (sum(outcome.promised for outcome in outcomes), sum(outcome.kept for outcome in outcomes))
     console.print(f"hard promises given: {given}, kept: {kept}")
 

@@ -14,6 +14,7 @@ from penstock.control.journal import Journal
 from penstock.control.reconciler import Reconciler
 from penstock.control.records import JobRecord, Phase
 from penstock.control.store import Principal, Role, Store
+from penstock.control.teacher import Lesson
 from penstock.core import BestEffort, Curve, Deadline, InputError, Job, Node, Report, Work
 from tests.control.fake_backend import FakeBackend
 
@@ -49,8 +50,8 @@ class StandInIntake:
         )  # fmt: skip
         return Prepared(name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec))
 
-    def learn(self, report: Report, record: JobRecord) -> Curve | None:  # noqa: ARG002
-        return None
+    def learn(self, report: Report, record: JobRecord) -> Lesson:  # noqa: ARG002
+        return Lesson()
 
 
 @dataclass

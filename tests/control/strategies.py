@@ -8,6 +8,7 @@ from penstock.control.entries import (
     Absence,
     Cancelled,
     Configured,
+    CostsLearned,
     CurveLearned,
     Entry,
     Launched,
@@ -15,6 +16,7 @@ from penstock.control.entries import (
     NodeLeft,
     Paused,
     Progressed,
+    Quarantined,
     Recipe,
     Resized,
     Resumed,
@@ -25,11 +27,12 @@ from penstock.control.entries import (
     Ticked,
     WorkerLost,
 )
-from penstock.core import Curve, Node, Overhead
+from penstock.core import Costs, Curve, Node, Overhead, Span
 from tests.policies.strategies import jobs
 
 NODES = (Node(name="a", device_count=4), Node(name="b", device_count=2), Node(name="c", device_count=2, kind="npu"))
-RECIPE = Recipe(command=("python", "train.py"), env=(("SEED", "1"),), hang_after_s=60.0)
+RECIPE = Recipe(command=("python", "train.py"), env=(("SEED", "1"),), hang_after_s=60.0, fingerprint="f")
+COSTS = [Costs(), Costs(start=Span(5.0, 9.0), resize=Span(1.0, 2.0), end=Span(2.0, 2.0))]
 POLICIES = ["deadline", "elasticflow", "edf", "fifo", "srtf", "tiresias"]
 
 
@@ -65,7 +68,12 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
             RunFailed, **_just(about), run_id=st.just(run), reason=st.just("exit"), step=step,
             tail=st.just(("a", "b")), retry_at=st.none() | st.just(at + 1),
         ),
-        st.builds(CurveLearned, **_just(about), curve=st.just(Curve.from_table({1: 2.0, 2: 3.0}))),
+        st.builds(
+            CurveLearned, **_just(about), curve=st.just(Curve.from_table({1: 2.0, 2: 3.0})),
+            fingerprint=st.sampled_from(["", "f", "unknown"]),
+        ),
+        st.builds(CostsLearned, at=st.just(at), fingerprint=st.just("f"), costs=st.sampled_from(COSTS)),
+        st.builds(Quarantined, **_just(about), seq=st.just(10_000), kind=st.just("Ticked"), why=st.just("a fault")),
         st.builds(NodeLeft, at=st.just(at), node=st.just(node.name), why=st.just(why)),
         st.builds(NodeCame, at=st.just(at), node=st.just(node), why=st.just(why)),
         st.builds(Ticked, at=st.just(at)),

@@ -15,6 +15,8 @@ from penstock.core import (
     Admit,
     BestEffort,
     Budget,
+    Costs,
+    CostsChanged,
     CurveChanged,
     Deadline,
     Decline,
@@ -36,6 +38,7 @@ from penstock.core import (
     Resize,
     Resume,
     Scaling,
+    Span,
     Start,
     Stop,
     Suspend,
@@ -64,6 +67,8 @@ quotes = st.builds(
     Quote, job_id=names, verdict=st.sampled_from(Verdict), reason=names, finish_at=times | st.just(math.inf),
     devices=st.integers(0, 99), counter_offer=times | st.just(math.inf),
 )  # fmt: skip
+spans = st.builds(lambda likely, more: Span(likely, likely + more), st.floats(0, 1e5), st.floats(0, 1e5))
+costs = st.builds(Costs, start=spans, resize=spans, end=spans)
 grants = st.builds(Grant, names, names, st.lists(st.integers(0, 99)).map(tuple), st.integers(1, 9))
 EVENTS: dict[type, st.SearchStrategy[Event]] = {
     JobSubmitted: st.builds(JobSubmitted, times, any_job),
@@ -71,6 +76,7 @@ EVENTS: dict[type, st.SearchStrategy[Event]] = {
     Progress: st.builds(Progress, times, names, times),
     JobFinished: st.builds(JobFinished, times, names),
     CurveChanged: st.builds(CurveChanged, times, names, curves()),
+    CostsChanged: st.builds(CostsChanged, times, names, costs),
     WorkerFailed: st.builds(WorkerFailed, times, names),
     NodeLost: st.builds(NodeLost, times, names),
     NodeJoined: st.builds(NodeJoined, times, nodes),

@@ -1,6 +1,7 @@
 """The rooms beside us: job files become jobs, and runs teach the platform how fast they are."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def tell(intake: LiveIntake, spec: dict[str, object]) -> Runner:
     prepared = intake.prepare(spec, job_id="j-1", tenant="blue", now=NOW)
     entry = Submitted(at=NOW, job=prepared.job, name="x", recipe=prepared.recipe, spec={})
     record = JobRecord("j-1", 1, entry, prepared.job)
-    record.take(Grant("j-1", "gpu", (0, 1), 1))
-    return lambda report: intake.learn(report, record)
+    record.take(Grant("j-1", "gpu", (0, 1), 1), NOW)
+    return lambda report: intake.learn(report, record).curve
 
 
 def test_a_job_file_becomes_a_job_and_a_recipe(intake: LiveIntake, spec: dict[str, object], tmp_path: Path) -> None:
@@ -80,3 +81,49 @@ def test_a_run_teaches_its_speed_once_and_the_next_job_knows_it(
 
 def test_reports_of_another_run_teach_nothing(tell: Runner) -> None:
     assert [tell(_progress(second, 5 * second, "j-1.0")) for second in range(40)] == [None] * 40
+
+
+@pytest.fixture
+def run(intake: LiveIntake, spec: dict[str, object]) -> tuple[LiveIntake, JobRecord, dict[str, object]]:
+    """A run on two devices that were given to it at NOW."""
+    prepared = intake.prepare(spec, job_id="j-1", tenant="blue", now=NOW)
+    entry = Submitted(at=NOW, job=prepared.job, name="x", recipe=prepared.recipe, spec={})
+    record = JobRecord("j-1", 1, entry, prepared.job)
+    record.take(Grant("j-1", "gpu", (0, 1), 1), NOW)
+    return intake, record, spec
+
+
+def test_a_run_teaches_how_long_it_takes_to_start_and_to_end(
+    run: tuple[LiveIntake, JobRecord, dict[str, object]],
+) -> None:
+    intake, record, spec = run
+    for second in range(12, 40):
+        intake.learn(_progress(second, 5 * (second - 12) + 1), record)
+    ended = Report(run_id="j-1.1", seq=9, at=NOW + 115.0, kind=ReportKind.FINISHED)
+    lesson = intake.learn(_progress(112.0, 500), record), intake.learn(ended, record)
+    assert lesson[1].costs is not None
+    costs = intake.prepare(spec, job_id="j-2", tenant="t", now=NOW).job.costs
+    assert costs.start.likely == pytest.approx(11.8)
+    assert costs.end.likely == pytest.approx(3.0)
+    assert costs.start.most > costs.start.likely
+
+
+def test_a_change_in_place_costs_its_pause_and_a_restart_what_it_takes(
+    run: tuple[LiveIntake, JobRecord, dict[str, object]],
+) -> None:
+    intake, record, _ = run
+    for second in range(3, 20):
+        intake.learn(_progress(second, 5 * second), record)
+    record.reshape(Grant("j-1", "gpu", (0, 1), 1), NOW + 20.0)
+    resized = Report(
+        run_id="j-1.1", seq=9, at=NOW + 21.0, kind=ReportKind.RESIZED, generation=record.generation, width=2,
+        pause_s=0.25, in_place=True,
+    )  # fmt: skip
+    learned = intake.learn(resized, record).costs
+    assert learned is not None
+    assert learned.resize.likely == pytest.approx(0.25)
+    record.reshape(Grant("j-1", "gpu", (0, 1), 1), NOW + 30.0)
+    intake.learn(replace(resized, at=NOW + 33.0, in_place=False, generation=record.generation), record)
+    lessons = [intake.learn(_progress(39.0 + second, 96 + 5 * second), record).costs for second in range(3)]
+    told = [costs for costs in lessons if costs is not None]
+    assert told[0].resize.most > 8.0

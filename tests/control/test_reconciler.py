@@ -372,3 +372,17 @@ def test_a_pass_that_fails_is_reported_and_the_next_one_goes_on(world: Platform)
     world.reconciler.step = step  # type: ignore[method-assign]
     world.reconciler.run(stop, every_s=0.01)
     assert (passes, world.reconciler.trouble) == (2, "")
+
+
+def test_a_worker_that_was_told_to_go_keeps_its_name_for_the_next_world(world: Platform) -> None:
+    """A restart ends everyone and starts those who stay under their names; only so can the next change be in place."""
+    job = world.submit(work=100)
+    world.passes()
+    workers = world.record(job).workers
+    said = {"worker": workers[0].id, "code": 143, "signal": 15}
+    world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, reason="asked", **said)
+    world.passes()
+    assert world.record(job).workers == workers
+    world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, reason="died", **said)
+    world.passes()
+    assert world.record(job).workers == workers[1:]

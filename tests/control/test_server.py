@@ -1,11 +1,13 @@
 """Real processes: a server found or started, one per data directory, killed and replaced under running jobs."""
 
+import fcntl
 import json
 import os
 import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,7 +110,7 @@ def test_a_job_outlives_its_server_and_the_next_one_adopts_it(data_dir: Path, tm
 
 def test_a_data_directory_has_one_server_and_belongs_to_its_owner(data_dir: Path) -> None:
     with ensure_server(data_dir, options=["--slots", "1"]) as client:
-        command = [sys.executable, "-m", "penstock.control.server", "--data-dir", str(data_dir), "--slots", "1"]
+        command = [sys.executable, "-m", "penstock.control", "--data-dir", str(data_dir), "--slots", "1"]
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert second.returncode == 3
         assert f"already served (process {_pid(data_dir)}" in second.stderr
@@ -143,3 +145,25 @@ def test_the_data_directory_follows_the_conventions(tmp_path: Path) -> None:
     assert default_data_dir({"XDG_DATA_HOME": "/x", "PENSTOCK_DATA_DIR": "/y"}) == Path("/y")
     assert default_data_dir({}) == Path.home() / ".local" / "share" / "penstock"
     assert Config(data_dir=tmp_path).database_url == f"sqlite:///{tmp_path}/penstock.db"
+
+
+def test_a_server_on_its_way_out_is_succeeded(data_dir: Path) -> None:
+    """It holds the directory when we look and answers nobody; waiting for it to answer would be waiting for ever."""
+    data_dir.mkdir()
+    with (data_dir / "server.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        going = threading.Timer(0.5, fcntl.flock, (lock, fcntl.LOCK_UN))
+        going.start()
+        said: list[str] = []
+        with ensure_server(data_dir, options=["--slots", "1"], within_s=60.0, say=said.append) as client:
+            assert client.ready()
+        going.join()
+    assert len(said) == 1
+
+
+def test_the_address_of_a_killed_server_is_not_taken_for_its_successors(data_dir: Path) -> None:
+    place = DataDir(data_dir)
+    place.prepare()
+    (data_dir / "server.json").write_text(json.dumps({"pid": 1, "host": "127.0.0.1", "port": 9, "started_at": 0.0}))
+    with place.held():
+        assert place.address() is None

@@ -177,7 +177,7 @@ def test_what_was_never_measured_has_no_curve_but_a_guess(store: CurveStore) -> 
 
     assert guessed.rate(1, "cpu") == pytest.approx(2.0)
     assert 2.0 < guessed.rate(4, "cpu") < 8.0
-    assert guessed.scaling("cpu").source is Source.PREDICTED  # type: ignore[union-attr]
+    assert guessed.scaling("cpu").source is Source.GUESSED  # type: ignore[union-attr]
 
 
 def test_doubt_grows_away_from_measurements(store: CurveStore) -> None:

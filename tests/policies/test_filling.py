@@ -43,8 +43,8 @@ def profile(*steps: tuple[float, int], room: int = 64) -> tuple[np.ndarray, np.n
 def ends(
     steps: list[tuple[float, int]], *, cap: int = 2, left: float = 30.0, limit: float = math.inf, **more: Any
 ) -> float:
-    pauses, held = more.get("pauses", NO_PAUSE), more.get("held", 0)
-    return float(finish_time(*profile(*steps), LEVELS, RATES, pauses, 3, cap, held, left, limit))
+    pauses, start, held = more.get("pauses", NO_PAUSE), more.get("start", 0.0), more.get("held", 0)
+    return float(finish_time(*profile(*steps), LEVELS, RATES, pauses, start, 3, cap, held, left, limit))
 
 
 @pytest.mark.parametrize(("free", "index"), [(0, -1), (1, 0), (2, 1), (3, 1), (4, 2), (99, 2)])
@@ -92,7 +92,7 @@ def test_a_pause_may_outlast_what_is_free() -> None:
 )
 def test_the_smallest_share_that_is_in_time(limit: float, level: int, end: float) -> None:
     times, free, count = profile((0.0, 1), (10.0, 4))
-    assert smallest_share(times, free, count, LEVELS, RATES, NO_PAUSE, 3, 0, 30.0, limit) == (level, end)
+    assert smallest_share(times, free, count, LEVELS, RATES, NO_PAUSE, 0.0, 3, 0, 30.0, limit) == (level, end)
 
 
 def test_a_reservation_is_taken_off_the_profile_and_written_down() -> None:
@@ -144,14 +144,14 @@ def test_following_a_plan(left: float, end: float) -> None:
     at, width = plan_of((0.0, 1), (25.0, 0), (30.0, 4), (40.0, 0))
     finish = follow(
         10.0, np.array([0]), np.array([left]), np.array([1e9]), np.array([1]), LEVELS[None], RATES[None],
-        NO_PAUSE[None], np.array([3]), at, width,
+        NO_PAUSE[None], np.zeros(1), np.array([3]), at, width,
     )  # fmt: skip
     assert finish[0] == end
 
 
 def test_following_a_plan_to_an_end_after_the_limit_is_a_miss() -> None:
     at, width = plan_of((0.0, 1), (100.0, 0))
-    arguments = (np.array([1]), LEVELS[None], RATES[None], NO_PAUSE[None], np.array([3]), at, width)
+    arguments = (np.array([1]), LEVELS[None], RATES[None], NO_PAUSE[None], np.zeros(1), np.array([3]), at, width)
     assert follow(0.0, np.array([0]), np.array([50.0]), np.array([50.0]), *arguments)[0] == 50.0
     assert follow(0.0, np.array([0]), np.array([50.0]), np.array([49.0]), *arguments)[0] == math.inf
 
@@ -161,7 +161,8 @@ def batch(*jobs: tuple[float, float]) -> tuple[np.ndarray, ...]:
     rows = len(jobs)
     return (
         np.array([work for work, _ in jobs]), np.array([limit for _, limit in jobs]), np.zeros(rows, dtype=np.int64),
-        np.tile(LEVELS, (rows, 1)), np.tile(RATES, (rows, 1)), np.zeros((rows, 3)), np.full(rows, 3),
+        np.tile(LEVELS, (rows, 1)), np.tile(RATES, (rows, 1)), np.zeros((rows, 3)), np.zeros(rows),
+        np.full(rows, 3),
     )  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def test_candidates_join_only_where_nobody_is_harmed() -> None:
 def test_a_plan_never_outgrows_its_row(run: Callable[..., int]) -> None:
     """The job is done in the last step a plan can have, but its devices stay reserved over further breakpoints."""
     steps = [(float(k), 1 + k % 2) for k in range(PLAN_STEPS + 4)]
-    done_at = float(finish_time(*profile(*steps), LEVELS, RATES, NO_PAUSE, 3, 1, 0, 22.0, math.inf))
+    done_at = float(finish_time(*profile(*steps), LEVELS, RATES, NO_PAUSE, 0.0, 3, 1, 0, 22.0, math.inf))
     assert PLAN_STEPS - 2 < done_at <= PLAN_STEPS - 1
     at, width = np.full(PLAN_STEPS + 8, -7.0), np.full(PLAN_STEPS + 8, -7)
     times, free, count = profile(*steps)
@@ -215,7 +216,8 @@ def test_a_job_on_a_long_staircase_does_not_write_into_the_next_row() -> None:
     depth = np.array([*[1] * narrow, 40, 40])
     held, pauses = np.zeros(narrow + 2, dtype=np.int64), np.zeros_like(rates)
     order = np.arange(narrow + 1)
-    _, at, width = fill(0.0, narrow + idle, order, work, limit, held, levels, rates, pauses, depth, slot, True)
+    starts = np.zeros(narrow + 2)
+    _, at, width = fill(0.0, narrow + idle, order, work, limit, held, levels, rates, pauses, starts, depth, slot, True)
     assert np.isinf(at[-1]).all(), "nobody planned anything for the last row"
     assert not width[-1].any()
 
@@ -237,18 +239,19 @@ def crowds(draw: st.DrawFn) -> tuple[Any, ...]:
     order = np.array(draw(st.permutations(range(count))))
     capacity, margin = draw(st.integers(1, 10)), draw(st.sampled_from([0.0, 1.0, 60.0]))
     pauses = np.where(levels > 1, 2 * pause, pause)
-    return 5.0, capacity, order, work, limit, held, levels, rates, pauses, depth, margin, draw(st.booleans())
+    starts = np.array([draw(st.sampled_from([0.0, 0.0, 9.0])) for _ in range(count)])
+    return 5.0, capacity, order, work, limit, held, levels, rates, pauses, starts, depth, margin, draw(st.booleans())
 
 
 def work_done(job: int, until: float, crowd: tuple[Any, ...], at: np.ndarray, width: np.ndarray) -> float:
     """Iterations a job makes on its plan by ``until``, counted step by step."""
-    now, _, _, _, _, held, levels, rates, pauses, depth, _, _ = crowd
+    now, _, _, _, _, held, levels, rates, pauses, starts, depth, _, _ = crowd
     done, before = 0.0, int(held[job])
     for k in range(PLAN_STEPS - 1):
         begin, end, here = float(at[job, k]), min(float(at[job, k + 1]), until), int(width[job, k])
         if here and end > begin:
             index = levels[job, : depth[job]].tolist().index(here)
-            ready = begin + (pauses[job, index] if here != before else 0.0)
+            ready = begin + (pauses[job, index] if here != before else 0.0) + (0.0 if before else starts[job])
             done += rates[job, index] * max(end - ready, 0.0)
         before = here
     assert at[job, 0] == now
@@ -258,7 +261,7 @@ def work_done(job: int, until: float, crowd: tuple[Any, ...], at: np.ndarray, wi
 @settings(max_examples=150, deadline=None)
 @given(crowds())
 def test_plans_are_in_time_do_the_work_and_fit(crowd: tuple[Any, ...]) -> None:
-    now, capacity, _, work, limit, _, levels, _, _, depth, _, _ = crowd
+    now, capacity, _, work, limit, _, levels, _, _, _, depth, _, _ = crowd
     finish, at, width = fill(*crowd)
     planned = np.flatnonzero(np.isfinite(finish))
     for job in range(len(work)):
@@ -280,11 +283,11 @@ def plain(function: Callable[..., Any]) -> Callable[..., Any]:
 @settings(max_examples=60, deadline=None)
 @given(crowds())
 def test_compiled_and_plain_agree(crowd: tuple[Any, ...]) -> None:
-    now, capacity, order, work, limit, held, levels, rates, pauses, depth, _, _ = crowd
+    now, capacity, order, work, limit, held, levels, rates, pauses, starts, depth, _, _ = crowd
     _, at, width = laid_out = fill(*crowd)
     for one, other in zip(laid_out, plain(fill)(*crowd), strict=True):
         assert np.array_equal(one, other)
-    following = (now, order, work, limit, held, levels, rates, pauses, depth, at, width)
+    following = (now, order, work, limit, held, levels, rates, pauses, starts, depth, at, width)
     assert np.array_equal(follow(*following), plain(follow)(*following))
     times, free, count = profile_of(now, capacity, order, at, width, 1)
     plain_times, plain_free, plain_count = plain(profile_of)(now, capacity, order, at, width, 1)
@@ -296,9 +299,9 @@ def test_compiled_and_plain_agree(crowd: tuple[Any, ...]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(crowds())
 def test_a_plan_that_is_followed_ends_as_planned(crowd: tuple[Any, ...]) -> None:
-    now, _, order, work, limit, held, levels, rates, pauses, depth, _, _ = crowd
+    now, _, order, work, limit, held, levels, rates, pauses, starts, depth, _, _ = crowd
     finish, at, width = fill(*crowd)
-    again = follow(now, order, work, limit, held, levels, rates, pauses, depth, at, width)
+    again = follow(now, order, work, limit, held, levels, rates, pauses, starts, depth, at, width)
     reached = np.isfinite(finish)
     assert np.isinf(again[~reached]).all()
     assert np.isfinite(again[reached]).all(), "not even rounding may turn a plan into a miss"

@@ -86,7 +86,7 @@ def test_a_held_plan_that_needs_more_devices_than_are_left_misses_everybody(firs
 def test_less_cautious_terms_are_tried_only_after_the_cautious_ones_fail() -> None:
     world = view(Row(work=100.0, due=26.0, standing=Standing.PROMISED))
     rows = promised_rows(world)
-    careful = Terms(world.rates * 0.5, np.zeros_like(world.rates), world.deadline)
+    careful = replace(Terms.stated(world), rates=world.rates * 0.5)
     assert best_layout(world, rows, careful).missed.all()
     assert best_layout(world, rows, careful, Terms.stated(world)).finish.tolist() == [25.0]
 

@@ -1,6 +1,5 @@
 """``penstock serve``: the platform in the foreground."""
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -20,16 +19,18 @@ def command(
     slot: Annotated[str, typer.Option(help="Shortest time between two decisions.")] = "0s",
     slots: Annotated[int | None, typer.Option(min=1, help="Use this many CPU slots instead of accelerators.")] = None,
     exposed: Annotated[bool, typer.Option("--exposed", help="Allow listening beyond this machine.")] = False,
+    log_format: Annotated[str, typer.Option(help="text, or json: one object a line [$PENSTOCK_LOG_FORMAT].")] = "",
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
     try:
         from penstock.control import Config, default_data_dir, serve
+        from penstock.control.log_lines import LogFormat, set_up
     except ImportError as problem:
         raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
     policy_named(policy)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     config = Config(
         data_dir=data_dir or default_data_dir(), host=host, port=port, database=database, policy=policy,
-        slot_s=parse_duration(slot), slots=slots, exposed=exposed,
+        slot_s=parse_duration(slot), slots=slots, exposed=exposed, log_format=log_format,
     )  # fmt: skip
+    set_up(LogFormat.named(log_format))
     serve(config, on_ready=lambda address: say(f"Penstock serves {config.data_dir} at {address.url}"))

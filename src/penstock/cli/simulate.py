@@ -12,7 +12,7 @@ import typer
 
 from penstock.cli.console import bars, interruptible, out, percent, plain_table, say, seconds
 from penstock.cli.options import load_profiles, parse_bounds
-from penstock.core import Cluster, InputError, parse_duration
+from penstock.core import Cluster, InputError, format_bytes, parse_duration
 from penstock.placement import placement_named
 from penstock.simulate import (
     Result,
@@ -24,6 +24,7 @@ from penstock.simulate import (
     write_csv,
     write_parquet,
 )
+from penstock.simulate.report import write_report
 from penstock.simulate.traces import read_trace
 
 
@@ -53,7 +54,8 @@ def command(
     out_dir: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write per-job rows here.")] = None,
     rows: Annotated[RowFormat, typer.Option(help="Format of the per-job rows.")] = RowFormat.CSV,
     picture: Annotated[bool, typer.Option("--picture", help="With --out: draw who ran where (HTML).")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing --out directory.")] = False,
+    report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page that compares them.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what --out and --report name.")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="Run this many policies at once.")] = None,
 ) -> None:
     """Replay a trace under several policies and compare what becomes of the jobs."""
@@ -62,9 +64,12 @@ def command(
     if placement is not None:
         placement_named(placement)
     setting = Setting(
-        cluster=Cluster.parse(cluster), slot=_slot(slot), overhead=overhead.value, placement=placement, timeline=picture
-    )
-    _check_target(out_dir, force)
+        cluster=Cluster.parse(cluster), slot=_slot(slot), overhead=overhead.value, placement=placement,
+        timeline=picture or report is not None,
+    )  # fmt: skip
+    _check_target(out_dir, "--out", force)
+    _check_target(report, "--report", force)
+    _check_page(report)
     with interruptible():
         workload = Workload(
             trace=read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
@@ -73,10 +78,13 @@ def command(
         workload.jobs()
         with bars(names, len(workload.trace)) as update:
             results = compare(names, workload, setting, processes=processes, on_progress=update)
-        report = _report(workload, setting, results)
+        figures = _figures(workload, setting, results)
         if out_dir is not None:
-            _write(out_dir, report, results, setting, rows)
-    print(json.dumps(report, indent=2)) if as_json else out.print(comparison(workload, setting, results))
+            _write(out_dir, figures, results, setting, rows, picture)
+        if report is not None:
+            size = write_report(report, workload, setting, results)
+            say(f"{report}: {format_bytes(size)}, open it in a browser")
+    print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results))
 
 
 def comparison(workload: Workload, setting: Setting, results: Sequence[Result]) -> Any:
@@ -99,12 +107,17 @@ def _slot(text: str) -> float:
     return slot
 
 
-def _check_target(directory: Path | None, force: bool) -> None:
-    if directory is not None and directory.exists() and not force:
-        raise InputError(f"{directory} exists already", hint="Choose another --out, or replace it with --force")
+def _check_target(target: Path | None, option: str, force: bool) -> None:
+    if target is not None and target.exists() and not force:
+        raise InputError(f"{target} exists already", hint=f"Choose another {option}, or replace it with --force")
 
 
-def _report(workload: Workload, setting: Setting, results: Sequence[Result]) -> dict[str, Any]:
+def _check_page(page: Path | None) -> None:
+    if page is not None and (page.is_dir() or page.suffix.lower() not in (".html", ".htm")):
+        raise InputError(f"a report in {page}", "a file that ends in .html", "Try --report comparison.html")
+
+
+def _figures(workload: Workload, setting: Setting, results: Sequence[Result]) -> dict[str, Any]:
     return {
         "trace": workload.trace.name,
         "cluster": str(setting.cluster),
@@ -116,7 +129,12 @@ def _report(workload: Workload, setting: Setting, results: Sequence[Result]) -> 
 
 
 def _write(
-    directory: Path, report: dict[str, Any], results: Sequence[Result], setting: Setting, rows: RowFormat
+    directory: Path,
+    report: dict[str, Any],
+    results: Sequence[Result],
+    setting: Setting,
+    rows: RowFormat,
+    picture: bool,
 ) -> None:
     """Write everything beside the target and move it there in one step."""
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +144,7 @@ def _write(
         write = write_parquet if rows is RowFormat.PARQUET else write_csv
         for result in results:
             write(result.outcomes, staging / f"{result.summary.policy}.{rows}")
-            if result.timeline is not None:
+            if picture and result.timeline is not None:
                 page = draw(result, setting.cluster)
                 (staging / f"{result.summary.policy}.html").write_text(page, encoding="utf-8")
         if directory.exists():

@@ -13,6 +13,10 @@ ACTIVE = ("asking", "pending", "running", "suspended", "paused")
 """States of a job that something may still become of."""
 OVER = ("finished", "failed", "declined", "cancelled")
 """States a job never leaves."""
+_DOUBTS = {
+    "guessed": "its speed is a guess, nobody has measured it: `penstock quote --measure` does",
+    "predicted": "its speed is partly predicted: `penstock quote --measure` measures it",
+}
 
 
 def ago(moment: datetime | None) -> str:
@@ -34,8 +38,12 @@ def clock(moment: datetime | None) -> str:
 def quote_lines(quote: "QuoteView") -> list[str]:
     """What a person is told, line by line."""
     lines = [f"{quote.verdict}: {quote.reason}"]
+    if quote.speed in _DOUBTS:
+        lines.append(_DOUBTS[quote.speed])
+    if quote.expected_at is not None:
+        lines.append(f"expected to be done at {clock(quote.expected_at)} ({ago(quote.expected_at)})")
     if quote.finish_at is not None:
-        lines.append(f"finish by {clock(quote.finish_at)} ({ago(quote.finish_at)}) on up to {quote.devices} devices")
+        lines.append(f"planned to be done by {clock(quote.finish_at)} on up to {quote.devices} devices, if need be")
         lines.append(f"device time: {format_duration(quote.device_seconds)}")
     if quote.counter_offer is not None:
         lines.append(f"earliest deadline that can be promised now: {clock(quote.counter_offer)}")
@@ -59,5 +67,6 @@ def bar(share: float) -> str:
 
 
 def due(job: "JobView") -> str:
-    """When it is expected to be done, as promised."""
-    return ago(job.quote.finish_at) if job.quote is not None and job.quote.finish_at is not None else "-"
+    """When it is expected to be done."""
+    planned = job.quote.finish_at if job.quote is not None else None
+    return ago(job.expected_at or planned)

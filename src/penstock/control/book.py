@@ -15,6 +15,7 @@ from penstock.control.entries import (
     Absence,
     Cancelled,
     Configured,
+    CostsLearned,
     CurveLearned,
     Entry,
     Launched,
@@ -22,6 +23,7 @@ from penstock.control.entries import (
     NodeLeft,
     Paused,
     Progressed,
+    Quarantined,
     Resized,
     Resumed,
     RunFailed,
@@ -32,10 +34,13 @@ from penstock.control.entries import (
     WorkerLost,
     job_of,
 )
+from penstock.control.measuring import MeasureFirst, weakest_source
 from penstock.control.records import JobRecord, Phase, Wanted, job_id_of
 from penstock.core import (
     Admit,
     Cluster,
+    CostsChanged,
+    Curve,
     CurveChanged,
     Deadline,
     Decline,
@@ -79,13 +84,22 @@ class Book:
         self.engaged: dict[str, JobRecord] = {}
         """Jobs that have been given devices at some time and are not over: the few that can have a run."""
 
+        self.kin: dict[str, dict[str, JobRecord]] = {}
+        """Jobs that are not over, by fingerprint."""
+
         self.absent: dict[str, Absence] = {}
+        self.quarantined: dict[int, Quarantined] = {}
+        """Entries that could not be taken in, by number; they stay in the log and are passed over."""
+
         self.settings: Configured | None = None
         self.at = -math.inf
         self.wake_at = math.inf
         self.touched: set[str] = set()
         self._scheduler: Scheduler | None = None
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers = self._handling()
+
+    def _handling(self) -> dict[type, Callable[[Any], None]]:
+        return {
             Configured: self._on_configured,
             Submitted: self._on_submitted,
             Cancelled: self._on_cancelled,
@@ -99,10 +113,19 @@ class Book:
             RunFinished: self._on_run_finished,
             RunFailed: self._on_run_failed,
             CurveLearned: self._on_curve_learned,
+            CostsLearned: self._on_costs_learned,
+            Quarantined: self._on_quarantined,
             NodeLeft: self._on_node_left,
             NodeCame: self._on_node_came,
             Ticked: lambda entry: self._feed(Tick(entry.at)),
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_handlers"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._handlers = self._handling()
 
     @property
     def scheduler(self) -> Scheduler:
@@ -142,8 +165,7 @@ class Book:
             return 0.0
         if record.mark is Phase.PAUSED:
             return record.job.work.iterations
-        left = self.scheduler.remaining(record.core_id)
-        return max(0.0, left - self.rate(record) * max(0.0, now - self.scheduler.now))
+        return self.scheduler.remaining(record.core_id, now)
 
     def rate(self, record: JobRecord) -> float:
         """Iterations per second it is believed to make now."""
@@ -179,9 +201,9 @@ class Book:
             case Admit(quote) | Defer(quote) | Decline(quote):
                 self._answer(quote, declined=isinstance(instruction, Decline))
             case Start(grant) | Resume(grant):
-                self._engage(grant.job_id).take(grant)
+                self._engage(grant.job_id).take(grant, self.scheduler.now)
             case Resize(grant):
-                self._touch(grant.job_id).reshape(grant)
+                self._touch(grant.job_id).reshape(grant, self.scheduler.now)
             case Suspend(core) | Stop(core, _):
                 self._touch(core).lose_devices()
 
@@ -197,7 +219,7 @@ class Book:
 
     def _answer(self, quote: Quote, *, declined: bool) -> None:
         record = self._touch(quote.job_id)
-        record.quote = replace(quote, job_id=record.id)
+        record.quote = replace(quote, job_id=record.id, speed=weakest_source(record.job))
         if declined:
             self._close(record, Phase.DECLINED, self.scheduler.now, quote.reason)
 
@@ -207,6 +229,7 @@ class Book:
         record.reason = reason
         record.lose_devices()
         self.engaged.pop(record.id, None)
+        self.kin.get(record.fingerprint, {}).pop(record.id, None)
 
     def _live(self, job_id: str) -> JobRecord:
         record = self.record(job_id)
@@ -229,7 +252,10 @@ class Book:
     def _on_submitted(self, entry: Submitted) -> None:
         if entry.job.id in self.jobs:
             raise EventError(f"a job {entry.job.id!r} is already in the book")
-        self.jobs[entry.job.id] = JobRecord(entry.job.id, len(self.jobs) + 1, entry, entry.job)
+        record = JobRecord(entry.job.id, len(self.jobs) + 1, entry, entry.job)
+        self.jobs[record.id] = record
+        if record.fingerprint:
+            self.kin.setdefault(record.fingerprint, {})[record.id] = record
         self._feed(JobSubmitted(entry.at, entry.job))
 
     def _on_cancelled(self, entry: Cancelled) -> None:
@@ -289,7 +315,7 @@ class Book:
         record = self._live(entry.job_id)
         record.footprints.pop(entry.run_id, None)
         if entry.run_id == record.run_id:
-            record.begin_again()
+            record.begin_again(entry.at)
 
     def _on_run_finished(self, entry: RunFinished) -> None:
         record = self._live(entry.job_id)
@@ -315,10 +341,32 @@ class Book:
             self._feed(WorkerFailed(entry.at, record.core_id))
 
     def _on_curve_learned(self, entry: CurveLearned) -> None:
-        record = self._live(entry.job_id)
-        if record.mark is not Phase.PAUSED:
-            self._feed(CurveChanged(entry.at, record.core_id, entry.curve))
-        record.job = replace(record.job, curve=entry.curve)
+        """What one run shows is news for every job that would run the same way."""
+        kin = list(self.kin.get(entry.fingerprint, {}).values()) if entry.fingerprint else [self._live(entry.job_id)]
+        told = [record for record in kin if self._can_use(record, entry.curve)]
+        for record in told:
+            record.job = replace(record.job, curve=entry.curve)
+        self._tell_scheduler(told, lambda record: CurveChanged(entry.at, record.core_id, entry.curve))
+
+    def _on_costs_learned(self, entry: CostsLearned) -> None:
+        told = [record for record in self.kin.get(entry.fingerprint, {}).values() if record.job.costs != entry.costs]
+        for record in told:
+            record.job = replace(record.job, costs=entry.costs)
+        self._tell_scheduler(told, lambda record: CostsChanged(entry.at, record.core_id, entry.costs))
+
+    def _can_use(self, record: JobRecord, curve: Curve) -> bool:
+        if record.job.curve == curve or record.job.curve.kinds != curve.kinds:
+            return False
+        return record.mark is Phase.PAUSED or self.scheduler.can_use(record.core_id, curve)
+
+    def _tell_scheduler(self, records: list[JobRecord], event: Callable[[JobRecord], Event]) -> None:
+        if events := [event(record) for record in records if record.mark is not Phase.PAUSED]:
+            self._feed(*events)
+
+    def _on_quarantined(self, entry: Quarantined) -> None:
+        self.quarantined[entry.seq] = entry
+        if (record := self.jobs.get(entry.job_id or "")) is not None:
+            record.tell(entry.at, f"{entry.kind} (event {entry.seq}) was set aside: {entry.why}")
 
     def _on_node_left(self, entry: NodeLeft) -> None:
         self._feed(NodeLost(entry.at, entry.node))
@@ -340,9 +388,11 @@ class Book:
         names = {node.name for node in entry.nodes}
         self.absent = {name: why for name, why in self.absent.items() if name in names}
         self.settings = entry
+        policy = policy_named(entry.policy)
         self._scheduler = Scheduler(
-            Cluster(entry.nodes), policy_named(entry.policy), slot=entry.slot, costs=ExpectedCosts(entry.overhead)
-        )
+            Cluster(entry.nodes), policy, admission=MeasureFirst(policy), slot=entry.slot,
+            costs=ExpectedCosts(entry.overhead),
+        )  # fmt: skip
         self._feed(*(NodeLost(entry.at, name) for name in self.absent), *asking, Tick(entry.at))
         for record in active:
             if not record.over and not self.scheduler.devices_of(record.core_id):

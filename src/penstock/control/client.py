@@ -18,7 +18,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from penstock.control.config import default_data_dir
 from penstock.control.datadir import DataDir
+from penstock.control.overview import OverviewView
 from penstock.control.problems import UnavailableError, error_from
+from penstock.control.report_views import JobReport, PeriodReport
 from penstock.control.views import (
     EventPage,
     EventView,
@@ -134,6 +136,17 @@ class Client:
             if kind != "end":
                 yield EventView.model_validate(data)
 
+    def overview(self, *, jobs: int = 50, events: int = 8) -> OverviewView:
+        """The platform at a glance, in one answer."""
+        return self._get(OverviewView, "/v1/overview", jobs=jobs, events=events)
+
+    def report(self, *, since: str = "7d", until: str | None = None, tenant: str | None = None) -> PeriodReport:
+        """What a stretch of time amounted to; ``since`` is how long ago, or when it began."""
+        return self._get(PeriodReport, "/v1/report", since=since, until=until, tenant=tenant)
+
+    def job_report(self, job_id: str) -> JobReport:
+        return self._get(JobReport, _job(job_id, "report"))
+
     def nodes(self) -> list[NodeView]:
         return _NODES.validate_python(self._ask("GET", "/v1/nodes"))
 
@@ -151,6 +164,10 @@ class Client:
 
     def revoke_token(self, token_id: str) -> None:
         self._ask("DELETE", f"/v1/tokens/{_quoted(token_id)}")
+
+    def sign_in_link(self) -> str:
+        """An address that signs a browser in to the dashboard, once."""
+        return f"{self.url}{self._ask('POST', '/v1/sign-in-links')['path']}"
 
     def version(self) -> VersionView:
         return self._get(VersionView, "/version")
@@ -219,7 +236,7 @@ def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
 
     It is still a child of this process: a thread waits for it, so that it leaves no zombie if it ends before us.
     """
-    command = [sys.executable, "-m", "penstock.control.server", "--data-dir", str(place.path), *options]
+    command = [sys.executable, "-m", "penstock.control", "--data-dir", str(place.path), *options]
     with place.log_file.open("ab") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"

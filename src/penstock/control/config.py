@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.control.log_lines import LogFormat
 from penstock.core import FREE, InputError, Overhead
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -26,6 +27,7 @@ class Config:
     ``port`` 0 takes a free one; clients find it in the data directory. ``database`` defaults to SQLite in the data
     directory. ``backend`` is "local", or "module:factory" for one of your own. ``slots`` asks the local backend for
     processor cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
+    ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT`` says.
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -38,6 +40,7 @@ class Config:
     backend: str = "local"
     slots: int | None = None
     exposed: bool = False
+    log_format: str = ""
     every_s: float = 0.2
     max_body: int = 1 << 20
     requests_per_s: float = 50.0
@@ -46,6 +49,7 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise InputError(f"port {self.port}", "0 (any) to 65535")
+        LogFormat.named(self.log_format)
         if self.host not in _LOOPBACK and not self.exposed:
             raise InputError(
                 f"listening on {self.host} lets other machines in", "127.0.0.1 by default",

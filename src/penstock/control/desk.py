@@ -1,20 +1,23 @@
 """Where people's requests become entries. Every refusal says what was given, what is allowed and what to do next."""
 
+import math
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.control.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
+from penstock.control.forecast import forecast
 from penstock.control.intake import Intake, Prepared
-from penstock.control.journal import Journal
+from penstock.control.journal import Journal, Request
+from penstock.control.measuring import weakest_source
+from penstock.control.outlook import Outlook
 from penstock.control.problems import ConflictError, ForbiddenError, MissingError
 from penstock.control.records import JobRecord, Phase
 from penstock.control.rehearse import quote
 from penstock.control.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Job, Node, Quote, Source, UnknownNameError, Verdict, parse_deadline
+from penstock.core import BestEffort, Deadline, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
 
-_GUESSED = "its speed is partly a guess: `penstock profile` measures it"
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
@@ -30,6 +33,7 @@ class Desk:
     """Takes requests on behalf of a principal and records what follows from them."""
 
     def __init__(self, journal: Journal, intake: Intake, nudge: Callable[[], None] = lambda: None) -> None:
+        self.outlook = Outlook(journal)
         self._journal = journal
         self._intake = intake
         self._nudge = nudge
@@ -39,26 +43,36 @@ class Desk:
         if key is not None and (ticket := self._answered(key)):
             return ticket
         prepared = self._prepare(spec, who)
-        with self._journal.lock:
+        again: list[Ticket] = []
+
+        def make() -> Request | None:
             if key is not None and (ticket := self._answered(key)):
-                return ticket
+                again.append(ticket)
+                return None
             job = _moved_to(prepared.job, self._journal.now())
             entry = Submitted(
                 at=job.submitted_at, job=job, name=prepared.name, recipe=prepared.recipe, spec=prepared.spec,
                 by=who.name,
             )  # fmt: skip
-            self._journal.record(entry, key=key and replace(key, job_id=job.id))
+            return Request(entry, key and replace(key, job_id=job.id))
+
+        self._journal.record_with_others(make)
+        if again:
+            return again[0]
         self._done()
-        return Ticket(job_id=job.id)
+        return Ticket(job_id=prepared.job.id)
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
         """What :meth:`submit` would be told now; nothing is changed."""
         prepared = self._prepare(spec, who)
         with self._journal.reading() as book:
-            now = self._journal.now()
-            later = Quote(job_id=prepared.job.id, verdict=Verdict.DEFERRED, reason="answered in the next round")
-            answer = self._rehearse(_moved_to(prepared.job, now), now) or replace(later, answer_by=book.wake_at)
-        return answer if _is_measured(prepared.job) else replace(answer, reason=f"{answer.reason}; {_GUESSED}")
+            now, stage, wake_at = self._journal.now(), book.scheduler.twin(), book.wake_at
+        job = _moved_to(prepared.job, now)
+        later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
+        answer = quote(stage, job, now) or later
+        if stage.is_active(job.id):
+            answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
+        return replace(answer, speed=weakest_source(job))
 
     def cancel(self, job_id: str, who: Principal) -> None:
         """End a job for good. Cancelling one that is cancelled changes nothing."""
@@ -153,11 +167,8 @@ class Desk:
             raise ForbiddenError(f"a job for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
         return self._intake.prepare(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
 
-    def _rehearse(self, job: Job, now: float) -> Quote | None:
-        return quote(self._journal.book.scheduler, job, now)
-
     def _must_fit(self, job: Job, now: float) -> None:
-        answer = self._rehearse(job, now)
+        answer = quote(self._journal.book.scheduler.twin(), job, now)
         if answer is not None and answer.verdict is Verdict.REFUSED:
             raise ConflictError(
                 f"it would be refused now: {answer.reason}", "a deadline that can still be kept",
@@ -165,13 +176,8 @@ class Desk:
             )  # fmt: skip
 
     def _done(self) -> None:
-        self._journal.publish()
         self._nudge()
-
-
-def _is_measured(job: Job) -> bool:
-    """Whether its curve rests on measurements at every width."""
-    return all(scaling.source is Source.MEASURED for _, scaling in job.curve.scalings)
+        self.outlook.refresh(now=True)
 
 
 def _moved_to(job: Job, now: float) -> Job:

@@ -33,7 +33,8 @@ class Hearing:
     """When a report is news, and when a failure is final.
 
     Progress is news when it differs from the projection by more than ``share`` of the whole work and by more than what
-    is done in ``seconds``. The wait before a failed run is tried again doubles each time, up to ``most_s``.
+    is done in ``seconds``, or when it comes that much sooner than any was expected. The wait before a failed run is
+    tried again doubles each time, up to ``most_s``.
     """
 
     share: float = 0.01
@@ -67,9 +68,15 @@ class Hearing:
         if left is None:
             return None
         tolerance = max(self.share * record.work, self.seconds * book.rate(record))
-        if abs(left - book.remaining(record, at)) <= tolerance:
+        if abs(left - book.remaining(record, at)) <= tolerance and not self._is_early(report, record, book, at):
             return None
         return Progressed(at=at, job_id=record.id, remaining=left, step=report.step, total=report.total)
+
+    def _is_early(self, report: Report, record: JobRecord, book: Book, at: float) -> bool:
+        """Whether the present world makes progress while it is still believed to stand still."""
+        if record.grant is None or record.mark is not None or report.generation not in (None, record.generation):
+            return False
+        return book.scheduler.pause_ends_at(record.core_id) > at + self.seconds
 
     def _launched(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
         return Launched(at=at, job_id=record.id, run_id=report.run_id)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, get_args
 
 from penstock.control.codec import register
-from penstock.core import FREE, Curve, Job, Node, Overhead
+from penstock.core import FREE, Costs, Curve, Job, Node, Overhead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +152,32 @@ class RunFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveLearned:
+    """A run is faster or slower than believed. With a fingerprint the same is true of every job that has it."""
+
     at: float
     job_id: str
     curve: Curve
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsLearned:
+    """Jobs of this fingerprint take another time to start, to change devices or to end than believed."""
+
+    at: float
+    fingerprint: str
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """An entry on which a policy failed is passed over from now on, also when the log is read again."""
+
+    at: float
+    seq: int
+    kind: str
+    why: str
+    job_id: str | None = None
 
 
 class Absence(StrEnum):
@@ -189,7 +212,7 @@ AboutJob = (
     Cancelled | Paused | Resumed | Launched | Progressed | Resized | WorkerLost | RunSuspended | RunFinished | RunFailed
     | CurveLearned
 )  # fmt: skip
-Entry = Configured | Submitted | AboutJob | NodeLeft | NodeCame | Ticked
+Entry = Configured | Submitted | AboutJob | CostsLearned | Quarantined | NodeLeft | NodeCame | Ticked
 
 register(*get_args(Entry))
 
@@ -198,4 +221,4 @@ def job_of(entry: Entry) -> str | None:
     """The job an entry is about, if it is about one."""
     if isinstance(entry, Submitted):
         return entry.job.id
-    return entry.job_id if isinstance(entry, AboutJob) else None
+    return entry.job_id if isinstance(entry, AboutJob | Quarantined) else None

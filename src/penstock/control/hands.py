@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from penstock.backends.base import Backend
 from penstock.control.entries import Recipe
 from penstock.control.records import Wanted
-from penstock.core import Launch, RunStatus
+from penstock.core import Launch, PenstockError, RunStatus
 
 _log = logging.getLogger(__name__)
 
@@ -137,6 +137,9 @@ class Hands:
         """Whether the backend took it; if not, the next pass tries again."""
         try:
             call()
+        except PenstockError as error:
+            _log.warning("run %s: %s failed, trying again: %s", run_id, what, error)
+            return False
         except Exception:
             _log.exception("run %s: %s failed; trying again", run_id, what)
             return False

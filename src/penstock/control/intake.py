@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.control.entries import Recipe
 from penstock.control.records import JobRecord
-from penstock.core import Cluster, Curve, InputError, Job, Report, ReportKind
+from penstock.control.teacher import Lesson, Teacher
+from penstock.core import Cluster, Costs, Curve, InputError, Job, Report
 
 if TYPE_CHECKING:
-    from penstock.estimate import CurveStore, Measurement, ProgressMeter
+    from penstock.estimate import CostStore, CurveStore
     from penstock.spec import JobFile
 
 _GUESS = 1.0
 """Steps per second on one device for a job that was never measured; the first seconds of its run replace it."""
 
-_WATCHED_S = 5.0
-_NEWS = 0.05
-"""A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
+_HALF_LIFE_S = 60.0
+"""A job that was watched for a minute outweighs what was known before: forecasts are about today's machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ class Intake(Protocol):
         """Understand a job file; raises :class:`~penstock.core.InputError`. May take long: called without locks."""
         ...
 
-    def learn(self, report: Report, record: JobRecord) -> Curve | None:
-        """Take note of how fast a run is; a curve if it is not the one the job is scheduled by."""
+    def learn(self, report: Report, record: JobRecord) -> Lesson:
+        """Take note of how fast a run is and how long it stands still; says what was not known before."""
         ...
 
 
@@ -53,11 +53,13 @@ class LiveIntake:
     def __init__(self, data_dir: Path, cluster: Callable[[], Cluster]) -> None:
         self._data_dir = data_dir
         self._cluster = cluster
-        self._meters: dict[str, ProgressMeter] = {}
-        self._store: CurveStore | None = None
+        self._teacher = Teacher(self)
+        self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
+        self._curve_store: CurveStore | None = None
+        self._cost_store: CostStore | None = None
 
     def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
-        from penstock.spec import parse_job, to_mapping
+        from penstock.spec import Profiling, parse_job, to_mapping
 
         file = parse_job(spec)
         if not file.working_dir.is_absolute():
@@ -66,37 +68,24 @@ class LiveIntake:
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
         recipe = self._recipe(file, job_id)
-        job = file.to_job(job_id=job_id, curve=self._curve(recipe.fingerprint, file.kinds), now=now)
-        return Prepared(name=file.name, job=replace(job, tenant=tenant), recipe=recipe, spec=to_mapping(file))
+        curve, costs = self._expected(recipe.fingerprint, file.kinds)
+        job = file.to_job(job_id=job_id, curve=curve, now=now)
+        job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
+        return Prepared(name=file.name, job=job, recipe=recipe, spec=to_mapping(file))
 
-    def learn(self, report: Report, record: JobRecord) -> Curve | None:
-        if report.run_id != record.run_id or record.grant is None:
-            return None
-        measured = self._watch(report)
-        if measured is None:
-            return None
-        scale = record.work / report.total if report.total else 1.0
-        kind, width = record.grant.kind, report.width or record.grant.width
-        fingerprint = record.submission.recipe.fingerprint
-        self._curves().observe(
-            fingerprint, kind, width, measured.rate * scale, measured.seconds, measured.spread * scale
-        )
-        curve = self._curve(fingerprint, record.job.kinds)
-        believed = record.job.curve.rate(width, kind)
-        return curve if abs(curve.rate(width, kind) - believed) > _NEWS * believed else None
+    def learn(self, report: Report, record: JobRecord) -> Lesson:
+        return self._teacher.hear(report, record)
 
-    def _watch(self, report: Report) -> "Measurement | None":
-        """The rate over the last stretch, once it is long enough to mean something."""
-        from penstock.estimate import ProgressMeter
+    def learned(self) -> None:
+        """What was believed a moment ago may be wrong now."""
+        self._known.clear()
 
-        meter = self._meters.setdefault(report.run_id, ProgressMeter())
-        if report.kind is ReportKind.RESIZED:
-            meter.resized()
-        if report.kind is not ReportKind.PROGRESS or report.step is None:
-            return None
-        meter.report(report.at, report.step)
-        measured = meter.measured()
-        return meter.drain() if measured is not None and measured.seconds >= _WATCHED_S else None
+    def _expected(self, fingerprint: str, kinds: tuple[str, ...]) -> tuple[Curve, Costs]:
+        """Curve and costs, remembered until something is learned: a burst of the same jobs asks the same question."""
+        question = (fingerprint, kinds, self._cluster())
+        if question not in self._known:
+            self._known[question] = self.curve(fingerprint, kinds), self.costs(fingerprint, kinds)
+        return self._known[question]
 
     def _recipe(self, file: "JobFile", job_id: str) -> Recipe:
         from penstock.spec import EnvironmentBuilder
@@ -113,20 +102,37 @@ class LiveIntake:
             max_retries=file.retries.max, backoff_s=file.retries.backoff,
         )  # fmt: skip
 
-    def _curve(self, fingerprint: str, kinds: tuple[str, ...]) -> Curve:
+    def curve(self, fingerprint: str, kinds: tuple[str, ...]) -> Curve:
         """One curve over every kind of device there is that the job can use."""
         cluster = self._cluster()
-        usable = [kind for kind in cluster.kinds if not kinds or kind in kinds]
         scalings = [
             scaling
-            for kind in usable or cluster.kinds
-            for scaling in self._curves().curve(fingerprint, kind, cluster.capacity(kind), guess=_GUESS).scalings
+            for kind in self._usable(kinds)
+            for scaling in self.speeds.curve(fingerprint, kind, cluster.capacity(kind), guess=_GUESS).scalings
         ]
         return Curve(tuple(scalings))
 
-    def _curves(self) -> "CurveStore":
+    def costs(self, fingerprint: str, kinds: tuple[str, ...]) -> Costs:
+        """What starting and ending takes, on the kind where that takes longest: which one it will be is not known."""
+        found = [self.delays.costs(fingerprint, kind) for kind in self._usable(kinds)]
+        return max(found, key=lambda costs: costs.start.likely)
+
+    def _usable(self, kinds: tuple[str, ...]) -> list[str]:
+        there = self._cluster().kinds
+        return [kind for kind in there if not kinds or kind in kinds] or list(there)
+
+    @property
+    def speeds(self) -> "CurveStore":
         from penstock.estimate import CurveStore
 
-        if self._store is None:
-            self._store = CurveStore(self._data_dir / "curves.db")
-        return self._store
+        if self._curve_store is None:
+            self._curve_store = CurveStore(self._data_dir / "curves.db", half_life_s=_HALF_LIFE_S)
+        return self._curve_store
+
+    @property
+    def delays(self) -> "CostStore":
+        from penstock.estimate import CostStore
+
+        if self._cost_store is None:
+            self._cost_store = CostStore(self._data_dir / "curves.db")
+        return self._cost_store

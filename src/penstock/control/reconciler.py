@@ -9,21 +9,26 @@ in the next process, begins with the same sentence.
 import logging
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.backends.base import Backend
 from penstock.control.ears import Hearing
-from penstock.control.entries import Absence, Configured, CurveLearned, NodeCame, NodeLeft, Ticked
+from penstock.control.entries import Absence, Configured, CostsLearned, CurveLearned, NodeCame, NodeLeft, Ticked
 from penstock.control.gauges import Gauge
 from penstock.control.hands import Hands, Picture
 from penstock.control.intake import Intake
 from penstock.control.journal import Journal
 from penstock.control.records import JobRecord, Wanted
 from penstock.control.store import Cursor
+from penstock.control.teacher import Lesson
 from penstock.core import Node, Report, ReportKind, RunStatus
 
 _log = logging.getLogger(__name__)
+_SNAPSHOT_EVERY = 10_000
+"""Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
+_AFTER_TROUBLE_S = 2.0
 
 
 class Reconciler:
@@ -48,6 +53,10 @@ class Reconciler:
         self.backend = backend
         self.gauges: dict[str, Gauge] = {}
         self.trouble = "starting"
+        self.after_each_pass: Callable[[], None] = lambda: None
+        self.watch_pass: Callable[[float], None] = lambda _: None
+        """Told how many seconds each pass took."""
+
         self._intake = intake
         self._hearing = hearing or Hearing()
         self._hands = Hands(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
@@ -62,7 +71,7 @@ class Reconciler:
         with self.journal.reading() as book:
             if book.settings is None or _rules(book.settings) != _rules(settings) or self._reshaped(settings.nodes):
                 self.journal.record(replace(settings, at=self.journal.now()))
-            self.journal.publish()
+        self.journal.publish()
 
     def run(self, stop: threading.Event, every_s: float = 0.2) -> None:
         """Pass after pass until told to stop; what goes wrong is reported by :attr:`trouble` and tried again."""
@@ -75,6 +84,8 @@ class Reconciler:
                 _log.exception("a pass failed; trying again")
             self._nudged.wait(every_s)
             self._nudged.clear()
+            if self.trouble:
+                stop.wait(_AFTER_TROUBLE_S)
 
     def nudge(self) -> None:
         """Something was recorded that is worth a pass at once."""
@@ -82,6 +93,7 @@ class Reconciler:
 
     def step(self) -> None:
         """One pass."""
+        began = time.perf_counter()
         statuses = self.backend.runs()
         self._listen(statuses)
         self._notice_the_lost(statuses)
@@ -90,6 +102,9 @@ class Reconciler:
         self._hands.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
         self.journal.publish()
+        self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
+        self.after_each_pass()
+        self.watch_pass(time.perf_counter() - began)
 
     def _listen(self, statuses: Iterable[RunStatus]) -> None:
         for status in statuses:
@@ -114,11 +129,11 @@ class Reconciler:
                 record = book.jobs.get(_job_of(run_id))
                 if record is None:
                     break
-                told = self._with_step(report)
-                entries = self._hearing.entries(told, record, book, self.journal.now())
+                lesson = self._intake.learn(report, record)
+                entries = self._hearing.entries(self._with_step(report), record, book, self.journal.now())
                 if entries:
                     self.journal.record(*entries, cursor=Cursor(run_id, record.id, report.seq))
-                self._learn(report, record)
+                self._believe(lesson, record)
         if reports:
             self._read_to[run_id] = reports[-1].seq
 
@@ -128,10 +143,12 @@ class Reconciler:
             return replace(report, step=self.gauges[report.run_id].step)
         return report
 
-    def _learn(self, report: Report, record: JobRecord) -> None:
-        curve = self._intake.learn(report, record)
-        if curve is not None and not record.over:
-            self.journal.record(CurveLearned(at=self.journal.now(), job_id=record.id, curve=curve))
+    def _believe(self, lesson: Lesson, record: JobRecord) -> None:
+        now, fingerprint = self.journal.now(), record.fingerprint
+        if lesson.curve is not None:
+            self.journal.record(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
+        if lesson.costs is not None:
+            self.journal.record(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
 
     def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
         """A run that should be alive, is not, and did not say why."""

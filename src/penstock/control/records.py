@@ -66,6 +66,7 @@ class JobRecord:
     stint: int = 0
     generation: int = 0
     grant: Grant | None = None
+    granted_at: float = 0.0
     workers: tuple[Worker, ...] = ()
     workers_made: int = 0
     runs: list[str] = field(default_factory=list)
@@ -96,27 +97,32 @@ class JobRecord:
         return self.submission.job.work.iterations
 
     @property
+    def fingerprint(self) -> str:
+        """What jobs of the same speed and the same start have in common; empty where nobody knows."""
+        return self.submission.recipe.fingerprint
+
+    @property
     def over(self) -> bool:
         return self.mark in OVER
 
     def tell(self, at: float, text: str) -> None:
         self.notes.append(Note(at, text))
 
-    def take(self, grant: Grant) -> None:
+    def take(self, grant: Grant, at: float) -> None:
         """Devices to run on: a new run, unless one is there that only has to move."""
         if self.grant is None:
-            self.begin_stint(grant)
+            self.begin_stint(grant, at)
         elif set(self.grant.devices) != set(grant.devices):
-            self.reshape(grant)
+            self.reshape(grant, at)
 
-    def begin_stint(self, grant: Grant) -> None:
+    def begin_stint(self, grant: Grant, at: float) -> None:
         self.stint += 1
         self.workers = ()
-        self.reshape(grant)
+        self.reshape(grant, at)
 
-    def reshape(self, grant: Grant) -> None:
+    def reshape(self, grant: Grant, at: float) -> None:
         """A new world. Workers whose devices stay keep their ids and come first; the others are new."""
-        self.grant = grant
+        self.grant, self.granted_at = grant, at
         self.generation += 1
         staying = [worker.device for worker in self.workers if worker.device in grant.devices]
         ids = {worker.device: worker.id for worker in self.workers}
@@ -146,12 +152,12 @@ class JobRecord:
         self.retry_at = at + min(2.0**self.losses - 1.0, _LONGEST_WAIT_S)
         self.losses += 1
         if self.grant is not None:
-            self.reshape(self.grant)
+            self.reshape(self.grant, at)
 
-    def begin_again(self) -> None:
+    def begin_again(self, at: float) -> None:
         """The run ended but the devices are still ours: the next run takes them."""
         if self.grant is not None:
-            self.begin_stint(self.grant)
+            self.begin_stint(self.grant, at)
 
     def streak_after(self, entry: RunFailed) -> int:
         """Failures in a row without progress: one that got further than the last begins anew."""

@@ -10,9 +10,11 @@ from penstock.scheduler import Scheduler
 _MOST_ROUNDS = 4
 
 
-def quote(scheduler: Scheduler, job: Job, now: float) -> Quote | None:
-    """What the job would be told if it were submitted now; ``None`` if the scheduler would not say yet."""
-    stage = scheduler.twin()
+def quote(stage: Scheduler, job: Job, now: float) -> Quote | None:
+    """What the job would be told if it were submitted now; ``None`` if the scheduler would not say yet.
+
+    ``stage`` is a twin of the scheduler in charge; afterwards the job is in it.
+    """
     at = max(now, stage.now)
     said = _answers(stage.handle(JobSubmitted(at, job)), job.id)
     for _ in range(_MOST_ROUNDS):

@@ -1,27 +1,27 @@
 """One process: the reconcile loop in a thread, the API in front of it.
 
-``python -m penstock.control.server`` is what a client starts when it finds no server. Everything heavy is imported when
+``python -m penstock.control`` is what a client starts when it finds no server. Everything heavy is imported when
 a server really starts.
 """
 
 import argparse
 import contextlib
+import gc
 import importlib
 import logging
 import os
 import signal
 import socket
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.control.config import Config
 from penstock.control.datadir import Address, AlreadyServedError, DataDir
+from penstock.control.log_lines import LogFormat, set_up
 from penstock.core import InputError, PenstockError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
             data_dir.publish(address)
             on_ready(address)
 
-        with _reconciling(services, config.every_s):
+        with _reconciling(services, config.every_s), services.metrics.meters.running():
             _answer(config, services, listener, listening)
 
 
@@ -88,7 +88,21 @@ def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
         )
         reconciler.begin(settings)
         _ensure_owner(store, data_dir, journal.now())
-        yield Services(journal, reconciler, Desk(journal, intake, reconciler.nudge))
+        _collect_seldom()
+        desk = Desk(journal, intake, reconciler.nudge)
+        reconciler.after_each_pass = desk.outlook.refresh
+        yield Services(journal, reconciler, desk)
+        journal.publish()
+        journal.keep_snapshot()
+
+
+def _collect_seldom() -> None:
+    """Thousands of jobs are hundreds of thousands of objects that live on: looking through all of them for garbage, as
+    Python does after every few thousand new ones, would stop everybody for tenths of a second. What was read at the
+    start is never looked at again, and the rest seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
 
 
 def _backend(config: Config, data_dir: DataDir) -> "Backend":
@@ -134,8 +148,10 @@ def _answer(config: Config, services: "Services", listener: socket.socket, on_re
     import uvicorn
 
     from penstock.control.api import create_app
+    from penstock.control.front import dress
 
     app = create_app(services, max_body=config.max_body, requests_per_s=config.requests_per_s, burst=config.burst)
+    lifespan: Literal["on", "off"] = "on" if dress(app, services, config.data_dir) else "off"
 
     class Server(uvicorn.Server):
         """Tells open streams to end when it is told to stop, and says when it listens.
@@ -163,16 +179,17 @@ def _answer(config: Config, services: "Services", listener: socket.socket, on_re
             await super().startup(sockets)
             on_ready()
 
-    settings = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan="off")
+    settings = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan=lifespan)
     Server(settings).run(sockets=[listener])
 
 
 def main(arguments: list[str] | None = None) -> int:
     """What a client runs in the background: 0 stopped, 1 cannot start, 3 somebody else already serves."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.Formatter.converter = time.gmtime
+    set_up(LogFormat.TEXT)
     try:
-        serve(_parse(arguments))
+        config = _parse(arguments)
+        set_up(LogFormat.named(config.log_format))
+        serve(config)
     except AlreadyServedError as error:
         _log.warning("%s", error)
         return 3
@@ -183,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str] | None) -> Config:
-    parser = argparse.ArgumentParser(prog="penstock.control.server", description="Run a Penstock server.")
+    parser = argparse.ArgumentParser(prog="penstock.control", description="Run a Penstock server.")
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
@@ -191,10 +208,7 @@ def _parse(arguments: list[str] | None) -> Config:
     parser.add_argument("--policy")
     parser.add_argument("--backend")
     parser.add_argument("--slots", type=int)
+    parser.add_argument("--log-format")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     known = {field.name for field in fields(Config)}
     return Config(**{name: value for name, value in given.items() if name in known})
-
-
-if __name__ == "__main__":
-    sys.exit(main())

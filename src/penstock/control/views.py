@@ -26,6 +26,8 @@ class QuoteView(View):
     device_seconds: float = 0.0
     counter_offer: datetime | None = None
     answer_by: datetime | None = None
+    expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
+    speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")
 
 
 class ProgressView(View):
@@ -50,6 +52,7 @@ class JobView(View):
     submitted_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     quote: QuoteView | None = None
     devices: list[int] = []
     run_id: str | None = None

@@ -20,6 +20,7 @@ from penstock.core.errors import (
     UnknownNameError,
 )
 from penstock.core.events import (
+    CostsChanged,
     CurveChanged,
     Event,
     JobCancelled,
@@ -44,10 +45,10 @@ from penstock.core.instructions import (
     Wake,
 )
 from penstock.core.jobs import BestEffort, Budget, Deadline, Goal, Job, Strictness, Tenant, Work
-from penstock.core.overhead import FREE, Overhead
+from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
 from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
 from penstock.core.promises import Grant, Plan, Quote, Verdict
-from penstock.core.runs import Launch, Report, ReportKind, RunStatus, Usage, Worker
+from penstock.core.runs import DeviceUsage, Launch, Report, ReportKind, RunStatus, Usage, Worker
 from penstock.core.units import (
     format_bytes,
     format_duration,
@@ -64,11 +65,14 @@ __all__ = [
     "ANY_KIND",
     "DEFAULT_KIND",
     "FREE",
+    "NO_COSTS",
     "Admit",
     "BestEffort",
     "Budget",
     "Cluster",
     "ClusterError",
+    "Costs",
+    "CostsChanged",
     "Curve",
     "CurveChanged",
     "CurveError",
@@ -76,6 +80,7 @@ __all__ = [
     "Decline",
     "Defer",
     "Device",
+    "DeviceUsage",
     "Event",
     "EventError",
     "Goal",
@@ -109,6 +114,7 @@ __all__ = [
     "RunStatus",
     "Scaling",
     "Source",
+    "Span",
     "Start",
     "Stop",
     "Strictness",

@@ -17,19 +17,24 @@ class Source(StrEnum):
 
     MEASURED = "measured"
     PREDICTED = "predicted"
+    """By a model through what was measured."""
+    GUESSED = "guessed"
+    """Nothing was ever measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
     """Iterations per second against device count on one kind of device, placed as compactly as possible.
 
-    ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary.
+    ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary; ``doubts`` the
+    share by which each rate may turn out lower, for promises to allow for.
     """
 
     counts: tuple[int, ...]
     rates: tuple[float, ...]
     source: Source = Source.MEASURED
     spread: tuple[tuple[int, int, float], ...] = ()
+    doubts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.counts or len(self.counts) != len(self.rates):
@@ -39,6 +44,8 @@ class Scaling:
         rates = (*self.rates, *(rate for _, _, rate in self.spread))
         if not all(math.isfinite(rate) and rate > 0 for rate in rates):
             raise CurveError(f"rates {rates}", "positive and finite", "Leave out counts that cannot run")
+        if len(self.doubts) not in (0, len(self.counts)) or not all(0.0 <= doubt < 1.0 for doubt in self.doubts):
+            raise CurveError(f"doubts {self.doubts}", "none, or one per count from 0 to below 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,13 @@ class Curve:
     def rate(self, count: int, kind: str = ANY_KIND, nodes: int | None = None) -> float:
         """Iterations per second on ``count`` devices, optionally spread over ``nodes`` nodes."""
         return _rate(self, count, kind, nodes)
+
+    def doubt(self, count: int, kind: str = ANY_KIND) -> float:
+        """The share by which the rate on ``count`` devices may turn out lower; 0 where nothing is said."""
+        scaling = self.scaling(kind)
+        if scaling is None or not scaling.doubts or count < scaling.counts[0]:
+            return 0.0
+        return _interpolate(scaling.counts, scaling.doubts, count)
 
     def levels(
         self, kind: str = ANY_KIND, at_least: int = 1, at_most: int | None = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.core.cluster import Node
 from penstock.core.curve import Curve
 from penstock.core.jobs import Job
+from penstock.core.overhead import Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,15 @@ class CurveChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class CostsChanged:
+    """The job starts, changes or ends faster or slower than believed, from now on."""
+
+    at: float
+    job_id: str
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFailed:
     """A worker died: the gang stops and loses what was done since its last checkpoint."""
 
@@ -73,5 +83,6 @@ class Tick:
 
 
 Event = (
-    JobSubmitted | JobCancelled | Progress | JobFinished | CurveChanged | WorkerFailed | NodeLost | NodeJoined | Tick
-)
+    JobSubmitted | JobCancelled | Progress | JobFinished | CurveChanged | CostsChanged | WorkerFailed | NodeLost
+    | NodeJoined | Tick
+)  # fmt: skip

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from penstock.core.curve import Curve
 from penstock.core.errors import JobError
+from penstock.core.overhead import NO_COSTS, Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Job:
 
     Nobody has to give a number of devices. ``at_least`` and ``at_most`` bound what an elastic policy may choose;
     ``requested`` is what the person would have asked a rigid scheduler for, and the only thing rigid policies use.
+    With ``measure_first`` a deadline is answered once the curve is more than a guess.
     """
 
     id: str
@@ -93,6 +95,8 @@ class Job:
     checkpoint_every_s: float = 600.0
     model: str = ""
     batch: int = 0
+    costs: Costs = NO_COSTS
+    measure_first: bool = False
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.submitted_at) or self.submitted_at < 0:

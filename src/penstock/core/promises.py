@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.core.curve import Source
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -46,7 +48,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What we tell a job at submission."""
+    """What we tell a job at submission.
+
+    ``finish_at`` is when a promised job is done at the latest by its plan, ``expected_at`` when any job probably is;
+    ``speed`` says what all of that rests on.
+    """
 
     job_id: str
     verdict: Verdict
@@ -56,3 +62,5 @@ class Quote:
     device_seconds: float = 0.0
     counter_offer: float = math.inf
     answer_by: float = math.inf
+    expected_at: float = math.inf
+    speed: Source | None = None

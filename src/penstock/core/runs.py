@@ -39,6 +39,7 @@ class ReportKind(StrEnum):
     PROGRESS = "progress"
     RESIZED = "resized"
     CHECKPOINTED = "checkpointed"
+    CHECKPOINT_FAILED = "checkpoint_failed"
     WORKER_EXITED = "worker_exited"
     SUSPENDED = "suspended"
     FINISHED = "finished"
@@ -82,11 +83,29 @@ class RunStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUsage:
+    """What one device of a run does right now, as far as its driver tells."""
+
+    id: str
+    percent: float | None = None
+    memory_bytes: int | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a run uses right now, all its processes together; device figures only where a driver tells."""
+    """What a run uses right now, all its processes together; device figures only where a driver tells.
+
+    ``cpu_s`` and ``energy_j`` count since the run's first process, also after its end. ``estimated``: power and energy
+    are, in part at least, a model's and not a meter's.
+    """
 
     cpu_percent: float = 0.0
     memory_bytes: int = 0
     device_percent: float | None = None
     device_memory_bytes: int | None = None
     power_w: float | None = None
+    cpu_s: float = 0.0
+    energy_j: float | None = None
+    estimated: bool = False
+    devices: tuple[DeviceUsage, ...] = ()

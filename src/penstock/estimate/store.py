@@ -1,25 +1,21 @@
-"""Measured speeds, kept: what one run of a job learned, the next one knows.
-
-One SQLite file, written by any number of processes at once. Points are few and small; every operation opens, uses and
-closes its own connection, so a store may be shared by threads and inherited over a fork.
-"""
+"""Measured speeds, kept: what one run of a job learned, the next one knows."""
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from penstock.core import Curve, CurveError, InputError, Scaling, Source
+from penstock.estimate.database import SharedDatabase
 from penstock.estimate.model import Estimate
 from penstock.estimate.points import Point, ProfileResult, merged
 
 HALF_LIFE_S = 3600.0
+MOST_DOUBT = 0.5
+"""A promise never plans with less than half of a rate that was measured or follows from one."""
 UNKNOWN = 1.0
 """The uncertainty of a rate nobody ever measured: keep as much in reserve as is promised."""
 
-_WAIT_S = 30.0
-_VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS points (
     fingerprint TEXT NOT NULL,
@@ -54,7 +50,7 @@ class CurveStore:
         self.path = path
         self.half_life_s = half_life_s
         self._clock = clock
-        self._prepare()
+        self._database = SharedDatabase(path, _SCHEMA)
 
     def observe(
         self, fingerprint: str, kind: str, count: int, rate: float, seconds: float, spread: float = 0.0
@@ -66,12 +62,12 @@ class CurveStore:
 
     def record(self, results: Iterable[ProfileResult]) -> tuple[Point, ...]:
         """Merge several results in one transaction: all of them or none."""
-        with self._writing() as database:
+        with self._database.writing() as database:
             return tuple(self._merge(database, result) for result in results)
 
     def points(self, fingerprint: str, kind: str) -> tuple[Point, ...]:
         """What was measured, by number of devices."""
-        with self._open() as database:
+        with self._database.reading() as database:
             rows = database.execute(
                 "SELECT count, rate, spread, seconds, updated_at FROM points"
                 " WHERE fingerprint = ? AND kind = ? ORDER BY count",
@@ -81,7 +77,7 @@ class CurveStore:
 
     def kinds(self, fingerprint: str) -> tuple[str, ...]:
         """The kinds of devices a job was measured on."""
-        with self._open() as database:
+        with self._database.reading() as database:
             rows = database.execute(
                 "SELECT DISTINCT kind FROM points WHERE fingerprint = ? ORDER BY kind", (fingerprint,)
             )
@@ -101,9 +97,9 @@ class CurveStore:
         The counts are those asked for, else every power of two, every measured count and ``max_count``. A measured
         count has its measured rate; the others follow the model fitted to the measured ones (see
         :class:`~penstock.estimate.model.ScalingModel`). The curve is ``MEASURED`` only if every count in it was
-        measured, ``PREDICTED`` as soon as one was not: a promise is as good as the weakest number behind it, and
-        :meth:`uncertainty` says how good each is. Rates are not forced to grow; ``Curve.levels`` leaves out counts
-        that are no faster than smaller ones.
+        measured, ``PREDICTED`` as soon as one was not, ``GUESSED`` if none was: a promise is as good as the weakest
+        number behind it, and its doubts say how good each is (see :meth:`uncertainty`). Rates are not forced to grow;
+        ``Curve.levels`` leaves out counts that are no faster than smaller ones.
 
         A job that was never measured on this kind has no curve, unless ``guess`` gives its rate on one device.
         """
@@ -112,8 +108,9 @@ class CurveStore:
         wanted = _counts(max_count, counts, [point.count for point in points])
         measured = {point.count: point.rate for point in points}
         rates = tuple(measured.get(count) or estimate.rate(count) for count in wanted)
-        source = Source.MEASURED if set(wanted) <= set(measured) else Source.PREDICTED
-        return Curve(((kind, Scaling(counts=wanted, rates=rates, source=source)),))
+        doubts = tuple(min(estimate.uncertainty(count), MOST_DOUBT) for count in wanted) if points else ()
+        scaling = Scaling(counts=wanted, rates=rates, source=_source(wanted, measured), doubts=doubts)
+        return Curve(((kind, scaling),))
 
     def uncertainty(self, fingerprint: str, kind: str, count: int) -> float:
         """The relative spread to keep in reserve for a promise on ``count`` devices.
@@ -126,7 +123,7 @@ class CurveStore:
 
     def forget(self, fingerprint: str) -> int:
         """Drop everything about a job; returns how many points that were."""
-        with self._writing() as database:
+        with self._database.writing() as database:
             return database.execute("DELETE FROM points WHERE fingerprint = ?", (fingerprint,)).rowcount
 
     def _merge(self, database: sqlite3.Connection, new: ProfileResult) -> Point:
@@ -145,67 +142,6 @@ class CurveStore:
         )
         return point
 
-    def _prepare(self) -> None:
-        """Create what is missing. Several processes may be at it: the switch to WAL does not wait, so we do."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise InputError(f"{self.path.parent} cannot be created: {problem.strerror}", "a writable place") from None
-        _patiently(self._switch_to_wal)
-        with self._writing() as database:
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-            if version > _VERSION:
-                raise InputError(
-                    f"{self.path} was written by a newer Penstock (format {version})",
-                    f"formats up to {_VERSION}",
-                    "Upgrade, or give another file",
-                )
-            database.execute(_SCHEMA)
-            database.execute(f"PRAGMA user_version = {_VERSION}")
-
-    def _switch_to_wal(self) -> None:
-        with self._open() as database:
-            database.execute("PRAGMA journal_mode = WAL")
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)) as database:
-                database.execute("PRAGMA synchronous = NORMAL")
-                yield database
-        except sqlite3.DatabaseError as problem:
-            if _is_busy(problem):
-                raise
-            raise InputError(
-                f"{self.path} cannot be used: {problem}", "a database of measured curves", "Move the file away"
-            ) from problem
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._open() as database:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
-
-
-def _patiently(attempt: Callable[[], None]) -> None:
-    end = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            return attempt()
-        except sqlite3.OperationalError as problem:
-            if not _is_busy(problem) or time.monotonic() > end:
-                raise
-            time.sleep(0.01)
-
-
-def _is_busy(problem: sqlite3.Error) -> bool:
-    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
 
 def _point(row: tuple[int, float, float, float, float]) -> Point:
     count, rate, spread, seconds, updated_at = row
@@ -218,6 +154,12 @@ def _estimate(points: tuple[Point, ...], guess: float | None) -> Estimate:
     if guess is None:
         raise CurveError("a job that was never measured on this kind of device", "", "Profile it, or give a guess")
     return Estimate.of([Point(count=1, rate=guess, spread=0.0, seconds=1.0, updated_at=0.0)])
+
+
+def _source(wanted: tuple[int, ...], measured: Collection[int]) -> Source:
+    if not measured:
+        return Source.GUESSED
+    return Source.MEASURED if set(wanted) <= set(measured) else Source.PREDICTED
 
 
 def _counts(max_count: int, wanted: Iterable[int] | None, measured: Iterable[int]) -> tuple[int, ...]:

@@ -87,6 +87,17 @@ class Occupancy:
         self._free = 0
         self._nodes_changed()
 
+    def copy(self) -> "Occupancy":
+        """An independent one; what never changes is shared."""
+        other = Occupancy.__new__(Occupancy)
+        other.__dict__.update(self.__dict__)
+        other._devices, other._parts = self._devices.copy(), self._parts.copy()
+        other._holders = [holders.copy() for holders in self._holders]
+        other._sizes, other._starts, other._node_of = self._sizes.copy(), self._starts.copy(), self._node_of.copy()
+        other._up, other._masks = self._up.copy(), self._masks.copy()
+        other.free_per_node, other.blocks_per_node = self.free_per_node.copy(), self.blocks_per_node.copy()
+        return other
+
     @property
     def capacity(self) -> int:
         """Devices in nodes that are up."""

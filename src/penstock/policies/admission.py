@@ -44,7 +44,7 @@ def promised(view: View, row: int, layout: Layout) -> Quote:
 
 def turned_down(view: View, row: int, layout: Layout, terms: Terms) -> Quote:
     """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort."""
-    alone = view.now + float(view.remaining[row] / view.top_rate[row])
+    alone = view.now + float(view.alone_s[row])
     if alone > view.deadline[row]:
         late = format_duration(alone - float(view.deadline[row]))
         reason = f"even alone on the cluster it would end {late} after its deadline"
@@ -62,8 +62,8 @@ def earliest_finish(view: View, row: int, layout: Layout, terms: Terms) -> float
     top = int(view.depth[row]) - 1
     reserve = float(view.deadline[row] - terms.limit[row])
     return reserve + finish_time(
-        times, free, count, view.levels[row], terms.rates[row], terms.pauses[row], view.depth[row], top, 0,
-        float(view.remaining[row]), math.inf,
+        times, free, count, view.levels[row], terms.rates[row], terms.pauses[row], terms.starts[row],
+        view.depth[row], top, 0, float(view.remaining[row]), math.inf,
     )  # fmt: skip
 
 

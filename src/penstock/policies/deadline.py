@@ -59,7 +59,7 @@ class DeadlinePolicy(PlannedPolicy):
             layout = _make_room(view, fit_in(view, layout.in_time(), hopeful, terms), hopeful, terms)
         widths = layout.widths_at(view.now)
         _use_idle(
-            widths, view.width, cheap_first, view.remaining, view.levels, view.rates, view.depth, certain.pauses,
+            widths, view.width, cheap_first, view.remaining, view.levels, view.rates, view.depth, _widening(view),
             view.capacity,
         )  # fmt: skip
         return Allocation(widths, min(layout.plans.next_change(view.now), _next_answer(view)), layout.plans)
@@ -67,7 +67,7 @@ class DeadlinePolicy(PlannedPolicy):
 
 def last_chances(view: View) -> Floats:
     """The latest time each job could start, alone on the cluster, and still be in time."""
-    return view.deadline - view.remaining / view.top_rate
+    return view.deadline - view.alone_s
 
 
 def _next_answer(view: View) -> float:
@@ -110,14 +110,19 @@ def kept_promises(view: View, certain: Terms) -> Layout:
 
 
 def surely(view: View) -> Terms:
-    """What holds whatever the rescheduling: a decision every slot, and for a new promise one unforeseen change."""
-    reserve = np.where(view.standing == Standing.PROMISED, 0.0, view.overhead.worst_s)
-    return _terms(view, view.slot, view.deadline - reserve)
+    """What holds whatever the rescheduling: a decision every slot, and for a new promise one unforeseen change.
+
+    A new promise also counts on the slowest speed and the longest start that were seen.
+    """
+    is_promised = view.standing == Standing.PROMISED
+    reserve = np.where(is_promised, 0.0, view.overhead.worst_s + view.reserve_s)
+    doubts = np.where(is_promised[:, None], 0.0, view.doubts)
+    return _terms(view, view.rates * (1.0 - doubts), view.slot, view.deadline - reserve)
 
 
 def probably(view: View) -> Terms:
     """What holds if decisions go on to be as frequent as lately."""
-    return _terms(view, view.interval, view.deadline)
+    return _terms(view, view.rates, view.interval, view.deadline)
 
 
 def _mixed(view: View, layout: Layout, certain: Terms) -> Terms:
@@ -125,13 +130,24 @@ def _mixed(view: View, layout: Layout, certain: Terms) -> Terms:
     likely = probably(view)
     is_promised = (view.standing == Standing.PROMISED)[:, None]
     limit = np.where(layout.missed, np.inf, view.deadline)
-    return Terms(np.where(is_promised, certain.rates, likely.rates), certain.pauses, limit)
+    rates = np.where(is_promised, certain.rates, likely.rates)
+    return Terms(rates, certain.pauses, certain.starts, certain.work, limit)
 
 
-def _terms(view: View, interval: float, limit: Floats) -> Terms:
+def _terms(view: View, rates: Floats, interval: float, limit: Floats) -> Terms:
     lost = min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
-    pauses = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(view.levels)
-    return Terms(view.rates * (1.0 - lost), pauses, limit)
+    pauses = _change_pauses(view) + view.resize_s[:, None]
+    work = view.remaining + view.still_s * view.held_rate
+    return Terms(rates * (1.0 - lost), pauses, view.start_s - view.resize_s, work, limit)
+
+
+def _change_pauses(view: View) -> Floats:
+    return view.overhead.change_s + view.overhead.per_doubling_s * np.log2(view.levels)
+
+
+def _widening(view: View) -> Floats:
+    """What a wider level costs: nothing more than a narrow one for a job that has yet to start."""
+    return _change_pauses(view) + np.where(view.width > 0, view.resize_s, 0.0)[:, None]
 
 
 def _hopeful(view: View, layout: Layout, cheap_first: Ints) -> Ints:

@@ -61,12 +61,13 @@ def level_in(levels: Ints, depth: int, free: int, cap: int) -> int:
 
 @compiled
 def finish_time(
-    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, depth: int, cap: int, held: int,
-    remaining: float, limit: float,
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
+    cap: int, held: int, remaining: float, limit: float,
 ) -> float:  # fmt: skip
     """When ``remaining`` is done on at most level ``cap`` of what is free, starting from ``held`` devices.
 
-    Every change of width costs its pause. Infinite if after ``limit`` or in more steps than a plan can have.
+    Every change of width costs its pause, and ``start`` besides if it had no devices. Infinite if after ``limit`` or in
+    more steps than a plan can have.
     """
     steps, width, ready = 1, held, times[0]
     for k in range(count):
@@ -79,7 +80,7 @@ def finish_time(
             if steps > PLAN_STEPS:
                 return np.inf
             if wanted != width and index >= 0:
-                ready = times[k] + pauses[index]
+                ready = times[k] + pauses[index] + (start if width == 0 else 0.0)
             width = wanted
         if index < 0:
             continue
@@ -93,14 +94,14 @@ def finish_time(
 
 @compiled
 def smallest_share(
-    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, depth: int, held: int,
-    remaining: float, limit: float,
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
+    held: int, remaining: float, limit: float,
 ) -> tuple[int, float]:  # fmt: skip
     """The lowest level index that finishes by ``limit``, and when; (-1, inf) if none does."""
     for cap in range(depth):
         if times[0] + remaining / rates[cap] > limit:
             continue
-        finish = finish_time(times, free, count, levels, rates, pauses, depth, cap, held, remaining, limit)
+        finish = finish_time(times, free, count, levels, rates, pauses, start, depth, cap, held, remaining, limit)
         if finish < np.inf:
             return cap, finish
     return UNREACHABLE, np.inf
@@ -145,19 +146,20 @@ def lay(
 
 @compiled
 def share_of(
-    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, depth: int, held: int,
-    remaining: float, limit: float, widest: bool,
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
+    held: int, remaining: float, limit: float, widest: bool,
 ) -> tuple[int, float]:  # fmt: skip
     """Level and finish of one job: the least that is in time, or all it can use."""
     if not widest:
-        return smallest_share(times, free, count, levels, rates, pauses, depth, held, remaining, limit)
-    return depth - 1, finish_time(times, free, count, levels, rates, pauses, depth, depth - 1, held, remaining, limit)
+        return smallest_share(times, free, count, levels, rates, pauses, start, depth, held, remaining, limit)
+    finish = finish_time(times, free, count, levels, rates, pauses, start, depth, depth - 1, held, remaining, limit)
+    return depth - 1, finish
 
 
 @compiled
 def fill(
     now: float, capacity: int, order: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints, rates: Floats,
-    pauses: Floats, depth: Ints, margin: float, widest: bool,
+    pauses: Floats, starts: Floats, depth: Ints, margin: float, widest: bool,
 ) -> tuple[Floats, Floats, Ints]:  # fmt: skip
     """Lay out the jobs in ``order``: when each ends (inf = not in time), and the plans.
 
@@ -171,8 +173,8 @@ def fill(
     plan_at, plan_width = np.full((jobs, PLAN_STEPS), np.inf), np.zeros((jobs, PLAN_STEPS), dtype=np.int64)
     for job in order:
         level, end = share_of(
-            times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job],
-            limit[job], widest,
+            times, free, count, levels[job], rates[job], pauses[job], starts[job], depth[job], held[job],
+            remaining[job], limit[job], widest,
         )  # fmt: skip
         if end < np.inf:
             finish[job] = end
@@ -186,7 +188,7 @@ def fill(
 @compiled
 def all_in_time(
     now: float, capacity: int, order: Ints, forgiven: Bools, remaining: Floats, limit: Floats, held: Ints, levels: Ints,
-    rates: Floats, pauses: Floats, depth: Ints, margin: float, widest: bool,
+    rates: Floats, pauses: Floats, starts: Floats, depth: Ints, margin: float, widest: bool,
 ) -> bool:  # fmt: skip
     """Whether :func:`fill` would reach everybody in ``order`` but those ``forgiven``; stops at the first it misses."""
     times, free = new_profile(now, capacity, len(order))
@@ -194,8 +196,8 @@ def all_in_time(
     count = 1
     for job in order:
         level, end = share_of(
-            times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job],
-            limit[job], widest,
+            times, free, count, levels[job], rates[job], pauses[job], starts[job], depth[job], held[job],
+            remaining[job], limit[job], widest,
         )  # fmt: skip
         if end < np.inf:
             count = lay(times, free, count, levels[job], depth[job], level, end, margin, at, width)
@@ -207,7 +209,7 @@ def all_in_time(
 @compiled
 def grow(
     now: float, capacity: int, order: Ints, candidates: Ints, forgiven: Bools, remaining: Floats, limit: Floats,
-    held: Ints, levels: Ints, rates: Floats, pauses: Floats, depth: Ints, margin: float, widest: bool,
+    held: Ints, levels: Ints, rates: Floats, pauses: Floats, starts: Floats, depth: Ints, margin: float, widest: bool,
 ) -> Ints:  # fmt: skip
     """``order`` with every candidate that fits, each tested in turn and inserted by its limit."""
     for job in candidates:
@@ -219,7 +221,8 @@ def grow(
         longer = np.empty(len(order) + 1, dtype=np.int64)
         longer[:place], longer[place], longer[place + 1 :] = order[:place], job, order[place:]
         if all_in_time(
-            now, capacity, longer, forgiven, remaining, limit, held, levels, rates, pauses, depth, margin, widest
+            now, capacity, longer, forgiven, remaining, limit, held, levels, rates, pauses, starts, depth, margin,
+            widest,
         ):  # fmt: skip
             order = longer
     return order
@@ -228,12 +231,14 @@ def grow(
 @compiled
 def squeeze(
     times: Floats, free: Ints, count: int, candidates: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints,
-    rates: Floats, pauses: Floats, depth: Ints, margin: float, finish: Floats, plan_at: Floats, plan_width: Ints,
+    rates: Floats, pauses: Floats, starts: Floats, depth: Ints, margin: float, finish: Floats, plan_at: Floats,
+    plan_width: Ints,
 ) -> None:  # fmt: skip
     """Plan every candidate, in turn, that can be in time on what the profile leaves; nobody else changes."""
     for job in candidates:
         level, end = smallest_share(
-            times, free, count, levels[job], rates[job], pauses[job], depth[job], held[job], remaining[job], limit[job]
+            times, free, count, levels[job], rates[job], pauses[job], starts[job], depth[job], held[job],
+            remaining[job], limit[job],
         )  # fmt: skip
         if end < np.inf:
             finish[job] = end
@@ -257,7 +262,7 @@ def width_at(at: Floats, width: Ints, now: float) -> int:
 @compiled
 def follow(
     now: float, order: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints, rates: Floats, pauses: Floats,
-    depth: Ints, plan_at: Floats, plan_width: Ints,
+    starts: Floats, depth: Ints, plan_at: Floats, plan_width: Ints,
 ) -> Floats:  # fmt: skip
     """When each job in ``order`` ends if it sticks to the plan it has; inf if that is after its limit."""
     finish = np.full(len(remaining), np.inf)
@@ -272,7 +277,7 @@ def follow(
                 continue
             index = usable(levels[job], depth[job], plan_width[job][k])
             if plan_width[job][k] != width:
-                begin += pauses[job][index]
+                begin += pauses[job][index] + (starts[job] if width == 0 else 0.0)
                 width = plan_width[job][k]
             if begin + left / rates[job][index] <= end + TOLERANCE_S:
                 finish[job] = begin + left / rates[job][index]

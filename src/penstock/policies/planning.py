@@ -20,18 +20,23 @@ from penstock.policies.view import Bools, Floats, Ints, Standing, View
 class Terms:
     """What a plan counts on: speed at each level, what changing to it costs, and by when each job must be done.
 
+    ``starts`` is what it costs besides to begin on devices after having none; ``work`` is what is left, with the time a
+    job that has just begun or is about to end stands still counted as work.
     ``widest`` plans every job as wide as it can go instead of as narrow as it may.
     """
 
     rates: Floats
     pauses: Floats
+    starts: Floats
+    work: Floats
     limit: Floats
     widest: bool = False
 
     @classmethod
     def stated(cls, view: View, *, widest: bool = False) -> "Terms":
         """The curves and deadlines as they are, rescheduling free."""
-        return cls(view.rates, np.zeros_like(view.rates), view.deadline, widest)
+        no_pauses, no_starts = np.zeros_like(view.rates), np.zeros(len(view))
+        return cls(view.rates, no_pauses, no_starts, view.remaining, view.deadline, widest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +77,8 @@ def lay_out(view: View, rows: Ints, terms: Terms) -> Layout:
     """Plan ``rows`` afresh, the earliest limit first."""
     order = _by_limit(view, rows, terms)
     finish, at, width = fill(
-        view.now, view.capacity, order, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
-        view.depth, view.slot, terms.widest,
+        view.now, view.capacity, order, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
+        terms.starts, view.depth, view.slot, terms.widest,
     )  # fmt: skip
     return Layout(rows, finish, Plans(at, width))
 
@@ -84,8 +89,8 @@ def keep_to(view: View, rows: Ints, terms: Terms) -> Layout:
     if free[:count].min() < 0:
         return Layout(rows, np.full(len(view), math.inf), Plans.none(len(view)))
     finish = follow(
-        view.now, rows, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses, view.depth,
-        view.plan_at, view.plan_width,
+        view.now, rows, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses, terms.starts,
+        view.depth, view.plan_at, view.plan_width,
     )  # fmt: skip
     plans = Plans.none(len(view))
     kept = rows[np.isfinite(finish[rows])]
@@ -113,8 +118,8 @@ def extend(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
         return layout
     order = _by_limit(view, layout.rows, terms)
     longer = grow(
-        view.now, view.capacity, order, candidates, layout.missed, view.remaining, terms.limit, view.width, view.levels,
-        terms.rates, terms.pauses, view.depth, view.slot, terms.widest,
+        view.now, view.capacity, order, candidates, layout.missed, terms.work, terms.limit, view.width, view.levels,
+        terms.rates, terms.pauses, terms.starts, view.depth, view.slot, terms.widest,
     )  # fmt: skip
     return lay_out(view, longer, terms) if len(longer) > len(order) else layout
 
@@ -129,8 +134,8 @@ def fit_in(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
     finish, at, width = layout.finish.copy(), layout.plans.at.copy(), layout.plans.width.copy()
     times, free, count = profile_of(view.now, view.capacity, layout.rows, at, width, len(candidates))
     squeeze(
-        times, free, count, candidates, view.remaining, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
-        view.depth, view.slot, finish, at, width,
+        times, free, count, candidates, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
+        terms.starts, view.depth, view.slot, finish, at, width,
     )  # fmt: skip
     taken = candidates[np.isfinite(finish[candidates])]
     return Layout(np.concatenate((layout.rows, taken)), finish, Plans(at, width))

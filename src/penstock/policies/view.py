@@ -71,8 +71,18 @@ class View:
     """(rows, L) widths worth using, ascending; padded with the last."""
     rates: Floats
     """(rows, L) iterations per second at those widths."""
+    doubts: Floats
+    """(rows, L) the share by which each rate may turn out lower."""
     depth: Ints
     """How many of the levels are real; at least 1."""
+    start_s: Floats
+    """Likely seconds without progress if it gets devices after having none, what its end takes included."""
+    resize_s: Floats
+    """Likely seconds without progress if it gets other devices than it has."""
+    still_s: Floats
+    """Likely seconds without progress on the devices it has: what is left of a start or a change, and its end."""
+    reserve_s: Floats
+    """Seconds by which start and end together may take longer than likely."""
     plan_at: Floats
     """(rows, PLAN_STEPS) the plan the policy last laid out: from these times on ..."""
     plan_width: Ints
@@ -80,6 +90,12 @@ class View:
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    @property
+    def held_rate(self) -> Floats:
+        """Iterations per second at the width each row holds; zero without devices."""
+        level = (self.levels == self.width[:, None]).argmax(axis=1)
+        return np.where(self.width > 0, self.rates[np.arange(len(self)), level], 0.0)
 
     @property
     def waiting(self) -> Floats:
@@ -90,6 +106,11 @@ class View:
     def top_rate(self) -> Floats:
         """The fastest each row can run on this cluster."""
         return self.rates[np.arange(len(self)), self.depth - 1]
+
+    @property
+    def alone_s(self) -> Floats:
+        """How long each row would take with the cluster to itself from now on."""
+        return np.where(self.width > 0, self.still_s, self.start_s) + self.remaining / self.top_rate
 
     @property
     def rigid_seconds(self) -> Floats:

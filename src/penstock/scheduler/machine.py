@@ -15,6 +15,8 @@ from penstock.core import (
     ANY_KIND,
     FREE,
     Cluster,
+    CostsChanged,
+    Curve,
     CurveChanged,
     Decline,
     Event,
@@ -86,12 +88,16 @@ class Scheduler:
         self._broken: list[str] = []
         self._promises_bind = policy.overhead_proof or self._costs.overhead == FREE
         self.now = -math.inf
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers = self._handling()
+
+    def _handling(self) -> dict[type, Callable[[Any], None]]:
+        return {
             JobSubmitted: self._on_submitted,
             JobCancelled: self._on_cancelled,
             JobFinished: self._on_finished,
             Progress: self._on_progress,
             CurveChanged: self._on_curve_changed,
+            CostsChanged: self._on_costs_changed,
             WorkerFailed: self._on_worker_failed,
             NodeLost: self._on_node_lost,
             NodeJoined: self._on_node_joined,
@@ -152,20 +158,46 @@ class Scheduler:
         record = self._record(job_id)
         return self._pools[record.kind].occupancy.devices(record.key)
 
-    def remaining(self, job_id: str) -> float:
-        """Iterations left, as projected for the time of the last event."""
+    def remaining(self, job_id: str, at: float | None = None) -> float:
+        """Iterations left, as projected for ``at`` or the time of the last event."""
         record = self._record(job_id)
         if record.state in FINAL:
             return 0.0
         table = self._pools[record.kind].table
         row = table.row_of[record.key]
         table.project_row(row, self.now)
-        return float(table.remaining[row])
+        return table.remaining_at(row, self.now if at is None else max(at, self.now))
+
+    def pause_ends_at(self, job_id: str) -> float:
+        """Until when a job that holds devices is believed to make no progress on them."""
+        record = self._record(job_id)
+        table = self._pools[record.kind].table
+        return float(table.resumes_at[table.row_of[record.key]]) if record.state not in FINAL else -math.inf
+
+    def can_use(self, job_id: str, curve: Curve) -> bool:
+        """Whether a job would have a width to run on if this were its curve."""
+        record, pool = self._live_record(job_id)
+        job = record.job
+        return bool(curve.levels(pool.kind, job.at_least, min(job.at_most or pool.size, pool.size)))
+
+    def active_count(self) -> int:
+        return sum(len(pool.records) for pool in self._pools.values())
 
     def active(self) -> list[str]:
         """Jobs that are not in a final state, in order of arrival."""
         records = [record for pool in self._pools.values() for record in pool.records.values()]
         return [record.job.id for record in sorted(records, key=lambda record: record.key)]
+
+    def capacity(self, kind: str) -> int:
+        """Devices of a kind in working nodes."""
+        return self._pools[kind].occupancy.capacity
+
+    def backlog(self) -> dict[str, list[tuple[str, float, float]]]:
+        """By kind: every active job, the device-seconds it still needs at its narrowest, and its projected end.
+
+        The cheapest comes first; a job without devices has no projected end.
+        """
+        return {kind: pool.backlog(self.now) for kind, pool in self._pools.items()}
 
     def why(self, job_id: str) -> Story:
         """Everything that happened to a job, and why it stands where it stands."""
@@ -192,18 +224,25 @@ class Scheduler:
     def twin(self) -> "Scheduler":
         """An independent copy without stories, to try things out on.
 
-        What never changes (jobs, policy, placement, cluster, jobs that are over) is shared.
+        What never changes (jobs, policy, placement, cluster) is shared; jobs that are over are unknown to it.
+        O(active jobs).
         """
-        live = [record for record in self._records.values() if record.state not in FINAL]
-        shared: list[object] = [self.policy, self.cluster, self._placement]
-        shared += [record for record in self._records.values() if record.state in FINAL]
-        shared += [part for record in live for part in (record.job, record.story)]
-        copied = copy.deepcopy(self, {id(value): value for value in shared})
-        for record in live:
-            copied._records[record.job.id].story = None
-        for pool in copied._pools.values():
-            pool.table.reconnect()
-        return copied
+        twin = Scheduler.__new__(Scheduler)
+        twin.__dict__.update(self.__dict__)
+        twin._costs = copy.deepcopy(self._costs)
+        twin._stories = False
+        twin._pools = {kind: pool.copy(twin._costs) for kind, pool in self._pools.items()}
+        twin._records = {record.job.id: record for pool in twin._pools.values() for record in pool.records.values()}
+        twin._down, twin._outbox, twin._broken = self._down.copy(), self._outbox.copy(), self._broken.copy()
+        twin._handlers = twin._handling()
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_handlers"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._handlers = self._handling()
 
     def validate(self) -> None:
         """Check every invariant of the state; raises :class:`InvariantError`. O(jobs + devices)."""
@@ -308,6 +347,8 @@ class Scheduler:
         difference = remaining - float(table.remaining[row])
         table.corrected[row] += difference
         table.remaining[row] = remaining
+        table.trained_at[row] = math.inf
+        table.resumes_at[row] = min(table.resumes_at[row], event.at)
         table.forecast()
         if difference > 0:
             self._excuse(pool, f"{event.job_id} progresses more slowly than its curve says")
@@ -316,7 +357,7 @@ class Scheduler:
     def _on_curve_changed(self, event: CurveChanged) -> None:
         record, pool = self._live_record(event.job_id)
         job = replace(record.job, curve=event.curve)
-        if not job.curve.levels(pool.kind, job.at_least, min(job.at_most or pool.size, pool.size)):
+        if not self.can_use(job.id, event.curve):
             raise EventError(f"the new curve of job {job.id!r} has no usable count on {pool.kind}")
         table, row = pool.table, pool.table.row_of[record.key]
         table.project_row(row, event.at)
@@ -331,6 +372,14 @@ class Scheduler:
                 self._outbox.append(Suspend(job.id))
         self._excuse(pool, f"the curve of {job.id} changed")
         record.tell(event.at, "its curve changed")
+        pool.dirty = True
+
+    def _on_costs_changed(self, event: CostsChanged) -> None:
+        record, pool = self._live_record(event.job_id)
+        record.job = replace(record.job, costs=event.costs)
+        pool.table.set_costs(pool.table.row_of[record.key], record.job)
+        pool.table.forecast()
+        self._excuse(pool, f"{event.job_id} takes another time to start or end than it did")
         pool.dirty = True
 
     def _on_worker_failed(self, event: WorkerFailed) -> None:

@@ -74,6 +74,15 @@ class Pool:
         self.wake_at = math.inf
         self.interval = slot
 
+    def copy(self, costs: CostModel) -> "Pool":
+        """An independent pool whose jobs have no stories."""
+        other = Pool.__new__(Pool)
+        other.__dict__.update(self.__dict__)
+        other.costs = costs
+        other.table, other.occupancy = self.table.copy(), self.occupancy.copy()
+        other.records = {key: record.copy() for key, record in self.records.items()}
+        return other
+
     @property
     def due_at(self) -> float:
         """When the next round should happen if no further event comes."""
@@ -109,6 +118,14 @@ class Pool:
 
     def view(self, now: float) -> View:
         return self.table.view(now, self.occupancy.capacity, self.slot, self.interval, self.costs.overhead)
+
+    def backlog(self, now: float) -> list[tuple[str, float, float]]:
+        """(job, device-seconds still needed at its narrowest, projected end), the cheapest first."""
+        view, ends = self.view(now), self.table.finish_at[: len(self.table)]
+        standing = np.where(view.width > 0, view.still_s, view.start_s)
+        seconds = view.levels[:, 0] * (view.remaining / view.rates[:, 0] + standing)
+        order = np.argsort(seconds, kind="stable").tolist()
+        return [(self.table.jobs[row].id, float(seconds[row]), float(ends[row])) for row in order]
 
     def round(self, now: float, out: list[Instruction]) -> None:
         """Decide for everyone. O(jobs) vector work, plus work per change."""
@@ -183,7 +200,7 @@ class Pool:
             row = table.row_of[key]
             changed[row] = True
             self._grant(row, devices, now, out)
-        self._pause(now, widths, changed)
+        self._pause(now, old, widths, changed)
         table.forecast()
 
     def _ask(self, row: int, width: int) -> Ask:
@@ -201,7 +218,7 @@ class Pool:
         table = self.table
         table.width[row] = 0
         table.rate[row] = 0.0
-        table.finish_at[row] = math.inf
+        table.finish_at[row] = table.trained_at[row] = math.inf
         table.unsaved_s[row] = 0.0
         table.stint_since[row] = now
         if record.state is JobState.RUNNING:
@@ -225,12 +242,16 @@ class Pool:
         if record.state in (JobState.PENDING, JobState.SUSPENDED):
             record.state = JobState.RUNNING
 
-    def _pause(self, now: float, widths: Ints, changed: Bools) -> None:
+    def _pause(self, now: float, old: Ints, widths: Ints, changed: Bools) -> None:
+        """Whoever was touched stands still: for what the decision costs, and what it costs this very job."""
+
         def devices_of(row: int) -> tuple[int, ...]:
             return self.occupancy.devices(int(self.table.sequence[row]))
 
-        pauses = self.costs.pauses(Round(widths, changed, self.size, devices_of))
-        resumes_at = self.table.resumes_at[: len(self.table)]
+        used = slice(len(self.table))
+        own = np.where(old > 0, self.table.change_s(now), self.table.start_s[used])
+        pauses = self.costs.pauses(Round(widths, changed, self.size, devices_of)) + np.where(changed, own, 0.0)
+        resumes_at = self.table.resumes_at[used]
         np.maximum(resumes_at, now + pauses, out=resumes_at)
 
     def _unsaved(self, row: int, record: Record) -> float:

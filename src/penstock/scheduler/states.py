@@ -38,6 +38,10 @@ class Record:
     excuse: str = ""
     story: Story | None = field(default=None, repr=False)
 
+    def copy(self) -> "Record":
+        """The same without its story."""
+        return Record(self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse)
+
     def tell(self, at: float, text: str) -> None:
         if self.story is not None:
             self.story.add(at, text)

@@ -11,7 +11,9 @@ try:
 except ImportError as _problem:
     raise ImportError(f'job files need {_problem.name}: pip install "penstock[live]"') from _problem
 
+from penstock.spec.documents import parse_yaml
 from penstock.spec.environments import EnvironmentBuilder, PythonEnvironment
+from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
 from penstock.spec.flags import Flags, from_flags
 from penstock.spec.model import JobFile
@@ -27,6 +29,7 @@ __all__ = [
     "Flags",
     "GoalPart",
     "JobFile",
+    "Profiling",
     "PythonEnvironment",
     "RetriesPart",
     "WorkUnit",
@@ -36,5 +39,6 @@ __all__ = [
     "json_schema",
     "load_job_file",
     "parse_job",
+    "parse_yaml",
     "to_mapping",
 ]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from os import PathLike, fspath
 from typing import Annotated, Any, TypeVar
 
@@ -137,7 +138,25 @@ def _read_strictness(value: object) -> Strictness:
     try:
         return Strictness(str(value).lower())
     except ValueError:
-        raise UnknownNameError.of("strictness", str(value), list(Strictness)) from None
+        raise UnknownNameError.of("strictness", str(value), [str(one) for one in Strictness]) from None
+
+
+class Profiling(StrEnum):
+    """When the speed of a job that was never measured is measured."""
+
+    AUTO = "auto"
+    """In the first seconds of its run; a deadline is answered then."""
+    FIRST = "first"
+    """In short runs on a few numbers of devices, before it is submitted."""
+    NEVER = "never"
+    """Not at all on purpose: it is answered at once, on a guess."""
+
+
+def _read_profiling(value: object) -> Profiling:
+    try:
+        return Profiling(str(value).lower())
+    except ValueError:
+        raise UnknownNameError.of("way of profiling", str(value), [str(mode) for mode in Profiling]) from None
 
 
 def _read_flag(value: object) -> bool:
@@ -205,6 +224,7 @@ DeadlineText = Annotated[
     str, reading(read_deadline), _described(_string("6h", "2026-12-01T18:00"), {"type": "number", "minimum": 0})
 ]
 StrictnessName = Annotated[Strictness, reading(_read_strictness), _described({"enum": [str(s) for s in Strictness]})]
+ProfileMode = Annotated[Profiling, reading(_read_profiling), _described({"enum": [str(mode) for mode in Profiling]})]
 Flag = Annotated[bool, reading(_read_flag), _described({"type": "boolean"})]
 Text = Annotated[str, reading(read_text), _described(_string())]
 Name = Annotated[str, reading(_read_name), _described(_string("resnet50-night", pattern=f"^{NAME.pattern}$"))]

@@ -1,9 +1,10 @@
 """What determines how fast a job runs.
 
 Two jobs with the same fingerprint are expected to train at the same speed on the same devices, so what was measured
-for one holds for the other. Name, goal, tenant, priority and paths do not matter; the command, the content of the
-scripts and settings it names, the batch, the packages and the variables do. Modules a script imports are not followed:
-if they change the speed, new measurements outweigh the old ones within an hour or two of training.
+for one holds for the other. Name, goal, tenant, priority, paths and how long to train do not matter; the rest of the
+command, the content of the scripts and settings it names, the batch, the packages and the variables do. Modules a
+script imports are not followed: if they change the speed, new measurements outweigh the old ones within an hour or two
+of training.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.core import InputError
+from penstock.spec.amounts import timeless
 from penstock.spec.commands import words_of
 
 _READ = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg"})
@@ -30,7 +32,7 @@ def fingerprint_of(
 ) -> str:
     """A hash of everything above; 32 hexadecimal digits."""
     decisive = {
-        "command": [_content_or(word, working_dir) for word in words_of(command)],
+        "command": [_content_or(word, working_dir) for word in timeless(words_of(command))],
         "batch": global_batch,
         "env": {name: value for name, value in sorted(env.items()) if not _NO_MATTER.fullmatch(name)},
         "packages": _packages(requirements, working_dir),

@@ -48,6 +48,7 @@ class Flags(TypedDict, total=False):
     priority: str | int | None
     hang_after: str | None
     grace: str | None
+    profile: str | None
 
 
 def from_flags(

@@ -23,6 +23,7 @@ from penstock.core import (
     format_duration,
     parse_deadline,
 )
+from penstock.spec.amounts import filled
 from penstock.spec.commands import process_of
 from penstock.spec.fields import (
     Command,
@@ -34,6 +35,8 @@ from penstock.spec.fields import (
     Kinds,
     Name,
     Priority,
+    ProfileMode,
+    Profiling,
     Refused,
     Text,
     Words,
@@ -92,10 +95,14 @@ class JobFile(Part):
         default=None, description="Stop and retry a job that reports nothing for this long; never by default."
     )
     grace: Delay = Field(default=30.0, description="Time between the polite request to stop and the end.")
+    profile: ProfileMode = Field(
+        default=Profiling.AUTO,
+        description="How an unknown speed is measured: auto (while it runs), first (short runs before), never.",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for check in (_check_command, _check_work, _check_goal, _check_batch):
+        for check in (_check_command, _check_work, _check_amounts, _check_goal, _check_batch):
             check(self)
         return self
 
@@ -113,6 +120,14 @@ class JobFile(Part):
         """All the work in steps; a fraction of an epoch is rounded up."""
         per_unit = self.steps_in_epoch if self.work.unit is WorkUnit.EPOCHS else 1
         return math.ceil(self.work.value * (per_unit or 1))
+
+    @property
+    def epochs(self) -> int | None:
+        """All the work in whole epochs, if it can be counted so."""
+        if self.work.unit is WorkUnit.EPOCHS:
+            return int(self.work.value) if self.work.value == int(self.work.value) else None
+        per_epoch = self.steps_in_epoch
+        return self.steps // per_epoch if per_epoch and self.steps % per_epoch == 0 else None
 
     @property
     def working_dir(self) -> Path:
@@ -136,9 +151,12 @@ class JobFile(Part):
 
     def command_line(self, python: str = sys.executable) -> tuple[str, ...]:
         """The words every worker executes; a script is run with ``python``."""
+        amounts = {"steps": self.steps, "epochs": self.epochs}
         if self.script is not None:
-            return (python, self.script, *self.args)
-        return process_of(self.command or ())
+            return (python, self.script, *(filled(word, amounts) for word in self.args))
+        if isinstance(self.command, str):
+            return process_of(filled(self.command, amounts))
+        return process_of(tuple(filled(word, amounts) for word in self.command or ()))
 
     def fingerprint(self) -> str:
         """What determines the job's speed, as a short hash: equal fingerprints share one scaling curve."""
@@ -206,6 +224,13 @@ def _check_work(job: JobFile) -> None:
             f"Add {missing}, or give the work in steps",
         )
         raise Refused(given, "work")
+
+
+def _check_amounts(job: JobFile) -> None:
+    try:
+        job.command_line()
+    except JobError as problem:
+        raise Refused(problem, "args" if job.script is not None else "command") from None
 
 
 def _check_goal(job: JobFile) -> None:

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import jobs, platform
+from penstock.control.api import jobs, measured, overview, platform, reports
 from penstock.control.api.limits import Buckets, Limits
 from penstock.control.api.services import Services
 from penstock.control.problems import MEDIA_TYPE, problem
@@ -28,7 +28,11 @@ def create_app(
     app.state.services = services
     app.include_router(jobs.router)
     app.include_router(platform.router)
+    app.include_router(measured.router)
+    app.include_router(reports.router)
+    app.include_router(overview.router)
     app.add_middleware(Limits, max_body=max_body, buckets=Buckets(requests_per_s, burst))
+    app.add_middleware(measured.Counted, metrics=services.metrics)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_error)

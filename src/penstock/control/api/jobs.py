@@ -12,7 +12,6 @@ from penstock.control.api import logs
 from penstock.control.api.services import Platform, Services, Who
 from penstock.control.api.shown import event_view, job_detail, job_view, quote_view
 from penstock.control.api.streams import Message, resume_point, stream
-from penstock.control.problems import MissingError
 from penstock.control.records import Phase
 from penstock.control.store import Key, Principal
 from penstock.control.views import (
@@ -68,13 +67,15 @@ def list_jobs(
 ) -> JobPage:
     """Jobs, newest first."""
     wanted = [_state(text) for text in state or []]
+    platform.journal.publish()
     if tenant is not None and not who.may_see(tenant):
         return JobPage(jobs=[])
     rows = platform.journal.store.jobs.page(
         after=_number(cursor), limit=limit + 1, tenant=who.sees or tenant, states=wanted, name=name
     )
     more = str(rows[limit - 1].number) if len(rows) > limit else None
-    return JobPage(jobs=[job_view(row) for row in rows[:limit]], next=more)
+    expected = platform.desk.outlook.expected_at
+    return JobPage(jobs=[job_view(row, expected(row.id)) for row in rows[:limit]], next=more)
 
 
 @router.get("/jobs/{job_id}")
@@ -168,9 +169,8 @@ def follow_logs(
 
 def _detail(platform: Services, job_id: str, who: Principal) -> JobDetail:
     record = platform.desk.find(job_id, who)
-    row = platform.journal.store.jobs.find(job_id)
-    if row is None:
-        raise MissingError(f"no job {job_id!r}", "the id of a job of yours")
+    with platform.journal.reading():
+        row = platform.journal.row(record)
     return job_detail(platform, row, record)
 
 

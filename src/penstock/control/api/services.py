@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from penstock.control.desk import Desk
 from penstock.control.journal import Journal
+from penstock.control.metrics import Metrics
 from penstock.control.problems import ForbiddenError, UnauthorizedError
 from penstock.control.reconciler import Reconciler
 from penstock.control.store import Principal, Role
@@ -21,6 +22,10 @@ class Services:
     reconciler: Reconciler
     desk: Desk
     stopping: threading.Event = field(default_factory=threading.Event)
+    metrics: Metrics = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics(self.journal, self.reconciler)
 
 
 def services(request: Request) -> Services:

@@ -23,29 +23,32 @@ _ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failure
 
 
 def quote_view(quote: Mapping[str, Any]) -> QuoteView:
-    moments = {name: stamp(quote[name]) for name in ("finish_at", "counter_offer", "answer_by")}
-    plain = {name: quote[name] for name in ("verdict", "reason", "devices", "device_seconds")}
+    moments = {name: stamp(quote.get(name)) for name in ("finish_at", "counter_offer", "answer_by", "expected_at")}
+    plain = {name: quote.get(name) for name in ("verdict", "reason", "devices", "device_seconds", "speed")}
     return QuoteView.model_validate(plain | moments)
 
 
-def job_view(row: JobRow) -> JobView:
-    return JobView(**_of_row(row))
+def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
+    return JobView(**_of_row(row, expected_at))
 
 
 def job_detail(platform: Services, row: JobRow, record: JobRecord) -> JobDetail:
     """Everything about one job: the row, where it stands now, and what it held when."""
     return JobDetail(
-        **_of_row(row), spec=dict(row.spec), progress=_progress(platform, record), generation=record.generation,
+        **_of_row(row, platform.desk.outlook.expected_at(row.id)), spec=dict(row.spec),
+        progress=_progress(platform, record), generation=record.generation,
         workers=[worker.id for worker in record.workers] if record.grant else [],
         retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
         history=[_stint(grant) for grant in platform.journal.store.jobs.history(row.id)],
     )  # fmt: skip
 
 
-def _of_row(row: JobRow) -> dict[str, Any]:
+def _of_row(row: JobRow, expected_at: float | None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
-    quote = quote_view(row.quote) if row.quote is not None else None
-    return {name: getattr(row, name) for name in _ROW} | moments | {"quote": quote}
+    expected_at = expected_at if row.ended_at is None else None
+    quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
+    shown = {"quote": quote, "expected_at": stamp(expected_at)}
+    return {name: getattr(row, name) for name in _ROW} | moments | shown
 
 
 def _progress(platform: Services, record: JobRecord) -> ProgressView:

@@ -1,8 +1,10 @@
 """Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
 
 from penstock.control.store.database import claim, migrate, open_engine
+from penstock.control.store.history import Found, History, Holding, Search
 from penstock.control.store.jobs import GrantRow, JobRow, JobShelf
 from penstock.control.store.log import Cursor, Key, Line, Log
+from penstock.control.store.snapshots import Snapshot, SnapshotShelf
 from penstock.control.store.tokens import Principal, Role, TokenShelf
 
 
@@ -20,6 +22,8 @@ class Store:
         self.log = Log(self._engine)
         self.jobs = JobShelf(self._engine)
         self.tokens = TokenShelf(self._engine)
+        self.snapshots = SnapshotShelf(self._engine)
+        self.history = History(self._engine)
 
     def close(self) -> None:
         if self._claim is not None:
@@ -27,4 +31,22 @@ class Store:
         self._engine.dispose()
 
 
-__all__ = ["Cursor", "GrantRow", "JobRow", "JobShelf", "Key", "Line", "Log", "Principal", "Role", "Store", "TokenShelf"]
+__all__ = [
+    "Cursor",
+    "Found",
+    "GrantRow",
+    "History",
+    "Holding",
+    "JobRow",
+    "JobShelf",
+    "Key",
+    "Line",
+    "Log",
+    "Principal",
+    "Role",
+    "Search",
+    "Snapshot",
+    "SnapshotShelf",
+    "Store",
+    "TokenShelf",
+]

@@ -1,6 +1,6 @@
 """The append-only log, and what is written in one transaction with an entry."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +48,10 @@ class Log:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def append(self, *lines: Line, key: Key | None = None, cursor: Cursor | None = None) -> int:
+    def append(self, *lines: Line, keys: Iterable[Key] = (), cursor: Cursor | None = None) -> int:
         """Write entries and what belongs to them, all or nothing; returns the number of the last one."""
         with self._engine.begin() as connection:
-            if key is not None:
+            for key in keys:
                 connection.execute(insert(idempotency).values(at=lines[0].at, **_columns(key)))
             if cursor is not None:
                 _advance(connection, cursor)
@@ -77,6 +77,12 @@ class Log:
             query = query.where(events.c.tenant == tenant)
         with self._engine.connect() as connection:
             return [_line(row) for row in connection.execute(query).mappings()]
+
+    def of_kind(self, kind: str) -> list[Line]:
+        """Every entry of a kind; for kinds that are rare."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(events).where(events.c.kind == kind).order_by(events.c.seq)).mappings()
+            return [_line(row) for row in rows]
 
     def last_seq(self) -> int:
         with self._engine.connect() as connection:

@@ -1,6 +1,19 @@
 """What is kept, as tables. The log is the truth; everything else can be derived from it or is about access."""
 
-from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 metadata = MetaData(
     naming_convention={
@@ -23,6 +36,16 @@ events = Table(
     Column("payload", JSON, nullable=False),
     Index("ix_events_job_id", "job_id"),
     Index("ix_events_tenant", "tenant"),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=False),
+    Column("version", String(64), nullable=False),
+    Column("entry", String(64), nullable=False),
+    Column("checksum", String(64), nullable=False),
+    Column("state", LargeBinary, nullable=False),
 )
 
 jobs = Table(

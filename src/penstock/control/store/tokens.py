@@ -60,6 +60,13 @@ class TokenShelf:
             row = connection.execute(query).first()
         return None if row is None else _principal(row)
 
+    def find(self, token_id: str) -> Principal | None:
+        """Whom a token stands for that was shown before, unless it has been revoked since."""
+        query = select(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
+        with self._engine.connect() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else _principal(row)
+
     def list(self, tenant: str | None = None) -> list[Principal]:
         query = select(tokens).where(tokens.c.revoked_at.is_(None)).order_by(tokens.c.created_at)
         if tenant is not None:

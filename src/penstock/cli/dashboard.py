@@ -1,0 +1,35 @@
+"""``penstock dashboard``: the pages in a browser, signed in."""
+
+import os
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from penstock.cli.console import say
+from penstock.cli.session import connect
+from penstock.core import InputError
+
+
+def command(
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+) -> None:
+    """Open the dashboard. Prints a link that signs one browser in, once, within five minutes."""
+    with connect() as client:
+        from penstock.control import MissingError
+
+        try:
+            link = client.sign_in_link()
+        except MissingError:
+            raise InputError(
+                f"the server at {client.url} has no dashboard", "a server with the web extra",
+                "On its machine: pip install 'penstock[web]', then start it again",
+            ) from None  # fmt: skip
+    print(link)
+    if not no_browser and sys.stdout.isatty() and _has_display() and webbrowser.open(link):
+        say("opened in the browser")
+
+
+def _has_display() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,61 @@
+"""The flags that describe a job, declared once for every verb that takes one."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.spec import JobFile
+
+
+def read_job(
+    what: Annotated[list[str], typer.Argument(help="A job file (.yaml, .json), or a command after --.")],
+    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
+    work: Annotated[str | None, typer.Option(help='"10_000 steps" or "30 epochs".')] = None,
+    deadline: Annotated[str | None, typer.Option(help='"6h" or "2026-12-01T18:00".')] = None,
+    soft: Annotated[bool, typer.Option("--soft", help="Late is better than never.")] = False,
+    best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
+    devices: Annotated[str | None, typer.Option(help='Bounds, "1..8".')] = None,
+    batch: Annotated[str | None, typer.Option("--batch", help="Global batch size.")] = None,
+    profile: Annotated[str | None, typer.Option(help="How an unknown speed is measured: auto, first or never.")] = None,
+    env: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for the job.")] = [],  # noqa: B006
+    sets: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override any key of the job file.")
+    ] = [],  # noqa: B006
+) -> "JobFile":
+    """The job that a file, a command and flags describe together."""
+    from penstock.spec import from_flags
+
+    path = Path(what[0])
+    is_file = len(what) == 1 and path.suffix in (".yaml", ".yml", ".json")
+    return from_flags(
+        () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
+        deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, devices=devices,
+        global_batch=batch, profile=profile,
+    )  # fmt: skip
+
+
+def describes_job(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb that takes a job file as ``file`` the flags of :func:`read_job` in front of its own."""
+    ours = list(inspect.signature(read_job).parameters.values())
+    own = [one for one in inspect.signature(command).parameters.values() if one.name != "file"]
+
+    @wraps(command)
+    def verb(**given: Any) -> None:
+        file = read_job(**{one.name: given.pop(one.name) for one in ours})
+        command(file=file, **given)
+
+    verb.__signature__ = inspect.Signature([*ours, *own])  # type: ignore[attr-defined]
+    verb.__annotations__ = {one.name: one.annotation for one in (*ours, *own)}
+    return verb
+
+
+def as_spec(file: "JobFile") -> dict[str, Any]:
+    """What goes over the wire."""
+    from penstock.spec import to_mapping
+
+    return dict(to_mapping(file))

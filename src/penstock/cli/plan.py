@@ -1,0 +1,138 @@
+"""``penstock plan``: how to split a model over a cluster, what that takes, and the same for your trainer."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.console import interruptible, out, plain_table, say
+from penstock.core import InputError, PipelineSchedule, UnknownNameError
+
+if TYPE_CHECKING:
+    from penstock.parallel import Planned
+
+
+def command(
+    model: Annotated[str, typer.Argument(help='A name like "gpt-13b" or "llama-70b", or a config.json.')],
+    cluster: Annotated[str, typer.Option(help='"4x8xA100-80GB", "8xV100-32GB", or a YAML or JSON file.')],
+    batch: Annotated[int, typer.Option(help="Global batch in samples.")],
+    seq: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
+    memory: Annotated[str | None, typer.Option(help='What a plan may use per device, "28GB".')] = None,
+    seconds: Annotated[float, typer.Option(help="Time to search.")] = 10.0,
+    devices: Annotated[str | None, typer.Option(help='Device counts for a throughput curve, "1,2,4,8".')] = None,
+    schedule: Annotated[str, typer.Option(help="Further schedules: interleaved, zero-bubble.")] = "",
+    export: Annotated[str | None, typer.Option(help="Print for a trainer: megatron, torchtitan, deepspeed.")] = None,
+    uniform: Annotated[bool, typer.Option("--uniform", help="Export the best uniform plan.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Compare with the runners-up.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Find how to split a model over devices: stages, tensor, data and sequence parallelism, recomputation."""
+    from penstock.parallel import plan_for, throughput_curve
+    from penstock.parallel.exports import TRAINERS
+    from penstock.parallel.exports import export as exported
+
+    if export is not None and export not in TRAINERS:
+        raise UnknownNameError.of("trainer", export, TRAINERS)
+    with interruptible():
+        if devices is not None:
+            counts = _counts(devices)
+            _print_curve(
+                throughput_curve(model, cluster, counts, batch=batch, seq=seq, memory=memory, seconds=seconds), as_json
+            )
+            return
+        planned = plan_for(
+            model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
+        )
+    if export is not None:
+        written = exported(planned, export, uniform=uniform)
+        for note in written.notes:
+            say(note)
+        say(written.launch)
+        print(written.text, end="")
+    elif as_json:
+        print(json.dumps(as_mapping(planned), indent=2))
+    else:
+        _print_plan(planned, explain)
+
+
+def as_mapping(planned: "Planned") -> dict[str, Any]:
+    """The answer for programs."""
+    prediction = planned.prediction
+    return {
+        "model": planned.family.name,
+        "parameters": planned.family.parameters,
+        "cluster": planned.cluster.name,
+        "devices": planned.cluster.devices,
+        "plan": planned.plan.to_mapping(),
+        "origin": planned.best.origin,
+        "iteration_s": prediction.iteration_s,
+        "samples_per_s": prediction.samples_per_s,
+        "utilisation": prediction.utilisation,
+        "bubble": prediction.bubble,
+        "exposed_gradients_s": prediction.exposed_sync_s,
+        "optimizer_s": prediction.optimizer_s,
+        "bottleneck_stage": prediction.bottleneck,
+        "memory_bytes": [stage.memory.total for stage in prediction.stages],
+        "memory_limit_bytes": planned.cluster.memory_bytes,
+        "uniform_iteration_s": planned.uniform.iteration_s if planned.uniform else None,
+        "bound_s": planned.bound_s,
+        "gap": planned.gap,
+        "tried": planned.tried,
+        "export_only": planned.export_only,
+    }
+
+
+def _print_plan(planned: "Planned", explain: bool) -> None:
+    from penstock.parallel import render
+
+    out.print(render.picture(planned), soft_wrap=True)
+    out.print()
+    for line in render.findings(planned):
+        out.print(line, soft_wrap=True)
+    if explain:
+        out.print()
+        for line in render.comparison(planned):
+            out.print(line, soft_wrap=True)
+    say(f"costs: {planned.costs_from}; assumed links: {planned.cluster.links.note}")
+
+
+def _print_curve(answers: "dict[int, Planned | InputError]", as_json: bool) -> None:
+    from penstock.parallel import Planned
+
+    if as_json:
+        rows = {
+            str(count): as_mapping(answer) if isinstance(answer, Planned) else {"refused": str(answer)}
+            for count, answer in answers.items()
+        }
+        print(json.dumps(rows, indent=2))
+        return
+    from penstock.parallel.render import plan_words
+
+    table = plain_table("devices", "s/iteration", "samples/s", "MFU", "plan")
+    for count, answer in answers.items():
+        if isinstance(answer, Planned):
+            p = answer.prediction
+            table.add_row(
+                str(count), f"{p.iteration_s:.3f}", f"{p.samples_per_s:.4g}", f"{100 * p.utilisation:.1f}%",
+                plan_words(answer.plan),
+            )  # fmt: skip
+        else:
+            table.add_row(str(count), "-", "-", "-", "does not fit")
+            say(f"{count} devices: {answer}")
+    out.print(table)
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(f"device counts {text!r}", "whole numbers, separated by commas", 'Try "1,2,4,8"') from None
+
+
+def _schedules(text: str) -> tuple[PipelineSchedule, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [schedule.value for schedule in PipelineSchedule]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError.of("schedule", name, known)
+    return tuple(PipelineSchedule(name) for name in names if name != PipelineSchedule.ONE_F_ONE_B)

@@ -1,0 +1,81 @@
+"""``penstock profile device``: measure this machine's device, so that predictions rest on it.
+
+``penstock profile JOB`` goes on meaning a job: whatever is not the word ``device`` does.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from penstock.cli.console import interruptible, out, say
+from penstock.core import InputError
+
+_SECONDS_EACH = 0.25
+
+
+class _JobByDefault(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["job", *args]
+        return super().parse_args(ctx, args)
+
+
+def group(job: Callable[..., None]) -> typer.Typer:
+    """Both meanings of ``profile``; ``job`` is the one without a word of its own."""
+    app = typer.Typer(cls=_JobByDefault, help="Measure a job on a few device counts, or the device of this machine.")
+    app.command("job")(job)
+    app.command("device")(device)
+    return app
+
+
+def device(
+    minutes: Annotated[float, typer.Option(min=0.1, help="How long to measure.")] = 3.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Add to what was measured before.")] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the profile; [cpu, or the GPU's model].")] = None,
+    kind: Annotated[str, typer.Option(help="cuda, cpu, or auto for whatever there is.")] = "auto",
+    seed: Annotated[int, typer.Option(help="First random network.")] = 1,
+) -> None:
+    """Run small random networks, time every kernel in them, and fit what `penstock predict` uses."""
+    try:
+        import torch
+
+        from penstock.estimate.device_profile import own_profiles
+        from penstock.estimate.measure.session import Session, suite
+    except ImportError as problem:
+        raise InputError(str(problem), hint="pip install 'penstock[runtime,predict]'") from None
+    if kind not in ("auto", "cuda", "cpu"):
+        raise InputError(f"kind {kind!r}", "auto, cuda or cpu")
+    on = kind if kind != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    called = name or (_model_of_gpu() if on == "cuda" else "cpu")
+    folder = own_profiles() / called
+    say(f"measuring {called} for {minutes:g} minutes; results go to {folder}")
+    with interruptible():
+        session = Session(folder, on, resume=resume)
+        count = suite(
+            session, time.monotonic() + 60 * minutes, seed=seed + len(session.networks), seconds=_SECONDS_EACH
+        )
+        session.save()
+        say(f"{count} networks, {len(session.rows)} kernel rows; fitting")
+        _fit(called, on)
+    out.print(f"profile {called} is ready: penstock predict resnet50 --device {called}")
+
+
+def _fit(called: str, on: str) -> None:
+    from penstock.estimate.device_profile import own_profiles
+    from penstock.estimate.measure.chips import chip_here
+    from penstock.estimate.measure.raw import read_raw
+    from penstock.estimate.profile_fitting import fit_profile
+
+    folder = own_profiles() / called
+    raw = read_raw(folder)
+    fit_profile(called, chip_here(called, on, raw[0].environment), raw).save(folder)
+
+
+def _model_of_gpu() -> str:
+    import torch
+
+    words = torch.cuda.get_device_name(0).lower().replace("nvidia", "").split()
+    return "-".join(words) or "gpu"

@@ -1,0 +1,86 @@
+"""One small SQLite file that any number of processes and threads share.
+
+What is kept is little and written seldom: every operation opens, uses and closes its own connection, so whoever holds a
+store may be a thread, or inherited over a fork.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from penstock.core import InputError
+
+VERSION = 1
+_WAIT_S = 30.0
+
+
+class SharedDatabase:
+    """The file at ``path`` with the tables of ``schema`` in it; what a newer version wrote is refused."""
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self.path = path
+        self._prepare(schema)
+
+    def _prepare(self, schema: str) -> None:
+        """Create what is missing. Several processes may be at it: the switch to WAL does not wait, so we do."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise InputError(f"{self.path.parent} cannot be created: {problem.strerror}", "a writable place") from None
+        _patiently(self._switch_to_wal)
+        with self.writing() as database:
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise InputError(
+                    f"{self.path} was written by a newer Penstock (format {version})",
+                    f"formats up to {VERSION}",
+                    "Upgrade, or give another file",
+                )
+            database.execute(schema)
+            database.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _switch_to_wal(self) -> None:
+        with self.reading() as database:
+            database.execute("PRAGMA journal_mode = WAL")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)) as database:
+                database.execute("PRAGMA synchronous = NORMAL")
+                yield database
+        except sqlite3.DatabaseError as problem:
+            if _is_busy(problem):
+                raise
+            raise InputError(
+                f"{self.path} cannot be used: {problem}", "a database of measured curves", "Move the file away"
+            ) from problem
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """All of it or nothing."""
+        with self.reading() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+
+
+def _patiently(attempt: Callable[[], None]) -> None:
+    end = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as problem:
+            if not _is_busy(problem) or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def _is_busy(problem: sqlite3.Error) -> bool:
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

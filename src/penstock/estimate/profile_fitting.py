@@ -1,0 +1,126 @@
+"""From raw measurements to a device profile: kernels, gaps, host costs, memory and power."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from statistics import median
+
+import numpy as np
+
+from penstock.estimate.capture import Capture, Setup, capture
+from penstock.estimate.device_profile import DeviceProfile
+from penstock.estimate.hardware import Bound, Chip, ClassPower
+from penstock.estimate.hardware.energy import MeasuredEnergy
+from penstock.estimate.iteration import HostCost, IterationModel
+from penstock.estimate.kernels import Growth, KernelModel, Layout, MeasuredCall
+from penstock.estimate.measure.raw import MeasuredNetwork, Raw, shape, shapes_of
+from penstock.estimate.memory import MeasuredMemory, MemoryModel
+
+_DEVICE_BOUND = 0.7
+"""An iteration whose issuing takes less than this share of it waited for the device, not for the host."""
+
+
+def fit_profile(name: str, chip: Chip, raw: Sequence[Raw], *, growth: Growth | None = None) -> DeviceProfile:
+    """Fit everything on networks that are not held out, without kernels of shapes that held-out networks use."""
+    serial = raw[0].environment.get("device") == "cpu"
+    kernels = KernelModel.fit(training_calls(raw), chip, growth=growth)
+    known = list(captured(raw, held_out=False))
+    issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
+    host = HostCost.fit(_beside_kernels(raw) if serial else issued)
+    model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
+    memory = MemoryModel.fit(
+        [
+            MeasuredMemory(use=seen.memory, allocated=network.peak_bytes, reserved=network.reserved_bytes)
+            for network, seen in known
+            if network.peak_bytes and network.reserved_bytes
+        ]
+    )
+    return DeviceProfile(
+        name=name, chip=chip, iteration=model, memory=memory, power=_power(raw, kernels, chip),
+        environment=dict(raw[0].environment),
+    )  # fmt: skip
+
+
+def training_calls(raw: Sequence[Raw]) -> list[MeasuredCall]:
+    """Kernel rows to learn from: none of a held-out network, and none of the same shape as one of theirs."""
+    tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
+    return [
+        MeasuredCall(call=call, seconds=float(seconds))
+        for each in raw
+        for call, seconds, held in zip(each.rows.calls, each.rows.seconds, each.held_out(), strict=True)
+        if not held and shape(call) not in tested
+    ]
+
+
+def gap_s(raw: Iterable[Raw]) -> float:
+    """Seconds between the end of a kernel call and the start of the next, where the device never waits for the host."""
+    gaps: list[float] = []
+    for each in raw:
+        calls = np.zeros(len(each.networks))
+        np.add.at(calls, each.rows.networks, each.rows.counts)
+        for network, count in zip(each.networks, calls, strict=True):
+            if (
+                network.kernel_s
+                and count
+                and not network.held_out
+                and network.issue_s < _DEVICE_BOUND * network.seconds
+            ):
+                gaps.append((network.seconds - network.kernel_s) / count)
+    return max(0.0, median(gaps)) if gaps else 0.0
+
+
+def captured(raw: Iterable[Raw], *, held_out: bool) -> Iterator[tuple[MeasuredNetwork, Capture]]:
+    """Measured networks of the zoo, each with its capture."""
+    from penstock.estimate.zoo import NETWORKS
+
+    known = {network.name for network in NETWORKS}
+    for network in (network for each in raw for network in each.networks):
+        if network.label in known and network.held_out == held_out:
+            yield network, capture_of(network)
+
+
+@lru_cache(maxsize=512)
+def _capture(label: str, batch: int, setup: Setup) -> Capture:
+    from penstock.estimate.zoo import network_named
+
+    return capture(network_named(label).hook, batch, setup)
+
+
+def capture_of(network: MeasuredNetwork) -> Capture:
+    return _capture(network.label, network.batch, setup_of(network))
+
+
+def setup_of(network: MeasuredNetwork) -> Setup:
+    return Setup(precision=network.precision, layout=Layout(network.layout), optimizer=network.optimizer)
+
+
+def _unhindered(network: MeasuredNetwork) -> bool:
+    """Whether the time to issue an iteration is the host's own: behind a full queue it waits for the device."""
+    return network.issue_s < _DEVICE_BOUND * network.seconds or network.seconds < 1.1 * network.issue_s
+
+
+def _beside_kernels(raw: Iterable[Raw]) -> list[tuple[Mapping[str, int], float]]:
+    """On a CPU: what an iteration takes beyond its kernels, against what was issued."""
+    return [
+        (network.issued, network.seconds - network.kernel_s)
+        for each in raw
+        for network in each.networks
+        if network.issued and network.kernel_s and network.seconds > network.kernel_s
+    ]
+
+
+def _power(raw: Iterable[Raw], kernels: KernelModel, chip: Chip) -> ClassPower:
+    runs = [run for each in raw for run in _energies(each, kernels)]
+    return ClassPower.fitted(runs, chip) if runs else ClassPower.of(chip)
+
+
+def _energies(raw: Raw, kernels: KernelModel) -> Iterator[MeasuredEnergy]:
+    """Measured joules, with the measured kernel seconds put into the classes the model gives them."""
+    bounds = kernels.predict(raw.rows.calls).bounds
+    for index, network in enumerate(raw.networks):
+        if network.joules is None or network.held_out or not network.kernel_s:
+            continue
+        mine = np.flatnonzero(raw.rows.networks == index)
+        seconds = dict.fromkeys(Bound, 0.0)
+        for row in mine:
+            seconds[bounds[row]] += float(raw.rows.seconds[row] * raw.rows.counts[row])
+        yield MeasuredEnergy(seconds=seconds, wall_s=max(network.seconds, sum(seconds.values())), joules=network.joules)

@@ -1,0 +1,76 @@
+"""Many who submit at once: one commit for all of them, every one of them once."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock.control.desk import Ticket
+from penstock.control.problems import ConflictError
+from penstock.control.store import Key
+from tests.control.build import ADMIN, Platform, platform
+
+
+def at_once(world: Platform, *actions: Callable[[], Ticket]) -> list[Ticket | Exception]:
+    """All of them wait for the lock before the first can write."""
+    with ThreadPoolExecutor(len(actions)) as pool:
+        with world.journal.lock:
+            futures = [pool.submit(action) for action in actions]
+            _until(lambda: len(world.journal._waiting) == len(actions))
+        return [future.exception() or future.result() for future in futures]  # type: ignore[misc]
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("nobody came")
+
+
+def test_all_are_written_in_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with platform(tmp_path) as world:
+        log, commits = world.journal.store.log, list[int]()
+        append = log.append
+        monkeypatch.setattr(log, "append", lambda *lines, **more: commits.append(len(lines)) or append(*lines, **more))
+        tickets = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN) for _ in range(6)))
+        assert commits == [6]
+        assert {ticket.job_id for ticket in tickets} == set(world.journal.book.jobs)  # type: ignore[union-attr]
+        world.restart()
+        assert len(world.journal.book.jobs) == 6
+
+
+def test_the_same_key_at_the_same_time_is_one_job(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        key = Key(tenant="default", key="k", fingerprint="same")
+        tickets = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN, key) for _ in range(4)))
+        assert len({ticket.job_id for ticket in tickets}) == 1  # type: ignore[union-attr]
+        assert sorted(ticket.again for ticket in tickets) == [False, True, True, True]  # type: ignore[union-attr]
+        assert len(world.journal.book.jobs) == 1
+
+
+def test_one_that_is_refused_does_not_harm_the_others(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        same, other = (Key(tenant="default", key="k", fingerprint=text) for text in ("same", "other"))
+        answers = at_once(
+            world,
+            lambda: world.desk.submit({"work": 100}, ADMIN, same),
+            lambda: world.desk.submit({"work": 200}, ADMIN, other),
+            lambda: world.desk.submit({"work": 300}, ADMIN),
+        )
+        refused = [answer for answer in answers if isinstance(answer, ConflictError)]
+        assert len(refused) == 1
+        assert len(world.journal.book.jobs) == 2
+
+
+def test_a_disk_that_fails_is_told_to_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError("no space left on device")
+
+    with platform(tmp_path) as world:
+        monkeypatch.setattr(world.journal.store.log, "append", full)
+        answers = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN) for _ in range(3)))
+        assert [str(answer) for answer in answers] == ["no space left on device"] * 3
+        assert world.journal.book.jobs == {}
