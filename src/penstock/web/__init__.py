@@ -1,0 +1,86 @@
+"""What a person sees in a browser: pages in front of the same services as the API, drawn by NiceGUI.
+
+Nothing here decides anything. A page asks :class:`~penstock.web.data.Window`, which speaks for one signed-in person.
+Everything a browser needs comes from this server; nothing is fetched from elsewhere.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.responses import RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+try:
+    from nicegui import app as pages_app
+    from nicegui import ui
+except ImportError as _problem:
+    raise ImportError(f'the dashboard needs {_problem.name}: pip install "penstock[web]"') from _problem
+
+from penstock.control.api import Services
+from penstock.web.data import Deck
+from penstock.web.headers import Shielded
+from penstock.web.pages import register
+from penstock.web.place import ROOT, STATIC
+from penstock.web.session import Sessions, kept_secret, routes
+from penstock.web.trail import Trails
+
+_HERE = Path(__file__).parent
+_RECONNECT_S = 20.0
+"""How long the server remembers a page whose connection broke; after that the browser loads it anew by itself."""
+
+
+def mount(app: FastAPI, services: Services, data_dir: Path) -> None:
+    """Put the dashboard under ``/ui`` of an application; ``/`` leads there. Once per process: NiceGUI is global."""
+    trails = Trails(services, data_dir / "trails")
+    sessions = Sessions(kept_secret(data_dir / "web.secret"), services.journal.store.tokens)
+    app.include_router(routes(sessions))
+    app.add_api_route("/", _to_the_pages, include_in_schema=False)
+    app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
+    register(Deck(services, trails, data_dir), sessions)
+    ui.run_with(
+        app, mount_path=ROOT, title="Penstock", language="en-US", favicon=_HERE / "static" / "gate.svg", dark=None,
+        tailwind=False, gzip_middleware_factory=_quickly_packed, binding_refresh_interval=None,
+        reconnect_timeout=_RECONNECT_S, show_welcome_message=False,
+    )  # fmt: skip
+    pages_app.add_middleware(Shielded)
+    _keep_addresses_out_of_the_log()
+    _while_running(app, trails)
+
+
+def _quickly_packed(app: ASGIApp) -> GZipMiddleware:
+    """A quarter of the CPU of the best packing, for a fifth more bytes; browsers keep what they have got anyway."""
+    return GZipMiddleware(app, minimum_size=2000, compresslevel=1)
+
+
+def _keep_addresses_out_of_the_log() -> None:
+    """The address of a page's connection is all it takes to speak for that page; a log is read by others."""
+    for name in ("uvicorn.error", "websockets.server"):
+        logging.getLogger(name).addFilter(lambda record: "WebSocket" not in str(record.msg))
+
+
+def _to_the_pages() -> Response:
+    return RedirectResponse(f"{ROOT}/", 307)
+
+
+def _while_running(app: FastAPI, trails: Trails) -> None:
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        trails.start()
+        try:
+            async with inner(app) as state:
+                yield state
+        finally:
+            trails.stop()
+
+    app.router.lifespan_context = lifespan
+
+
+__all__ = ["mount"]

@@ -1,0 +1,349 @@
+"""Pictures as ECharts options. Pure functions of plain values: what is drawn can be tested without a browser.
+
+Colours are CSS variables, drawn as SVG, so that light and dark need no second set of options. A key that begins with
+a colon holds JavaScript; the shapes of our own are drawn by ``static/charts.js``. Text that came from people is escaped
+before it goes into a tooltip.
+"""
+
+import html
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.control.views import QuoteView
+from penstock.control.whatif import Verdicts
+from penstock.core import format_duration
+from penstock.estimate import Point
+from penstock.web.pictures import Band, ClusterPicture, Stretch, TenantLine
+from penstock.web.trail import Sample, speeds
+from penstock.web.words import clock, percent
+
+Options = dict[str, Any]
+
+HUES = tuple(f"var(--job-{number})" for number in range(10))
+_OTHER = "var(--job-other)"
+_LONGEST_LABEL = 14
+_SOFT = {"color": "var(--soft)"}
+_LABEL = _SOFT | {"fontSize": 12}
+
+
+def frame(**parts: Any) -> Options:
+    """What all charts have in common."""
+    return {
+        "animation": False,
+        "useUTC": True,
+        "textStyle": {"fontFamily": "system-ui, sans-serif", "color": "var(--soft)"},
+        "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28, "containLabel": False},
+        "tooltip": {
+            "confine": True, "backgroundColor": "var(--card)", "borderColor": "var(--line)",
+            "textStyle": {"color": "var(--ink)", "fontSize": 13},
+        },
+        **parts,
+    }  # fmt: skip
+
+
+def time_axis(since: float, until: float, **more: Any) -> Options:
+    """From ``since`` to ``until``, with as much of the date in the labels as that needs."""
+    span = until - since
+    form = "{HH}:{mm}:{ss}" if span < 300 else "{HH}:{mm}" if span < 2 * 86400 else "{MM}-{dd}"
+    return {
+        "type": "time", "min": 1e3 * since, "max": 1e3 * until, "splitNumber": 6, "splitLine": {"show": False},
+        "axisLabel": _LABEL | {"hideOverlap": True, "formatter": form},
+        "axisLine": {"lineStyle": {"color": "var(--line)"}}, **more,
+    }  # fmt: skip
+
+
+def over(samples: Sequence[Sample]) -> Options:
+    """The axis of time of a job's own samples."""
+    return time_axis(samples[0].at, samples[-1].at) if len(samples) > 1 else time_axis(0.0, 1.0)
+
+
+def value_axis(name: str = "", **more: Any) -> Options:
+    return {
+        "type": "value", "name": name, "nameTextStyle": _SOFT | {"align": "left", "padding": [0, 0, 0, -40]},
+        "axisLabel": _LABEL, "splitLine": {"lineStyle": {"color": "var(--line)"}}, **more,
+    }  # fmt: skip
+
+
+def hue(number: int) -> str:
+    """A job keeps its colour on every page."""
+    return HUES[number % len(HUES)] if number >= 0 else _OTHER
+
+
+# --- the cluster ----------------------------------------------------------------------------------------------------
+
+
+def gantt(picture: ClusterPicture) -> Options:
+    """Devices downwards, time to the right; what is planned is pale and dashed, what went wrong is marked."""
+    bad = [[1e3 * mark.at, mark.row + 0.5, html.escape(mark.text)] for mark in picture.marks if mark.bad]
+    good = [[1e3 * mark.at, mark.row + 0.5, html.escape(mark.text)] for mark in picture.marks if not mark.bad]
+    tip = {":formatter": "p => p.value[2]"}
+    return frame(
+        grid={"left": 78, "right": 16, "top": 8, "bottom": 26},
+        xAxis=time_axis(picture.since, picture.until),
+        yAxis=_device_axis(picture),
+        series=[
+            {
+                "type": "custom", "name": "held", ":renderItem": "penstock.stretch", "encode": {"x": [0, 1], "y": 2},
+                "data": [_bar(one) for one in picture.stretches], "tooltip": {":formatter": "p => p.value[7]"},
+                "markLine": _now_line(picture.now),
+            },
+            {"type": "scatter", "name": "trouble", "symbol": "triangle", "symbolSize": 11, "data": bad, "z": 5,
+             "itemStyle": {"color": "var(--bad)", "borderColor": "var(--card)", "borderWidth": 1}, "tooltip": tip},
+            {"type": "scatter", "name": "recovery", "symbol": "circle", "symbolSize": 9, "data": good, "z": 5,
+             "itemStyle": {"color": "var(--good)", "borderColor": "var(--card)", "borderWidth": 1}, "tooltip": tip},
+        ],
+    )  # fmt: skip
+
+
+def _bar(one: Stretch) -> list[Any]:
+    what = "planned" if one.planned else "held"
+    count = f"{one.width} device" + ("s" if one.width != 1 else "")
+    tip = (
+        f"<b>{html.escape(one.name)}</b> {html.escape(one.job_id)}<br>{count} {what} for "
+        f"{format_duration(one.end - one.start)}<br>{clock(one.start)} – {clock(one.end)}"
+    )
+    label = one.name if len(one.name) <= _LONGEST_LABEL else f"{one.name[: _LONGEST_LABEL - 1]}…"
+    return [
+        1e3 * one.start, 1e3 * one.end, one.first, one.count, int(one.planned), label, hue(one.number), tip, one.job_id,
+    ]  # fmt: skip
+
+
+def _device_axis(picture: ClusterPicture) -> Options:
+    """One label per node, at its first device; not more than fit."""
+    every = max(1, round(len(picture.nodes) / 16))
+    named = {first: name for name, first in picture.nodes[::every]}
+    steps = [first for _, first in picture.nodes[::every]]
+    few = picture.devices <= 16 and len(picture.nodes) == 1
+    label = (
+        f"v => v < {picture.devices} ? 'device ' + v : ''" if few else f"v => ({named!r})[v] ?? ''".replace("'", '"')
+    )
+    return {
+        "type": "value", "inverse": True, "min": 0, "max": picture.devices, "interval": 1 if few else _interval(steps),
+        "axisLabel": {"color": "var(--soft)", ":formatter": label, "verticalAlign": "top"}, "axisTick": {"show": False},
+        "splitLine": {"lineStyle": {"color": "var(--line)"}}, "axisLine": {"show": False},
+    }  # fmt: skip
+
+
+def _interval(steps: Sequence[int]) -> int:
+    return steps[1] - steps[0] if len(steps) > 1 else 8
+
+
+def _now_line(now: float) -> Options:
+    return {
+        "silent": True, "symbol": "none", "animation": False, "data": [{"xAxis": 1e3 * now}],
+        "lineStyle": {"color": "var(--ink)", "type": "solid", "width": 1},
+        "label": {"show": False},
+    }  # fmt: skip
+
+
+def levels(
+    picture: ClusterPicture, steps: Sequence[tuple[float, float]], name: str, most: float | None, colour: str
+) -> Options:
+    """An amount over the window of the cluster's picture."""
+    return frame(
+        xAxis=time_axis(picture.since, picture.until),
+        yAxis=value_axis(name, min=0, minInterval=1, **({"max": most} if most else {})),
+        tooltip={**frame()["tooltip"], "trigger": "axis"},
+        series=[
+            {
+                **_line(name, [[1e3 * at, value] for at, value in steps], colour), "step": "end", "showSymbol": False,
+                "areaStyle": {"color": colour, "opacity": 0.18}, "markLine": _now_line(picture.now),
+            }
+        ],
+    )  # fmt: skip
+
+
+def usage(lines: Sequence[TenantLine], since: float, now: float) -> Options:
+    """Devices held by each tenant over time, one on top of the other."""
+    parts = len(lines[0].buckets) if lines else 1
+    width = (now - since) / parts
+    return frame(
+        grid={"left": 56, "right": 16, "top": 44, "bottom": 28},
+        legend={"top": 0, "left": 40, "textStyle": _SOFT, "type": "scroll"},
+        xAxis=time_axis(since, now), yAxis=value_axis("devices", min=0, minInterval=1),
+        tooltip={**frame()["tooltip"], "trigger": "axis", ":valueFormatter": "v => v.toFixed(1)"},
+        series=[
+            {
+                **_line(line.tenant, _middles(line.buckets, since, width), hue(position)), "stack": "all",
+                "step": "middle", "showSymbol": False, "areaStyle": {"opacity": 0.85, "color": hue(position)},
+            }
+            for position, line in enumerate(lines)
+        ],
+    )  # fmt: skip
+
+
+def _middles(values: Sequence[float], since: float, width: float) -> list[list[float]]:
+    return [[1e3 * (since + (part + 0.5) * width), value] for part, value in enumerate(values)]
+
+
+# --- one job --------------------------------------------------------------------------------------------------------
+
+
+def progress(samples: Sequence[Sample]) -> Options:
+    """Steps on the left axis, loss on the right."""
+    losses = [[1e3 * one.at, one.loss] for one in samples if one.loss is not None]
+    right = value_axis("loss", scale=True, position="right", splitLine={"show": False}, nameTextStyle=_SOFT)
+    return frame(
+        grid={"left": 64, "right": 60, "top": 36, "bottom": 28},
+        legend={"top": 0, "left": "center", "textStyle": _SOFT},
+        tooltip={**frame()["tooltip"], "trigger": "axis"},
+        xAxis=over(samples),
+        yAxis=[value_axis("step", min=0), right],
+        series=[
+            _line("step", [[1e3 * one.at, one.step] for one in samples], "var(--job-0)"),
+            _line("loss", losses, "var(--job-1)") | {"yAxisIndex": 1},
+        ],
+    )
+
+
+def speed(samples: Sequence[Sample]) -> Options:
+    """Steps per second as they were measured."""
+    return frame(
+        xAxis=over(samples), yAxis=value_axis("steps per second", min=0),
+        tooltip={**frame()["tooltip"], "trigger": "axis", ":valueFormatter": "v => v.toFixed(2)"},
+        series=[_line("steps per second", [[1e3 * at, rate] for at, rate in speeds(list(samples))], "var(--job-2)")],
+    )  # fmt: skip
+
+
+def scaling(predicted: Sequence[tuple[int, float]], measured: Sequence[Point]) -> Options:
+    """Steps per second against the number of devices: the curve that is scheduled by, and the points behind it."""
+    points = [[point.count, point.rate] for point in measured]
+    spread = [[p.count, max(0.0, p.rate * (1 - p.spread)), p.rate * (1 + p.spread)] for p in measured]
+    below = {"min": 0, "minInterval": 1, "nameLocation": "middle", "nameGap": 26, "nameTextStyle": _SOFT}
+    dashed = {"lineStyle": {"type": "dashed", "color": "var(--job-0)", "width": 2}}
+    dots = {"type": "scatter", "name": "measured", "symbolSize": 11, "z": 4, "itemStyle": {"color": "var(--job-1)"}}
+    return frame(
+        grid={"left": 64, "right": 24, "top": 36, "bottom": 44},
+        legend={"top": 0, "right": 8, "textStyle": _SOFT, "data": ["predicted", "measured"]},
+        xAxis=value_axis("devices", **below),
+        yAxis=value_axis("steps per second", min=0),
+        series=[
+            _line("predicted", [list(pair) for pair in predicted], "var(--job-0)") | dashed | {"showSymbol": True},
+            dots | {"data": points},
+            {
+                "type": "custom",
+                "name": "spread",
+                ":renderItem": "penstock.spread",
+                "data": spread,
+                "silent": True,
+                "clip": True,
+            },
+        ],
+    )
+
+
+def widths(held: Sequence[tuple[float, float]], since: float, until: float) -> Options:
+    """Devices held by one job over time."""
+    return frame(
+        xAxis=time_axis(since, until), yAxis=value_axis("devices", min=0, minInterval=1),
+        tooltip={**frame()["tooltip"], "trigger": "axis"},
+        series=[
+            _line("devices", [[1e3 * at, width] for at, width in held], "var(--job-4)")
+            | {"step": "end", "areaStyle": {"color": "var(--job-4)", "opacity": 0.18}}
+        ],
+    )  # fmt: skip
+
+
+def forecast(now: float, band: Band | None, planned: float | None, deadline: float | None) -> Options:
+    """Deadline, the end as planned, and the band of the forecast on one line of time."""
+    moments = [now, *(at for at in (planned, deadline) if at is not None), *((band.early, band.late) if band else ())]
+    room = 0.08 * max(max(moments) - min(moments), 1.0)
+    area = [[{"xAxis": 1e3 * band.early}, {"xAxis": 1e3 * max(band.late, band.early + 0.5)}]] if band else []
+    return frame(
+        grid={"left": 16, "right": 28, "top": 30, "bottom": 26},
+        xAxis=time_axis(min(moments) - room, max(moments) + room),
+        yAxis={"type": "value", "show": False, "min": 0, "max": 1},
+        series=[
+            {
+                "type": "scatter", "name": "most likely", "symbol": "diamond", "symbolSize": 14,
+                "data": [[1e3 * band.likely, 0.5]] if band else [], "itemStyle": {"color": "var(--job-0)"},
+                "markLine": {"symbol": "none", "silent": True, "data": list(_moments(now, planned, deadline))},
+                "markArea": {"silent": True, "itemStyle": {"color": "var(--job-0)", "opacity": 0.25}, "data": area},
+            }
+        ],
+    )  # fmt: skip
+
+
+def _moments(now: float, planned: float | None, deadline: float | None) -> Iterator[Options]:
+    lines = (("now", now, "var(--ink)"), ("deadline", deadline, "var(--bad)"), ("planned", planned, "var(--good)"))
+    for name, at, colour in lines:
+        if at is not None:
+            label = {"formatter": name, "color": "var(--ink)", "position": "end"}
+            yield {"xAxis": 1e3 * at, "lineStyle": {"color": colour, "type": "solid", "width": 2}, "label": label}
+
+
+def _line(name: str, data: list[Any], colour: str) -> Options:
+    drawn = {"lineStyle": {"color": colour, "width": 2}, "itemStyle": {"color": colour}}
+    return {"type": "line", "name": name, "data": data, "showSymbol": len(data) < 3} | drawn
+
+
+# --- before submitting, and instead ---------------------------------------------------------------------------------
+
+
+def trade_off(deadlines_s: Sequence[float], quotes: Sequence[QuoteView], chosen_s: float) -> Options:
+    """What other deadlines would take: devices, and how long they are held. A refused one takes nothing."""
+    kept = [quote if quote.verdict != "refused" else None for quote in quotes]
+    near = min(range(len(quotes)), key=lambda i: abs(deadlines_s[i] - chosen_s), default=0)
+    right = {"min": 0, "position": "right", "splitLine": {"show": False}, "nameTextStyle": _SOFT | {"align": "right"}}
+    return frame(
+        grid={"left": 48, "right": 56, "top": 52, "bottom": 54},
+        legend={"top": 0, "left": "center", "textStyle": _SOFT},
+        tooltip={**frame()["tooltip"], "trigger": "axis"},
+        xAxis={
+            "type": "category", "name": "deadline", "nameLocation": "middle", "nameGap": 36, "nameTextStyle": _SOFT,
+            "data": [_deadline(at, quote) for at, quote in zip(deadlines_s, kept, strict=True)], "axisLabel": _LABEL,
+            "axisLine": {"lineStyle": {"color": "var(--line)"}},
+        },
+        yAxis=[value_axis("devices", min=0, minInterval=1), value_axis("device-minutes", **right)],
+        series=[
+            {
+                "type": "bar", "name": "devices", "data": [quote.devices if quote else 0 for quote in kept],
+                "itemStyle": {"color": "var(--job-0)"}, "barMaxWidth": 34,
+                "markLine": _chosen(near),
+            },
+            _line("device-minutes", [quote.device_seconds / 60 if quote else None for quote in kept], "var(--job-1)")
+            | {"yAxisIndex": 1, "showSymbol": True},
+        ],
+    )  # fmt: skip
+
+
+def _deadline(seconds: float, quote: QuoteView | None) -> str:
+    return format_duration(seconds) if quote else f"{format_duration(seconds)}\nrefused"
+
+
+def _chosen(position: int) -> Options:
+    line = {"color": "var(--ink)", "type": "dotted"}
+    return {
+        "silent": True, "symbol": "none", "label": {"show": False}, "lineStyle": line, "data": [{"xAxis": position}],
+    }  # fmt: skip
+
+
+def comparison(rows: Sequence[Verdicts]) -> Options:
+    """Deadlines met, missed and refused, one bar per policy."""
+    names = ["as it was" if row.real else row.policy for row in rows]
+    parts = (("met", "var(--good)"), ("late", "var(--warn)"), ("refused", "var(--bad)"))
+    return frame(
+        grid={"left": 110, "right": 24, "top": 36, "bottom": 28},
+        legend={"top": 0, "right": 8, "textStyle": _SOFT},
+        tooltip={**frame()["tooltip"], "trigger": "axis"},
+        xAxis=value_axis("", min=0, minInterval=1),
+        yAxis={"type": "category", "inverse": True, "data": names, "axisLabel": {"color": "var(--ink)"},
+               "axisLine": {"show": False}, "axisTick": {"show": False}},
+        series=[
+            {"type": "bar", "stack": "all", "name": part, "itemStyle": {"color": colour}, "barMaxWidth": 26,
+             "data": [getattr(row, part) for row in rows]}
+            for part, colour in parts
+        ],
+    )  # fmt: skip
+
+
+def in_words(picture: ClusterPicture) -> str:
+    """The Gantt for those who cannot see it."""
+    busy = round(picture.busy[-1][1]) if picture.busy else 0
+    jobs = len({one.job_id for one in picture.stretches if not one.planned})
+    planned = len({one.job_id for one in picture.stretches if one.planned})
+    use = percent(busy / picture.devices) if picture.devices else "0 %"
+    return (
+        f"Devices over time: {busy} of {picture.devices} devices are held now ({use}), {jobs} jobs held some in the "
+        f"window, {planned} are planned to, {sum(mark.bad for mark in picture.marks)} failures."
+    )

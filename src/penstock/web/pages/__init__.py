@@ -1,0 +1,42 @@
+"""The pages, one file each. Opening this door registers all of them."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request
+from fastapi.responses import RedirectResponse, Response
+from nicegui import ui
+
+from penstock.web.data import Deck, Window
+from penstock.web.layout import framed
+from penstock.web.pages import cluster, job, jobs, nodes, submit, tenants, whatif
+from penstock.web.session import COOKIE, Sessions, sign_in_url
+
+Build = Callable[[Window, Request], Awaitable[None]]
+
+PAGES: tuple[tuple[str, str, Build], ...] = (
+    ("/", "Cluster", cluster.build),
+    ("/jobs", "Jobs", jobs.build),
+    ("/jobs/{job_id}", "Job", job.build),
+    ("/submit", "Submit a job", submit.build),
+    ("/tenants", "Tenants", tenants.build),
+    ("/nodes", "Nodes", nodes.build),
+    ("/what-if", "What if", whatif.build),
+)
+
+
+def register(deck: Deck, sessions: Sessions) -> None:
+    """Every page, behind the sign-in."""
+    for path, title, build in PAGES:
+        _register(deck, sessions, path, title, build)
+
+
+def _register(deck: Deck, sessions: Sessions, path: str, title: str, build: Build) -> None:
+    @ui.page(path, title=f"{title} · Penstock", response_timeout=15.0)
+    async def page(request: Request) -> Response | None:
+        holder = sessions.holder(request.cookies.get(COOKIE))
+        if holder is None:
+            return RedirectResponse(sign_in_url(request.url.path), 303)
+        window = Window(deck, holder)
+        with framed(window, request, title):
+            await build(window, request)
+        return None

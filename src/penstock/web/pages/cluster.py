@@ -1,0 +1,130 @@
+"""The cluster: who held what, who holds it now, and who is planned to."""
+
+from collections.abc import Mapping
+
+from fastapi import Request
+from nicegui import ui
+
+from penstock.core import format_duration
+from penstock.web import charts
+from penstock.web.data import Window
+from penstock.web.layout import Figure, Text, ask, empty, go_to, live
+from penstock.web.pictures import ClusterPicture
+from penstock.web.place import ROOT, job_url
+from penstock.web.words import clock, energy, percent, plural, power
+
+SPANS = {600: "10 min", 3600: "1 h", 21600: "6 h", 86400: "1 d", 604800: "1 w"}
+_MOST_ROWS = 60
+_LEGEND = (
+    "<span>held</span><span class='planned'>planned</span><span class='other'>another tenant</span>"
+    "<span class='trouble'>failure</span>"
+)
+
+
+async def build(window: Window, _: Request) -> None:
+    chosen = {"span": 600}
+    tiles = Text(classes="w-full")
+    figure = Figure("Devices over time", 320, legend=_LEGEND)
+    with figure.head:
+        toggle = ui.toggle(dict(SPANS), value=600).props("dense unelevated no-caps")
+        toggle.classes("ps-push").props('aria-label="How far to look back"')
+    with figure.card:
+        note = Text(classes="ps-soft")
+        nothing = ui.element("div").classes("w-full")
+    with nothing:
+        empty(
+            "Nothing has run here yet", f'<a href="{ROOT}/submit">Submit a job</a>, or type <code>penstock run</code>.'
+        )
+    with ui.element("div").classes("ps-grid2"):
+        busy, waiting = Figure("Devices in use", 170), Figure("Jobs waiting", 170)
+    figure.on_click(_open)
+
+    async def refresh() -> None:
+        picture = await ask(window.cluster, float(chosen["span"]))
+        tiles.show(tiles_html(picture))
+        figure.height(_height(picture))
+        figure.show(charts.gantt(picture), charts.in_words(picture), _COLUMNS, _rows(picture))
+        note.show(_left_out(picture))
+        nothing.set_visibility(not picture.counts)
+        _show_levels(busy, waiting, picture)
+
+    async def choose() -> None:
+        chosen["span"] = toggle.value or 600
+        await refresh()
+
+    toggle.on_value_change(choose)
+    await refresh()
+    live(window, refresh, idle_s=4.0)
+
+
+_COLUMNS = ("job", "name", "devices", "from", "to", "")
+
+
+def _rows(picture: ClusterPicture) -> list[list[str]]:
+    latest = sorted(picture.stretches, key=lambda one: one.start, reverse=True)[:_MOST_ROWS]
+    held = [
+        [one.job_id or "–", one.name, f"{one.first}–{one.first + one.count - 1}", clock(one.start), clock(one.end),
+         "planned" if one.planned else "held"]
+        for one in latest
+    ]  # fmt: skip
+    return held + [["–", mark.text, "–", clock(mark.at), "–", "event"] for mark in picture.marks[-20:]]
+
+
+def _show_levels(busy: Figure, waiting: Figure, picture: ClusterPicture) -> None:
+    shown = (
+        (busy, picture.busy, "devices", picture.devices, "var(--job-0)"),
+        (waiting, picture.waiting, "jobs", None, "var(--job-1)"),
+    )
+    for figure, steps, unit, most, colour in shown:
+        last = round(steps[-1][1]) if steps else 0
+        words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in the window."
+        rows = [[clock(at), f"{value:.0f}"] for at, value in steps[-_MOST_ROWS:]]
+        figure.show(charts.levels(picture, steps, unit, most, colour), words, ("from", unit), rows)
+
+
+def tiles_html(picture: ClusterPicture) -> str:
+    """The figures a person looks for first."""
+    busy = round(picture.busy[-1][1]) if picture.busy else 0
+    up = picture.devices - picture.down
+    counts = picture.counts
+    queued = sum(counts.get(state, 0) for state in ("asking", "pending", "suspended"))
+    down = f", {plural(picture.down, 'device')} down" if picture.down else ""
+    tiles = [
+        ("Devices in use", f"{busy} of {up}", f"{percent(busy / up if up else 0)} used{down}"),
+        ("Running", f"{counts.get('running', 0):,}", plural(counts.get("paused", 0), "job") + " paused"),
+        ("Waiting", f"{queued:,}", "for devices or an answer"),
+        ("Finished", f"{counts.get('finished', 0):,}", _bad_ends(counts)),
+        _power_tile(picture),
+    ]  # fmt: skip
+    cells = (
+        f'<dl class="ps-card ps-tile"><dt>{name}</dt><dd>{value}</dd><dd class="ps-note">{note}</dd></dl>'
+        for name, value, note in tiles
+    )
+    return f'<div class="ps-tiles">{"".join(cells)}</div>'
+
+
+def _bad_ends(counts: Mapping[str, int]) -> str:
+    return f"{counts.get('failed', 0)} failed, {counts.get('declined', 0)} refused"
+
+
+def _power_tile(picture: ClusterPicture) -> tuple[str, str, str]:
+    if picture.power is None:
+        return "Power", "–", "no node says what it draws"
+    since = picture.power.since
+    span = "since the server started" if since is None else f"in the last {format_duration(picture.now - since)}"
+    return "Power", power(picture.power.watts), f"{energy(picture.power.joules)} {span}"
+
+
+def _height(picture: ClusterPicture) -> int:
+    return min(640, max(150, 60 + picture.devices * (26 if picture.devices <= 16 else 8)))
+
+
+def _left_out(picture: ClusterPicture) -> str:
+    return f"{picture.left_out:,} short stretches are not drawn; look at a shorter time." if picture.left_out else ""
+
+
+def _open(event: object) -> None:
+    data = getattr(event, "data", None)
+    job_id = data[8] if isinstance(data, list) and len(data) > 8 else ""
+    if job_id:
+        go_to(job_url(str(job_id)))

@@ -1,0 +1,269 @@
+"""One job: what it was promised and what to expect, how it comes along, what happened to it, and what it says."""
+
+import html
+from collections.abc import Callable
+from datetime import datetime
+
+import yaml
+from fastapi import Request
+from nicegui import ui
+
+from penstock.control.problems import MissingError
+from penstock.web import charts
+from penstock.web.data import Window
+from penstock.web.layout import Figure, Text, ask, attempt, badge, empty, live
+from penstock.web.pages.joblog import LogPane
+from penstock.web.pictures import JobPicture, Steps
+from penstock.web.place import ROOT
+from penstock.web.trail import speeds
+from penstock.web.words import OVER, clock, device_time, from_now, number, percent
+
+
+async def build(window: Window, request: Request) -> None:
+    job_id = str(request.path_params["job_id"])
+    try:
+        first = await ask(window.job, job_id)
+    except MissingError:
+        ui.context.client.status_code = 404
+        with ui.element("div").classes("ps-card"):
+            empty(
+                "No such job", f'Nothing of yours is called {html.escape(job_id)}. <a href="{ROOT}/jobs">All jobs</a>'
+            )
+        return
+    ui.page_title(f"{first.detail.name} · Penstock")
+    page = _JobPage(window, job_id)
+    page.show(first)
+    await page.log.refresh()
+
+    async def refresh() -> None:
+        page.show(await ask(window.job, job_id))
+        await page.log.refresh()
+
+    live(window, refresh)
+
+
+class _JobPage:
+    """The parts of the page, made once and filled again and again."""
+
+    def __init__(self, window: Window, job_id: str) -> None:
+        self._window, self._id = window, job_id
+        with ui.element("section").classes("ps-card").props('aria-label="This job"'):
+            with ui.element("div").classes("ps-head"):
+                self._title = Text()
+                self._buttons()
+            self._facts = Text()
+        self._forecast = Figure("Promise and forecast", 110)
+        with ui.element("div").classes("ps-grid2"):
+            self._progress = Figure("Progress and loss", 230)
+            self._widths = Figure("Devices held", 230)
+            self._scaling = Figure("Throughput: measured and predicted", 250)
+            self._speed = Figure("Speed over time", 250)
+        with ui.element("div").classes("ps-grid2"):
+            with ui.element("section").classes("ps-card").props('aria-label="Story"'):
+                ui.html("What happened, and why", sanitize=False, tag="h2")
+                self._story = Text()
+            with ui.element("section").classes("ps-card").props('aria-label="Job file"'):
+                ui.html("Job file", sanitize=False, tag="h2").style("margin-bottom: 8px")
+                self._file = Text()
+        self.log = LogPane(window, job_id)
+
+    def _buttons(self) -> None:
+        with ui.element("div").classes("ps-push").style("display: flex; gap: 4px"):
+            self._pause = self._button("Pause", "pause", self._window.pause, "paused")
+            self._resume = ui.button("Resume", icon="play_arrow", on_click=self._ask_resume, color=None)
+            self._resume.props("flat dense no-caps").classes("ps-quiet")
+            self._cancel = ui.button("Cancel", icon="stop", on_click=self._ask_cancel, color=None)
+            self._cancel.props("flat dense no-caps").classes("ps-danger")
+
+    def _button(self, label: str, icon: str, action: Callable[[str], None], done: str) -> ui.button:
+        async def press() -> None:
+            await attempt(action, self._id, done=f"{self._id} is {done}")
+
+        return ui.button(label, icon=icon, on_click=press, color=None).props("flat dense no-caps").classes("ps-quiet")
+
+    async def _ask_cancel(self) -> None:
+        with (
+            ui.dialog() as dialog,
+            ui.element("div").classes("ps-card").props('role="alertdialog" aria-label="Cancel"'),
+        ):
+            ui.label("End this job for good?").classes("ps-verdict")
+            ui.label("Its checkpoints and logs stay.").classes("ps-soft")
+            with ui.element("div").classes("ps-head").style("margin-top: 12px"):
+                ui.button("Cancel the job", on_click=lambda: dialog.submit(True), color=None).props(
+                    "flat no-caps"
+                ).classes("ps-danger")
+                ui.button("Keep it", on_click=lambda: dialog.submit(False), color=None).props("flat no-caps").classes(
+                    "ps-quiet"
+                )
+        if await dialog:
+            await attempt(self._window.cancel, self._id, done=f"{self._id} is cancelled")
+
+    async def _ask_resume(self) -> None:
+        with ui.dialog() as dialog, ui.element("div").classes("ps-card").props('role="dialog" aria-label="Resume"'):
+            ui.label("Resume").classes("ps-verdict")
+            deadline = ui.input("New deadline, such as 6h; empty keeps the old one").props("outlined dense")
+            deadline.style("min-width: 260px")
+            effort = ui.checkbox("Best effort: no deadline")
+            with ui.element("div").classes("ps-head"):
+                ui.button("Resume it", on_click=lambda: dialog.submit(True), color=None).props("flat no-caps").classes(
+                    "ps-quiet"
+                )
+                ui.button("Back", on_click=lambda: dialog.submit(False), color=None).props("flat no-caps").classes(
+                    "ps-quiet"
+                )
+        if await dialog:
+            how = {"deadline": (deadline.value or "").strip() or None, "best_effort": bool(effort.value)}
+            await attempt(self._window.resume, self._id, done=f"{self._id} asks for devices again", **how)
+
+    def show(self, picture: JobPicture) -> None:
+        state = picture.detail.state
+        self._title.show(f"<h2 style='font-size:1.15rem'>{html.escape(picture.detail.name)} {badge(state)}</h2>")
+        self._facts.show(facts_html(picture))
+        self._pause.set_visibility(state not in (*OVER, "paused"))
+        self._resume.set_visibility(state == "paused")
+        self._cancel.set_visibility(state not in OVER)
+        self._show_charts(picture)
+        self._story.show(story_html(picture))
+        self._file.show(
+            f"<pre class='ps-file'>{html.escape(yaml.safe_dump(picture.detail.spec, sort_keys=False))}</pre>"
+        )
+
+    def _show_charts(self, picture: JobPicture) -> None:
+        self._forecast.show(
+            charts.forecast(picture.now, picture.band, _seconds(_end(picture)), picture.deadline), expected(picture),
+            ("what", "when"), forecast_rows(picture),
+        )  # fmt: skip
+        self._forecast.card.set_visibility(picture.detail.state not in OVER)
+        samples = picture.samples
+        last = samples[-1] if samples else None
+        told = f"step {last.step}, loss {number(last.loss)}" if last else "nothing reported yet"
+        steps = [[clock(one.at), str(one.step), number(one.loss)] for one in samples[-50:]]
+        self._progress.show(charts.progress(samples), f"Progress: {told}.", ("at", "step", "loss"), steps)
+        rates = speeds(samples)
+        self._speed.show(
+            charts.speed(samples), f"Speed: {number(rates[-1][1], 3) if rates else 'none'} steps per second.",
+            ("at", "steps per second"), [[clock(at), number(rate)] for at, rate in rates[-50:]],
+        )  # fmt: skip
+        held = widths_of(picture)
+        now_held = len(picture.detail.devices)
+        span = (held[0][0], held[-1][0]) if held else (picture.now - 60, picture.now)
+        self._widths.show(
+            charts.widths(held, *span), f"It holds {now_held} devices now.", ("from", "devices"),
+            [[clock(at), f"{width:.0f}"] for at, width in held],
+        )  # fmt: skip
+        points = {point.count: point for point in picture.measured}
+        rows = [
+            [str(count), number(rate), number(points[count].rate) if count in points else "–"]
+            for count, rate in picture.predicted
+        ]
+        words = f"Steps per second on {picture.kind}, {len(points)} of {len(rows)} device counts measured."
+        self._scaling.show(
+            charts.scaling(picture.predicted, picture.measured), words, ("devices", "predicted", "measured"), rows
+        )
+
+
+def _end(picture: JobPicture) -> datetime | None:
+    quote = picture.detail.quote
+    return quote.finish_at if quote is not None else None
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
+
+
+def expected(picture: JobPicture) -> str:
+    """The forecast in words."""
+    band = picture.band
+    if picture.detail.state in OVER:
+        return f"It is over: {picture.detail.state}."
+    if band is None:
+        return "No forecast: it is not in the plan yet."
+    words = f"Expected to end {from_now(band.likely, picture.now)}, between {clock(band.early)} and {clock(band.late)}."
+    if picture.deadline is None:
+        return words
+    margin = (
+        "before" if band.late <= picture.deadline else "perhaps after" if band.early <= picture.deadline else "after"
+    )
+    return f"{words} That is {margin} its deadline at {clock(picture.deadline)}."
+
+
+def forecast_rows(picture: JobPicture) -> list[list[str]]:
+    band = picture.band
+    rows = [("deadline", picture.deadline), ("planned end when it was answered", _seconds(_end(picture)))]
+    rows += [("earliest", band.early), ("most likely", band.likely), ("latest", band.late)] if band else []
+    return [[what, clock(at)] for what, at in rows]
+
+
+def facts_html(picture: JobPicture) -> str:
+    """The job in a few lines."""
+    job, quote, told = picture.detail, picture.detail.quote, picture.detail.progress
+    facts = [
+        ("Id", job.id),
+        ("Tenant", job.tenant),
+        ("Submitted", f"{clock(job.submitted_at)} ({from_now(job.submitted_at, picture.now)})"),
+    ]
+    facts.append(("Goal", f"done by {clock(picture.deadline)}" if picture.deadline else "best effort, no deadline"))
+    if quote is not None:
+        facts.append(("Answer", f"{quote.verdict}: {quote.reason}"))
+        if quote.device_seconds:
+            facts.append(("Planned", f"up to {quote.devices} devices, {device_time(quote.device_seconds)}"))
+    facts.append(("Forecast", expected(picture)))
+    if job.state not in OVER or job.started_at is not None:
+        facts.append(("Devices now", ", ".join(map(str, job.devices)) or "none"))
+    if told is not None and told.step is not None:
+        total = told.total or round(told.work)
+        facts.append(("Progress", f"step {told.step:,} of {total:,}, loss {number(told.loss)}"))
+    if job.failures or job.reason:
+        facts.append(("Failures", f"{job.failures}. {job.reason}"))
+    bar = _bar(picture)
+    return (
+        bar
+        + "<dl class='ps-facts'>"
+        + "".join(f"<dt>{n}</dt><dd>{html.escape(str(v))}</dd>" for n, v in facts)
+        + "</dl>"
+    )
+
+
+def _bar(picture: JobPicture) -> str:
+    share = share_done(picture)
+    return (
+        f"<div class='ps-progress' style='margin-bottom:12px'><div class='ps-bar' role='progressbar' aria-valuemin='0' "
+        f"aria-valuemax='100' aria-valuenow='{100 * share:.0f}' aria-label='Progress'>"
+        f"<span style='width:{100 * share:.1f}%'></span></div><b>{percent(share)}</b></div>"
+    )
+
+
+def share_done(picture: JobPicture) -> float:
+    told = picture.detail.progress
+    if picture.detail.state == "finished":
+        return 1.0
+    if told is None or told.work <= 0 or picture.detail.state in OVER:
+        last = picture.samples[-1] if picture.samples else None
+        return min(1.0, last.step / last.total) if last is not None and last.total else 0.0
+    return min(max(1.0 - told.remaining / told.work, 0.0), 1.0)
+
+
+def widths_of(picture: JobPicture) -> Steps:
+    """Devices held over time, with the gaps."""
+    steps: list[tuple[float, float]] = []
+    for stint in picture.detail.history:
+        since = stint.since.timestamp()
+        if steps and since - steps[-1][0] < 1e-6:
+            steps.pop()
+        steps.append((since, len(stint.devices)))
+        if stint.until is not None:
+            steps.append((stint.until.timestamp(), 0))
+    if steps and steps[-1][1]:
+        steps.append((picture.now, steps[-1][1]))
+    return tuple(steps)
+
+
+def story_html(picture: JobPicture) -> str:
+    """Newest first, so that what matters now is on top."""
+    now = picture.story.now
+    first = f"<li><time>now</time><span>{html.escape(now)}</span></li>" if now else ""
+    rest = "".join(
+        f"<li><time datetime='{note.at.isoformat()}'>{clock(note.at)}</time><span>{html.escape(note.text)}</span></li>"
+        for note in reversed(picture.story.entries)
+    )
+    return f"<ol class='ps-story' reversed>{first}{rest}</ol>"

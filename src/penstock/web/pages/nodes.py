@@ -1,0 +1,85 @@
+"""The nodes: what there is, whether it is well, and taking one out of use."""
+
+import html
+
+from fastapi import Request
+from nicegui import ui
+
+from penstock.web.charts import hue
+from penstock.web.data import Window
+from penstock.web.layout import Text, ask, attempt, badge, live
+from penstock.web.pictures import NodePicture
+from penstock.web.place import job_url
+from penstock.web.words import percent, plural
+
+_MOST_SLOTS = 64
+
+
+async def build(window: Window, _: Request) -> None:
+    shown: dict[str, _NodeCard] = {}
+    summary = Text(classes="ps-soft")
+    grid = ui.element("div").classes("ps-grid2")
+
+    async def refresh() -> None:
+        found = await ask(window.nodes)
+        up = sum(node.view.state == "up" for node in found)
+        devices = sum(len(node.view.devices) for node in found)
+        summary.show(f"{up} of {plural(len(found), 'node')} up, {plural(devices, 'device')} in all.")
+        for node in found:
+            name = node.view.name
+            if name not in shown:
+                with grid:
+                    shown[name] = _NodeCard(window, name)
+            shown[name].show(node)
+
+    await refresh()
+    live(window, refresh, idle_s=3.0)
+
+
+class _NodeCard:
+    def __init__(self, window: Window, name: str) -> None:
+        self._window, self._name, self._state = window, name, "up"
+        with ui.element("section").classes("ps-card").props(f'aria-label="Node {html.escape(name)}"'):
+            with ui.element("div").classes("ps-head"):
+                ui.html(html.escape(name), sanitize=False, tag="h2")
+                self._badge = Text()
+                self._button = ui.button("Drain", on_click=self._press, color=None).props("flat dense no-caps")
+                self._button.classes("ps-push ps-quiet").set_visibility(window.is_admin)
+            self._body = Text()
+
+    def show(self, node: NodePicture) -> None:
+        self._state = node.view.state
+        self._badge.show(badge(node.view.state))
+        drained = node.view.state == "drained"
+        self._button.set_text("Use it again" if drained else "Drain")
+        self._button.props(f'aria-label="{"Use" if drained else "Drain"} node {html.escape(self._name)}"')
+        self._body.show(node_html(node))
+
+    async def _press(self) -> None:
+        if self._state == "drained":
+            await attempt(self._window.undrain, self._name, done=f"{self._name} takes jobs again")
+        else:
+            await attempt(
+                self._window.drain, self._name, done=f"{self._name} takes no more jobs; those on it move away"
+            )
+
+
+def node_html(node: NodePicture) -> str:
+    """Devices as small squares in the colours of who holds them, and the jobs that may be seen."""
+    view = node.view
+    jobs = ", ".join(f'<a href="{job_url(job)}">{html.escape(job)}</a>' for job in view.jobs) or "none that you see"
+    pairs = list(zip(view.devices, node.holders, strict=True))
+    slots = "".join(_slot(device, holder, view.state) for device, holder in pairs[:_MOST_SLOTS])
+    held = sum(holder is not None for holder in node.holders)
+    load = "not measured yet" if node.utilisation is None else f"{percent(node.utilisation)} busy"
+    return (
+        f'<div class="ps-slots" aria-hidden="true">{slots}</div>'
+        f'<dl class="ps-facts" style="margin-top:10px"><dt>Devices</dt><dd>{len(view.devices)} × '
+        f"{html.escape(view.kind)}, {held} held</dd><dt>Load</dt><dd>{load}</dd><dt>Jobs on it</dt><dd>{jobs}</dd></dl>"
+    )
+
+
+def _slot(device: int, holder: int | None, state: str) -> str:
+    colour = "" if holder is None else f' style="background:{hue(holder)};border-color:transparent"'
+    down = " down" if state != "up" else ""
+    return f'<span class="ps-slot{down}" title="device {device}"{colour}></span>'

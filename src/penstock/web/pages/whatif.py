@@ -1,0 +1,78 @@
+"""What if another policy had been in charge: this server's own past, replayed."""
+
+import math
+
+from fastapi import Request
+from nicegui import ui
+
+from penstock.control.whatif import Verdicts
+from penstock.core import PenstockError, format_duration
+from penstock.policies import POLICIES
+from penstock.web import charts
+from penstock.web.data import Window
+from penstock.web.layout import Figure, Text, ask, empty, table_html
+from penstock.web.words import percent
+
+_USUAL = ("deadline", "elasticflow", "edf", "fifo")
+_COLUMNS = ("policy", "deadlines met", "late", "refused", "mean completion", "mean waiting", "resizes", "use")
+
+
+async def build(window: Window, _: Request) -> None:
+    if not window.is_admin:
+        with ui.element("div").classes("ps-card"):
+            empty("For admins", "A replay takes everybody's jobs, so it needs a token of the role admin.")
+        return
+    with ui.element("section").classes("ps-card").props('aria-label="Policies to compare"'):
+        ui.label(
+            "Replays every job this server has seen, with its deadlines, cancellations and lost nodes, under the "
+            "policies you choose. Speeds are those known now. Nothing running is touched."
+        ).classes("ps-soft")
+        names = [name for name in POLICIES if not name.endswith("-artifact")]
+        chosen = ui.select(names, label="Policies", multiple=True, value=[name for name in _USUAL if name in names])
+        chosen.props("outlined use-chips").classes("w-full").style("margin: 12px 0")
+        start = ui.button("Replay").props("unelevated no-caps").classes("ps-primary")
+        state = ui.label().props('role="status"').classes("ps-soft")
+    result = ui.element("div").classes("w-full")
+    with result:
+        figure = Figure("Deadlines under each policy", 260)
+        with ui.element("section").classes("ps-card").props('aria-label="Comparison"').style("margin-top: 16px"):
+            table = Text()
+    result.set_visibility(False)
+
+    def show(rows: list[Verdicts]) -> None:
+        cells = [row_of(row) for row in rows]
+        words = "; ".join(f"{row[0]}: {row[1]} met" for row in cells)
+        figure.height(90 + 40 * len(rows))
+        figure.show(charts.comparison(rows), f"Deadlines met by policy: {words}.", _COLUMNS, cells)
+        table.show(table_html(_COLUMNS, cells))
+        result.set_visibility(True)
+
+    async def run() -> None:
+        wanted = list(chosen.value or ())
+        if not wanted:
+            ui.notify("Choose at least one policy", type="warning")
+            return
+        start.disable()
+        state.set_text(f"Replaying under {', '.join(wanted)} …")
+        try:
+            rows = await ask(window.what_if, wanted, lambda _: None)
+            show(rows)
+            state.set_text(f"{rows[0].jobs} jobs replayed.")
+        except PenstockError as error:
+            state.set_text(str(error))
+        finally:
+            start.enable()
+
+    start.on_click(run)
+
+
+def row_of(row: Verdicts) -> list[str]:
+    return [
+        f"{row.policy}, as it was" if row.real else row.policy, f"{row.met} of {row.with_deadline}", str(row.late),
+        str(row.refused), _seconds(row.completion_s), _seconds(row.waiting_s), str(row.resizes),
+        "–" if math.isnan(row.utilisation) else percent(row.utilisation),
+    ]  # fmt: skip
+
+
+def _seconds(value: float) -> str:
+    return "–" if math.isnan(value) else format_duration(value)

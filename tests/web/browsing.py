@@ -1,0 +1,88 @@
+"""A real browser: Debian's Chromium, driven by Playwright, which brings no browser of its own here."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.web.site import WebSite
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
+PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
+_HARMLESS = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "WebSocket is closed", "ERR_EMPTY_RESPONSE")
+"""What a browser says of a server that is being restarted."""
+
+
+def found_browser() -> str:
+    """Where Chromium is. Its absence is a failure where it must be there, and a reason to skip elsewhere."""
+    for name in (os.environ.get("PENSTOCK_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"):
+        if name and (path := shutil.which(name)):
+            return path
+    missing = "no Chromium: apt-get install chromium, or name one in PENSTOCK_CHROMIUM"
+    if os.environ.get("CI") or os.environ.get("PENSTOCK_REQUIRE_BROWSER"):
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    with sync_playwright() as tool:
+        browser = tool.chromium.launch(executable_path=found_browser(), args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Tab:
+    """One page of one person, and everything the browser complained about."""
+
+    site: WebSite
+    page: Page
+    context: BrowserContext
+    complaints: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+        self.page.set_default_timeout(PATIENCE_MS)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(f"{self.site.url}/ui{path}")
+        expect(self.page.get_by_role("banner")).to_be_visible()
+        return self.page
+
+    def sign_in(self, who: str) -> None:
+        self.page.goto(f"{self.site.url}/ui/sign-in")
+        self.page.get_by_label("Access token").fill(self.site.people[who])
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("heading", level=1)).to_have_text("Cluster")
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning") and not any(word in message.text for word in _HARMLESS):
+            self.complaints.append(message.text)
+
+
+@contextmanager
+def tab(browser: Browser, site: WebSite, who: str | None = "admin", **options: Any) -> Iterator[Tab]:
+    """A fresh browser profile, signed in as somebody."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+    opened = Tab(site, context.new_page(), context)
+    try:
+        if who is not None:
+            opened.sign_in(who)
+        yield opened
+    finally:
+        context.close()

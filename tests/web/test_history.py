@@ -1,0 +1,136 @@
+"""Searching the past, looking ahead, and replaying it."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.control.ahead import look_ahead
+from penstock.control.entries import RunFinished
+from penstock.control.store import Search
+from penstock.control.whatif import as_it_was, past_of, replay_past
+from penstock.core import InputError
+from tests.control.build import ADMIN
+from tests.web.world import Seen, seen
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Seen]:
+    with seen(tmp_path) as found:
+        yield found
+
+
+def test_search_finds_text_literally(there: Seen) -> None:
+    for name in ("resnet_50", "resnet-50", "BERT", "100%"):
+        there.world.submit(ADMIN, name=name)
+    there.world.passes()
+    history = there.world.journal.store.history
+
+    def names(**wanted: object) -> set[str]:
+        return {row.name for row in history.search(Search(**wanted)).rows}  # type: ignore[arg-type]
+
+    assert names(text="bert") == {"BERT"}
+    assert names(text="t_5") == {"resnet_50"}
+    assert names(text="%") == {"100%"}
+    assert names(text="'; drop table jobs; --") == set()
+    assert names(states=["finished"]) == set()
+    assert names(tenant="nobody") == set()
+
+
+def test_pages_follow_one_another_without_gaps(there: Seen) -> None:
+    for number in range(7):
+        there.world.submit(ADMIN, name=f"job-{number}")
+    there.world.passes()
+    history = there.world.journal.store.history
+    pages = [history.search(Search(order="name", descending=False, offset=at, limit=3)) for at in (0, 3, 6)]
+    assert [row.name for page in pages for row in page.rows] == [f"job-{number}" for number in range(7)]
+    assert {page.total for page in pages} == {7}
+
+
+def test_an_unknown_order_is_the_usual_one(there: Seen) -> None:
+    for _ in range(3):
+        there.world.submit(ADMIN)
+    there.world.passes()
+    rows = there.world.journal.store.history.search(Search(order="number; drop")).rows
+    assert [row.number for row in rows] == [3, 2, 1]
+
+
+def test_holdings_tell_of_a_resize(there: Seen) -> None:
+    world = there.world
+    first = world.submit(ADMIN, work=10_000)
+    world.passes(5)
+    world.submit(ADMIN, work=100, at_least=2, at_most=2, within=200)
+    world.passes(5)
+    found = world.journal.store.history.holdings(0.0, world.clock.time, job_id=first)
+    assert [len(one.devices) for one in found] == [4, 2]
+    assert found[0].until == found[1].since
+    assert found[1].until is None
+
+
+def test_waiting_ends_with_the_first_devices(there: Seen) -> None:
+    world = there.world
+    began = world.clock.time
+    world.submit(ADMIN, work=40, at_least=4)
+    world.passes(2)
+    world.submit(ADMIN, work=40, at_least=4)
+    world.passes(5)
+    waits = world.journal.store.history.waits(began - 10, world.clock.time)
+    assert waits[-1][1] == world.clock.time, "the second one still waits"
+    assert waits[0][1] < world.clock.time
+
+
+def test_looking_ahead_tells_what_then_happens(there: Seen) -> None:
+    """The plan for three jobs on four devices, and the same scheduler living through it."""
+    world = there.world
+    jobs = [world.submit(ADMIN, work=work, at_least=2, at_most=4) for work in (40, 80, 120)]
+    world.passes(2)
+    book = world.journal.book
+    ahead = look_ahead(book.scheduler.twin(), world.clock.time)
+    assert set(ahead.ends) == set(jobs)
+    assert {bar.job_id for bar in ahead.bars} == set(jobs)
+    for at in sorted({bar.start for bar in ahead.bars}):
+        taken = [
+            d for b in ahead.bars if b.start <= at < b.end for d in range(b.first_device, b.first_device + b.count)
+        ]
+        assert len(taken) == len(set(taken)) <= 4, "no device is planned twice"
+    for end, job in sorted((end, job) for job, end in ahead.ends.items()):
+        world.clock.time = end
+        world.journal.record(RunFinished(at=end, job_id=job, run_id=world.record(job).run_id))
+        world.step()
+    assert [world.phase(job).value for job in jobs] == ["finished"] * 3
+    assert ahead.until == max(ahead.ends.values())
+
+
+def test_looking_ahead_changes_nothing(there: Seen) -> None:
+    world = there.world
+    job = world.submit(ADMIN, work=1000)
+    world.passes(2)
+    before = (world.journal.seq, world.phase(job), world.record(job).grant)
+    look_ahead(world.journal.book.scheduler.twin(), world.clock.time, horizon_s=10.0)
+    assert (world.journal.seq, world.phase(job), world.record(job).grant) == before
+    world.journal.book.scheduler.validate()
+
+
+def test_the_past_under_two_policies(there: Seen) -> None:
+    world = there.world
+    done = world.submit(ADMIN, work=40, within=100)
+    gone = world.submit(ADMIN, work=100_000)
+    world.passes(2)
+    world.journal.record(RunFinished(at=world.clock.time, job_id=done, run_id=world.record(done).run_id))
+    world.desk.cancel(gone, ADMIN)
+    past = past_of(world.journal.book, [])
+    assert [event.job_id for event in past.faults] == [gone]  # type: ignore[union-attr]
+    real = as_it_was(world.journal.book)
+    assert (real.jobs, real.with_deadline, real.met, real.real) == (2, 1, 1, True)
+    heard: list[str] = []
+    rows = replay_past(past, ["fifo", "deadline"], lambda row: heard.append(row.policy))
+    assert [row.policy for row in rows] == ["fifo", "deadline"]
+    assert sorted(heard) == ["deadline", "fifo"]
+    assert all((row.jobs, row.with_deadline, row.met) == (2, 1, 1) for row in rows)
+    assert all(math.isfinite(row.completion_s) for row in rows)
+
+
+def test_no_past_is_no_comparison(there: Seen) -> None:
+    with pytest.raises(InputError, match="without jobs"):
+        past_of(there.world.journal.book, [])

@@ -1,0 +1,98 @@
+"""Rows to pictures: sums, steps, and what is left out."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.control.store import Holding, Principal, Role
+from penstock.core import Cluster, Node
+from penstock.core.cluster import PowerModel
+from penstock.web.pictures import (
+    Stretch,
+    band_of,
+    busy_devices,
+    most_telling,
+    neighbours,
+    past_stretches,
+    power_of,
+    step_function,
+    tenant_lines,
+)
+
+ADMIN = Principal(id="a", name="a", role=Role.ADMIN, tenant="default")
+
+
+def held(devices: tuple[int, ...], since: float, until: float | None, tenant: str = "blue") -> Holding:
+    return Holding(
+        job_id="j-1", name="job", tenant=tenant, number=1, generation=1, devices=devices, since=since, until=until
+    )
+
+
+@given(st.sets(st.integers(0, 50)))
+def test_neighbours_cover_every_device_once(devices: set[int]) -> None:
+    runs = list(neighbours(devices))
+    assert sorted(d for first, count in runs for d in range(first, first + count)) == sorted(devices)
+    assert all(b[0] > a[0] + a[1] for a, b in pairwise(runs)), "runs do not touch"
+
+
+def test_a_holding_is_cut_to_the_window() -> None:
+    (one,) = past_stretches(held((2, 3), 0.0, None), ADMIN, since=100.0, now=160.0)
+    assert (one.first, one.count, one.start, one.end, one.width) == (2, 2, 100.0, 160.0, 2)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 100), st.floats(0, 100), st.integers(1, 8)).map(
+            lambda t: (min(t[:2]), max(t[:2]), t[2])
+        ),
+        max_size=30,
+    )
+)
+def test_a_step_function_adds_up_at_every_step(spans: list[tuple[float, float, int]]) -> None:
+    steps = step_function(spans, 0.0, 100.0)
+    assert [at for at, _ in steps] == sorted(at for at, _ in steps)
+    for at, level in steps[:-1]:
+        assert level == pytest.approx(sum(amount for a, b, amount in spans if a <= at < b))
+
+
+def test_a_step_function_stays_small() -> None:
+    spans = [(float(i), float(i + 1), 1.0) for i in range(50_000)]
+    assert len(step_function(spans, 0.0, 50_000.0)) <= 242
+
+
+def test_busy_devices_end_at_the_present() -> None:
+    steps = busy_devices([held((0, 1), 10.0, 20.0), held((2,), 15.0, None)], 0.0, 30.0)
+    assert steps == ((0.0, 0.0), (10.0, 2.0), (15.0, 3.0), (20.0, 1.0), (30.0, 1.0))
+
+
+def test_the_largest_stretches_stay() -> None:
+    small, large = (Stretch(first=0, count=1, start=0.0, end=end, width=1) for end in (1.0, 9.0))
+    assert most_telling([small, large], most=1) == ((large,), 1)
+    assert most_telling([small, large]) == ((small, large), 0)
+
+
+def test_tenants_share_what_was_used() -> None:
+    holdings = [held((0, 1, 2), 0.0, 10.0, "blue"), held((3,), 0.0, None, "red")]
+    blue, red = tenant_lines(holdings, {"blue": {"finished": 1}, "red": {"running": 1}}, 0.0, 10.0, parts=5)
+    assert (blue.tenant, blue.device_seconds, blue.share, blue.devices) == ("blue", 30.0, 0.75, 0)
+    assert (red.tenant, red.device_seconds, red.share, red.devices, red.running) == ("red", 10.0, 0.25, 1, 1)
+    assert blue.buckets == pytest.approx((3.0,) * 5)
+
+
+def test_power_counts_idle_devices_and_held_ones() -> None:
+    node = Node(name="n", device_count=4, power=PowerModel(50.0, 250.0))
+    power = power_of(Cluster((node,)), [held((0, 1), 0.0, 5.0), held((2,), 0.0, None)], 0.0, 10.0)
+    assert power is not None
+    assert power.watts == 4 * 50.0 + 200.0
+    assert power.joules == 4 * 50.0 * 10 + 2 * 200.0 * 5 + 200.0 * 10
+    assert power_of(Cluster((Node(name="n", device_count=1),)), [], 0.0, 1.0) is None
+
+
+def test_a_band_holds_the_likely_end_and_is_a_point_when_the_speed_is_certain() -> None:
+    assert band_of(100.0, 200.0, 0.0).early == band_of(100.0, 200.0, 0.0).late == 200.0
+    band = band_of(100.0, 200.0, 0.25)
+    assert (band.early, band.likely, band.late) == (180.0, 200.0, 225.0)
+    assert math.isfinite(band_of(100.0, 200.0, 50.0).late)
