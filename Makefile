@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-simulate test unit lint bench bench-deadline bench-speed bench-scale bench-live bench-elastic clean
+.PHONY: help engines demo demo-simulate test test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,14 @@ lint: $(STAMP) ## ruff, mypy --strict, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(STAMP) ## the tests alone (TESTS=tests/policies picks some)
+engines: ## install the browser and the Prometheus that some tests drive, where they are missing (Debian, root)
+	@tests/tools/install-engines
+
+unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+test-gpu: ## elastic training on a real GPU; needs PyTorch in PYTHON, installs nothing (make test leaves it out)
+	PYTHONPATH=src $(PYTHON) -m tests.gpu.run
 
 bench: bench-deadline bench-speed bench-scale ## all benchmarks (needs ../shared/data for the public traces)
 
@@ -52,8 +58,24 @@ bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on
 bench-live: $(STAMP) ## the live platform: latencies with 5,000 jobs, promises against what happened
 	$(BIN)/python -m bench.live
 
+bench-report: $(STAMP) ## how large a report of 5,000 jobs is and how fast it opens; how long a scrape takes
+	$(BIN)/python -m bench.report
+
+bench-vtrain: $(STAMP) ## predicted against measured iterations of large models; computed against measured operators
+	$(BIN)/python -m bench.vtrain
+	$(BIN)/python -m bench.analytic
+
 bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, checkpoints (needs PyTorch)
 	$(BIN)/python -m bench.elastic
+
+bench-web: $(STAMP) ## the dashboard in a real browser: pages and updates with 5,000 jobs (needs Chromium)
+	$(BIN)/python -m bench.web
+
+bench-neusight: $(STAMP) ## the kernel time model on NeuSight's public measurements, against its published errors
+	$(BIN)/python -m bench.neusight
+
+bench-hardware: $(STAMP) ## models of links and power against public measurements
+	$(BIN)/python -m bench.hardware
 
 clean: ## remove what the targets built
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,5 @@
+"""Fixtures of the metrics' tests."""
+
+from tests.control.conftest import world
+
+__all__ = ["world"]

@@ -1,0 +1,187 @@
+"""What `penstock report` says about real entries in a real database, asked over a real socket."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.control import Client, MissingError
+from penstock.control.report_page import report_page, sentences
+from penstock.core import InputError, Node, PowerModel
+from tests.control.build import Platform, platform
+from tests.control.serving import Served, serving
+
+
+@pytest.fixture
+def served(world: Platform) -> Iterator[Served]:
+    with serving(world) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(served: Served) -> Iterator[Client]:
+    with served.client() as client:
+        yield client
+
+
+def test_an_empty_platform_has_an_empty_report(admin: Client) -> None:
+    report = admin.report(since="1h")
+    assert report.jobs.there == 0
+    assert report.promises.kept_ratio is None
+    assert report.device_seconds == 0
+    assert dict(sentences(report))["No promise fell due"].startswith("0 kept, 0 broken")
+
+
+def test_a_kept_promise_and_the_device_time_it_took(served: Served, admin: Client) -> None:
+    job = served.world.submit(work=100, within=500)
+    served.world.passes(200)
+    report = admin.report(since="1h")
+    assert (report.promises.made, report.promises.kept, report.promises.broken) == (1, 1, 0)
+    assert report.jobs.finished == 1
+    assert report.tenants[0].tenant == "default"
+    assert report.tenants[0].device_seconds == pytest.approx(100, rel=0.1)
+    assert report.device_seconds == report.tenants[0].device_seconds
+    assert report.forecast.jobs == 1
+    assert report.forecast.mean_absolute_error is not None
+    one = admin.job_report(job)
+    assert one.promise == "kept"
+    assert one.device_seconds == report.device_seconds
+    assert one.forecast_error == report.forecast.median_error
+    assert one.words[0].startswith("Its promise was kept: it ended ")
+    assert one.words[0].endswith("early.")
+
+
+def test_a_refused_job_is_no_broken_promise(served: Served, admin: Client) -> None:
+    job = served.world.submit(work=1000, within=10)
+    report = admin.report(since="1h")
+    assert (report.promises.refused, report.promises.broken, report.promises.made) == (1, 0, 0)
+    assert report.jobs.refused == 1
+    assert admin.job_report(job).words[0].startswith("It was refused: ")
+
+
+def test_failures_lost_steps_and_the_time_until_the_next_start(served: Served, admin: Client) -> None:
+    world = served.world
+    job = world.submit(work=100, within=300, backoff=5.0)
+    world.passes(10)
+    (run,) = world.backend.alive()
+    world.backend.fail(run)
+    world.passes(100)
+    report = admin.report(since="1h")
+    assert [(one.reason, one.count, one.retried) for one in report.failures.by_reason] == [("exit", 1, 1)]
+    assert report.failures.downtime.count == 1
+    assert report.failures.downtime.most_s is not None
+    assert report.failures.downtime.most_s >= 5.0
+    assert report.failures.lost_steps > 0
+    assert report.jobs.finished == 1
+    told = " ".join(admin.job_report(job).words)
+    assert "1 failed run (1 x exit)" in told
+    assert "steps were done twice" in told
+
+
+def test_a_broken_promise_is_listed_with_what_the_log_knows(served: Served, admin: Client) -> None:
+    world = served.world
+    job = world.submit(work=100, within=60, name="doomed")
+    world.passes(3)
+    while not world.record(job).over:
+        for run in world.backend.alive():
+            world.backend.fail(run)
+        world.passes(4)
+    report = admin.report(since="1h")
+    (broken,) = report.broken
+    assert (broken.job_id, broken.name, broken.late_s) == (job, "doomed", None)
+    assert broken.why == "it failed for good: exit"
+    assert report.promises.kept_ratio == 0
+    assert "never finished" in admin.job_report(job).words[0]
+
+
+def test_resizes_and_their_pauses(served: Served, admin: Client) -> None:
+    world = served.world
+    long = world.submit(work=10_000)
+    world.passes(3)
+    world.submit(work=100, within=60)
+    world.passes(5)
+    report = admin.report(since="1h")
+    assert report.resizes.count == report.resizes.in_place == report.resizes.pauses.count > 0
+    assert report.resizes.pauses.p50_s == pytest.approx(0.1)
+    assert admin.job_report(long).resizes.count > 0
+
+
+def test_only_what_lies_in_the_period_counts(served: Served, admin: Client) -> None:
+    world = served.world
+    world.submit(work=100, within=500)
+    world.passes(200)
+    world.clock.time += 10_000
+    world.submit(work=100, within=500)
+    world.passes(200)
+    assert admin.report(since="1h").promises.kept == 1
+    whole, late = admin.report(since="2d"), admin.report(since="300s")
+    assert whole.promises.kept == 2
+    assert whole.device_seconds == pytest.approx(2 * late.device_seconds, rel=0.1)
+    assert sum(one.kept for one in whole.stretches) == 2
+    assert sum(one.device_seconds for one in whole.stretches) == pytest.approx(whole.device_seconds)
+    moment = datetime.fromtimestamp(world.clock.time - 5000, UTC).isoformat()
+    assert admin.report(since="2d", until=moment).promises.kept == 1
+
+
+def test_a_user_sees_only_their_tenant(served: Served, admin: Client) -> None:
+    with served.client("ada") as ada, served.client("eve") as eve:
+        hers = ada.submit({"work": 100, "within": 500}).job.id
+        eve.submit({"work": 100, "within": 800})
+        served.world.passes(300)
+        assert [one.tenant for one in ada.report(since="1h").tenants] == ["blue"]
+        assert ada.report(since="1h").promises.kept == 1
+        assert ada.report(since="1h", tenant="red").jobs.there == 0
+        assert {one.tenant for one in admin.report(since="1h").tenants} == {"blue", "red"}
+        assert [one.tenant for one in admin.report(since="1h", tenant="red").tenants] == ["red"]
+        assert eve.job_report(eve.jobs().jobs[0].id).tenant == "red"
+        with pytest.raises(MissingError, match="no job"):
+            eve.job_report(hers)
+
+
+def test_energy_is_modelled_where_the_power_is_known(tmp_path_factory: pytest.TempPathFactory) -> None:
+    node = Node(name="node-0", device_count=4, power=PowerModel(idle_w=50.0, peak_w=400.0))
+    with platform(tmp_path_factory.mktemp("powered"), nodes=(node,)) as world, serving(world) as served:
+        world.submit(work=100, within=500)
+        world.passes(200)
+        with served.client() as client:
+            (tenant,) = client.report(since="1h").tenants
+        assert tenant.energy_j == pytest.approx(400.0 * tenant.device_seconds)
+
+
+def test_unknown_power_is_said_to_be_unknown(served: Served, admin: Client) -> None:
+    served.world.submit(work=100)
+    served.world.passes(200)
+    assert admin.report(since="1h").tenants[0].energy_j is None
+
+
+@pytest.mark.parametrize("since", ["yesterday", "7 parsecs", "2999-01-01"])
+def test_a_period_that_cannot_be_is_refused(admin: Client, since: str) -> None:
+    with pytest.raises(InputError, match="Try"):
+        admin.report(since=since)
+
+
+def test_the_report_survives_a_restart(world: Platform) -> None:
+    with serving(world) as served, served.client() as client:
+        world.submit(work=100, within=500)
+        world.passes(200)
+        before = client.report(since="1h")
+    world.restart()
+    with serving(world) as served, served.client() as client:
+        after = client.report(since="1h")
+    assert after.promises == before.promises
+    assert after.tenants == before.tenants
+
+
+def test_the_page_says_the_same_and_escapes_what_people_wrote(served: Served, admin: Client) -> None:
+    world = served.world
+    job = world.submit(work=100, within=60, name="<script>alert(1)</script>")
+    world.passes(3)
+    while not world.record(job).over:
+        for run in world.backend.alive():
+            world.backend.fail(run)
+        world.passes(4)
+    page = report_page(admin.report(since="1h"))
+    assert "0.0% of the promises were kept" in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert(1)" not in page
+    assert "default-src 'none'" in page
