@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware clean
+.PHONY: help engines demo demo-simulate test test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,11 +71,17 @@ bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, chec
 bench-web: $(STAMP) ## the dashboard in a real browser: pages and updates with 5,000 jobs (needs Chromium)
 	$(BIN)/python -m bench.web
 
+bench-predict: $(STAMP) ## kernels and iterations on an H200 predicted without running, against measurements (no GPU needed)
+	$(BIN)/python -m bench.predict
+
 bench-neusight: $(STAMP) ## the kernel time model on NeuSight's public measurements, against its published errors
 	$(BIN)/python -m bench.neusight
 
 bench-hardware: $(STAMP) ## models of links and power against public measurements
 	$(BIN)/python -m bench.hardware
+
+bench-plan: $(STAMP) ## parallel plans: our search beside Aceso's on its own profile database and cost model
+	$(BIN)/python -m bench.plan
 
 clean: ## remove what the targets built
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

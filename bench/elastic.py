@@ -3,8 +3,10 @@
 ``python -m bench.elastic`` trains a small transformer-like network on this machine's CPU and prints three tables:
 
 * the pause of the resizes 1 -> 2 -> 4 -> 2 in place, beside the same under torchrun, where a resize is a restart;
-* the time of a step in the elastic loop and in a plain DDP loop, taken in turns in the same processes;
-* the blocking part of an asynchronous checkpoint and a synchronous one of the same state.
+* what a step of the elastic loop costs beyond one of a plain DDP loop, as paired differences of processor time: the two
+  take turns step by step in the same processes, so that whatever else the machine does falls on both alike. A second
+  plain loop is the control: what it seems to cost is how far off such a measurement is;
+* how long a checkpoint in the background holds training up, beside a synchronous one of the same state.
 
 ``--resizes``, ``--overhead`` or ``--checkpoints`` picks one. The file is also the script of the workers it measures.
 """
@@ -27,7 +29,10 @@ from typing import Any
 WIDTHS = (1, 2, 4, 2)
 ROUNDS = 3
 BATCH = 48
-PASSES = 200
+OVERHEADS = ((32, 1, 1500), (192, 6, 400), (384, 6, 150))
+"""Width and depth of the networks whose steps are compared, and how many pairs of steps: the shorter, the more."""
+WARM_UP = 20
+RESAMPLES = 2000
 SAVES = 6
 
 
@@ -207,58 +212,73 @@ def torchrun_once(width: int, env: dict[str, str]) -> tuple[float, float]:
 
 def overhead() -> None:
     """Two workers under torchrun: neither loop has an agent to talk to, both have a peer to wait for."""
+    rows = [row for sizes in OVERHEADS for row in overhead_rows(*sizes)]
+    columns = ["step", "pairs", "clock", "plain DDP", "", "more", "95 % interval", "overhead", "95 % interval"]
+    show("A step of a worker, 2 workers: median of paired differences, intervals by bootstrap", columns, rows)
+
+
+def overhead_rows(width: int, depth: int, pairs: int) -> Iterator[list[str]]:
     argv = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", __file__, "--overhead-worker"]
     output = subprocess.run(
-        [sys.executable, *argv],
+        [sys.executable, *argv, str(width), str(depth), str(pairs)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout
-    rows = []
-    for line in output.splitlines():
-        found = json.loads(line)
-        plain, elastic = found["plain"], found["elastic"]
-        rows.append(
-            [found["name"], *(f"{statistics.median(wall for wall, _ in one) * 1e3:.1f} ms" for one in (plain, elastic))]
-        )
-        for clock in range(2):
-            ratios = [one[clock] / other[clock] for one, other in zip(elastic, plain, strict=True)]
-            low, middle, high = statistics.quantiles(ratios, n=4)
-            rows[-1].append(f"{middle - 1:+.1%} ({low - 1:+.0%} to {high - 1:+.0%})")
-    columns = ["step", "plain DDP", "elastic", "overhead, wall clock", "overhead, processor time"]
-    show("Time of a step, 2 workers, in turns in the same processes; median (quartiles) over pairs", columns, rows)
+    found = json.loads(output)
+    for (clock, name), kind in itertools.product(enumerate(("processor", "wall")), ("elastic", "control")):
+        plain, other = ([one[clock] for one in found[which]] for which in ("plain", kind))
+        base = statistics.median(plain)
+        extra, low, high = median_difference(other, plain)
+        absolute = [f"{extra * 1e3:+.3f} ms", f"{low * 1e3:+.3f} to {high * 1e3:+.3f}"]
+        relative = [f"{extra / base:+.2%}", f"{low / base:+.2%} to {high / base:+.2%}"]
+        yield [found["name"], str(pairs), name, f"{base * 1e3:.2f} ms", kind, *absolute, *relative]
+
+
+def median_difference(ours: list[float], theirs: list[float]) -> tuple[float, float, float]:
+    """The median of paired differences and its 95 % interval from resampled pairs."""
+    import numpy as np
+
+    differences = np.asarray(ours) - np.asarray(theirs)
+    chosen = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
+    low, high = np.percentile(np.median(differences[chosen], axis=1), (2.5, 97.5))
+    return float(np.median(differences)), float(low), float(high)
 
 
 def overhead_worker() -> None:
-    """Every pass makes one elastic and one plain step; which comes first changes from pass to pass."""
+    """Every pass makes one step of each loop; which comes first changes from pass to pass."""
+    width, depth, pairs = (int(argument) for argument in sys.argv[2:5])
     import torch
     import torch.distributed as dist
 
     import penstock.elastic as elastic
 
     run = elastic.init()
-    model = run.wrap(network(384, 6))
+    model = run.wrap(network(width, depth))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     run.attach(optimizer=optimizer)
-    data = samples(384)
-    steps = run.steps(data, global_batch=256, steps=PASSES + 1)
+    data = samples(width)
+    steps = run.steps(data, global_batch=256, steps=pairs + WARM_UP + 1)
     elastic_step(next(steps), model, optimizer)
-    plain = plain_stepper(data)
     bodies: dict[str, Callable[[int], None]] = {
         "elastic": lambda _: elastic_step(next(steps), model, optimizer),
-        "plain": plain,
+        "plain": plain_stepper(data, network(width, depth)),
+        "control": plain_stepper(data, network(width, depth)),
     }
-    times: dict[str, list[tuple[float, float]]] = {"elastic": [], "plain": []}
-    for turn in range(PASSES):
-        for kind in ("elastic", "plain") if turn % 2 else ("plain", "elastic"):
+    times: dict[str, list[list[float]]] = {kind: [] for kind in bodies}
+    orders = list(itertools.permutations(bodies))
+    for turn in range(pairs + WARM_UP):
+        for kind in orders[turn % len(orders)]:
             dist.barrier()
-            started, worked = time.perf_counter(), time.process_time()
+            worked, started = time.process_time(), time.perf_counter()
             bodies[kind](turn)
-            times[kind].append((time.perf_counter() - started, time.process_time() - worked))
+            taken = torch.tensor([time.process_time() - worked, time.perf_counter() - started], dtype=torch.float64)
+            dist.all_reduce(taken)
+            times[kind].append((taken / run.size).tolist())
     if run.is_main:
-        name = f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f}M parameters"
-        print(json.dumps({"name": name, **{kind: taken[PASSES // 10 :] for kind, taken in times.items()}}), flush=True)
+        name = f"{sum(p.numel() for p in model.parameters()) / 1e6:.2g}M parameters"
+        print(json.dumps({"name": name, **{kind: taken[WARM_UP:] for kind, taken in times.items()}}), flush=True)
 
 
 def elastic_step(step: Any, model: Any, optimizer: Any) -> None:
@@ -270,7 +290,7 @@ def elastic_step(step: Any, model: Any, optimizer: Any) -> None:
         optimizer.zero_grad()
 
 
-def plain_stepper(data: tuple[Any, Any]) -> Callable[[int], None]:
+def plain_stepper(data: tuple[Any, Any], network: Any) -> Callable[[int], None]:
     """The plain loop's body on a model of its own, in the same process group."""
     import torch
     import torch.distributed as dist
@@ -278,7 +298,7 @@ def plain_stepper(data: tuple[Any, Any]) -> Callable[[int], None]:
     from torch.nn.parallel import DistributedDataParallel
 
     rank, size = dist.get_rank(), dist.get_world_size()
-    model = DistributedDataParallel(network(384, 6))
+    model = DistributedDataParallel(network)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     order = torch.randperm(len(data[0]), generator=torch.Generator().manual_seed(0))
 
@@ -300,48 +320,63 @@ def plain_stepper(data: tuple[Any, Any]) -> Callable[[int], None]:
 def checkpoints() -> None:
     rows = []
     for width, depth in ((512, 4), (1024, 4), (1024, 8)):
-        size, synchronous, blocking, whole = checkpoint_times(width, depth)
-        ours, theirs = statistics.median(blocking[1:]), statistics.median(synchronous)
-        until_whole = statistics.median(whole)
+        size, times = checkpoint_times(width, depth)
+        middle = {name: statistics.median(taken) for name, taken in times.items()}
         rows.append(
             [
-                f"{size / 1e6:.0f} MB", f"{theirs:.3f} s", f"{blocking[0]:.3f} s", f"{ours:.3f} s",
-                f"{theirs / ours:.1f}x", f"{until_whole:.3f} s",
+                f"{size / 1e6:.0f} MB", f"{middle['synchronous']:.3f} s",
+                f"{middle['blocking'] * 1e3:.1f} ms", f"{max(times['blocking']) * 1e3:.1f} ms",
+                f"{middle['synchronous'] / middle['blocking']:.0f}x", f"{middle['plain step']:.3f} s",
+                f"{middle['step while copying'] / middle['plain step'] - 1:+.0%}", f"{middle['until whole']:.3f} s",
             ]
         )  # fmt: skip
-    columns = ["state", "synchronous", "ours, first", "ours, blocking", "ratio", "ours, until whole"]
-    show("Checkpoints: how long training stands still", columns, rows)
+    columns = [
+        "state", "synchronous", "ours, blocking", "worst", "ratio", "a step", "while it copies", "ours, until whole",
+    ]  # fmt: skip
+    show(f"Checkpoints: how long training stands still, medians of {SAVES}", columns, rows)
 
 
-def checkpoint_times(width: int, depth: int) -> tuple[int, list[float], list[float], list[float]]:
-    """Bytes of the state; seconds of synchronous saves, of our blocking parts, and until ours were whole, in turns."""
+def checkpoint_times(width: int, depth: int) -> tuple[int, dict[str, list[float]]]:
+    """Bytes of the state, and seconds of synchronous saves and of ours beside training, in turns."""
     import torch
     from torch.distributed.checkpoint.state_dict_saver import save
 
     from penstock.elastic import Checkpoints
+    from penstock.runtime.checkpoint import Saved
     from penstock.runtime.state import Parts
 
     parts = Parts(torch.device("cpu"))
     parts.add("model", model := network(width, depth))
     parts.add("optimizer", optimizer := torch.optim.AdamW(model.parameters()))
-    model(torch.randn(4, width)).sum().backward()
-    optimizer.step()
-    synchronous: list[float] = []
-    blocking: list[float] = []
-    whole: list[float] = []
+    batch = torch.randn(BATCH, width)
+
+    def train() -> None:
+        model(batch).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    train()
+    names = ("synchronous", "blocking", "plain step", "step while copying", "until whole")
+    times: dict[str, list[float]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         files = Checkpoints(Path(folder) / "ours")
+        parts.before_update = files.hold
         files.prepare(parts.capture(0))
         for number in range(SAVES):
-            with timed(synchronous):
+            with timed(times["synchronous"]):
                 save(parts.capture(number).tensors, checkpoint_id=f"{folder}/sync-{number}", no_dist=True)
             shutil.rmtree(f"{folder}/sync-{number}")
-            with timed(whole):
-                with timed(blocking):
+            with timed(times["plain step"]):
+                train()
+            with timed(times["until whole"]):
+                with timed(times["step while copying"]):
                     files.begin(parts.capture(number))
-                files.settle()
+                    train()
+                saved = files.settle()
+            assert isinstance(saved, Saved)
+            times["blocking"].append(saved.blocking_s)
     size = sum(tensor.nbytes for tensor in parts.capture(0).tensors.values())
-    return size, synchronous, blocking, whole
+    return size, times
 
 
 # --- tools --------------------------------------------------------------------------------------------------------

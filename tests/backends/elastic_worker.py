@@ -1,14 +1,18 @@
 """A worker that speaks the agent's protocol and trains nothing. Needs the standard library only.
 
 It makes a step every 20 ms, meets its peers at every new world by way of the rendezvous (as files), and does what it is
-told. What goes wrong, and when, comes from its environment.
+told. What goes wrong, and when, comes from its environment. With ``OCCUPY`` it puts a mark for its device into that
+directory and cannot start where it finds one; ``LEAVE_AFTER_S`` makes it slow to leave.
 """
 
+import atexit
 import json
 import os
 import select
+import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +49,17 @@ def meet(line: Line, world: dict[str, Any]) -> list[dict[str, Any]]:
     return []
 
 
+def occupy(directory: str) -> None:
+    mark = Path(directory) / os.environ["PENSTOCK_FAKE_DEVICE"]
+    mark.touch(exist_ok=False)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    atexit.register(mark.unlink)
+    atexit.register(time.sleep, float(os.environ.get("LEAVE_AFTER_S", "0")))
+
+
 def main() -> None:
+    if place := os.environ.get("OCCUPY"):
+        occupy(place)
     if ME in os.environ.get("CRASH_AT_START", "").split(","):
         sys.exit("cannot start")
     line = Line()

@@ -1,11 +1,13 @@
-"""The zygote's protocol without torch: forks scripts on request, tells their start and their end."""
+"""The zygote's protocol without torch: forks scripts on request, each a child of the agent, and tells their start.
+
+While the file that ``ZYGOTE_HOLD`` names exists it is busy, as if with its imports, and hears nothing.
+"""
 
 import json
 import os
 import runpy
-import select
-import signal
 import sys
+import time
 from typing import Any
 
 
@@ -14,16 +16,21 @@ def tell(**event: Any) -> None:
 
 
 def fork(request: dict[str, Any]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
+    pid_r, pid_w = os.pipe()
+    if middle := os.fork():
+        os.close(pid_w)
+        os.waitpid(middle, 0)
+        return int(os.read(pid_r, 32))
+    if os.fork():
+        os._exit(0)
     os.setpgid(0, 0)
+    os.write(pid_w, str(os.getpid()).encode())
     for name, target in (("stdout", 1), ("stderr", 2)):
         handle = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(handle, target)
         os.close(handle)
     os.environ.clear()
-    os.environ.update(request["env"])
+    os.environ.update(request["env"], FORKED_FROM=str(ZYGOTE))
     os.chdir(request["cwd"])
     sys.argv = request["argv"]
     code = 0
@@ -35,35 +42,18 @@ def fork(request: dict[str, Any]) -> int:
     os._exit(code)
 
 
-def reap(running: dict[int, str]) -> None:
-    while running:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if not pid:
-            return
-        code = os.waitstatus_to_exitcode(status)
-        tell(event="exited", id=running.pop(pid), code=max(code, 0), signal=-code if code < 0 else None)
-
-
 def main() -> None:
-    running: dict[int, str] = {}
+    while os.path.exists(os.environ.get("ZYGOTE_HOLD", "")):
+        time.sleep(0.01)
     rest = b""
-    while True:
-        reap(running)
-        if not select.select([0], [], [], 0.02)[0]:
-            continue
-        data = os.read(0, 65536)
+    while data := os.read(0, 65536):
         *lines, rest = (rest + data).split(b"\n")
         for request in map(json.loads, lines):
             if request["op"] == "quit":
                 return
-            pid = fork(request)
-            running[pid] = request["id"]
-            tell(event="started", id=request["id"], pid=pid)
-        if not data:
-            for pid in running:
-                os.kill(pid, signal.SIGKILL)
-            return
+            tell(event="started", id=request["id"], pid=fork(request))
 
 
 TOLD = os.dup(1)
+ZYGOTE = os.getpid()
 main()

@@ -12,7 +12,7 @@ from penstock.backends import Inventory, LocalBackend, LocalDevice, discover, fa
 from penstock.backends.local.devices import CPU_KIND, cpu_slots, find_ascend, find_nvidia
 from penstock.backends.local.environment import base_environment, worker_environment
 from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.usage import UsageMeter
+from penstock.backends.local.usage import Held, UsageMeter
 from penstock.backends.local.worlds import World
 from penstock.core import ClusterError, InputError, Worker
 from tests.backends.watching import make_launch
@@ -122,10 +122,12 @@ def test_no_driver_means_no_gpus() -> None:
 
 
 def test_usage_sums_the_devices_of_a_run() -> None:
-    usage = UsageMeter(os.getpid(), FakeNvml("H200", "H200", "H200")).sample(["GPU-1", "GPU-2"])
+    meter = UsageMeter(os.getpid(), nvml=FakeNvml("H200", "H200", "H200"))
+    usage = meter.sample(Held(gpus=("GPU-1", "GPU-2")))
     assert (usage.device_percent, usage.device_memory_bytes, usage.power_w) == (75.0, 5 * 2**30, 300.0)
-    without = UsageMeter(os.getpid(), FakeNvml("H200", has_power=False)).sample(["GPU-0"])
-    assert without.device_percent is None
+    assert [(device.id, device.percent) for device in usage.devices] == [("GPU-1", 50.0), ("GPU-2", 100.0)]
+    without = UsageMeter(os.getpid(), nvml=FakeNvml("H200", has_power=False)).sample(Held(gpus=("GPU-0",)))
+    assert (without.device_percent, without.power_w, without.energy_j) == (0.0, None, None)
 
 
 def test_npus_that_are_ill_are_left_out_and_still_numbered() -> None:

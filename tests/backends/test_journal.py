@@ -85,8 +85,8 @@ def test_the_last_number_is_found_without_reading_everything(path: Path) -> None
     for step in range(40):
         writer.append(ReportKind.FAILED, {"code": 1, "tail": tuple("x" * 2000 for _ in range(step))})
     writer.close()
-    assert last_report(path, "r") == (40, path.stat().st_size)
-    assert last_report(path.with_name("none"), "r") == (0, 0)
+    assert last_report(path, "r")[:2] == (40, path.stat().st_size)
+    assert last_report(path.with_name("none"), "r") == (0, 0, 0.0)
 
 
 def test_following_reads_only_what_is_new(path: Path) -> None:

@@ -227,3 +227,11 @@ def test_an_unknown_op_is_answered_with_the_known_ones(local: Backend, state_dir
         answers = [json.loads(line.readline()) for _ in range(2)]
     assert "ping, resize, suspend, checkpoint, stop, usage" in answers[0]["error"]
     assert answers[1] == {"ok": True, "run_id": "run-1", "phase": "running", "generation": 0}
+
+
+def test_a_relative_python_path_holds_for_agents_and_workers(local: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package may not be installed at all, only found from the directory a server was started in."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(("src", "/elsewhere")))
+    local.launch(make_launch(python("import os; print(os.environ['PYTHONPATH'])")))
+    wait_for_end(local, "run-1")
+    assert output(local, "run-1", "w0").split() == [f"{Path('src').absolute()}{os.pathsep}/elsewhere"]

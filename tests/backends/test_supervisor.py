@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.backends.local.supervisor import JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
+from penstock.backends.local.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
 from penstock.backends.local.worlds import Exit, Member, Phase, StaleCommandError, World
 from penstock.core import ReportKind, Worker
 from tests.backends.watching import ENDINGS, make_launch, workers
@@ -21,12 +21,15 @@ class Hands:
         self.reports: list[tuple[ReportKind, dict[str, Any]]] = []
         self.alive: set[str] = set()
         self.worlds: dict[str, list[dict[str, Any]]] = {}
+        self.taken: set[int] = set()
+        self.done: set[str] = set()
 
     def now(self) -> float:
         return self.clock
 
     def spawn(self, world: World, worker: Worker, restarts: int) -> None:
         assert worker.id not in self.alive
+        self.done.discard(worker.id)
         self.alive.add(worker.id)
         self.did.append(("spawn", worker.id, world.generation, restarts))
 
@@ -42,6 +45,7 @@ class Hands:
         assert worker_id in self.alive
         self.did.append((message["type"], worker_id))
         if message["type"] == "world":
+            assert not self.done & set(message["members"]), "a world with workers that said bye"
             assert message["members"][message["rank"]] == worker_id
             self.worlds.setdefault(worker_id, []).append(message)
 
@@ -50,6 +54,9 @@ class Hands:
 
     def sweep(self) -> None:
         assert not self.alive
+
+    def is_free(self, device: int) -> bool:
+        return device not in self.taken
 
     def rendezvous(self, world: World) -> str:
         return f"place-{world.generation}"
@@ -81,6 +88,10 @@ class Scene:
     def exit(self, worker_id: str, code: int = 0, signal: int | None = None) -> None:
         self.hands.alive.discard(worker_id)
         self.run.exited(worker_id, Exit(code, signal, (f"last words of {worker_id}",)))
+
+    def bye(self, worker_id: str) -> None:
+        self.hands.done.add(worker_id)
+        self.run.bye(worker_id)
 
     def later(self, seconds: float) -> None:
         self.hands.clock += seconds
@@ -212,6 +223,68 @@ def test_a_world_that_never_meets_is_a_hang() -> None:
     assert scene.hands.told(ReportKind.FAILED) == [{"code": 124, "reason": "hang"}]
 
 
+def test_a_newcomer_waits_for_its_device_and_no_longer() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.hands.taken = {1}
+    scene.run.resize(1, workers(2))
+    scene.later(1.0)
+    assert "w1" not in scene.hands.alive
+    scene.hands.taken = set()
+    scene.later(0.1)
+    assert "w1" in scene.hands.alive
+
+
+def test_leavers_go_first_when_newcomers_wait_for_devices() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.hands.taken = {2}
+    scene.run.resize(1, (workers(1)[0], Worker(id="w2", rank=1, device=2)))
+    assert scene.hands.did[-2:] == [("world", "w0"), ("leave", "w1")]
+    scene.train()
+    scene.exit("w1")
+    assert scene.hands.told(ReportKind.RESIZED) == []
+    scene.hands.taken = set()
+    scene.later(0.1)
+    scene.elastic("w2").train()
+    assert scene.hands.told(ReportKind.RESIZED) == [{"generation": 2, "width": 2, "pause_s": 1.0, "in_place": True}]
+
+
+def test_a_restart_waits_for_its_devices_and_can_be_stopped_meanwhile() -> None:
+    for free in (True, False):
+        scene = Scene(1)
+        scene.hands.taken = {2}
+        scene.run.resize(1, workers(1, first=2))
+        scene.exit("w0", 143, 15)
+        assert (scene.hands.alive, scene.run.phase) == (set(), Phase.RESTARTING)
+        if free:
+            scene.hands.taken = set()
+            scene.later(0.1)
+            assert scene.hands.alive == {"w2"}
+        else:
+            scene.run.stop(1.0)
+            assert scene.run.phase is Phase.OVER
+
+
+def test_a_device_that_is_never_left_is_shared_in_the_end() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.hands.taken = {1}
+    scene.run.resize(1, workers(2))
+    scene.later(HAND_OVER_S)
+    assert "w1" in scene.hands.alive
+
+
+def test_no_world_is_announced_once_a_worker_said_bye() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.resize(1, (workers(2)[1], Worker(id="w2", rank=1, device=2)))
+    scene.bye("w0")
+    scene.exit("w0")
+    scene.elastic("w2")
+    assert "w2" not in scene.hands.worlds
+    scene.exit("w1", 1)
+    assert scene.hands.told(ReportKind.FAILED) == []
+    scene.exit("w2", 143, 15)
+    assert scene.hands.told(ReportKind.FINISHED) == [{"code": 0}]
+
+
 def test_commands_are_refused_once_a_run_ends() -> None:
     scene = Scene(1)
     scene.run.stop(5.0)
@@ -229,6 +302,7 @@ _MOVES = st.lists(
         st.tuples(st.just("exit"), st.integers(0, 3)),
         st.tuples(st.just("die"), st.integers(0, 3)),
         st.tuples(st.just("bye"), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["take", "free"]), st.integers(0, 3)),
         st.tuples(st.just("tick"), st.sampled_from([1, 7, 200, 700])),
         st.tuples(st.sampled_from(["suspend", "stop"]), st.just(0)),
     ),
@@ -267,8 +341,12 @@ def _move(scene: Scene, move: str, argument: int, number: int) -> None:
                 run.joined(run.world.generation, 0.1)
             case "exit" | "die" if worker_id in scene.hands.alive:
                 scene.exit(worker_id, 0 if move == "exit" else 1)
-            case "bye":
-                run.bye(worker_id)
+            case "bye" if worker_id in scene.hands.alive:
+                scene.bye(worker_id)
+            case "take":
+                scene.hands.taken.add(argument)
+            case "free":
+                scene.hands.taken.discard(argument)
             case "tick":
                 scene.later(argument)
             case "suspend":
@@ -283,7 +361,7 @@ def _check(scene: Scene) -> None:
     hands, run = scene.hands, scene.run
     assert set(run.members) == hands.alive
     assert (run.phase is Phase.OVER) == bool(hands.reports and hands.reports[-1][0] in ENDINGS)
-    assert hands.alive or run.phase is Phase.OVER
+    assert hands.alive or run.phase is Phase.OVER or (run.phase is Phase.RESTARTING and hands.taken)
     resized = [said["generation"] for said in hands.told(ReportKind.RESIZED)]
     assert resized == sorted(resized)
     for told in hands.worlds.values():

@@ -11,13 +11,23 @@ import pytest
 from penstock.backends import Backend
 from penstock.backends.local.environment import Script, find_script, wants_torch
 from penstock.core import ReportKind
-from tests.backends.watching import kinds, make_launch, output, until, wait_for, wait_for_end, wait_for_output, workers
+from tests.backends.watching import (
+    kinds,
+    make_launch,
+    output,
+    processes_of,
+    until,
+    wait_for,
+    wait_for_end,
+    wait_for_output,
+    workers,
+)
 
 SCRIPT = """
 import os, sys, time
 if False:
     import torch
-print('parent', os.getppid(), 'args', *sys.argv[1:], 'rank', os.environ['RANK'], flush=True)
+print('from', os.environ.get('FORKED_FROM'), 'args', *sys.argv[1:], 'rank', os.environ['RANK'], flush=True)
 while sys.argv[1] == 'stay': time.sleep(0.05)
 sys.exit(5 if sys.argv[1] == 'fail' else 0)
 """
@@ -51,17 +61,16 @@ def agent_of(backend: Backend) -> psutil.Process:
 
 
 def zygote_of(backend: Backend) -> psutil.Process:
-    def probe() -> list[psutil.Process]:
-        return [child for child in agent_of(backend).children() if "fake_zygote" in " ".join(child.cmdline())]
-
-    return until(probe, "the zygote")[0]
+    """The first child of the agent; the workers it forks are the agent's children too."""
+    children = until(lambda: agent_of(backend).children(), "the zygote")
+    return min(children, key=lambda child: child.create_time())
 
 
 def test_workers_are_forked_from_one_zygote(local: Backend, script: Path, warm: Path) -> None:
     local.launch(make_launch((str(warm), str(script), "stay"), 2))
-    parent = zygote_of(local).pid
+    zygote = zygote_of(local).pid
     for rank in (0, 1):
-        assert wait_for_output(local, "run-1", "parent", f"w{rank}") == f"parent {parent} args stay rank {rank}\n"
+        assert wait_for_output(local, "run-1", "from", f"w{rank}") == f"from {zygote} args stay rank {rank}\n"
     local.stop("run-1", 5.0)
     assert wait_for_end(local, "run-1").reason == "stopped"
 
@@ -69,9 +78,9 @@ def test_workers_are_forked_from_one_zygote(local: Backend, script: Path, warm: 
 def test_the_zygote_outlives_a_resize(local: Backend, script: Path, warm: Path) -> None:
     local.launch(make_launch((str(warm), str(script), "stay"), 1))
     wait_for_output(local, "run-1", "rank 0")
-    parent = zygote_of(local).pid
+    zygote = zygote_of(local).pid
     local.resize("run-1", workers(2), 1)
-    assert f"parent {parent} " in wait_for_output(local, "run-1", "rank 1", "w1")
+    assert f"from {zygote} " in wait_for_output(local, "run-1", "rank 1", "w1")
 
 
 def test_a_forked_workers_failure_is_told(local: Backend, script: Path, warm: Path) -> None:
@@ -94,11 +103,67 @@ def test_workers_survive_their_zygote(local: Backend, script: Path, warm: Path) 
     local.launch(make_launch((str(warm), str(script), "stay"), 1))
     wait_for_output(local, "run-1", "rank 0")
     worker = psutil.Process(wait_for(local, "run-1", ReportKind.WORKER_STARTED).pid)
-    zygote_of(local).kill()
-    until(lambda: worker.ppid() == agent_of(local).pid, "the agent to adopt the worker")
-    worker.kill()
+    zygote = zygote_of(local)
+    zygote.kill()
+    until(lambda: not zygote.is_running(), "the agent to bury the zygote")
+    assert worker.ppid() == agent_of(local).pid
+    worker.terminate()
     last = wait_for_end(local, "run-1")
-    assert (last.code, last.reason) == (137, "signal")
+    assert (last.code, last.reason) == (143, "signal")
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """While this file exists the zygote is busy with its imports."""
+    path = tmp_path / "importing"
+    path.touch()
+    return path
+
+
+def launch_busy(local: Backend, script: Path, warm: Path, busy: Path, count: int) -> None:
+    hold = (("ZYGOTE_HOLD", str(busy)),)
+    local.launch(make_launch((str(warm), str(script), "stay"), count, env=hold, grace_s=60.0))
+    zygote_of(local)
+
+
+def test_a_stop_does_not_wait_for_the_zygotes_imports(local: Backend, script: Path, warm: Path, busy: Path) -> None:
+    launch_busy(local, script, warm, busy, 2)
+    local.stop("run-1", 60.0)
+    last = wait_for_end(local, "run-1")
+    assert busy.exists()
+    assert (last.kind, last.reason) == (ReportKind.FAILED, "stopped")
+    assert "worker_started" not in kinds(local.reports("run-1", 0))
+
+
+def test_a_resize_during_the_imports_forks_only_the_new_world(
+    local: Backend, script: Path, warm: Path, busy: Path
+) -> None:
+    launch_busy(local, script, warm, busy, 3)
+    local.resize("run-1", workers(2), 1)
+    wait_for(local, "run-1", ReportKind.WORKER_EXITED, count=3)
+    busy.unlink()
+    wait_for(local, "run-1", ReportKind.RESIZED, generation=1, width=2)
+    for rank in (0, 1):
+        wait_for_output(local, "run-1", f"rank {rank}", f"w{rank}")
+    started = {r.pid for r in local.reports("run-1", 0) if r.kind is ReportKind.WORKER_STARTED}
+    assert len(started) == 2
+    wanted = {*started, zygote_of(local).pid}
+    until(lambda: {child.pid for child in agent_of(local).children()} == wanted, "the other forks to be ended")
+
+
+@pytest.mark.parametrize("also_the_zygote", [False, True])
+def test_no_forked_worker_outlives_its_agent(
+    local: Backend, script: Path, state_dir: Path, also_the_zygote: bool
+) -> None:
+    """Nobody looks: the kernel alone sees to it."""
+    local.launch(make_launch((sys.executable, str(script), "stay"), 2))
+    for rank in (0, 1):
+        wait_for_output(local, "run-1", "rank", f"w{rank}")
+    agent = agent_of(local)
+    if also_the_zygote:
+        zygote_of(local).kill()
+    agent.kill()
+    until(lambda: not processes_of(state_dir), "the workers to be gone")
 
 
 def test_without_a_zygote_scripts_start_on_their_own(local: Backend, script: Path, tmp_path: Path) -> None:

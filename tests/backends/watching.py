@@ -14,7 +14,7 @@ T = TypeVar("T")
 ENDINGS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
 
 
-def until(probe: Callable[[], T], what: str, timeout_s: float = 20.0) -> T:
+def until(probe: Callable[[], T], what: str, timeout_s: float = 90.0) -> T:
     """The first truthy answer of ``probe``."""
     deadline = time.monotonic() + timeout_s
     while not (found := probe()):

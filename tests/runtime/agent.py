@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.backends.local.processes import become_subreaper
+
 Message = dict[str, Any]
-DEADLINE_S = 40.0
+DEADLINE_S = 120.0
 
 
 def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
@@ -29,9 +31,10 @@ def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEAD
 
 
 class Zygote:
-    """The test's end of a real zygote; shared by many agents."""
+    """The test's end of a real zygote; shared by many agents. Workers become children of the test's process."""
 
     def __init__(self) -> None:
+        become_subreaper()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "penstock.runtime.zygote"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -59,7 +62,13 @@ class Zygote:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.events.append(json.loads(line))
+            self.events.append(event := json.loads(line))
+            if event["event"] == "started":
+                threading.Thread(target=self._wait, args=(event["id"], event["pid"]), daemon=True).start()
+
+    def _wait(self, worker: str, pid: int) -> None:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        self.events.append({"event": "exited", "id": worker, "code": code, "signal": -code if code < 0 else None})
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Checkpoints are whole or not there, and any world can go on from one."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import torch
 
 from penstock.core import InputError
 from penstock.elastic import Checkpoints, best_interval_s
+from penstock.runtime.checkpoint import NotSaved, Saved
 from penstock.runtime.state import Parts
 from tests.runtime.agent import Agent
 from tests.runtime.curves import assert_same_curve, curve
@@ -34,7 +36,7 @@ def parts_with(value: float) -> Parts:
 def save(files: Checkpoints, step: int, value: float) -> Path:
     files.begin(parts_with(value).capture(step))
     saved = files.settle()
-    assert saved is not None
+    assert isinstance(saved, Saved), saved
     assert saved.step == step
     return saved.path
 
@@ -65,6 +67,7 @@ def test_training_may_go_on_while_a_checkpoint_is_written(tmp_path: Path) -> Non
     parts = parts_with(1.0)
     expected = weight(parts)
     files.begin(parts.capture(1))
+    files.hold()
     with torch.no_grad():
         for parameter in parts.models["model"].parameters():
             parameter.fill_(9.0)
@@ -116,9 +119,21 @@ def test_what_was_left_half_written_is_ignored_and_swept(tmp_path: Path) -> None
     files = Checkpoints(tmp_path)
     (tmp_path / ".step-0000000007.partial").mkdir()
     (tmp_path / ".step-0000000007.partial" / "__0_0.distcp").write_bytes(b"half")
+    (tmp_path / ".step-0000000006.json.partial").write_text('{"step": 6')
+    (tmp_path / "step-0000000006").mkdir()
+    (tmp_path / "step-notes").mkdir()
     assert files.newest() is None
     files.sweep()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["step-notes"]
+
+
+def test_a_manifest_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1, 1.0)
+    (tmp_path / ".step-0000000002.json.partial").mkdir()
+    files.begin(parts_with(2.0).capture(2))
+    assert isinstance(files.settle(), NotSaved)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-0000000001", "step-0000000001.json"]
 
 
 def test_a_failed_write_leaves_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -126,8 +141,8 @@ def test_a_failed_write_leaves_the_one_before(tmp_path: Path, caplog: pytest.Log
     save(files, 1, 1.0)
     (tmp_path / ".step-0000000002.partial").write_text("a file where the directory should go")
     files.begin(parts_with(2.0).capture(2))
-    assert files.settle() is None
-    assert "could not be written" in caplog.text
+    assert isinstance(files.settle(), NotSaved)
+    assert "checkpoint of step 2 cannot be written" in caplog.text
     manifest = files.newest()
     assert manifest is not None
     assert manifest.step == 1
@@ -182,3 +197,30 @@ def test_regular_checkpoints_and_one_on_request(launch: Callable[..., Agent]) ->
     assert len(steps) == 4
     manifest = json.loads((agent.checkpoints / "step-0000000030.json").read_text())
     assert manifest["step"] == 30
+
+
+def test_an_optimizer_waits_for_the_copy_and_everything_else_is_copied_at_once(tmp_path: Path) -> None:
+    """The copy of what only the optimizer changes is held up; what a forward pass changes must be safe already."""
+    model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.BatchNorm1d(256))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    parts = Parts(torch.device("cpu"))
+    parts.add("model", model)
+    parts.add("optimizer", optimizer)
+    files = Checkpoints(tmp_path)
+    parts.before_update = files.hold
+    blocker = threading.Event()
+    files._background.submit(blocker.wait)
+
+    before = {key: tensor.clone() for key, tensor in parts.capture(0).tensors.items()}
+    files.begin(parts.capture(0))
+    model(torch.randn(8, 256)).sum().backward()
+    threading.Timer(0.2, blocker.set).start()
+    optimizer.step()
+    saved = files.settle()
+    assert isinstance(saved, Saved)
+    assert saved.blocking_s > 0.1
+    manifest = files.newest()
+    assert manifest is not None
+    files.load(manifest, parts)
+    after = parts.capture(0).tensors
+    assert all(torch.equal(after[key], tensor) for key, tensor in before.items())

@@ -32,7 +32,7 @@ def test_survivors_redo_the_step_and_every_sample_counts_once(
     died_at = time.monotonic()
     agent.bury(doomed)
     agent.wait_joined()
-    assert time.monotonic() - died_at < 5
+    assert time.monotonic() - died_at < 18, "noticed by the broken connection, not by the timeout of 20 s"
     survivors = [worker for worker in agent.peers if worker != doomed]
     assert {one["code"] for one in agent.wait_exits(*survivors)} == {0}, agent.errors()
     assert_same_curve(agent, undisturbed)

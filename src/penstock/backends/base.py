@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Protocol
 
-from penstock.core import Launch, Node, PenstockError, Report, ReportKind, RunStatus, Usage, Worker
+from penstock.core import DeviceUsage, Launch, Node, PenstockError, Report, ReportKind, RunStatus, Usage, Worker
 
 _REPORT_FIELDS = {field.name: field.default for field in fields(Report)}
 _LAUNCH_FIELDS = {field.name for field in fields(Launch)}
+_USAGE_FIELDS = {field.name for field in fields(Usage)}
 
 
 class BackendError(PenstockError):
@@ -37,7 +38,11 @@ class Backend(Protocol):
         ...
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
-        """Ask for the next world. Returns when the request is accepted; a ``resized`` report tells when it is done."""
+        """Ask for the next world. Returns when the request is accepted; a ``resized`` report tells when it is done.
+
+        Devices that another run has not left yet are waited for, and what this run leaves it leaves meanwhile: runs
+        that swap devices may be asked in any order, all at once.
+        """
         ...
 
     def suspend(self, run_id: str) -> None:
@@ -65,7 +70,7 @@ class Backend(Protocol):
         ...
 
     def usage(self, run_id: str) -> Usage:
-        """What the run uses right now; nothing if it does not live."""
+        """What the run uses right now and has used so far; of one that has ended only its totals are left."""
         ...
 
 
@@ -106,6 +111,12 @@ def report_from_json(run_id: str, text: str) -> Report:
     said = {key: value for key, value in values.items() if key in _REPORT_FIELDS}
     said["tail"] = tuple(said.get("tail", ()))
     return Report(**{**said, "run_id": run_id, "kind": ReportKind(values["type"])})
+
+
+def usage_from_dict(values: Mapping[str, Any]) -> Usage:
+    """The inverse of ``dataclasses.asdict``; keys of a newer version are ignored."""
+    known = {key: value for key, value in values.items() if key in _USAGE_FIELDS}
+    return Usage(**{**known, "devices": tuple(DeviceUsage(**device) for device in values.get("devices", ()))})
 
 
 def _pairs(values: Any) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 Level-triggered: each pass compares the runs that should be alive with those that are and takes the next step for each.
 Nothing is remembered that matters, so a pass after a crash is a pass like any other. Two rules keep the world safe
 while it changes: a job never has two runs alive at once, and no run is started on a device before the run that held it
-has let go.
+has let go. Runs that are resized wait for each other's devices by themselves: that is the backend's promise.
 """
 
 import logging
@@ -51,9 +51,8 @@ class _Patience:
 class Hands:
     """Calls the backend.
 
-    ``patience_s`` bounds how long a run waits for devices that another one does not let go of, so that two runs that
-    swap devices do not wait for each other for ever. A run that was asked to save its state and has not gone after the
-    job's grace time is stopped.
+    ``patience_s`` bounds how long a run waits to be launched on devices that another one does not let go of. A run that
+    was asked to save its state and has not gone after the job's grace time is stopped.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class Hands:
     def _shape(self, want: Wanted, picture: Picture, alive: Iterable[str], now: float) -> None:
         told = max(self._told.get(want.run_id, -1), picture.heard.get(want.run_id, -1))
         too_early = told >= want.generation or now < want.not_before
-        if too_early or not self._clear(want, picture, alive, now):
+        if too_early or not _alone(want, picture, alive):
             return
         if self._try("resize", want.run_id, lambda: self._backend.resize(want.run_id, want.workers, want.generation)):
             self._told[want.run_id] = want.generation
@@ -112,10 +111,10 @@ class Hands:
 
     def _clear(self, want: Wanted, picture: Picture, alive: Iterable[str], now: float) -> bool:
         """Whether no other run of the job is alive and nobody else is left on its devices."""
-        others = [run_id for run_id in alive if run_id != want.run_id]
-        if any(picture.job_of.get(run_id) == want.job_id for run_id in others):
+        if not _alone(want, picture, alive):
             return False
-        taken = frozenset[int]().union(*(picture.footprints.get(run_id, frozenset()) for run_id in others))
+        others = (picture.footprints.get(run_id, frozenset()) for run_id in alive if run_id != want.run_id)
+        taken = frozenset[int]().union(*others)
         waits_for = f"{want.run_id}@{want.generation}"
         if want.devices & taken and not self._waiting.exhausted(waits_for, now, self._patience_s):
             return False
@@ -144,6 +143,11 @@ class Hands:
             _log.exception("run %s: %s failed; trying again", run_id, what)
             return False
         return True
+
+
+def _alone(want: Wanted, picture: Picture, alive: Iterable[str]) -> bool:
+    """Whether no other run of the job is alive."""
+    return not any(run_id != want.run_id and picture.job_of.get(run_id) == want.job_id for run_id in alive)
 
 
 def _launch_of(want: Wanted, recipe: Recipe) -> Launch:

@@ -2,8 +2,9 @@
 
 A checkpoint is written to a hidden directory, synced, renamed to ``step-…``, and counts only once its manifest
 (``step-….json``: step, files, sizes, checksums) exists, which is written last; older ones are deleted after that. Only
-the copy into host memory holds training up; files are written by ``torch.distributed.checkpoint`` in the background.
-Reading checks every checksum and falls back to the newest checkpoint that is intact.
+the copy into host memory can hold training up (:mod:`penstock.runtime.staging`); files are written by
+``torch.distributed.checkpoint`` in the background. A checkpoint that cannot be written is cleared away, leaves those
+before it alone and is told; training goes on. Reading checks every checksum and falls back to the newest intact one.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import shutil
 import time
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +25,11 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.staging import AsyncStager
 from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import async_save
-from torch.distributed.tensor import DTensor
+from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from penstock.core import InputError
+from penstock.runtime.staging import Arena, Copy
 from penstock.runtime.state import Parts, Snapshot, TensorSpec
 
 _log = logging.getLogger(__name__)
@@ -71,39 +72,36 @@ class Saved:
     blocking_s: float
 
 
-class Arena(AsyncStager):
-    """Host memory that is used again for every snapshot: touching fresh pages costs more than the copy itself."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotSaved:
+    """A checkpoint that could not be written, and why; the ones before it are still there."""
 
-    _synchronize_after_execute = False
+    step: int
+    path: Path
+    reason: str
 
-    def __init__(self) -> None:
-        self._held: dict[str, torch.Tensor] = {}
 
-    def stage(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        staged = {key: self._copy(key, tensor) for key, tensor in state_dict.items()}
-        if torch.cuda.is_available():
-            torch.cuda.current_stream().synchronize()
-        return staged
+@dataclass(slots=True)
+class _Writing:
+    """The checkpoint that is being written."""
 
-    def reserve(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Touch the memory for these tensors before it is needed."""
-        for key, tensor in tensors.items():
-            if key not in self._held and not isinstance(tensor, DTensor):
-                self._held[key] = torch.zeros(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    step: int
+    path: Path
+    partial: Path
+    blocking_s: float = 0.0
+    copy: Copy | None = None
+    written: "Future[Any] | None" = None
+    committed: "Future[None] | None" = None
 
-    def synchronize_staging(self) -> None:
-        """Nothing to wait for: staging returns when the copy is done."""
+    @property
+    def done(self) -> bool:
+        future = self.committed or self.written
+        return future is None or future.done()
 
-    def close(self) -> None:
-        """The memory stays for the next snapshot."""
-
-    def _copy(self, key: str, tensor: torch.Tensor) -> torch.Tensor:
-        if isinstance(tensor, DTensor):
-            return tensor.detach().to("cpu", copy=True)
-        held = self._held.get(key)
-        if held is None or held.shape != tensor.shape or held.dtype != tensor.dtype:
-            held = self._held[key] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
-        return held.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
+    def result(self) -> None:
+        for future in (self.written, self.committed):
+            if future is not None:
+                future.result()
 
 
 class Checkpoints:
@@ -115,62 +113,68 @@ class Checkpoints:
         self.directory = directory
         self._keep = keep
         self._arena = Arena()
-        self._commits = ThreadPoolExecutor(1, thread_name_prefix="penstock-checkpoint")
-        self._written: Future[Any] | None = None
-        self._pending: Future[Saved] | None = None
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="penstock-checkpoint")
+        self._writing: _Writing | None = None
 
     @property
     def busy(self) -> bool:
-        return self._written is not None and not (self._pending or self._written).done()
+        return self._writing is not None and not self._writing.done
 
     def prepare(self, snapshot: Snapshot) -> None:
         """Get host memory ready in the background, so that the first checkpoint is as quick as the later ones."""
-        self._commits.submit(self._arena.reserve, snapshot.tensors)
+        self._background.submit(self._arena.reserve, snapshot.tensors)
 
     def begin(self, snapshot: Snapshot, group: dist.ProcessGroup | None = None) -> float:
-        """Copy the state, start writing it, and return how long that took.
+        """Start a checkpoint and return how long that took. Call :meth:`hold` before the state changes.
 
         Without a group this worker writes everything by itself, so that no resize can get in the way; with one, every
         member writes its shards and rank 0 commits. The caller sees to it that the one before is settled.
         """
         started = time.perf_counter()
         target = self.directory / f"step-{snapshot.step:010d}"
-        partial = self.directory / f".{target.name}.partial"
-        self.directory.mkdir(parents=True, exist_ok=True)
-        written = async_save(
-            snapshot.tensors,
-            storage_writer=FileSystemWriter(partial, sync_files=True, overwrite=True),
-            process_group=group,
-            async_stager=self._arena,
-            no_dist=group is None,
-        )
-        assert isinstance(written, Future)
-        self._written, self._pending = written, None
-        blocking_s = time.perf_counter() - started
-        if group is None or dist.get_rank(group) == 0:
-            self._pending = self._commits.submit(self._commit, written, snapshot, partial, target, blocking_s)
-        return blocking_s
+        writing = _Writing(snapshot.step, target, self.directory / f".{target.name}.partial")
+        if group is None:
+            writing.copy = self._arena.begin(snapshot.tensors, snapshot.updated)
+            writing.committed = self._background.submit(self._write_alone, writing, writing.copy, snapshot)
+        else:
+            self._begin_together(writing, snapshot, group)
+        self._writing = writing
+        writing.blocking_s = time.perf_counter() - started
+        return writing.blocking_s
 
-    def poll(self) -> Saved | None:
-        """The checkpoint that became whole since the last call, if one did."""
-        return self.settle() if self._written is not None and not self.busy else None
+    def hold(self) -> None:
+        """Wait until the state may change: an optimizer is about to step, or a world to end."""
+        if self._writing is not None and self._writing.copy is not None:
+            started = time.perf_counter()
+            self._writing.copy.wait()
+            self._writing.copy = None
+            self._writing.blocking_s += time.perf_counter() - started
 
-    def settle(self) -> Saved | None:
-        """Wait until nothing is being written; what failed is logged, the checkpoint before it is still there."""
-        written, self._written = self._written, None
-        pending, self._pending = self._pending, None
-        try:
-            if written is not None:
-                written.result()
-            return pending.result() if pending is not None else None
-        except (Exception, CheckpointException):  # torch derives the latter from BaseException
-            _log.exception("a checkpoint in %s could not be written; the one before it is kept", self.directory)
+    def poll(self) -> Saved | NotSaved | None:
+        """What became of the last checkpoint, if it has been settled since the last call."""
+        return self.settle() if self._writing is not None and not self.busy else None
+
+    def settle(self) -> Saved | NotSaved | None:
+        """Wait until nothing is being written; nothing comes back where there was nothing, or another commits it."""
+        self.hold()
+        writing, self._writing = self._writing, None
+        if writing is None:
             return None
+        try:
+            writing.result()
+        except (Exception, CheckpointException) as error:  # torch derives the latter from BaseException
+            return self._give_up(writing, error)
+        if writing.committed is None:
+            return None
+        return Saved(step=writing.step, path=writing.path, blocking_s=writing.blocking_s)
 
     def sweep(self) -> None:
-        """Remove what an earlier run did not finish writing."""
-        for partial in self.directory.glob(".step-*.partial"):
-            shutil.rmtree(partial, ignore_errors=True)
+        """Remove what an earlier run did not finish writing: drafts, and directories whose manifest never came."""
+        for draft in self.directory.glob(".step-*.partial"):
+            _discard(draft)
+        for directory in self.directory.glob(f"step-{'[0-9]' * 10}"):
+            if not directory.with_suffix(".json").exists():
+                _discard(directory)
 
     def newest(self) -> Manifest | None:
         """The newest checkpoint whose every byte is what its manifest says."""
@@ -199,10 +203,41 @@ class Checkpoints:
         load(room, storage_reader=reader, process_group=group, no_dist=group is None)
         parts.restore(room, extras)
 
-    def _commit(
-        self, written: Future[Any], snapshot: Snapshot, partial: Path, target: Path, blocking_s: float
-    ) -> Saved:
+    def _begin_together(self, writing: _Writing, snapshot: Snapshot, group: dist.ProcessGroup) -> None:
+        written = async_save(
+            snapshot.tensors, storage_writer=_writer(writing.partial), process_group=group, async_stager=self._arena
+        )
+        assert isinstance(written, Future)
+        writing.written = written
+        if dist.get_rank(group) == 0:
+            writing.committed = self._background.submit(self._commit_together, writing, written, snapshot)
+
+    def _write_alone(self, writing: _Writing, copy: Copy, snapshot: Snapshot) -> None:
+        copy.finish()
+        save(copy.tensors, storage_writer=_writer(writing.partial), no_dist=True)
+        self._commit(snapshot, writing.partial, writing.path)
+
+    def _commit_together(self, writing: _Writing, written: Future[Any], snapshot: Snapshot) -> None:
         written.result()
+        self._commit(snapshot, writing.partial, writing.path)
+
+    def _give_up(self, writing: _Writing, error: BaseException) -> NotSaved:
+        """Make room again, and say what is wrong in one line unless it is nothing a disk does."""
+        _discard(writing.partial)
+        manifest = writing.path.with_suffix(".json")
+        _discard(manifest.with_name(f".{manifest.name}.partial"))
+        if not manifest.exists():
+            _discard(writing.path)
+        cause = _cause(error)
+        reason = str(cause.strerror or cause) if isinstance(cause, OSError) else f"{type(cause).__name__}: {cause}"
+        _log.error(
+            "the checkpoint of step %d cannot be written to %s: %s. Training goes on, the next one is tried when it is "
+            "due, and those written before are kept.", writing.step, self.directory, reason,
+            exc_info=None if isinstance(cause, OSError) else error,
+        )  # fmt: skip
+        return NotSaved(step=writing.step, path=writing.path, reason=reason)
+
+    def _commit(self, snapshot: Snapshot, partial: Path, target: Path) -> None:
         with (partial / _EXTRAS).open("wb") as file:
             torch.save(snapshot.extras, file)
             file.flush()
@@ -215,7 +250,6 @@ class Checkpoints:
         manifest = Manifest(step=snapshot.step, directory=target.name, made_at=time.time(), files=files)
         _write_whole(target.with_suffix(".json"), json.dumps(asdict(manifest), indent=1))
         self._forget_old()
-        return Saved(step=snapshot.step, path=target, blocking_s=blocking_s)
 
     def _forget_old(self) -> None:
         for path in sorted(self.directory.glob("step-*.json"))[: -self._keep]:
@@ -238,6 +272,18 @@ def best_interval_s(blocking_s: float, mean_time_between_failures_s: float) -> f
     return float((2 * blocking_s * mean_time_between_failures_s) ** 0.5)
 
 
+def _writer(partial: Path) -> FileSystemWriter:
+    return FileSystemWriter(partial, sync_files=True, overwrite=True)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What a disk said, dug out of what torch made of it."""
+    if isinstance(error, CheckpointException) and error.failures:
+        return _cause(next(iter(error.failures.values()))[0])
+    deeper = error.__cause__ or error.__context__
+    return error if isinstance(error, OSError) or deeper is None else _cause(deeper)
+
+
 def _sum(path: Path) -> FileSum:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -252,6 +298,14 @@ def _write_whole(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     partial.rename(path)
     _sync(path.parent)
+
+
+def _discard(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _sync(directory: Path) -> None:

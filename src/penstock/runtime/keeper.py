@@ -2,12 +2,18 @@
 
 import time
 
+import torch
 import torch.distributed as dist
 
 from penstock.core import InputError
-from penstock.runtime.checkpoint import Checkpoints, Saved
+from penstock.runtime.checkpoint import Checkpoints, NotSaved, Saved
 from penstock.runtime.link import Link
 from penstock.runtime.state import Parts
+
+_COMPLAIN_EVERY_S = 60.0
+"""How often the same trouble with saving is told."""
+_RETRY_S = 5.0
+"""How long a change of the world that needs a checkpoint is put off when there cannot be one."""
 
 
 class Interval:
@@ -45,6 +51,11 @@ class Keeper:
         self._interval = interval
         self._last: int | None = None
         self._prepared = False
+        self._complained: tuple[str, float] = ("", 0.0)
+        self._put_off_until = 0.0
+        self.saved_step = 0
+        if files is not None:
+            parts.before_update = files.hold
 
     @property
     def can_save(self) -> bool:
@@ -76,11 +87,30 @@ class Keeper:
             self._last = step
             self._files.begin(self._parts.capture(step), self.group)
 
-    def save_and_wait(self, step: int, *, is_main: bool) -> None:
+    @property
+    def may_move(self) -> bool:
+        """Whether a change of the world is not put off."""
+        return time.monotonic() >= self._put_off_until
+
+    def save_and_wait(self, step: int, *, is_main: bool) -> bool:
+        """Save now; whether it is on the disk, which all holders of shards answer alike."""
         self.save(step, is_main=is_main)
         self.settle()
-        if self.group is not None:
-            dist.barrier(self.group)
+        if self.group is None:
+            return self.saved_step == step
+        saved = torch.tensor(float(self.saved_step == step or not is_main))
+        dist.all_reduce(saved, dist.ReduceOp.MIN, group=self.group)
+        return bool(saved)
+
+    def put_off(self) -> None:
+        """Sharded state that could not be saved must not leave its world; try again in a while."""
+        self._last = None
+        self._put_off_until = time.monotonic() + _RETRY_S
+
+    def hold(self) -> None:
+        """Wait until the state may change by other hands than an optimizer's."""
+        if self._files is not None:
+            self._files.hold()
 
     def poll(self, step: int) -> None:
         """Rank 0's look at the background after a step; the first one has it get ready."""
@@ -104,10 +134,22 @@ class Keeper:
         if self._files is None or found[0] is None:
             return 0
         self._files.load(found[0], self._parts, self.group)
-        self._last = found[0].step
+        self._last = self.saved_step = found[0].step
         self._interval.restart(self._last)
         return self._last
 
-    def _announce(self, saved: Saved | None) -> None:
-        if saved is not None:
-            self._link.say("checkpointed", step=saved.step, path=str(saved.path), blocking_s=saved.blocking_s)
+    def _announce(self, outcome: Saved | NotSaved | None) -> None:
+        if isinstance(outcome, Saved):
+            self.saved_step, self._complained = outcome.step, ("", 0.0)
+            self._link.say("checkpointed", step=outcome.step, path=str(outcome.path), blocking_s=outcome.blocking_s)
+        elif outcome is not None:
+            self._complain(outcome)
+
+    def _complain(self, outcome: NotSaved) -> None:
+        if not self._parts.sharded:
+            self._last = None
+        reason, at = self._complained
+        news = outcome.reason != reason or time.monotonic() - at >= _COMPLAIN_EVERY_S
+        if news and (self.group is None or dist.get_rank(self.group) == 0):
+            self._complained = (outcome.reason, time.monotonic())
+            self._link.say("checkpoint_failed", step=outcome.step, path=str(outcome.path), reason=outcome.reason)

@@ -103,6 +103,7 @@ class Membership:
 
     def close(self) -> None:
         """Drop the world as it is. Those who have not noticed that it is broken notice now."""
+        self._keeper.hold()
         for model in self._parts.wrapped:
             model.close()
         close_groups()
@@ -145,8 +146,9 @@ class Membership:
         behind = [rank for rank, step in enumerate(steps) if rank != source and (step < top or top == _NOTHING)]
         if behind:
             self._hand_over(source, behind)
-        for model in self._parts.wrapped:
-            model.open(self.size)
+        models = self._parts.wrapped
+        for model in models:
+            model.open(self.size, carries=len(models) == 1)  # of several, who knows which one a backward pass concerns
 
     def _hand_over(self, source: int, behind: list[int]) -> None:
         if self.rank == source:

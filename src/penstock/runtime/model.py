@@ -18,6 +18,24 @@ from torch.nn.parallel import DistributedDataParallel
 from penstock.core import InputError, UnknownNameError
 
 STRATEGIES = ("ddp", "fsdp2")
+WORD_SIZE = 4
+"""Numbers in a worker's word; see :mod:`penstock.runtime.step`."""
+
+
+class Carrier(nn.Module):
+    """The module as DDP sees it, with one more parameter whose gradient is the worker's word.
+
+    The word travels with the other gradients, so that agreement needs no exchange of its own. The parameter belongs to
+    the engine alone: no optimizer and no checkpoint sees it.
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.module = module
+        self.word = nn.Parameter(torch.zeros(WORD_SIZE, dtype=torch.float32, device=device))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
 
 
 class Wrapped(nn.Module):
@@ -25,6 +43,8 @@ class Wrapped(nn.Module):
 
     module: nn.Module
     _engine: Any  # kept past nn.Module's registration: it holds the same parameters under other names
+    _carrier: Carrier | None
+    _expects_backward: bool
 
     def __init__(self, module: nn.Module, device: torch.device, options: dict[str, Any]) -> None:
         super().__init__()
@@ -33,16 +53,31 @@ class Wrapped(nn.Module):
         self._options = options
         self._set_engine(self.module)
 
+    @property
+    def word(self) -> nn.Parameter | None:
+        """The parameter whose gradient carries the word, if the coming backward pass exchanges gradients."""
+        return self._carrier.word if self._carrier is not None and self._expects_backward else None
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self._carrier is not None and torch.is_grad_enabled() and self._engine.require_backward_grad_sync:
+            self.__dict__["_expects_backward"] = True
         return self._engine(*args, **kwargs)
 
-    def open(self, size: int) -> None:
-        """Make the engine for a world of this size; the process group exists."""
+    def begin_step(self) -> None:
+        """Nothing has gone forward yet."""
+        self.__dict__["_expects_backward"] = False
+
+    def open(self, size: int, *, carries: bool = False) -> None:
+        """Make the engine for a world of this size; the process group exists. ``carries``: it takes the word along."""
         if size == 1:
             return
         devices = [self._device.index] if self._device.type == "cuda" else None
+        carrier = Carrier(self.module, self._device) if carries and not self._looks_ahead() else None
         # Our own transfer has made the states equal, so DDP need not compare or broadcast anything.
-        self._set_engine(DistributedDataParallel(self.module, device_ids=devices, init_sync=False, **self._options))
+        engine = DistributedDataParallel(
+            carrier or self.module, device_ids=devices, init_sync=False, **self._options
+        )  # fmt: skip
+        self._set_engine(engine, carrier)
 
     def close(self) -> None:
         """Give the engine up while its process group may already be broken."""
@@ -58,8 +93,12 @@ class Wrapped(nn.Module):
         if self._engine is not self.module:
             self._engine.require_backward_grad_sync = wanted
 
-    def _set_engine(self, engine: nn.Module) -> None:
-        self.__dict__["_engine"] = engine
+    def _looks_ahead(self) -> bool:
+        """Whether DDP decides from what the forward pass returned which gradients will come: the word's would not."""
+        return bool(self._options.get("find_unused_parameters") or self._options.get("static_graph"))
+
+    def _set_engine(self, engine: nn.Module, carrier: Carrier | None = None) -> None:
+        self.__dict__.update(_engine=engine, _carrier=carrier, _expects_backward=False)
 
 
 class Sharded(Wrapped):
@@ -72,7 +111,9 @@ class Sharded(Wrapped):
         self._blocks: tuple[type[nn.Module], ...] = tuple(options.get("blocks", ()))
         self.__dict__["template"] = copy.deepcopy(self.module).cpu()
 
-    def open(self, size: int) -> None:
+    def open(self, size: int, *, carries: bool = False) -> None:
+        """Shard the template anew; shards exchange gradients in their own way and carry nothing."""
+        del carries
         mesh = init_device_mesh(self._device.type, (size,))
         self.module = copy.deepcopy(self.template).to(self._device)
         for block in self._blocks_of(self.module):

@@ -4,7 +4,11 @@ import time
 
 
 class Pace:
-    """Clock readings at step borders. Wall-clock time, because newcomers go on counting a pause others began."""
+    """Clock readings at step borders.
+
+    Newcomers go on counting a pause others began: the monotonic clock is the same for all processes of a machine, and
+    unlike the wall clock nobody sets it.
+    """
 
     def __init__(self) -> None:
         self.stood_since = 0.0
@@ -16,12 +20,12 @@ class Pace:
     def resume(self) -> None:
         """A new world is open; its first step comes next."""
         self.fresh = True
-        self._pause_s = time.time() - self.stood_since if self.stood_since else 0.0
+        self._pause_s = time.monotonic() - self.stood_since if self.stood_since else 0.0
         self._samples, self._rated_at = 0, time.monotonic()
 
     def end(self, samples: int) -> None:
         """A step is complete."""
-        self.stood_since = time.time()
+        self.stood_since = time.monotonic()
         self._samples += samples
 
     def take_pause(self) -> float:

@@ -127,12 +127,15 @@ class Run:
         member = self._membership
         if not member.enter():
             _exit()
-        while member.completed < total:
-            number = member.completed
-            share = order.share(number, member.rank, member.size)
-            step = Step(around, share, number=number, epoch=order.epoch_of(number))
-            yield step
-            self._after(step, share.of, total)
+        try:
+            while member.completed < total:
+                number = member.completed
+                share = order.share(number, member.rank, member.size)
+                step = Step(around, share, number=number, epoch=order.epoch_of(number))
+                yield step
+                self._after(step, share.of, total)
+        finally:
+            self._keeper.hold()
         self._finish()
 
     def _after(self, step: Step, samples: int, total: int) -> None:
@@ -165,12 +168,13 @@ class Run:
         if word.suspend:
             self._keeper.save_and_wait(done, is_main=self.is_main)
             if self.is_main:
-                self._link.say("suspended", step=done)
+                self._link.say("suspended", step=self._keeper.saved_step)
             self._membership.part()
             _exit()
         elif word.switch:
-            if self._parts.sharded:
-                self._keeper.save_and_wait(done, is_main=self.is_main)
+            if self._parts.sharded and not self._keeper.save_and_wait(done, is_main=self.is_main):
+                self._keeper.put_off()
+                return
             self._membership.part()
             self._change_world()
         elif word.save:

@@ -7,6 +7,7 @@ a position, so they fit any world and either strategy. Everything else (step, le
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -37,11 +38,15 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state after ``step`` completed steps. Its tensors are the living ones: copy them before the next step."""
+    """The state after ``step`` completed steps. Its tensors are the living ones: copy them before the next step.
+
+    ``updated`` are those that nothing but an attached optimizer changes, so that there is time until it steps.
+    """
 
     step: int
     tensors: dict[str, torch.Tensor]
     extras: dict[str, Any]
+    updated: frozenset[str] = frozenset()
 
     def specs(self) -> list[TensorSpec]:
         return [
@@ -62,6 +67,8 @@ class Parts:
     """Optimizers that have stepped since this was last cleared."""
     buffers: list[torch.Tensor] = field(default_factory=list)
     """Buffers that a forward pass may change and that belong to the state, such as running means."""
+    before_update: Callable[[], None] = lambda: None
+    """Called when an optimizer is about to change the state."""
 
     @property
     def wrapped(self) -> list[Wrapped]:
@@ -80,6 +87,7 @@ class Parts:
             self.models = {key: model for key, model in self.models.items() if model is not part} | {name: part}
         elif isinstance(part, torch.optim.Optimizer):
             self.optimizers[name] = part
+            part.register_step_pre_hook(lambda *_: self.before_update())
             part.register_step_post_hook(lambda *_: self.applied.add(name))
         elif hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
             self.others[name] = part
@@ -108,7 +116,7 @@ class Parts:
         parts = {name: part.state_dict() for name, part in self.others.items()}
         host = [key for key, value in tensors.items() if value.device.type == "cpu"]
         extras = {"values": values, "groups": groups, "parts": parts, "host": host}
-        return Snapshot(step=step, tensors=tensors, extras=copy.deepcopy(extras))
+        return Snapshot(step=step, tensors=tensors, extras=copy.deepcopy(extras), updated=self._updated(tensors))
 
     def room_for(self, specs: list[TensorSpec]) -> dict[str, torch.Tensor]:
         """Tensors to receive into: the living ones where they exist, new ones for optimizer state not yet there."""
@@ -158,6 +166,17 @@ class Parts:
 
     def parameters(self) -> dict[str, nn.Parameter]:
         return {name: parameter for parameter, name in self._names().items()}
+
+    def _updated(self, tensors: dict[str, torch.Tensor]) -> frozenset[str]:
+        groups = [group for optimizer in self.optimizers.values() for group in optimizer.param_groups]
+        trained = {parameter for group in groups for parameter in group["params"]}
+        of_models = {
+            f"model/{name}/{path}"
+            for name, model in self.models.items()
+            for path, parameter in _plain(model).named_parameters()
+            if parameter in trained
+        }
+        return frozenset(key for key in tensors if key in of_models or key.startswith("optimizer/"))
 
     def _names(self) -> dict[nn.Parameter, str]:
         return {

@@ -1,8 +1,9 @@
 """One step of training: this worker's samples, the exchange of gradients, and what all workers agree on meanwhile.
 
 Along with the gradients travels one short word per worker (its part of the loss; whether it has heard of a new world;
-whether to save or to suspend). It is sent before the backward pass and read after it, so agreement costs no time of its
-own, and every worker draws the same conclusion at the same border.
+whether to save or to suspend), and every worker draws the same conclusion at the same border. With DDP it is the
+gradient of one more parameter, so agreement costs no exchange of its own; where that is not possible (several models,
+shards, DDP with unused parameters) it is an exchange beside theirs, begun before the backward pass and read after it.
 
 If a peer is lost, the error leaves the ``with`` block before the optimizer has touched anything; the block swallows it
 and the loop hands the same samples out again in the next world. Should one worker have finished the step before the
@@ -14,10 +15,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from penstock.core import InputError
 from penstock.runtime.data import Loader
@@ -25,6 +27,7 @@ from penstock.runtime.group import WorldLostError, is_lost
 from penstock.runtime.keeper import Keeper
 from penstock.runtime.link import Link
 from penstock.runtime.membership import Membership
+from penstock.runtime.model import WORD_SIZE
 from penstock.runtime.order import Share, seed_step
 from penstock.runtime.state import Parts
 
@@ -47,7 +50,8 @@ class Surroundings:
     def wishes(self) -> tuple[bool, bool, bool]:
         """Has this worker heard of a new world, should it suspend, should it save? Rank 0 alone decides on saving."""
         save = self.membership.rank == 0 and self.keeper.due(self.membership.completed + 1)
-        return self.link.order is not None, self.link.suspend, save
+        heard = self.link.order is not None and self.keeper.may_move
+        return heard, self.link.suspend, save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,7 @@ class Step:
         self._loss_part = 0.0
         self._message: torch.Tensor | None = None
         self._sending: dist.Work | None = None
+        self._carried: nn.Parameter | None = None
         self._buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @property
@@ -101,6 +106,8 @@ class Step:
         around = self._around
         seed_step(around.seed, self.number, around.membership.rank)
         around.parts.applied.clear()
+        for model in around.parts.wrapped:
+            model.begin_step()
         if self._size > 1:
             self._buffers = [(buffer, buffer.clone()) for buffer in around.parts.buffers]
         return None if around.micro_batch else around.loader.fetch(self._share.indices)
@@ -125,9 +132,7 @@ class Step:
         fraction = self._in_hand / self._share.of
         if fraction:
             self._loss_part += fraction * float((loss if report is None else report).detach())
-        if self._is_last and self._message is None:
-            self._send_word()
-        (loss * (fraction * self._size)).backward()  # type: ignore[no-untyped-call]
+        self._weighted(loss, fraction * self._size).backward()  # type: ignore[no-untyped-call]
         if self._is_last and self.word is None:
             self._read_word()
 
@@ -152,18 +157,45 @@ class Step:
             return error
         return None
 
+    def _weighted(self, loss: torch.Tensor, weight: float) -> torch.Tensor:
+        """What to go backward from: the weighted loss, and the word as the gradient of its parameter, if there is one.
+
+        That parameter is 0 for ever, so it adds nothing to the loss. DDP waits for its gradient in every exchange.
+        """
+        carrier = next((model.word for model in self._around.parts.wrapped), None) if self._is_last else None
+        first = self._is_last and self._message is None
+        if first and carrier is None:
+            self._send_word()
+        if carrier is None:
+            return loss * weight
+        word = torch.zeros(WORD_SIZE, dtype=torch.float32)
+        if first:
+            word = torch.tensor([self._loss_part, *self._around.wishes()], dtype=torch.float32)
+            self._message, self._carried = word, carrier
+        return torch.add(torch.dot(carrier, word.to(carrier, non_blocking=True)), loss, alpha=weight)
+
     def _send_word(self) -> None:
         self._message = torch.tensor([self._loss_part, *self._around.wishes()], dtype=torch.float64)
         if self._size > 1:
             self._sending = dist.all_reduce(self._message, async_op=True)
 
     def _read_word(self) -> None:
+        loss, *said = self._sums()
+        heard, suspend, save = (round(one) for one in said)
+        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=save > 0)
+
+    def _sums(self) -> list[float]:
+        """The words of all workers, added up. DDP has divided what it carried by their number."""
+        assert self._message is not None
+        if self._carried is not None:
+            self._settle_device()
+            assert self._carried.grad is not None
+            mean, self._carried.grad = self._carried.grad, None
+            return cast("list[float]", (mean.double() * self._size).tolist())
         if self._sending is not None:
             self._sending.wait()
             self._settle_device()
-        assert self._message is not None
-        loss, heard, suspend, save = self._message.tolist()
-        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=save > 0)
+        return cast("list[float]", self._message.tolist())
 
     def _settle_device(self) -> None:
         """Wait until the gradients are really exchanged: on CUDA a dead peer shows as a kernel that never ends."""
@@ -180,7 +212,7 @@ class Step:
     def _give_up(self, error: BaseException | None) -> None:
         """Undo what this attempt has touched, unless the optimizers are through: then the step counts."""
         self.lost = True
-        self._sending = None
+        self._sending = self._carried = None
         parts = self._around.parts
         _log.warning("step %d in a world of %d: a peer is gone (%s)", self.number, self._size, error)
         self._around.membership.close()

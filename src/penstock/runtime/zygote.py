@@ -4,23 +4,23 @@ Requests come as JSON lines on standard input, answers go as JSON lines to stand
 
     {"op": "fork", "id": "w3", "argv": ["train.py"], "env": {...}, "cwd": "...", "stdout": "...", "stderr": "..."}
     {"event": "started", "id": "w3", "pid": 123}
-    {"event": "exited", "id": "w3", "code": 0, "signal": null}
     {"event": "error", "id": "w3", "message": "..."}
     {"op": "quit"}
 
 It stays single-threaded, for a fork copies one thread only, and never touches a device. ``env`` is laid over its own
-environment. A child gets a process group of its own, so the end of the zygote is not the end of its children.
+environment. A worker is forked twice, so that it becomes a child of whoever started the zygote (a *subreaper*), who
+learns how it ends; the zygote's end is not the worker's, but the kernel ends a worker whose starter is gone. A worker
+runs only once its start has been told, so nobody meets one they have not heard of.
 """
 
+import ctypes
 import gc
 import importlib
 import json
 import os
 import runpy
-import selectors
 import signal
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ _WARM = (
     "penstock.elastic",
 )
 """``torch._dynamo`` because the first DDP of a process imports it, at a bad moment."""
+
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,35 +67,22 @@ class Fork:
 
 
 class Zygote:
-    """Reads requests, forks, and reports how children end."""
+    """Reads requests and forks."""
 
-    def __init__(self) -> None:
-        self._children: dict[int, str] = {}
+    def __init__(self, starter: int) -> None:
+        self._starter = starter
         self._received = bytearray()
-        self._child_r, self._child_w = os.pipe()
-        os.set_blocking(self._child_w, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._child_w, warn_on_full_buffer=False)
 
     def serve(self) -> Fork | None:
-        """Work until told to quit. In a forked child this returns what the child is to become."""
-        with selectors.DefaultSelector() as selector:
-            selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
-            selector.register(self._child_r, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    chunk = os.read(key.fd, 65536)
-                    if key.fd == self._child_r:
-                        self._reap()
-                    elif not chunk:
-                        return None
-                    else:
-                        self._received += chunk
-                while (request := self._next_request()) is not None:
-                    if request.get("op") == "quit":
-                        return None
-                    if (child := self._answer(request)) is not None:
-                        return child
+        """Work until told to quit. In a forked worker this returns what the worker is to become."""
+        while chunk := os.read(sys.stdin.fileno(), 65536):
+            self._received += chunk
+            while (request := self._next_request()) is not None:
+                if request.get("op") == "quit":
+                    return None
+                if (worker := self._answer(request)) is not None:
+                    return worker
+        return None
 
     def _next_request(self) -> dict[str, Any] | None:
         line, newline, rest = self._received.partition(b"\n")
@@ -107,37 +96,48 @@ class Zygote:
             return {}
 
     def _answer(self, request: dict[str, Any]) -> Fork | None:
-        """Fork; returns the request in the child and nothing in the parent."""
+        """Fork; returns the request in the worker and nothing in the zygote."""
         try:
             if request.get("op") != "fork":
                 raise ValueError("a request is an object with op 'fork' or 'quit'")
             fork = Fork.parse(request)
             sys.stdout.flush()
-            pid = os.fork()
+            return fork if self._fork_twice(fork.id) else None
         except (KeyError, TypeError, ValueError, OSError) as error:
             _tell(event="error", id=request.get("id"), message=f"{type(error).__name__}: {error}")
             return None
-        if pid == 0:
-            self._detach()
-            return fork
-        self._children[pid] = fork.id
-        _set_group(pid)
-        _tell(event="started", id=fork.id, pid=pid)
-        return None
 
-    def _reap(self) -> None:
-        for pid in list(self._children):
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
-                code = os.waitstatus_to_exitcode(status)
-                _tell(event="exited", id=self._children.pop(pid), code=code, signal=-code if code < 0 else None)
+    def _fork_twice(self, worker: str) -> bool:
+        """Whether this is the worker now. Its go-ahead comes when it is known and has its final parent."""
+        pid_r, pid_w = os.pipe()
+        go_r, go_w = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            _become_orphan(pid_w)
+            os.close(pid_r)
+            os.close(go_w)
+            self._wait_for_go(go_r)
+            return True
+        os.close(pid_w)
+        os.close(go_r)
+        pid = os.read(pid_r, 32)
+        os.waitpid(middle, 0)
+        if pid:
+            _tell(event="started", id=worker, pid=int(pid))
+            os.write(go_w, b"g")
+        os.close(pid_r)
+        os.close(go_w)
+        if not pid:
+            raise OSError("the second fork failed")
+        return False
 
-    def _detach(self) -> None:
-        _set_group(0)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.close(self._child_r)
-        os.close(self._child_w)
+    def _wait_for_go(self, go_r: int) -> None:
+        if not os.read(go_r, 1):
+            os._exit(1)  # the zygote died before it told anyone
+        os.close(go_r)
+        _die_with_parent()
+        if os.getppid() != self._starter:
+            os._exit(1)
 
 
 def become(fork: Fork) -> None:
@@ -159,14 +159,15 @@ def become(fork: Fork) -> None:
 def main() -> None:
     # Numpy's BLAS would start threads of its own while being imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    starter = os.getppid()
     for module in _WARM:
         importlib.import_module(module)
     # What is loaded now is never collected: no page is copied in a child just to look for garbage.
     gc.collect()
     gc.freeze()
-    child = Zygote().serve()
-    if child is not None:
-        become(child)
+    worker = Zygote(starter).serve()
+    if worker is not None:
+        become(worker)
 
 
 def _redirect(fork: Fork) -> None:
@@ -196,10 +197,23 @@ def _refresh() -> None:
         torch.set_num_threads(int(threads))
 
 
-def _set_group(pid: int) -> None:
-    """Both parent and child do this, so that neither can be too early; whoever is late may fail."""
-    with suppress(OSError):
-        os.setpgid(pid, 0)
+def _become_orphan(pid_w: int) -> None:
+    """Fork once more and end; the one that is left leads a group of its own and says who it is."""
+    try:
+        if os.fork():
+            os._exit(0)
+    except OSError:
+        os._exit(1)
+    os.setpgid(0, 0)
+    os.write(pid_w, str(os.getpid()).encode())
+    os.close(pid_w)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process with its parent; where it cannot, the platform finds it by its environment."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _tell(**event: object) -> None:

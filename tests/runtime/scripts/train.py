@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--micro", type=int)
     parser.add_argument("--strategy", default="ddp")
+    parser.add_argument("--unused", action="store_true", help="have DDP look for parameters without gradients")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--sleep", type=float, default=0.0)
     parser.add_argument("--linger", default="", help="do not end before this file exists")
     parser.add_argument("--save-steps", type=int)
@@ -53,7 +55,8 @@ def main() -> None:
 
     run = elastic.init(checkpoint_steps=args.save_steps, timeout_s=20)
     net = Net()
-    model = run.wrap(net, strategy=args.strategy)
+    options = {"find_unused_parameters": True} if args.unused else {}
+    model = run.wrap(net, strategy=args.strategy, **options)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=7, gamma=0.9)
     run.attach(optimizer=optimizer, scheduler=scheduler)
@@ -68,7 +71,9 @@ def main() -> None:
             time.sleep(args.sleep)
             die("before", step.number)
             for bx, by in step.parts() if args.micro else [batch]:
-                loss = nn.functional.mse_loss(model(bx), by)
+                with torch.autocast(run.device.type, torch.bfloat16, enabled=args.bf16):
+                    predicted = model(bx)
+                loss = nn.functional.mse_loss(predicted.float(), by)
                 if doomed and where == "backward" and step.number == int(when):
                     loss.register_hook(lambda _: die("backward", int(when)))
                 step.backward(loss)

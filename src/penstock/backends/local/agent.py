@@ -14,24 +14,28 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from penstock.backends.base import worker_from_dict
 from penstock.backends.local import processes
+from penstock.backends.local.claims import Claims
 from penstock.backends.local.environment import base_environment, free_port, worker_environment
 from penstock.backends.local.journal import JournalWriter
 from penstock.backends.local.progress import clean_progress, parse_file, parse_line
 from penstock.backends.local.rundir import RunDir, discard_socket, hold_lock, socket_path, write_atomically
 from penstock.backends.local.spawner import Spawner
 from penstock.backends.local.supervisor import Supervisor
-from penstock.backends.local.usage import UsageMeter
+from penstock.backends.local.usage import Held, UsageMeter
 from penstock.backends.local.worlds import Exit, Member, Phase, World
 from penstock.core import Launch, PenstockError, ReportKind, Worker
 
 TICK_S = 0.1
 PROGRESS_EVERY_S = 0.5
 """How often progress is written down; in between only the latest counts."""
+METER_EVERY_S = 5.0
+"""How often energy is added up when nobody asks."""
 LAST_WORDS_S = 1.0
 """How long to wait for what a worker sent before it ended."""
 _LONGEST_MESSAGE = 2**20
@@ -48,7 +52,9 @@ class Agent:
         self._socket = socket_path(run_dir.path)
         self._journal = JournalWriter(run_dir.journal, launch.run_id)
         self._base_env = base_environment(os.environ, launch, run_dir)
-        self._meter = UsageMeter(os.getpid())
+        self._meter = UsageMeter(os.getpid(), run_dir.usage)
+        self._metered_at = time.monotonic()
+        self._claims = Claims(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
         self._spawner = Spawner(run_dir, launch, self._base_env, self)
         self._lines: dict[str, asyncio.StreamWriter] = {}
@@ -89,6 +95,7 @@ class Agent:
             self._base_env, world, worker, agent=str(self._socket), port=self._port_of(world),
             restart_count=self._launch.attempt + restarts,
         )  # fmt: skip
+        self._claims.take(worker.id, worker.device)
         self._spawner.spawn(worker.id, world.rank_of(worker.id), env)
 
     def terminate(self, member: Member) -> None:
@@ -113,6 +120,9 @@ class Agent:
     def sweep(self) -> None:
         self._spawner.sweep()
 
+    def is_free(self, device: int) -> bool:
+        return self._claims.is_free(device)
+
     def rendezvous(self, world: World) -> str:
         place = self._run_dir.rendezvous / f"{self._launch.attempt}-{world.generation}"
         place.parent.mkdir(exist_ok=True)
@@ -122,10 +132,13 @@ class Agent:
     # --- what happens to processes ----------------------------------------------------------------------------------
 
     def on_started(self, worker_id: str, pid: int) -> None:
+        self._meter_usage()  # what a worker uses is counted from its start to its end
         self._supervisor.started(worker_id, pid)
 
     def on_exited(self, worker_id: str, how: Exit) -> None:
         """Hear a worker out first: what it sent before it ended may still be on the line."""
+        self._claims.release(worker_id)
+        self._meter_usage()
         task = asyncio.get_running_loop().create_task(self._exited(worker_id, how))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -186,6 +199,8 @@ class Agent:
                 self._supervisor.joined(_whole(message, "generation") or 0, float(message.get("pause_s") or 0.0))
             case "checkpointed":
                 self._supervisor.checkpointed({k: message[k] for k in ("step", "path", "blocking_s") if k in message})
+            case "checkpoint_failed":
+                self._supervisor.checkpoint_failed({k: message[k] for k in ("step", "path", "reason") if k in message})
             case "suspended":
                 self._supervisor.suspended(_whole(message, "step"))
             case "bye":
@@ -223,12 +238,14 @@ class Agent:
         self._supervisor.stop(float(request.get("grace_s", self._launch.grace_s)))
 
     def _usage(self, _request: Message) -> Message:
-        ids = [
-            value for member in self._supervisor.members.values()
-            for name, value in member.worker.device_env if name == "CUDA_VISIBLE_DEVICES"
-        ]  # fmt: skip
-        usage = self._meter.sample(ids)
-        return {"usage": {name: getattr(usage, name) for name in usage.__slots__}}
+        return {"usage": asdict(self._meter.sample(self._held()))}
+
+    def _held(self) -> Held:
+        """A worker without a GPU occupies processor cores: as many as its slot has threads."""
+        environments = [dict(member.worker.device_env) for member in self._supervisor.members.values()]
+        gpus = [env["CUDA_VISIBLE_DEVICES"] for env in environments if "CUDA_VISIBLE_DEVICES" in env]
+        threads = [int(env["OMP_NUM_THREADS"]) for env in environments if "OMP_NUM_THREADS" in env]
+        return Held(gpus=tuple(dict.fromkeys(gpus)), threads=0 if gpus else sum(threads))
 
     # --- time ----------------------------------------------------------------------------------------------------
 
@@ -236,8 +253,15 @@ class Agent:
         self._read_progress_file()
         if time.monotonic() - self._progress_at >= PROGRESS_EVERY_S:
             self._write_progress()
+        if time.monotonic() - self._metered_at >= METER_EVERY_S:
+            self._meter_usage()
         self._journal.flush()
         self._supervisor.tick()
+
+    def _meter_usage(self) -> None:
+        self._metered_at = time.monotonic()
+        self._meter.sample(self._held())
+        self._meter.save()
 
     def _take_progress(self, said: dict[str, Any]) -> None:
         if "step" not in said:

@@ -1,23 +1,25 @@
 """Runs as processes of this machine, found again by any server that looks into the same directory."""
 
 import logging
+import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.backends.base import BackendError
+from penstock.backends.base import BackendError, usage_from_dict
 from penstock.backends.local.client import ask
 from penstock.backends.local.devices import Inventory, discover
 from penstock.backends.local.journal import JournalReader, last_report
 from penstock.backends.local.logs import read_log
 from penstock.backends.local.processes import kill_strays
 from penstock.backends.local.rundir import RunDir
+from penstock.backends.local.usage import totals
 from penstock.core import InputError, Launch, Node, Report, RunStatus, UnknownNameError, Usage, Worker
 
 _log = logging.getLogger(__name__)
@@ -118,9 +120,10 @@ class LocalBackend:
         return read_log(run_dir.merged_log if worker is None else _worker_log(run_dir, worker), offset, limit)
 
     def usage(self, run_id: str) -> Usage:
-        if not self._known(run_id).is_alive():
-            return Usage()
-        return Usage(**self._ask(run_id, {"op": "usage"})["usage"])
+        run_dir = self._known(run_id)
+        if not run_dir.is_alive():
+            return totals(run_dir.usage)
+        return usage_from_dict(self._ask(run_id, {"op": "usage"})["usage"])
 
     def _bury(self, dead: list[RunDir]) -> None:
         """End what an agent that was killed left running, once, before anyone learns that the run is dead.
@@ -201,8 +204,17 @@ def _start_agent(run_dir: RunDir) -> None:
     argv = [sys.executable, "-P", "-m", "penstock.backends.local.agent", "--detach", str(run_dir.path)]
     with run_dir.agent_log.open("ab") as log:
         subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True, cwd=run_dir.path
-        )
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True,
+            cwd=run_dir.path, env=_with_absolute_paths(os.environ),
+        )  # fmt: skip
+
+
+def _with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
+    """The agent works in another directory; what Python finds from here it must find from there."""
+    if not env.get("PYTHONPATH"):
+        return dict(env)
+    places = env["PYTHONPATH"].split(os.pathsep)
+    return {**env, "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in places)}
 
 
 def _wait_for_agent(run_dir: RunDir) -> None:
@@ -222,10 +234,13 @@ def _wait_for_agent(run_dir: RunDir) -> None:
             break
         seen_alive = seen_alive or alive
         time.sleep(0.01)
-    tail = run_dir.agent_log.read_text(errors="replace").splitlines()[-5:]
-    raise BackendError(
-        f"the agent of run {run_dir.run_id!r} did not start. {run_dir.agent_log} says: {' / '.join(tail)}"
-    )
+    raise BackendError(f"the agent of run {run_dir.run_id!r} did not start. {_last_words(run_dir.path)}")
+
+
+def _last_words(path: Path) -> str:
+    log = RunDir(path).agent_log
+    tail = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+    return f"{log} says: {' / '.join(tail)}"
 
 
 @contextmanager
@@ -239,4 +254,6 @@ def _clear_disk_errors(path: Path) -> Iterator[None]:
             "Free some space, fix its permissions, or give another state directory",
         ) from error
     except subprocess.CalledProcessError as error:
-        raise BackendError(f"the agent in {path} could not be started (exit code {error.returncode})") from error
+        raise BackendError(
+            f"the agent in {path} could not be started (exit code {error.returncode}). {_last_words(path)}"
+        ) from error

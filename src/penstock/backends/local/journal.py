@@ -1,7 +1,8 @@
 """What a run told: one line each, numbered from 1 without gaps, on the disk before anyone acts on it.
 
 One writer (the agent that holds the lock), any number of readers. A line counts once its newline is there: what a
-crash cut off is overwritten by the next writer and never seen by a reader.
+crash cut off is overwritten by the next writer and never seen by a reader. Times are the wall clock's and never go
+back, also when somebody sets it back: the order of reports is the order of their times.
 """
 
 import os
@@ -23,7 +24,7 @@ class JournalWriter:
     def __init__(self, path: Path, run_id: str) -> None:
         self._run_id = run_id
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._seq, self._end = last_report(path, run_id)
+        self._seq, self._end, self._at = last_report(path, run_id)
         self._waiting: deque[bytes] = deque()
         os.ftruncate(self._handle, self._end)
         os.lseek(self._handle, self._end, os.SEEK_SET)
@@ -36,8 +37,8 @@ class JournalWriter:
 
     def append(self, kind: ReportKind, said: dict[str, Any]) -> bool:
         """Tell something; whether it (and all before it) is durable now."""
-        self._seq += 1
-        report = Report(run_id=self._run_id, seq=self._seq, at=time.time(), kind=kind, **said)
+        self._seq, self._at = self._seq + 1, max(self._at, time.time())
+        report = Report(run_id=self._run_id, seq=self._seq, at=self._at, kind=kind, **said)
         self._waiting.append(report_to_json(report).encode() + b"\n")
         return self.flush()
 
@@ -98,8 +99,8 @@ class JournalReader:
             return []
 
 
-def last_report(path: Path, run_id: str) -> tuple[int, int]:
-    """The last complete report's number and where it ends; reads the end of the file only."""
+def last_report(path: Path, run_id: str) -> tuple[int, int, float]:
+    """The last complete report's number, where it ends, and its time; reads the end of the file only."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -109,8 +110,9 @@ def last_report(path: Path, run_id: str) -> tuple[int, int]:
                 file.seek(start)
                 block = file.read(size - start)
     except FileNotFoundError:
-        return 0, 0
+        return 0, 0, 0.0
     complete, newline, _ = block.rpartition(b"\n")
     if not newline:
-        return 0, 0
-    return report_from_json(run_id, complete.rpartition(b"\n")[2].decode()).seq, start + len(complete) + 1
+        return 0, 0, 0.0
+    report = report_from_json(run_id, complete.rpartition(b"\n")[2].decode())
+    return report.seq, start + len(complete) + 1, report.at

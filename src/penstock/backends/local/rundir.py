@@ -31,7 +31,9 @@ class RunDir:
         self.merged_log = path / "merged.log"
         self.progress = path / "progress"
         self.rendezvous = path / "rendezvous"
+        self.usage = path / "usage.json"
         self.checkpoints = path / "checkpoints"
+        self.devices = path.parent.parent / "devices"
 
     @property
     def run_id(self) -> str:
@@ -89,7 +91,9 @@ class RunDir:
     def forget(self) -> None:
         """Remove what makes this a run; output and checkpoints stay."""
         agent = self.read_agent() or {}
-        for path in (self.launch_file, self.agent_file, self.lock_file, self.journal, self.progress, self.agent_log):
+        for path in (
+            self.launch_file, self.agent_file, self.lock_file, self.journal, self.progress, self.agent_log, self.usage,
+        ):  # fmt: skip
             path.unlink(missing_ok=True)
         shutil.rmtree(self.rendezvous, ignore_errors=True)
         discard_socket(Path(agent.get("socket", self.path / "agent.sock")), self.path)

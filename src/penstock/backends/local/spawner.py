@@ -1,11 +1,15 @@
 """Starts workers, carries their output and notices their end.
 
-Python scripts that import torch come from the zygote, everything else is a process of its own. How a worker was
-started makes no difference to anyone else: both ways lead to ``started`` and then exactly one ``exited``.
+Python scripts that import torch come from the zygote, everything else is a process of its own; either way it is a child
+of this process. How a worker was started makes no difference to anyone else: both ways lead to ``started`` and then
+exactly one ``exited``. Only a worker that is asked to end while the zygote is still busy with its imports never starts:
+its ``exited`` comes at once, and should the zygote fork it all the same, the fork is ended.
 """
 
 import asyncio
+import itertools
 import os
+import signal
 import subprocess
 import time
 from collections import deque
@@ -32,6 +36,9 @@ SWEEP_S = 5.0
 LINGER_S = 0.02
 """How often to look whether what a shell ran has ended."""
 
+DROPPED = (128 + signal.SIGTERM, int(signal.SIGTERM))
+"""How a worker ended that was asked to before it had started."""
+
 
 class Listener(Protocol):
     """Who wants to know about workers."""
@@ -45,9 +52,10 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class Process:
-    """A worker's process; ``pid`` is not known until the zygote has told it."""
+    """A worker's process; ``pid`` is not known until the zygote has told it, under the ``key`` it was asked with."""
 
     worker_id: str
+    key: str
     env: Mapping[str, str]
     output: WorkerOutput
     pid: int | None = None
@@ -69,6 +77,7 @@ class Spawner:
         self._merged = LogWriter(run_dir.merged_log)
         self._last_lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._processes: dict[str, Process] = {}
+        self._numbers = itertools.count()
         self._zygote: Zygote | None = None
         self._script = find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir)
@@ -79,7 +88,7 @@ class Spawner:
             self._run_dir.worker(worker_id), self._merged, rank,
             lambda stream, line: self._on_line(worker_id, stream, line),
         )  # fmt: skip
-        process = self._processes[worker_id] = Process(worker_id, env, output)
+        process = self._processes[worker_id] = Process(worker_id, f"{worker_id}#{next(self._numbers)}", env, output)
         for stream in output.streams:
             self._loop.add_reader(stream.handle, self._read, output, stream)
         self._fork(process) if self._use_zygote else self._execute(process)
@@ -94,12 +103,16 @@ class Spawner:
         if process and process.pid:
             process.asked = True
             processes.terminate(process.pid, whole_group=self._is_shell)
+        elif process:
+            self._gone(process, *DROPPED)
 
     def kill(self, worker_id: str) -> None:
         process = self._processes.get(worker_id)
         if process and process.pid:
             processes.kill_tree(process.pid)
             processes.kill_group(process.pid)
+        elif process:
+            self._gone(process, *DROPPED)
 
     def tail(self) -> tuple[str, ...]:
         """The last lines of the whole run."""
@@ -115,6 +128,8 @@ class Spawner:
 
     def reap(self) -> None:
         """Children have ended: workers, the zygote, or orphans that came to us."""
+        if self._zygote:
+            self._hear_zygote(self._zygote)  # it tells of a worker before that runs, so it is known by its end
         while (pid := self._next_dead()) is not None:
             owner = next((p for p in self._processes.values() if p.pid == pid), None)
             lingers = owner is not None and owner.asked and self._is_shell
@@ -152,6 +167,8 @@ class Spawner:
             os.close(err)
 
     def _could_not_start(self, process: Process, program: str, error: OSError) -> None:
+        if self._processes.get(process.worker_id) is not process:
+            return  # dropped meanwhile
         missing = isinstance(error, FileNotFoundError)
         where = f" (working directory {self._cwd!r})" if error.filename == self._cwd else ""
         process.output.tail.append(f"penstock: cannot start {program!r}{where}: {error.strerror}")
@@ -163,7 +180,7 @@ class Spawner:
             self._execute(process)
             return
         out, err = (str(stream.fifo) for stream in process.output.streams)
-        zygote.fork(process.worker_id, list(script.argv), process.env, self._cwd, out, err)
+        zygote.fork(process.key, list(script.argv), process.env, self._cwd, out, err)
 
     def _warm(self) -> Zygote | None:
         if self._zygote is None and self._script is not None:
@@ -184,51 +201,46 @@ class Spawner:
             self._loop.remove_reader(zygote.output)
 
     def _on_zygote_event(self, event: Event) -> None:
-        process = self._processes.get(str(event.get("id")))
-        if process is None:
-            return
+        process = next((p for p in self._processes.values() if p.key == event.get("id")), None)
         if event.get("event") == "started":
-            process.pid = int(event["pid"])
-            self._listener.on_started(process.worker_id, process.pid)
-        elif event.get("event") == "exited":
-            if process.pid:
-                processes.kill_group(process.pid)
-            self._gone(process, *_zygote_exit(event))
-        elif event.get("event") == "error":
+            self._forked(process, int(event["pid"]))
+        elif event.get("event") == "error" and process:
             self._execute(process)
 
+    def _forked(self, process: Process | None, pid: int) -> None:
+        if process is None:
+            processes.kill_tree(pid)  # it was not wanted any more
+            return
+        process.pid = pid
+        self._listener.on_started(process.worker_id, pid)
+        if not processes.is_known(pid):
+            self._gone(process, 128 + signal.SIGKILL, signal.SIGKILL)  # killed before it was told, reaped as a stray
+
     def _lose_zygote(self, zygote: Zygote) -> None:
-        """Its workers are our children now; those it never started get a process of their own."""
+        """Those it never started get a process of their own."""
         zygote.receive(self._on_zygote_event)
         self._loop.remove_reader(zygote.output)
         zygote.bury()
         self._zygote, self._use_zygote = None, False
         for process in list(self._processes.values()):
-            if process.pid is None and process.handle is None:
+            if process.pid is None:
                 self._execute(process)
-            elif process.handle is None and process.pid and not processes.exists(process.pid):
-                self._loop.call_later(1.0, self._miss, process)
 
-    def _miss(self, process: Process) -> None:
-        """A worker that ended together with the zygote, its code unknown."""
-        if self._processes.get(process.worker_id) is process:
-            self._gone(process, 137, 9)
-
-    def _linger(self, process: Process, code: int, signal: int | None) -> None:
+    def _linger(self, process: Process, code: int, by: int | None) -> None:
         """A shell that was asked to end is gone at once; what it ran still has its grace."""
         if process.pid and processes.group_exists(process.pid):
-            self._loop.call_later(LINGER_S, self._linger, process, code, signal)
+            self._loop.call_later(LINGER_S, self._linger, process, code, by)
         else:
-            self._gone(process, code, signal)
+            self._gone(process, code, by)
 
-    def _gone(self, process: Process, code: int, signal: int | None) -> None:
+    def _gone(self, process: Process, code: int, by: int | None) -> None:
         del self._processes[process.worker_id]
         if process.handle is not None:
             process.handle.returncode = code
         for stream in process.output.streams:
             self._loop.remove_reader(stream.handle)
         process.output.close()
-        self._listener.on_exited(process.worker_id, Exit(code, signal, tuple(process.output.tail)))
+        self._listener.on_exited(process.worker_id, Exit(code, by, tuple(process.output.tail)))
 
     def _on_line(self, worker_id: str, stream: str, line: str) -> None:
         self._last_lines.append(line)
@@ -247,8 +259,3 @@ class Spawner:
         keep = self._zygote.process.pid if self._zygote else None
         while (pid := self._next_dead()) is not None and pid != keep:
             os.waitpid(pid, 0)
-
-
-def _zygote_exit(event: Event) -> tuple[int, int | None]:
-    signal = event.get("signal")
-    return (128 + int(signal), int(signal)) if signal else (int(event.get("code") or 0), None)

@@ -6,6 +6,9 @@ worker that no command asked for: whether a failed run is tried again is the ser
 A world changes in one of two ways. *Elastic* workers (they said hello) change it in place: newcomers get ready while
 the others train on, then all are told the new world. Everyone else is *plain*: ended, and started again in the new
 width. A worker that dies takes a plain run with it; elastic survivors go on without it as the next generation.
+
+Devices change hands between runs. No worker of a new world starts on a device that another run has not left yet, and a
+run whose newcomers wait lets its own leavers go first: so runs that swap devices never wait for each other.
 """
 
 from typing import Any
@@ -26,6 +29,8 @@ READY_TIMEOUT_S = 600.0
 """How long a newcomer may take to get ready before the world changes without it."""
 JOIN_TIMEOUT_S = 120.0
 """How long the members of an announced world may take to meet before the run counts as hung."""
+HAND_OVER_S = 60.0
+"""How long a new world waits for its devices; then it shares them with whoever is left there."""
 HANG_CODE = 124
 """The code of a run that was ended because it hung, as ``timeout`` has it."""
 
@@ -44,6 +49,7 @@ class Supervisor:
         self._suspended: dict[str, Any] | None = None
         self._saved_step: int | None = None
         self._restarts = 0
+        self._finishing = False
         self._alive_at = hands.now()
         self.members: dict[str, Member] = {}
         self.phase = Phase.RUNNING
@@ -124,8 +130,10 @@ class Supervisor:
         if generation != world.generation or world.joined or not world.announced:
             return
         world.joined, self._first_death = True, None
-        if world.in_place:
-            self._report_resized(world, pause_s)
+        if world.interim and self._next:
+            self._next.owed_s += pause_s
+        elif world.in_place:
+            self._report_resized(world, pause_s + world.owed_s)
         for member in self.members.values():
             if member.asked and member.terminate_at is None and member.kill_at is None:
                 member.terminate_at = self._hands.now() + self._launch.grace_s
@@ -143,15 +151,20 @@ class Supervisor:
         self._saved_step = said.get("step", self._saved_step)
         self._hands.report(ReportKind.CHECKPOINTED, **said)
 
+    def checkpoint_failed(self, said: dict[str, Any]) -> None:
+        """State could not be saved; the run goes on."""
+        self._hands.report(ReportKind.CHECKPOINT_FAILED, **said)
+
     def suspended(self, step: int | None) -> None:
         """The workers saved their state and are about to leave."""
         self._suspended = {"step": step}
         self._saved_step = step if step is not None else self._saved_step
 
     def bye(self, worker_id: str) -> None:
-        """A worker has done its work."""
+        """A worker has done its work. So have the others of its world, or will in a moment: no new world would meet."""
         if member := self.members.get(worker_id):
             member.done = True
+            self._finishing = self._finishing or worker_id in self.world.ids
 
     def sign_of_life(self) -> None:
         """Output or progress of any worker."""
@@ -190,7 +203,10 @@ class Supervisor:
                 self._hands.kill(member)
             elif member.terminate_at is not None and now >= member.terminate_at:
                 self._terminate(member, self._launch.grace_s)
+        if self.phase is Phase.RESTARTING and not self.members:
+            self._all_gone()
         if self.phase is Phase.RUNNING:
+            self._hand_over()
             self._drop_slow_newcomers(now)
             self._end_if_hung(now)
 
@@ -209,7 +225,7 @@ class Supervisor:
         return bool(kept) and all(self.members[worker.id].worker.device == worker.device for worker in kept)
 
     def _open(self, world: World) -> None:
-        self.world, self.phase, self._next = world, Phase.RUNNING, None
+        self.world, self.phase, self._next, self._finishing = world, Phase.RUNNING, None, False
         self._alive_at = self._hands.now()
         for worker in world.workers:
             self._spawn(world, worker)
@@ -220,8 +236,25 @@ class Supervisor:
 
     def _spawn_missing(self, world: World) -> None:
         for worker in world.workers:
-            if worker.id not in self.members:
+            if worker.id not in self.members and self._may_start(world, worker):
                 self._spawn(world, worker)
+
+    def _may_start(self, world: World, worker: Worker) -> bool:
+        waited_s = self._hands.now() - world.since
+        return waited_s >= HAND_OVER_S or self._hands.is_free(worker.device)
+
+    def _hand_over(self) -> None:
+        """Start newcomers whose devices have become free; where they have not, free what others may wait for."""
+        if self._next is None:
+            return
+        self._spawn_missing(self._next)
+        waits = any(worker.id not in self.members for worker in self._next.workers)
+        if waits and self._may_change():
+            kept = tuple(worker for worker in self._next.workers if worker.id in self.world.ids)
+            if len(kept) < self.world.size:
+                interim = World(self.world.generation + 1, kept, self._hands.now(), in_place=True, interim=True)
+                self._next.generation = max(self._next.generation, interim.generation + 1)
+                self._move_to(interim)
 
     def _change_in_place(self, world: World) -> None:
         world.in_place = True
@@ -230,32 +263,36 @@ class Supervisor:
                 if member := self.members.get(worker_id):
                     self._terminate(member, self._launch.grace_s)
         self._next = world
-        self._spawn_missing(world)
+        self._hand_over()
         self._announce_when_ready()
 
     def _announce_when_ready(self) -> None:
-        if self.phase is not Phase.RUNNING:
+        if self.phase is not Phase.RUNNING or self._finishing:
             return
         if not self.world.announced:
             if self._all_ready(self.world):
                 self._announce(self.world)
-        elif self._next and self.world.joined and self._all_ready(self._next) and not self._is_finishing():
+        elif self._next and self._may_change() and self._all_ready(self._next):
             world, self._next = self._next, None
-            world.survivors = tuple(worker_id for worker_id in world.ids if worker_id in self.world.ids)
-            leavers = [self.members[worker_id] for worker_id in self.world.ids if worker_id not in world.ids]
-            self.world = world
-            self._announce(world)
-            for member in leavers:
-                member.asked = True
-                self._hands.send(member.worker.id, {"type": "leave"})
+            self._move_to(world)
+
+    def _may_change(self) -> bool:
+        """Whether the present world has met, is whole and not about to end, so that all its members can be told."""
+        whole = all(worker_id in self.members for worker_id in self.world.ids)
+        return self.world.joined and whole and not self._finishing
+
+    def _move_to(self, world: World) -> None:
+        world.survivors = tuple(worker_id for worker_id in world.ids if worker_id in self.world.ids)
+        leavers = [self.members[worker_id] for worker_id in self.world.ids if worker_id not in world.ids]
+        self.world = world
+        self._announce(world)
+        for member in leavers:
+            member.asked = True
+            self._hands.send(member.worker.id, {"type": "leave"})
 
     def _all_ready(self, world: World) -> bool:
         members = [self.members.get(worker_id) for worker_id in world.ids]
         return all(member and member.elastic and member.ready and not member.asked for member in members)
-
-    def _is_finishing(self) -> bool:
-        """Whether someone has done its work: then all are about to, and no new world would ever meet."""
-        return any(self.members[worker_id].done for worker_id in self.world.ids if worker_id in self.members)
 
     def _announce(self, world: World) -> None:
         world.announced, world.since = True, self._hands.now()
@@ -301,7 +338,8 @@ class Supervisor:
     def _lose(self, member: Member, how: Exit) -> None:
         worker_id = member.worker.id
         if worker_id in self.world.ids:
-            self._lose_present(worker_id, how)
+            if not self._finishing:  # else all steps are done, and the others end by themselves
+                self._lose_present(worker_id, how)
         elif self._next and worker_id in self._next.ids:
             self._lose_newcomer(self._next, worker_id)
 
@@ -324,7 +362,7 @@ class Supervisor:
 
     def _can_go_on(self, left: tuple[Worker, ...]) -> bool:
         alive = [self.members.get(worker.id) for worker in left]
-        talking = all(member is not None and member.elastic and not member.done for member in alive)
+        talking = all(member is not None and member.elastic for member in alive)
         return talking and bool(self._state_holders(left))
 
     def _state_holders(self, left: tuple[Worker, ...]) -> tuple[str, ...]:
@@ -401,6 +439,8 @@ class Supervisor:
             return
         self._hands.sweep()
         if self.phase is Phase.RESTARTING and self._next is not None:
+            if not all(self._may_start(self._next, worker) for worker in self._next.workers):
+                return  # a tick will ask again
             self._restarts += 1
             self._next.restarts_others = True
             self._open(self._next)

@@ -1,70 +1,166 @@
-"""What a run uses: processor time and memory of all its processes, and its devices' own figures where NVML tells."""
+"""What a run uses: processor time, memory and energy of all its processes and devices, now and since it began.
 
+Processor time is the kernel's own account: what lives, plus what has ended and been waited for, so nothing is lost with
+a process. Devices that NVML knows are read from their meters. Processor cores have none that could be read for one run,
+so their power is a documented guess, :data:`CORE_POWER` times utilisation, and flagged as such. A sample costs a few
+small reads for each process of the run, whatever else runs on the machine.
+"""
+
+import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from penstock.backends.base import BackendError
 from penstock.backends.local.devices import load_nvml
-from penstock.core import Usage
+from penstock.backends.local.processes import account_of
+from penstock.core import DeviceUsage, PowerModel, Usage
+
+CORE_POWER = PowerModel(idle_w=0.74, peak_w=3.5)
+"""Watts of one hardware thread: the averages for cloud servers that Cloud Carbon Footprint publishes."""
+WINDOW_S = 1.0
+"""Utilisation is averaged over at least this long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a run occupies: GPUs by their NVML names, and threads of processor slots."""
+
+    gpus: tuple[str, ...] = ()
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class _Reading:
     cpu_s: float
     at: float
 
 
 class UsageMeter:
-    """Samples everything below one process. The first figure is the average since the meter was made."""
+    """Everything below one process. Totals go on from those in ``record``, which an earlier agent of the run left."""
 
-    def __init__(self, root: int, nvml: Any | None = None) -> None:
+    def __init__(self, root: int, record: Path | None = None, nvml: Any | None = None) -> None:
         self._root = root
+        self._record = record
         self._nvml = nvml
-        self._last = _Sample(0.0, time.monotonic())
+        self._before = totals(record)
+        self._cpu_s = 0.0
+        self._energy_j = self._before.energy_j
+        self._estimated = self._before.estimated
+        self._meters: dict[str, _DeviceMeter] = {}
+        self._refs = (_Reading(0.0, time.monotonic()),) * 2
+        self._last = self._refs[0]
 
-    def sample(self, device_ids: Sequence[str] = ()) -> Usage:
-        """Usage now; ``device_ids`` are the NVML UUIDs the run holds."""
-        cpu_s, memory = self._processes()
-        now = _Sample(cpu_s, time.monotonic())
-        elapsed = max(now.at - self._last.at, 1e-3)
-        # A process that ended takes its past with it: less in sum than before means unknown, not negative.
-        percent = max(0.0, 100.0 * (now.cpu_s - self._last.cpu_s) / elapsed)
+    def sample(self, held: Held) -> Usage:
+        """Usage now, and all energy up to now counted."""
+        cpu_s, memory = account_of(self._root)
+        self._cpu_s = max(self._cpu_s, cpu_s)  # a process that ends while it is looked at is counted next time
+        now = _Reading(self._cpu_s, time.monotonic())
+        percent = self._percent(now)
+        devices = self._devices(held.gpus, now.at)
+        watts = [device.power_w for device in devices if device.power_w is not None]
+        if held.threads:
+            watts.append(self._core_watts(held.threads, percent))
+            self._spend(self._core_watts(held.threads, self._percent_since(self._last, now)) * (now.at - self._last.at))
+            self._estimated = True
         self._last = now
-        return Usage(cpu_percent=percent, memory_bytes=memory, **self._devices(device_ids))
+        return self._usage(percent, memory, devices, sum(watts) if watts else None)
 
-    def _processes(self) -> tuple[float, int]:
-        psutil = _psutil()
-        cpu_s, memory = 0.0, 0
-        for process in psutil.Process(self._root).children(recursive=True):
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                cpu_s += times.user + times.system
-                memory += process.memory_info().rss
-        return cpu_s, memory
+    def save(self) -> None:
+        """Leave the totals for whoever asks after the run's end; a full disk loses them, not the run."""
+        if self._record is not None:
+            with suppress(OSError):
+                draft = self._record.with_suffix(".draft")
+                draft.write_text(json.dumps([self._before.cpu_s + self._cpu_s, self._energy_j, self._estimated]))
+                draft.replace(self._record)
 
-    def _devices(self, ids: Sequence[str]) -> dict[str, Any]:
-        nvml = (self._nvml or load_nvml()) if ids else None
-        if nvml is None:
-            return {}
+    def _usage(self, percent: float, memory: int, devices: tuple[DeviceUsage, ...], watts: float | None) -> Usage:
+        busy = [device.percent for device in devices if device.percent is not None]
+        used = [device.memory_bytes for device in devices if device.memory_bytes is not None]
+        return Usage(
+            cpu_percent=percent, memory_bytes=memory, cpu_s=self._before.cpu_s + self._cpu_s,
+            device_percent=sum(busy) / len(busy) if busy else None, device_memory_bytes=sum(used) if used else None,
+            power_w=watts, energy_j=self._energy_j, estimated=self._estimated, devices=devices,
+        )  # fmt: skip
+
+    def _percent(self, now: _Reading) -> float:
+        older, newer = self._refs
+        percent = self._percent_since(older, now)
+        if now.at - newer.at >= WINDOW_S:
+            self._refs = (newer, now)
+        return percent
+
+    def _percent_since(self, then: _Reading, now: _Reading) -> float:
+        return 100.0 * (now.cpu_s - then.cpu_s) / max(now.at - then.at, 1e-3)
+
+    def _core_watts(self, threads: int, percent: float) -> float:
+        return threads * CORE_POWER.watts(percent / 100.0 / threads)
+
+    def _spend(self, energy_j: float) -> None:
+        self._energy_j = (self._energy_j or 0.0) + energy_j
+
+    def _devices(self, names: Sequence[str], now: float) -> tuple[DeviceUsage, ...]:
+        """What each GPU does; one that was let go is not counted any more, one that came back counts from then on."""
+        self._nvml = (self._nvml or load_nvml()) if names else self._nvml
+        if self._nvml is None:
+            return ()
+        self._meters = {name: self._meters.get(name) or _DeviceMeter(self._nvml, name) for name in names}
+        found = []
+        for meter in self._meters.values():
+            device, spent_j = meter.read(now)
+            found.append(device)
+            if spent_j is not None:
+                self._spend(spent_j)
+        return tuple(found)
+
+
+class _DeviceMeter:
+    """One GPU for as long as the run holds it. Figures that its driver does not give are left out one by one."""
+
+    def __init__(self, nvml: Any, name: str) -> None:
         self._nvml = nvml
+        self._name = name
+        self._counter_mj: float | None = None
+        self._last: tuple[float, float] | None = None
+
+    def read(self, now: float) -> tuple[DeviceUsage, float | None]:
+        """What it does now, and the joules since the last look; none the first time."""
+        handle = self._ask("nvmlDeviceGetHandleByUUID", self._name)
+        busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
+        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
+        milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
+        watts = None if milliwatts is None else milliwatts / 1000.0
+        device = DeviceUsage(
+            id=self._name, percent=None if busy is None else float(busy.gpu),
+            memory_bytes=None if memory is None else int(memory.used), power_w=watts,
+        )  # fmt: skip
+        return device, self._spent(self._ask("nvmlDeviceGetTotalEnergyConsumption", handle), watts, now)
+
+    def _spent(self, counter_mj: float | None, watts: float | None, now: float) -> float | None:
+        """By the device's own counter where it has one, else the power between two looks."""
+        counter_before, self._counter_mj = self._counter_mj, counter_mj
+        last, self._last = self._last, None if watts is None else (now, watts)
+        if counter_mj is not None and counter_before is not None:
+            return max(counter_mj - counter_before, 0.0) / 1000.0
+        if last is not None and watts is not None:
+            return (now - last[0]) * (watts + last[1]) / 2.0
+        return None
+
+    def _ask(self, function: str, argument: Any) -> Any:
+        if argument is None:
+            return None
         try:
-            handles = [nvml.nvmlDeviceGetHandleByUUID(name) for name in ids]
-            busy = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles]
-            return {
-                "device_percent": sum(busy) / len(busy),
-                "device_memory_bytes": sum(int(nvml.nvmlDeviceGetMemoryInfo(handle).used) for handle in handles),
-                "power_w": sum(nvml.nvmlDeviceGetPowerUsage(handle) for handle in handles) / 1000.0,
-            }
-        except nvml.NVMLError:
-            return {}
+            return getattr(self._nvml, function)(argument)
+        except (self._nvml.NVMLError, AttributeError):
+            return None
 
 
-def _psutil() -> Any:
+def totals(record: Path | None) -> Usage:
+    """What a run has used in its whole life, as its last agent left it; nothing runs any more."""
     try:
-        import psutil
-    except ImportError:
-        raise BackendError("usage needs psutil; install it with: pip install 'penstock[live]'") from None
-    return psutil
+        cpu_s, energy_j, estimated = json.loads(record.read_text()) if record else (0.0, None, False)
+        return Usage(cpu_s=float(cpu_s), energy_j=energy_j, estimated=bool(estimated))
+    except (OSError, ValueError, TypeError):
+        return Usage()

@@ -25,6 +25,8 @@ class World:
     """One generation of workers, in the order of their ranks.
 
     ``restarts_others``: it follows a world whose processes were ended for it, and nobody has been told yet.
+    ``interim``: it only lets leavers go, for the next world waits for devices; nobody is told of it. What training
+    stood still for it is in the next world's ``owed_s``.
     """
 
     generation: int
@@ -35,6 +37,8 @@ class World:
     joined: bool = False
     in_place: bool = False
     restarts_others: bool = False
+    interim: bool = False
+    owed_s: float = 0.0
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -113,6 +117,10 @@ class Hands(Protocol):
 
     def sweep(self) -> None:
         """End whatever the workers left behind."""
+        ...
+
+    def is_free(self, device: int) -> bool:
+        """Whether no other run has a worker on a device."""
         ...
 
     def rendezvous(self, world: World) -> str:

@@ -1,0 +1,198 @@
+"""What must hold on a real GPU. Plain functions, so that a machine with nothing but Python and PyTorch can run them.
+
+Each check gets a folder of its own and a warm zygote, and fails by an exception.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import torch
+
+from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
+from penstock.backends.local.devices import load_nvml
+from penstock.core import Launch, ReportKind, Worker
+from penstock.runtime.checkpoint import Checkpoints, Saved
+from penstock.runtime.state import Parts
+from tests.runtime.agent import Agent, Zygote
+
+SCRIPT = Path(__file__).parents[1] / "runtime" / "scripts" / "train.py"
+STEPS = 60
+_ROUNDING = 2e-3
+"""Relative difference of losses that sums in another order may make in single precision."""
+
+
+def one_worker_in_bfloat16(zygote: Zygote, folder: Path) -> None:
+    with closing(agent(zygote, folder, "--bf16")) as run:
+        run.start("w0")
+        finished(run, "w0")
+        losses = curve(run)
+        assert all(math.isfinite(loss) for loss in losses.values())
+        assert losses[STEPS - 1] < losses[0]
+        assert run.records("end")[0]["device"] == "cuda:0"
+
+
+def two_workers_share_one_gpu(zygote: Zygote, folder: Path) -> None:
+    expected = undisturbed(zygote, folder)
+    with closing(agent(zygote, folder / "shared")) as run:
+        run.start("w0", "w1")
+        finished(run, "w0", "w1")
+        assert [one["device"] for one in run.records("end")] == ["cuda:0", "cuda:0"]
+        assert_close(curve(run), expected)
+
+
+def resizes_in_place(zygote: Zygote, folder: Path) -> None:
+    expected = undisturbed(zygote, folder)
+    with closing(agent(zygote, folder / "resized", "--sleep", "0.05")) as run:
+        run.start("w0")
+        run.wait_step(3)
+        run.resize("w0", "w1")
+        pauses = [run.wait_joined()["pause_s"]]
+        run.resize("w1")
+        pauses.append(run.wait_joined()["pause_s"])
+        finished(run, "w0", "w1")
+        assert {one["size"] for one in run.records("step")} == {1, 2}
+        assert_close(curve(run), expected)
+        print(f"    pauses of 1 -> 2 -> 1: {pauses[0]:.3f} s, {pauses[1]:.3f} s")
+
+
+def a_death_is_survived(zygote: Zygote, folder: Path) -> None:
+    expected = undisturbed(zygote, folder)
+    with closing(agent(zygote, folder / "dies", "--die", "w1:20:backward")) as run:
+        run.start("w0", "w1")
+        assert run.wait_exits("w1")[0]["signal"] == 9
+        run.bury("w1")
+        finished(run, "w0")
+        assert_close(curve(run), expected)
+
+
+def suspended_and_resumed_at_another_width(zygote: Zygote, folder: Path) -> None:
+    expected = undisturbed(zygote, folder)
+    with closing(agent(zygote, folder / "saved", "--save-steps", "5", "--sleep", "0.05")) as run:
+        run.start("w0")
+        run.wait_step(8)
+        run.send("w0", type="suspend")
+        finished(run, "w0")
+        step = run.heard("suspended")[0]["step"]
+        assert step < STEPS
+        run.start("w0", "w1")
+        finished(run, "w0", "w1")
+        assert min(one["step"] for one in run.records("step") if one["size"] == 2) == step
+        assert_close(curve(run), expected)
+        blocking = [one["blocking_s"] for one in run.heard("checkpointed")]
+        print(f"    {len(blocking)} checkpoints, training stood still for {max(blocking) * 1e3:.1f} ms at most")
+
+
+def a_snapshot_is_not_disturbed_by_training(_zygote: Zygote, folder: Path) -> None:
+    """Copies leave the device on a stream of their own while the next step is under way; its optimizer must wait."""
+    device = torch.device("cuda")
+    model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096) for _ in range(4)), torch.nn.BatchNorm1d(4096)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    parts = Parts(device)
+    parts.add("model", model)
+    parts.add("optimizer", optimizer)
+    files = Checkpoints(folder)
+    parts.before_update = files.hold
+    batch = torch.randn(64, 4096, device=device)
+
+    def train() -> None:
+        model(batch).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for number in range(1, 4):
+        train()
+        before = {key: tensor.clone() for key, tensor in parts.capture(number).tensors.items()}
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        files.begin(parts.capture(number))
+        began = time.perf_counter() - started
+        train()
+        train()
+        saved = files.settle()
+        assert isinstance(saved, Saved), saved
+        manifest = files.newest()
+        assert manifest is not None
+        assert manifest.step == number
+        files.load(manifest, parts)
+        after = parts.capture(number).tensors
+        wrong = [key for key, tensor in before.items() if not torch.equal(after[key], tensor)]
+        assert not wrong, wrong
+        size = sum(tensor.nbytes for tensor in before.values()) / 1e6
+        print(f"    {size:.0f} MB: begun in {began * 1e3:.1f} ms, held up {saved.blocking_s * 1e3:.1f} ms in all")
+
+
+def a_sharded_model_on_one_gpu(zygote: Zygote, folder: Path) -> None:
+    expected = undisturbed(zygote, folder)
+    with closing(agent(zygote, folder / "sharded", "--strategy", "fsdp2")) as run:
+        run.start("w0")
+        finished(run, "w0")
+        assert_close(curve(run), expected)
+
+
+def a_job_of_the_local_backend(_zygote: Zygote, folder: Path) -> None:
+    """The whole way: a server's launch, an agent, its zygote, a worker on the GPU, and what it uses."""
+    uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    gpu = LocalDevice(kind="gpu", id=uuid, env=(("CUDA_VISIBLE_DEVICES", uuid),))
+    backend = LocalBackend(folder / "state", Inventory((gpu,), "here"))
+    command = (sys.executable, str(SCRIPT), "--steps", "300", "--sleep", "0.02")
+    worker = Worker(id="w0", rank=0, device=0)
+    backend.launch(Launch(run_id="r", job_id="j", command=command, workers=(worker,), working_dir=str(folder)))
+    seen = []
+    while backend.runs()[0].alive:
+        with suppress(BackendError):
+            seen.append(backend.usage("r"))
+        time.sleep(0.5)
+    last = backend.reports("r", 0)[-1]
+    assert last.kind is ReportKind.FINISHED, last
+    used = backend.usage("r")
+    assert used.cpu_s > 1.0
+    if load_nvml() is not None:
+        assert not used.estimated
+        assert used.energy_j is not None
+        assert used.energy_j > 0
+        power = max(one.power_w or 0.0 for one in seen)
+        assert power > 0
+        print(f"    {used.cpu_s:.1f} CPU s, {used.energy_j:.0f} J, up to {power:.0f} W")
+
+
+CHECKS: tuple[Callable[[Zygote, Path], None], ...] = (
+    one_worker_in_bfloat16,
+    two_workers_share_one_gpu,
+    resizes_in_place,
+    a_death_is_survived,
+    suspended_and_resumed_at_another_width,
+    a_snapshot_is_not_disturbed_by_training,
+    a_sharded_model_on_one_gpu,
+    a_job_of_the_local_backend,
+)
+
+
+def agent(zygote: Zygote, folder: Path, *arguments: str) -> Agent:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Agent(zygote, folder, SCRIPT, "--steps", str(STEPS), *arguments)
+
+
+def undisturbed(zygote: Zygote, folder: Path) -> dict[int, float]:
+    """Losses of one worker that nobody disturbs."""
+    with closing(agent(zygote, folder / "undisturbed")) as run:
+        run.start("w0")
+        finished(run, "w0")
+        return curve(run)
+
+
+def finished(run: Agent, *workers: str) -> None:
+    assert {one["code"] for one in run.wait_exits(*workers)} == {0}, run.errors()
+
+
+def curve(run: Agent) -> dict[int, float]:
+    return {one["step"]: one["loss"] for one in run.records("step")}
+
+
+def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:
+    assert found.keys() == expected.keys()
+    far = [step for step, loss in expected.items() if abs(found[step] - loss) > _ROUNDING * abs(loss) + 1e-6]
+    assert not far, f"losses differ at steps {far[:5]}: {[(found[step], expected[step]) for step in far[:5]]}"
