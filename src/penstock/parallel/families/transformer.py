@@ -1,0 +1,362 @@
+"""Transformers as operator chains: GPT, Llama, BERT, T5 and DiT differ in a few numbers and one or two operators.
+
+Bytes that are kept follow Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models"
+(MLSys'23): 34 bytes per token and hidden unit, plus 5 per score when attention is not fused. Traffic of element-wise
+kernels is counted from what each of them reads and writes.
+"""
+
+from dataclasses import dataclass, replace
+
+from penstock.parallel.families.work import Divides, Family, OpWork, Product, Share
+from penstock.parallel.layouts import Layout
+
+REPLICATED = Layout(dp_axis=1)
+COLUMNS_SPLIT = Layout(dp_axis=1, tp_axis=2)
+
+LOGIT_BYTES = 40.0
+"""Bytes moved per logit by a cross-entropy in fp32: cast, maximum, exponent, sum, gradient, cast back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The numbers of one stack of transformer layers."""
+
+    tokens: int
+    hidden: int
+    heads: int
+    head_dim: int
+    kv_heads: int
+    feed_forward: int
+    gated: bool = False
+    dropout: bool = True
+    causal: bool = True
+    fused_attention: bool = True
+    attended: int = 0
+    """Tokens of the other sequence in cross attention; 0 means its own."""
+
+    @property
+    def width(self) -> int:
+        """Of all heads together."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @property
+    def keys(self) -> int:
+        return self.attended or self.tokens
+
+    @property
+    def queries(self) -> float:
+        """Bytes of all queries."""
+        return 2.0 * self.tokens * self.width
+
+    @property
+    def pairs(self) -> float:
+        """Bytes of all keys and values."""
+        return 4.0 * self.keys * self.kv_width
+
+    @property
+    def flow(self) -> Share:
+        """The activations between operators."""
+        return Share(whole=2.0 * self.tokens * self.hidden)
+
+
+def norm(shape: Shape, name: str, *, starts_layer: bool = False) -> OpWork:
+    one = float(shape.tokens * shape.hidden)
+    return OpWork(
+        name=name, moved_forward=Share(4 * one), moved_backward=Share(10 * one), kept=Share(2 * one),
+        parameters=Share(2.0 * shape.hidden), received=shape.flow, sent=Share(4 * one),
+        starts_layer=starts_layer, layout=(REPLICATED, REPLICATED),
+    )  # fmt: skip
+
+
+def linear(
+    shape: Shape, name: str, *, columns: int, inner: int, divides: Divides, kernels: int = 1,
+    moved: float = 0.0, rows: int = 0,
+) -> OpWork:  # fmt: skip
+    """A linear layer, by columns (its backward pass sums the input gradient) or by rows (its forward pass the output).
+
+    ``moved``: bytes per token moved beside the product in the forward pass, split over the ranks.
+    """
+    rows = rows or shape.tokens
+    by_columns = divides is Divides.COLUMNS
+    inside, outside = COLUMNS_SPLIT, REPLICATED
+    residual = 2.0 * shape.tokens * shape.hidden
+    split = 2.0 * rows * (columns if by_columns else inner)
+    return OpWork(
+        name=name, products=(Product(rows=rows, columns=columns, inner=inner, divides=divides),),
+        moved_forward=Share(split=rows * moved), moved_backward=Share(split=2.0 * rows * moved),
+        parameters=Share(columns if not by_columns else 0.0, float(columns * inner) + (columns if by_columns else 0.0)),
+        kept=Share(2.0 * rows * inner) if by_columns else Share(split=2.0 * rows * inner),
+        received=Share(2 * residual) if by_columns else Share(residual, split),
+        sent=Share(residual, split) if by_columns else Share(2 * residual),
+        reduced_forward=0.0 if by_columns else 2.0 * rows * columns,
+        reduced_backward=2.0 * rows * inner if by_columns else 0.0,
+        kernels=kernels, tunable=True, layout=(outside, inside) if by_columns else (inside, outside),
+    )  # fmt: skip
+
+
+def attention(shape: Shape) -> tuple[OpWork, ...]:
+    """From queries, keys and values to their weighted sum, step by step.
+
+    A fused kernel does all steps at once. The steps stay, so that a chain means the same with and without it: the two
+    products keep their work, what is between them costs nothing, and a cut there would have to move all scores.
+    """
+    steps = _attention_steps(shape)
+    if shape.fused_attention:
+        steps = tuple(_fused(shape, step) for step in steps)
+    return tuple(replace(step, layout=(COLUMNS_SPLIT, COLUMNS_SPLIT), attends=True) for step in steps)
+
+
+def _fused(shape: Shape, step: OpWork) -> OpWork:
+    """A causal mask halves the work, as whole blocks above the diagonal are skipped."""
+    if not step.products:
+        return replace(step, moved_forward=Share(), moved_backward=Share(), kept=Share(), kernels=0)
+    skipped = 0.5 if shape.causal else 1.0
+    product = step.products[0]
+    sides = {
+        side: round(getattr(product, side) * skipped)
+        for side in ("columns", "inner")
+        if getattr(product, side) == shape.keys
+    }
+    return replace(
+        step, products=(replace(product, backward=2.5, fused=True, **sides),), kernels=1,
+        moved_forward=Share(split=shape.queries + shape.pairs / 2),
+        moved_backward=Share(split=2.5 * shape.queries + shape.pairs),
+        kept=Share(split=step.kept.split + 2.0 * shape.heads * shape.tokens),
+    )  # fmt: skip
+
+
+def _attention_steps(shape: Shape) -> tuple[OpWork, ...]:
+    scores = float(shape.heads * shape.tokens * shape.keys)
+    through = Share(shape.flow.whole, 2.0 * scores + shape.pairs / 2)
+    score = Product(
+        rows=shape.tokens, columns=shape.keys, inner=shape.head_dim, count=shape.heads, divides=Divides.COUNT,
+        weight=False,
+    )  # fmt: skip
+    steps = (
+        OpWork(
+            name="attention-score", products=(score,), kept=Share(split=shape.queries + shape.pairs / 2),
+            received=Share(shape.flow.whole, shape.queries + shape.pairs), sent=through, kernels=2,
+        ),
+        OpWork(
+            name="attention-softmax", moved_forward=Share(split=4 * scores), moved_backward=Share(split=6 * scores),
+            kept=Share(split=2 * scores), received=through, sent=through,
+        ),
+        OpWork(
+            name="attention-dropout", moved_forward=Share(split=5 * scores), moved_backward=Share(split=5 * scores),
+            kept=Share(split=3 * scores), received=through, sent=through,
+        ),
+        OpWork(
+            name="attention-context", products=(replace(score, columns=shape.head_dim, inner=shape.keys),),
+            kept=Share(split=shape.pairs / 2), received=through, sent=Share(shape.flow.whole, shape.queries), kernels=3,
+        ),
+    )  # fmt: skip
+    return steps if shape.dropout else (*steps[:2], steps[3])
+
+
+def residual_add(shape: Shape, name: str) -> OpWork:
+    """The sum with the layer's input, behind a dropout where the model has one."""
+    one = float(shape.tokens * shape.hidden)
+    forward, backward, kept = (7.0, 11.0, 1.0) if shape.dropout else (6.0, 6.0, 0.0)
+    return OpWork(
+        name=name, moved_forward=Share(forward * one), moved_backward=Share(backward * one), kept=Share(kept * one),
+        received=Share(4 * one), sent=shape.flow, kernels=2, layout=(REPLICATED, REPLICATED),
+    )  # fmt: skip
+
+
+def activation(shape: Shape) -> OpWork:
+    """The non-linearity between the two linear layers; a gated one multiplies two halves."""
+    wide = float(shape.tokens * shape.feed_forward)
+    inputs = 2.0 if shape.gated else 1.0
+    residual = 2.0 * shape.tokens * shape.hidden
+    return OpWork(
+        name="mlp-activation", moved_forward=Share(split=2 * wide * (inputs + 1)),
+        moved_backward=Share(split=2 * wide * (2 * inputs + 2)), kept=Share(split=2 * wide * inputs),
+        received=Share(residual, 2 * wide * inputs), sent=Share(residual, 2 * wide),
+        layout=(COLUMNS_SPLIT, COLUMNS_SPLIT),
+    )  # fmt: skip
+
+
+def self_attention(shape: Shape) -> tuple[OpWork, ...]:
+    qkv = shape.width + 2 * shape.kv_width
+    return (
+        linear(
+            shape, "attention-qkv", columns=qkv, inner=shape.hidden, divides=Divides.COLUMNS, kernels=2,
+            moved=4.0 * shape.width,
+        ),
+        *attention(shape),
+        linear(shape, "attention-dense", columns=shape.hidden, inner=shape.width, divides=Divides.INNER),
+        residual_add(shape, "attention-residual"),
+    )  # fmt: skip
+
+
+def feed_forward(shape: Shape) -> tuple[OpWork, ...]:
+    wide = shape.feed_forward * (2 if shape.gated else 1)
+    return (
+        linear(shape, "mlp-in", columns=wide, inner=shape.hidden, divides=Divides.COLUMNS),
+        activation(shape),
+        linear(shape, "mlp-out", columns=shape.hidden, inner=shape.feed_forward, divides=Divides.INNER),
+        residual_add(shape, "mlp-residual"),
+    )
+
+
+def layer(shape: Shape) -> tuple[OpWork, ...]:
+    return (
+        norm(shape, "layer-norm-1", starts_layer=True),
+        *self_attention(shape),
+        norm(shape, "layer-norm-2"),
+        *feed_forward(shape),
+    )
+
+
+def embedding(shape: Shape, vocabulary: int, *, positions: bool) -> OpWork:
+    one = float(shape.tokens * shape.hidden)
+    return OpWork(
+        name="embedding", moved_forward=Share(8 * one), moved_backward=Share(12 * one),
+        parameters=Share(float(shape.tokens * shape.hidden) if positions else 0.0, float(vocabulary * shape.hidden)),
+        kept=Share(1.0 * one if shape.dropout else 0.0), received=Share(8.0 * shape.tokens), sent=shape.flow,
+        reduced_forward=2 * one, kernels=3, pinned=True, layout=(None, REPLICATED),
+    )  # fmt: skip
+
+
+def head(shape: Shape, vocabulary: int) -> tuple[OpWork, ...]:
+    """The last norm, the logits and the loss."""
+    one, logits = float(shape.tokens * shape.hidden), float(shape.tokens * vocabulary)
+    return (
+        norm(shape, "final-norm"),
+        OpWork(
+            name="loss", products=(
+                Product(rows=shape.tokens, columns=vocabulary, inner=shape.hidden, divides=Divides.COLUMNS),
+            ),
+            moved_forward=Share(split=0.6 * LOGIT_BYTES * logits),
+            moved_backward=Share(split=0.4 * LOGIT_BYTES * logits),
+            parameters=Share(split=float(vocabulary * shape.hidden)), kept=Share(2 * one, 4.0 * logits),
+            received=shape.flow, sent=Share(), reduced_backward=2 * one, kernels=6, pinned=True,
+            layout=(REPLICATED, None),
+        ),
+    )  # fmt: skip
+
+
+def decoder_only(
+    name: str, *, hidden: int, layers: int, heads: int, vocabulary: int, tokens: int, kv_heads: int = 0,
+    feed_forward: int = 0, gated: bool = False, dropout: bool = True, causal: bool = True, tied: bool = True,
+    positions: bool = True, fused_attention: bool = True, style: str = "gpt",
+) -> Family:  # fmt: skip
+    """GPT, Llama and, without the causal mask, BERT."""
+    shape = Shape(
+        tokens=tokens, hidden=hidden, heads=heads, head_dim=hidden // heads, kv_heads=kv_heads or heads,
+        feed_forward=feed_forward or 4 * hidden, gated=gated, dropout=dropout, causal=causal,
+        fused_attention=fused_attention,
+    )  # fmt: skip
+    return Family(
+        name=name, tokens=tokens, heads=heads, kv_heads=shape.kv_heads, hidden=hidden, layers=layers,
+        vocabulary=vocabulary, feed_forward=shape.feed_forward, style=style,
+        tied=float(vocabulary * hidden) if tied else 0.0,
+        parts=(
+            ((embedding(shape, vocabulary, positions=positions),), 1),
+            (layer(shape), layers),
+            (head(shape, vocabulary), 1),
+        ),
+    )  # fmt: skip
+
+
+def encoder_decoder(
+    name: str, *, hidden: int, layers: int, heads: int, head_dim: int, feed_forward: int, vocabulary: int,
+    tokens: int, decoded: int, decoder_layers: int = 0,
+) -> Family:  # fmt: skip
+    """T5: an encoder over ``tokens`` and a decoder over ``decoded`` tokens that also attends to the encoder."""
+    encoder = Shape(
+        tokens=tokens, causal=False, hidden=hidden, heads=heads, head_dim=head_dim, kv_heads=heads,
+        feed_forward=feed_forward,
+    )  # fmt: skip
+    decoder = replace(encoder, tokens=decoded, causal=True)
+    cross = replace(encoder, tokens=decoded, attended=tokens)
+    return Family(
+        name=name, tokens=tokens + decoded, heads=heads, kv_heads=heads, hidden=hidden,
+        layers=layers + (decoder_layers or layers), vocabulary=vocabulary, feed_forward=feed_forward, style="t5",
+        tied=2.0 * vocabulary * hidden,
+        parts=(
+            ((embedding(encoder, vocabulary, positions=True).named("encoder-embedding"),), 1),
+            (_prefixed("encoder", layer(encoder)), layers),
+            ((norm(encoder, "encoder-final-norm"), _decoder_embedding(encoder, decoder, vocabulary)), 1),
+            (_prefixed("decoder", _carrying(encoder, decoder_layer(decoder, cross))), decoder_layers or layers),
+            (_prefixed("decoder", head(decoder, vocabulary)), 1),
+        ),
+    )  # fmt: skip
+
+
+def decoder_layer(own: Shape, cross: Shape) -> tuple[OpWork, ...]:
+    keys = linear(
+        cross, "qkv", columns=cross.width, inner=cross.hidden, divides=Divides.COLUMNS, kernels=3,
+        moved=4.0 * cross.width,
+    )  # fmt: skip
+    encoded = Product(
+        rows=cross.attended, columns=2 * cross.kv_width, inner=cross.hidden, divides=Divides.COLUMNS
+    )  # fmt: skip
+    both = OpWork(
+        name="cross-qkv", products=(*keys.products, encoded), moved_forward=keys.moved_forward,
+        moved_backward=keys.moved_backward,
+        parameters=Share(0.0, keys.parameters.total + 2.0 * cross.kv_width * cross.hidden),
+        kept=Share(keys.kept.whole), received=keys.received, sent=keys.sent,
+        reduced_backward=keys.reduced_backward + 2.0 * cross.attended * cross.hidden, kernels=4, tunable=True,
+        layout=keys.layout,
+    )  # fmt: skip
+    across = (
+        both,
+        *(step.named(f"cross-{step.name}") for step in attention(cross)),
+        linear(cross, "cross-dense", columns=cross.hidden, inner=cross.width, divides=Divides.INNER),
+        residual_add(cross, "cross-residual"),
+    )
+    return (
+        norm(own, "layer-norm-1", starts_layer=True), *self_attention(own), norm(own, "layer-norm-2"), *across,
+        norm(own, "layer-norm-3"), *feed_forward(own),
+    )  # fmt: skip
+
+
+def _decoder_embedding(encoder: Shape, decoder: Shape, vocabulary: int) -> OpWork:
+    looked_up = embedding(decoder, vocabulary, positions=True)
+    return OpWork(
+        name="decoder-embedding", moved_forward=looked_up.moved_forward, moved_backward=looked_up.moved_backward,
+        parameters=looked_up.parameters, kept=looked_up.kept, received=encoder.flow,
+        sent=Share(encoder.flow.whole + decoder.flow.whole), reduced_forward=looked_up.reduced_forward, kernels=3,
+        pinned=True, layout=(REPLICATED, REPLICATED),
+    )  # fmt: skip
+
+
+def _carrying(encoder: Shape, works: tuple[OpWork, ...]) -> tuple[OpWork, ...]:
+    """The encoder's output travels with the decoder's activations from stage to stage."""
+    extra = encoder.flow.whole
+    return tuple(
+        replace(
+            work, received=Share(work.received.whole + extra, work.received.split),
+            sent=Share(work.sent.whole + extra, work.sent.split),
+        )
+        for work in works
+    )  # fmt: skip
+
+
+def _prefixed(prefix: str, works: tuple[OpWork, ...]) -> tuple[OpWork, ...]:
+    return tuple(work.named(f"{prefix}-{work.name}") for work in works)
+
+
+def diffusion(name: str, *, hidden: int, layers: int, heads: int, tokens: int, patch: int = 2) -> Family:
+    """DiT (Peebles and Xie, ICCV'23): transformer layers whose norms are modulated by time step and class."""
+    shape = Shape(
+        tokens=tokens, hidden=hidden, heads=heads, head_dim=hidden // heads, kv_heads=heads, feed_forward=4 * hidden,
+        dropout=False, causal=False,
+    )  # fmt: skip
+    modulation = linear(shape, "modulation", columns=6 * hidden, inner=hidden, divides=Divides.COLUMNS, rows=1)
+    pixels = 4 * patch * patch
+    ends = (
+        linear(shape, "patchify", columns=hidden, inner=pixels, divides=Divides.COLUMNS),
+        linear(shape, "unpatchify", columns=2 * pixels, inner=hidden, divides=Divides.COLUMNS),
+    )  # fmt: skip
+    body = layer(shape)
+    return Family(
+        name=name, tokens=tokens, heads=heads, kv_heads=heads, hidden=hidden, layers=layers, style="dit",
+        feed_forward=4 * hidden,
+        parts=(((ends[0],), 1), ((body[0], modulation, *body[1:]), layers), ((norm(shape, "final-norm"), ends[1]), 1)),
+    )  # fmt: skip

@@ -1,0 +1,41 @@
+"""What no plan can beat: the distance from a plan to the best there may be.
+
+For every micro-batch, every stage gets the Lagrangian bound of its time under the memory limit, over all splits,
+variants and recomputations at once; the pipelines of such stages are then searched exactly. Where a model has too many
+operators for that, the bound is the work itself: each operator on its most efficient split, perfectly balanced.
+
+"No plan" means none of those the search may choose from: 1, 2, 4 or 8 devices per stage within a node, measured splits
+and micro-batches, variants where tensors are split, any operators recomputed.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from penstock.parallel.search.problem import Problem
+from penstock.parallel.search.stage_table import BOUND_PRICES, MOST_BYTES, StageTable
+from penstock.parallel.tables import Floats
+
+
+def micro_batch_bound_s(problem: Problem, micro_batch: int, best_s: float, enough: Callable[[], bool]) -> float:
+    """Seconds per iteration that no plan with this micro-batch undercuts, or ``best_s`` if that is less.
+
+    Only the simple bound once ``enough()``; the answer is a bound at any time.
+    """
+    bound_s = 0.0
+    for prices in (BOUND_PRICES[::4], BOUND_PRICES):
+        table = _table(problem, micro_batch, best_s, prices)
+        if not table.usable:
+            return best_s
+        simple_s = float(table.least_work.sum()) / problem.mesh.devices * table.micro_batches / 1e6
+        bound_s = max(bound_s, simple_s)
+        if bound_s >= best_s or enough() or table.bytes > MOST_BYTES:
+            break
+        bound_s = max(bound_s, (table.floor_us(enough) or 0.0) / 1e6)
+    return min(bound_s, best_s)
+
+
+def _table(problem: Problem, micro_batch: int, best_s: float, prices: Floats) -> StageTable:
+    bound_us = best_s * 1e6 / (problem.global_batch // micro_batch)
+    every_cut, devices = np.arange(problem.ops + 1), problem.mesh.devices
+    return StageTable(problem, micro_batch, every_cut, bound_us, devices, bounding=True, prices=prices)

@@ -1,0 +1,87 @@
+"""``penstock plan`` as a person meets it: real processes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.core import ParallelPlan
+
+QUICK = ("--cluster", "4xA100-40GB", "--batch", "32", "--seconds", "1")
+
+
+def penstock(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock.cli", "plan", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+
+
+def test_shows_a_picture_and_explains(tmp_path: Path) -> None:
+    done = penstock("gpt-1.3b", *QUICK, "--explain", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "gpt-1.3b (1.32 billion parameters) on 1x4xA100-40GB, batch 32 x 2048 tokens" in done.stdout
+    assert "node 0" in done.stdout
+    assert "no plan can take less than" in done.stdout
+    assert "s/iteration" in done.stdout
+    assert "assumed links" in done.stderr
+
+
+def test_json_holds_a_plan_that_reads_back(tmp_path: Path) -> None:
+    done = penstock("gpt-350m", *QUICK, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    plan = ParallelPlan.from_mapping(report["plan"])
+    assert plan.devices == report["devices"] == 4
+    assert report["iteration_s"] > report["bound_s"] > 0
+    assert len(report["memory_bytes"]) == len(plan.stages)
+    assert max(report["memory_bytes"]) <= report["memory_limit_bytes"]
+
+
+def test_curve_over_device_counts(tmp_path: Path) -> None:
+    done = penstock("gpt-350m", *QUICK, "--devices", "1,2,4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["1", "2", "4"]
+    speeds = [float(row[2]) for row in rows]
+    assert speeds == sorted(speeds)
+
+
+def test_export_goes_to_stdout_and_the_launch_line_to_stderr(tmp_path: Path) -> None:
+    done = penstock("gpt-350m", *QUICK, "--export", "megatron", "--uniform", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("--num-layers 24\n")
+    assert "torchrun" in done.stderr
+
+
+def test_files_for_model_and_cluster(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "gpt2", "n_embd": 512, "n_layer": 8, "n_head": 8, "vocab_size": 50304}),
+        encoding="utf-8",
+    )
+    (tmp_path / "site.yaml").write_text("devices_per_node: 2\ndevice: t4\n", encoding="utf-8")
+    done = penstock("config.json", "--cluster", "site.yaml", "--batch", "16", "--seconds", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1x2xT4" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("gpt-1.3c", *QUICK), "unknown model 'gpt-1.3c'"),
+        (("gpt-1.3b", "--cluster", "8xX1", "--batch", "8"), "unknown device 'X1'"),
+        (("gpt-175b", *QUICK), "does not fit"),
+        (("gpt-1.3b", *QUICK, "--memory", "90GB"), "a memory limit of 90.0GB"),
+        (("gpt-1.3b", *QUICK, "--export", "horovod"), "unknown trainer 'horovod'"),
+        (("gpt-1.3b", *QUICK, "--devices", "one"), "device counts 'one'"),
+        (("gpt-1.3b", *QUICK, "--devices", "64"), "64 devices"),
+        (("gpt-1.3b", *QUICK, "--schedule", "dualpipe"), "unknown schedule 'dualpipe'"),
+        (("gpt-1.3b", *QUICK, "--memory", "lots"), "'lots' is not a size"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_explained_in_one_message(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = penstock(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,45 @@
+"""The extended model against public measurements, with constants fitted on one node only."""
+
+import math
+
+import numpy as np
+import pytest
+
+bench = pytest.importorskip("bench.vtrain", reason="needs scipy and the bench folder")
+
+if not bench.DATA.is_dir():
+    pytest.skip("vTrain's measurements are not beside the repository", allow_module_level=True)
+
+CONSTANTS = (0.869, 0.7073, 4.059e-5, 16.27, 2.704, 1.201)
+"""What ``python -m bench.vtrain`` fits on the single-node file; fitting takes too long for a test."""
+
+
+def test_rows_that_differ_in_layers_count_once() -> None:
+    rows = bench.read_rows(bench.DATA / "measured_single_node_a100.csv")
+    assert len(rows) == 1440
+    assert len(bench.one_row_per_setting(rows)) == 360
+
+
+def test_many_nodes_are_predicted_from_one() -> None:
+    collectives = bench.read_collectives(bench.DATA / "allreduce_lut.csv")
+    predictor = bench.Predictor(CONSTANTS, collectives, node_network=100e9, padded=True)
+    found = np.abs(bench.errors(predictor, bench.read_rows(bench.DATA / "measured_multi_node_a100.csv")))
+    assert len(found) == 109
+    assert found.mean() < 0.085
+    assert np.median(found) < 0.05
+    assert found.mean() < bench.PUBLISHED["multi node"] / 100
+
+
+def test_the_constants_are_no_worse_than_their_neighbours_on_one_node() -> None:
+    collectives = bench.read_collectives(bench.DATA / "allreduce_lut.csv")
+    rows = bench.one_row_per_setting(bench.read_rows(bench.DATA / "measured_single_node_a100.csv"))[::6]
+
+    def error(constants: tuple[float, ...]) -> float:
+        predictor = bench.Predictor(constants, collectives, node_network=math.inf, padded=False)
+        return float(np.abs(bench.errors(predictor, rows)).mean())
+
+    here = error(CONSTANTS)
+    for place in range(1, len(CONSTANTS)):
+        for factor in (0.7, 1.4):
+            moved = tuple(value * factor if at == place else value for at, value in enumerate(CONSTANTS))
+            assert error(moved) > 0.97 * here

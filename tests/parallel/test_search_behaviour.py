@@ -1,0 +1,104 @@
+"""What a caller can rely on: early plans, interruption, legality, honest refusals, curves for all device counts."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from penstock.core import PlanError
+from penstock.parallel.mesh import Mesh
+from penstock.parallel.search import aceso, anytime
+from penstock.parallel.search.curve import best_plans, throughput_curve
+from penstock.parallel.search.problem import Found, Problem
+from penstock.parallel.search.shortage import explain, fits, least_memory_mb
+from tests.parallel.toys import toy_tables
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return Problem(toy_tables(5, 12), Mesh(nodes=2, per_node=2, memory_mb=4000.0), 16)
+
+
+@pytest.mark.parametrize("searching", [anytime.search, aceso.search])
+def test_plans_fit_and_only_get_better(problem: Problem, searching: object) -> None:
+    seen: list[Found] = []
+    result = searching(problem, 30.0, seen.append)  # type: ignore[operator]
+    assert seen
+    assert seen == result.curve
+    assert all(one.cost.fits(problem.mesh) for one in seen)
+    assert all(problem.evaluate(one.plan).iteration_s == one.iteration_s for one in seen)
+    assert all(after.iteration_s < before.iteration_s for before, after in itertools.pairwise(seen))
+
+
+def test_ours_is_not_worse_than_aceso(problem: Problem) -> None:
+    ours, theirs = anytime.search(problem, 60.0).best, aceso.search(problem, 60.0).best
+    assert ours is not None
+    assert theirs is not None
+    assert ours.iteration_s <= theirs.iteration_s * (1 + 1e-9)
+
+
+def test_an_interrupted_search_returns_its_best(problem: Problem) -> None:
+    def interrupt(_: Found) -> None:
+        raise KeyboardInterrupt
+
+    result = anytime.search(problem, 60.0, interrupt)
+    assert result.best is not None
+    assert len(result.curve) == 1
+
+
+def test_no_time_means_no_plan_but_no_error(problem: Problem) -> None:
+    assert anytime.search(problem, 0.0).best is None
+
+
+def test_stages_stay_inside_nodes(problem: Problem) -> None:
+    best = anytime.search(problem, 60.0).best
+    assert best is not None
+    ends = np.cumsum([stage.devices for stage in best.plan.stages])
+    assert problem.mesh.per_node in ends
+
+
+def test_what_is_missing_is_named_and_is_enough() -> None:
+    short = Problem(toy_tables(5, 12), Mesh(per_node=2, memory_mb=700.0), 16)
+    assert anytime.search(short, 30.0).best is None
+    need = least_memory_mb(short)
+    assert need is not None
+    assert fits(Problem(short.tables, Mesh(per_node=2, memory_mb=need), 16))
+    assert not fits(Problem(short.tables, Mesh(per_node=2, memory_mb=need / 1.03), 16))
+    with pytest.raises(PlanError, match=f"lacks {need - 700.0:.0f} MB per device.*{need:.0f} MB per device"):
+        raise explain(short)
+
+
+def test_every_device_count_gets_its_plan(problem: Problem) -> None:
+    plans = best_plans(problem, (1, 2, 4))
+    times = throughput_curve(problem, (1, 2, 4))
+    assert set(plans) == set(times)
+    assert {2, 4} <= set(times)
+    assert times[4] < times[2]
+    assert all(plan.devices == count for count, plan in plans.items())
+
+
+def test_a_batch_no_measured_size_divides() -> None:
+    tables = toy_tables(1, 4)
+    with pytest.raises(PlanError, match="global batch of 0"):
+        Problem(tables, Mesh(per_node=2, memory_mb=1000.0), 0)
+
+
+def test_uncompiled_loops_find_the_same_plan() -> None:
+    program = (
+        "from penstock.parallel.mesh import Mesh; from penstock.parallel.search.anytime import search\n"
+        "from penstock.parallel.search.problem import Problem; from tests.parallel.toys import toy_tables\n"
+        "best = search(Problem(toy_tables(3, 5), Mesh(per_node=2, memory_mb=2000.0), 4), 300.0).best\n"
+        "print(best.plan.to_mapping(), round(best.iteration_s, 9))"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PENSTOCK_JIT": jit}, capture_output=True, text=True,
+            check=True,
+        ).stdout
+        for jit in ("0", "1")
+    }  # fmt: skip
+    assert len(answers) == 1
+    assert "stages" in answers.pop()
