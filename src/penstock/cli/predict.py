@@ -139,13 +139,11 @@ def _print(seen: "Forecast") -> None:
         f"{seen.parameters / 1e6:.1f} M parameters, batch {seen.batch}, {setup.precision}, {setup.layout}, "
         f"{setup.optimizer} on {seen.device}"
     )
-    table = plain_table(
-        "devices", "iteration", "between", "samples/s", "speed-up", "exchange", "memory", "energy", "limit"
-    )
+    table = plain_table("devices", "iteration", "between (ms)", "speed-up", "exchange", "memory", "energy", "limit")
     for point in seen.points:
         table.add_row(
-            str(point.devices), _time(point.seconds), f"{_time(point.low)}..{_time(point.high)}",
-            f"{seen.batch / point.seconds:.1f}", f"{seen.first.seconds * seen.first.devices / point.seconds:.2f}x",
+            str(point.devices), _time(point.seconds), _between(point),
+            f"{seen.first.seconds * seen.first.devices / point.seconds:.2f}x",
             _time(point.communication_s), f"{point.memory.needed / 1e9:.1f} GB", f"{point.joules:.1f} J",
             point.time.dominated_by,
         )  # fmt: skip
@@ -156,13 +154,13 @@ def _print(seen: "Forecast") -> None:
 
 
 def _print_comparison(forecasts: "Sequence[Forecast]") -> None:
-    table = plain_table("setup", "devices", "iteration", "between", "memory", "energy", "against the first")
+    table = plain_table("setup", "devices", "iteration", "between (ms)", "memory", "energy", "against the first")
     base = forecasts[0].first.seconds
     for seen in forecasts:
         point = seen.first
         table.add_row(
             f"{seen.setup.precision}, {seen.setup.layout}", str(point.devices), _time(point.seconds),
-            f"{_time(point.low)}..{_time(point.high)}", f"{point.memory.needed / 1e9:.1f} GB", f"{point.joules:.1f} J",
+            _between(point), f"{point.memory.needed / 1e9:.1f} GB", f"{point.joules:.1f} J",
             f"{base / point.seconds:.2f}x",
         )  # fmt: skip
     out.print(table)
@@ -176,6 +174,10 @@ def _shares(point: "Scaled") -> str:
     total = sum(point.time.by_family.values()) or 1.0
     ordered = sorted(point.time.by_family.items(), key=lambda item: -item[1])[:6]
     return ", ".join(f"{family} {percent(seconds / total)}" for family, seconds in ordered)
+
+
+def _between(point: "Scaled") -> str:
+    return f"{1e3 * point.low:.1f}..{1e3 * point.high:.1f}"
 
 
 def _time(seconds: float) -> str:

@@ -1,0 +1,116 @@
+"""The time model of one family: physics, a learned correction on top, and how far both together may be off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.estimate.hardware import Bound, Chip
+from penstock.estimate.kernels.calls import KernelCall
+from penstock.estimate.kernels.features import features
+from penstock.estimate.kernels.physics import Physics, Rates, Terms
+from penstock.estimate.kernels.spread import Spread
+from penstock.estimate.kernels.trees import Forest
+from penstock.estimate.kernels.work import Array, Work, is_pointwise, work_of
+
+UNPROFILED_WIDTH = float(np.log(2.5))
+"""Half-width of a prediction by physics alone with default coefficients: a factor of 2.5 either way."""
+_HALF_FULL = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyPredictions:
+    """Columns over calls; ``log_width`` is half the width of the logarithm's error bar."""
+
+    seconds: Array
+    log_width: Array
+    bounds: npt.NDArray[np.object_]
+    in_range: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyModel:
+    """Without ``forests`` it is physics alone, with coefficients from no measurement if it was never fitted."""
+
+    family: str
+    physics: Mapping[str, Physics] = field(default_factory=dict)
+    """Coefficients by arithmetic and layout, see :func:`physics_key`."""
+    fallback: Physics = field(default_factory=Physics)
+    variants: Mapping[str, float] = field(default_factory=dict)
+    forests: tuple[Forest, ...] = ()
+    trust: float = 1.0
+    """How much of the learned correction to apply: all of it on the device it was learned on."""
+    bias: float = 0.0
+    spread: Spread | None = None
+
+    def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
+        work = work_of(self.family, calls)
+        terms = self.terms(calls, work, rates_of(calls, [chip] * len(calls)))
+        return FamilyPredictions(
+            seconds=terms.total * np.exp(self.correction(calls, work, [chip] * len(calls), terms)),
+            log_width=self._width(work),
+            bounds=bounds_of(terms),
+            in_range=self._covers(calls, work),
+        )
+
+    def terms(self, calls: Sequence[KernelCall], work: Work, rates: Rates) -> Terms:
+        """The analytical part, each precision and layout with its own coefficients."""
+        keys = np.array([physics_key(call) for call in calls])
+        parts = {
+            str(key): self.physics.get(str(key), self.fallback).terms(work.rows(keys == key), rates.rows(keys == key))
+            for key in np.unique(keys)
+        }
+        return Terms.joined(keys, parts)
+
+    def correction(self, calls: Sequence[KernelCall], work: Work, chips: Sequence[Chip], terms: Terms) -> Array:
+        """log(time / physics), the mean of the forests."""
+        if not self.forests:
+            return np.zeros(len(calls))
+        rows = features(calls, work, rates_of(calls, chips), terms, self.variants)
+        learned = np.mean([forest.predict(rows) for forest in self.forests], axis=0)
+        return np.asarray(self.trust * learned + self.bias)
+
+    def _width(self, work: Work) -> Array:
+        if self.spread is None:
+            return np.full(len(work), UNPROFILED_WIDTH)
+        return self.spread.width(self.spread.distance(work.shape))
+
+    def _covers(self, calls: Sequence[KernelCall], work: Work) -> npt.NDArray[np.bool_]:
+        if self.spread is None:
+            return np.zeros(len(work), dtype=np.bool_)
+        known = np.array([physics_key(call) in self.physics for call in calls])
+        return np.asarray(self.spread.covers(work.shape, self.spread.distance(work.shape)) & known)
+
+
+def physics_key(call: KernelCall) -> str:
+    """What has coefficients of its own."""
+    return f"{call.precision}/{call.layout}{'/pointwise' if is_pointwise(call) else ''}"
+
+
+def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:
+    """What each call's device offers it."""
+
+    def column(values: list[float]) -> Array:
+        return np.array(values, dtype=float)
+
+    return Rates(
+        flops=column([chip.peak(call.precision) for call, chip in zip(calls, chips, strict=True)]),
+        vector_flops=column([chip.vector_peak for chip in chips]),
+        power_bound=column([chip.power_bound for chip in chips]),
+        bandwidth=column([chip.bandwidth for chip in chips]),
+        l2_bandwidth=column([chip.l2_bandwidth for chip in chips]),
+        l2_bytes=column([chip.l2_bytes for chip in chips]),
+        units=column([chip.units for chip in chips]),
+        clock_hz=column([chip.clock_hz for chip in chips]),
+    )
+
+
+def bounds_of(terms: Terms) -> npt.NDArray[np.object_]:
+    """The largest term names the bound; arithmetic in waves that leave most units idle is called what it is."""
+    order = (Bound.COMPUTE, Bound.DRAM, Bound.L2, Bound.LATENCY)
+    largest = np.argmax(np.column_stack([terms.compute, terms.dram, terms.l2, terms.latency]), axis=1)
+    names = np.array(order, dtype=object)[largest]
+    fill = (terms.waves - 1 + terms.tail) / terms.waves
+    names[(largest == 0) & (fill < _HALF_FULL)] = Bound.UNDERUSED
+    return np.asarray(names, dtype=object)

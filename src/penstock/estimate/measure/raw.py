@@ -1,0 +1,81 @@
+"""Raw measurements of one device: pairs of ``NAME.npz`` (kernel rows) and ``NAME.json`` (networks, environment)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core import InputError
+from penstock.estimate.kernels.calls import KernelCall
+from penstock.estimate.measure.rows import OpRows, load_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredNetwork:
+    """A network that ran: how it was trained, how long an iteration took, what it drew and held."""
+
+    label: str
+    batch: int
+    precision: str
+    layout: str
+    optimizer: str
+    held_out: bool
+    seconds: float
+    spread: float
+    issue_s: float
+    kernel_s: float | None
+    peak_bytes: int | None
+    reserved_bytes: int | None
+    joules: float | None
+    issued: dict[str, int] | None = None
+
+    @classmethod
+    def read(cls, found: dict[str, Any]) -> "MeasuredNetwork":
+        return cls(**{name: found.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """One session's networks and kernel rows; ``rows.networks`` indexes ``networks``."""
+
+    networks: tuple[MeasuredNetwork, ...]
+    rows: OpRows
+    environment: dict[str, Any]
+
+    def held_out(self) -> NDArray[np.bool_]:
+        """For every kernel row, whether its network may only be tested on."""
+        return np.array([network.held_out for network in self.networks], dtype=bool)[self.rows.networks]
+
+
+def read_raw(folder: Path) -> tuple[Raw, ...]:
+    """Everything measured in a folder."""
+    pairs = [(path, path.with_suffix(".npz")) for path in sorted(folder.glob("*.json"))]
+    found = tuple(_read(about, rows) for about, rows in pairs if rows.exists())
+    if not found:
+        raise InputError(
+            f"no measurements in {folder}", "pairs of .json and .npz", "`penstock profile device` writes them"
+        )
+    return found
+
+
+def _read(about: Path, rows: Path) -> Raw:
+    try:
+        written = json.loads(about.read_text())
+        networks = tuple(MeasuredNetwork.read(each) for each in written["networks"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise InputError(
+            f"{about} cannot be read as measurements: {problem}", "a file of `penstock profile device`"
+        ) from None
+    return Raw(networks=networks, rows=load_rows(rows), environment=written.get("environment", {}))
+
+
+def shapes_of(rows: OpRows, mask: NDArray[np.bool_]) -> frozenset[tuple[str, tuple[int, ...]]]:
+    return frozenset(shape(call) for call, chosen in zip(rows.calls, mask, strict=True) if chosen)
+
+
+def shape(call: KernelCall) -> tuple[str, tuple[int, ...]]:
+    """What makes two calls the same work, whatever they run in."""
+    return call.family, call.dims

@@ -1,0 +1,170 @@
+"""Measures one network after the other until the time is up, and keeps what it has on disk as it goes."""
+
+import gc
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from penstock.core import InputError
+from penstock.estimate.capture import Capture, Setup, capture
+from penstock.estimate.kernels.calls import Layout
+from penstock.estimate.measure.meters import Nvml, environment
+from penstock.estimate.measure.rows import OpRow, load_rows, save_rows
+from penstock.estimate.measure.running import Training
+from penstock.estimate.measure.suite import Draw, draw
+from penstock.estimate.zoo import NETWORKS
+
+log = logging.getLogger(__name__)
+
+_SAVE_EVERY_S = 30.0
+_RATES = {"bf16": 3e14, "fp16": 3e14, "amp-bf16": 2e14, "amp-fp16": 2e14, "tf32": 1e14, "fp32": 2e13}
+_BYTES_PER_S = 1.5e12
+_CPU_RATE, _CPU_BYTES_PER_S = 3e10, 5e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one draw may cost; a larger one is measured at a smaller batch."""
+
+    seconds: float
+    bytes: float
+
+
+GPU_LIMITS = Limits(seconds=0.08, bytes=6e10)
+CPU_LIMITS = Limits(seconds=0.25, bytes=1.5e9)
+
+
+class Session:
+    """Rows and networks measured so far, under ``folder``."""
+
+    def __init__(self, folder: Path, device: str, *, resume: bool = False, flush: bool = True) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise InputError("device cuda, but PyTorch sees none", "cpu here", "Check nvidia-smi and the PyTorch build")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.device = folder, device
+        self.nvml = Nvml()
+        self.rows: list[OpRow] = []
+        self.networks: list[dict[str, Any]] = []
+        self._flush, self._saved_at = flush, time.monotonic()
+        if resume and self._rows_file.exists():
+            self._load()
+
+    def measure(
+        self, item: Draw, seconds: float, *, held_out: bool = False, kernels: bool = True,
+        issued: dict[str, int] | None = None,
+    ) -> bool:  # fmt: skip
+        """One network: its iteration, and its kernels if asked for. False if it does not fit the device."""
+        started = time.monotonic()
+        try:
+            training = Training(item.hook, item.batch, item.setup, self.device)
+            iteration = training.time(seconds, self.nvml)
+            rows = training.kernels(len(self.networks)) if kernels else []
+        except torch.OutOfMemoryError:
+            log.warning("%s at batch %d does not fit", item.label, item.batch)
+            return False
+        finally:
+            training = None  # type: ignore[assignment]
+            _clean(self.device)
+        self._keep(item, asdict(iteration) | {"issued": issued}, rows, held_out, time.monotonic() - started)
+        return True
+
+    def save(self) -> None:
+        save_rows(self._rows_file, self.rows)
+        about = {"environment": environment(self.device, self.nvml), "networks": self.networks}
+        (self.folder / "measured.json").write_text(json.dumps(about))
+        self._saved_at = time.monotonic()
+
+    @property
+    def _rows_file(self) -> Path:
+        return self.folder / "measured.npz"
+
+    def _load(self) -> None:
+        found = load_rows(self._rows_file)
+        self.networks = json.loads((self.folder / "measured.json").read_text())["networks"]
+        self.rows = [
+            OpRow(
+                call=found.calls[i], seconds=float(found.seconds[i]), count=int(found.counts[i]),
+                launches=float(found.launches[i]), kernel=found.kernels[i], network=int(found.networks[i]),
+            )
+            for i in range(len(found))
+        ]  # fmt: skip
+
+    def _keep(self, item: Draw, iteration: dict[str, Any], rows: list[OpRow], held_out: bool, took: float) -> None:
+        described = {
+            "label": item.label, "batch": item.batch, "precision": item.setup.precision,
+            "layout": str(item.setup.layout), "optimizer": item.setup.optimizer, "held_out": held_out,
+            "kernel_s": sum(row.seconds * row.count for row in rows) or None, "took_s": round(took, 2),
+            "clock_mhz": self.nvml.clock_mhz(),
+        }  # fmt: skip
+        self.networks.append(described | iteration)
+        self.rows += rows
+        log.info("%s", {**described, "ms": round(iteration["seconds"] * 1e3, 3), "rows": len(rows)})
+        if self._flush and time.monotonic() - self._saved_at > _SAVE_EVERY_S:
+            self.save()
+
+
+def _clean(device: str) -> None:
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def suite(session: Session, end: float, *, seed: int, seconds: float) -> int:
+    """Random networks until ``end`` on the monotonic clock; returns how many were measured."""
+    measured = 0
+    for number in _numbers(seed, end):
+        try:
+            item, seen = affordable(draw(number, session.device), session.device)
+            measured += session.measure(item, seconds, issued=seen.issued)
+        except RuntimeError as problem:
+            log.warning("draw %d is left out: %s", number, str(problem).splitlines()[0])
+    session.save()
+    return measured
+
+
+def _numbers(seed: int, end: float) -> Iterator[int]:
+    number = seed
+    while time.monotonic() < end:
+        yield number
+        number += 1
+
+
+def affordable(item: Draw, device: str) -> tuple[Draw, Capture]:
+    """The same network at a batch small enough for the limits, judged by a roofline, and its capture."""
+    limits = GPU_LIMITS if device == "cuda" else CPU_LIMITS
+    while True:
+        seen = capture(item.hook, item.batch, item.setup, device=device)
+        if item.batch == 1 or _within(seen, item.setup.precision, device, limits):
+            return item, seen
+        item = replace(item, batch=max(1, item.batch // 2))
+
+
+def _within(seen: Capture, precision: str, device: str, limits: Limits) -> bool:
+    rate, width = (_RATES[precision], _BYTES_PER_S) if device == "cuda" else (_CPU_RATE, _CPU_BYTES_PER_S)
+    moved = sum((each.call.read_bytes + each.call.written_bytes) * each.count for each in seen.calls)
+    return seen.flops / rate + moved / width < limits.seconds and seen.memory.peak < limits.bytes
+
+
+def named(
+    session: Session, end: float, *, seconds: float, precisions: Iterable[str] = ("bf16", "tf32"),
+    only: Callable[[str], bool] = lambda _: True, layout: Layout = Layout.CHANNELS_FIRST,
+) -> int:  # fmt: skip
+    """The networks of the zoo at their batch sizes, and the kernels of each at its second one."""
+    measured = 0
+    for network, precision in product(filter(lambda network: only(network.name), NETWORKS), precisions):
+        setup = Setup(precision=precision, optimizer=network.optimizer, layout=layout)
+        for position, batch in enumerate(network.batches):
+            if time.monotonic() > end:
+                log.warning("time is up before %s", network.name)
+                return measured
+            item = Draw(label=network.name, hook=network.hook, batch=batch, setup=setup)
+            measured += session.measure(item, seconds, held_out=network.held_out, kernels=position == 1)
+    return measured

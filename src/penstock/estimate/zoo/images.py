@@ -1,0 +1,111 @@
+"""Convolutional networks of the literature at their published sizes, written from their papers."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from penstock.estimate.zoo.blocks import (
+    ChannelNorm,
+    Dense,
+    basic,
+    bottleneck,
+    conv_norm,
+    convnext,
+    head,
+    inverted,
+    relu,
+    relu6,
+    silu,
+    transition,
+)
+
+
+def _stem(channels: int) -> list[nn.Module]:
+    return [conv_norm(3, channels, 7, 2, activation=relu), nn.MaxPool2d(3, 2, 1)]
+
+
+def resnet(depths: Sequence[int], *, deep: bool = True, width: int = 64, groups: int = 1) -> nn.Module:
+    """ResNet, Wide ResNet (``width`` 128) and ResNeXt (``groups`` 32, ``width`` 4 a group)."""
+    layers, inward = _stem(64), 64
+    for stage, depth in enumerate(depths):
+        outward = (256 if deep else 64) << stage
+        middle = (width * groups) << stage
+        for index in range(depth):
+            stride = 2 if index == 0 and stage else 1
+            layers.append(
+                bottleneck(inward, outward, stride, middle, groups) if deep else basic(inward, outward, stride)
+            )
+            inward = outward
+    return nn.Sequential(*layers, head(inward))
+
+
+def vgg(depths: Sequence[int] = (2, 2, 3, 3, 3)) -> nn.Module:
+    layers: list[nn.Module] = []
+    inward = 3
+    for stage, depth in enumerate(depths):
+        for _ in range(depth):
+            outward = min(64 << stage, 512)
+            layers += [nn.Conv2d(inward, outward, 3, padding=1), relu()]
+            inward = outward
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), *_classifier(512 * 49))
+
+
+def _classifier(inward: int) -> list[nn.Module]:
+    return [
+        nn.Linear(inward, 4096), relu(), nn.Dropout(0.5), nn.Linear(4096, 4096), relu(), nn.Dropout(0.5),
+        nn.Linear(4096, 1000),
+    ]  # fmt: skip
+
+
+def alexnet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 11, 4, 2), relu(), nn.MaxPool2d(3, 2), nn.Conv2d(64, 192, 5, padding=2), relu(),
+        nn.MaxPool2d(3, 2), nn.Conv2d(192, 384, 3, padding=1), relu(), nn.Conv2d(384, 256, 3, padding=1), relu(),
+        nn.Conv2d(256, 256, 3, padding=1), relu(), nn.MaxPool2d(3, 2), nn.Flatten(), *_classifier(256 * 36),
+    )  # fmt: skip
+
+
+def densenet(depths: Sequence[int] = (6, 12, 24, 16), growth: int = 32) -> nn.Module:
+    layers, inward = _stem(64), 64
+    for stage, depth in enumerate(depths):
+        for _ in range(depth):
+            layers.append(Dense(inward, growth))
+            inward += growth
+        if stage < len(depths) - 1:
+            layers.append(transition(inward, inward // 2))
+            inward //= 2
+    return nn.Sequential(*layers, nn.BatchNorm2d(inward), relu(), head(inward))
+
+
+def mobilenet_v2() -> nn.Module:
+    layers: list[nn.Module] = [conv_norm(3, 32, 3, 2, activation=relu6), inverted(32, 16, expand=1)]
+    inward = 16
+    for outward, depth, stride in ((24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)):
+        for index in range(depth):
+            layers.append(inverted(inward, outward, stride if index == 0 else 1))
+            inward = outward
+    return nn.Sequential(*layers, conv_norm(inward, 1280, 1, activation=relu6), head(1280))
+
+
+def efficientnet_b0() -> nn.Module:
+    layers: list[nn.Module] = [conv_norm(3, 32, 3, 2, activation=silu)]
+    inward = 32
+    for outward, depth, stride, kernel, expand in (
+        (16, 1, 1, 3, 1), (24, 2, 2, 3, 6), (40, 2, 2, 5, 6), (80, 3, 2, 3, 6), (112, 3, 1, 5, 6), (192, 4, 2, 5, 6),
+        (320, 1, 1, 3, 6),
+    ):  # fmt: skip
+        for index in range(depth):
+            step = stride if index == 0 else 1
+            layers.append(inverted(inward, outward, step, expand=expand, kernel=kernel, squeeze=True, activation=silu))
+            inward = outward
+    return nn.Sequential(*layers, conv_norm(inward, 1280, 1, activation=silu), head(1280))
+
+
+def convnext_net(depths: Sequence[int] = (3, 3, 9, 3), widths: Sequence[int] = (96, 192, 384, 768)) -> nn.Module:
+    layers: list[nn.Module] = [nn.Conv2d(3, widths[0], 4, 4), ChannelNorm(widths[0])]
+    for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+        if stage:
+            layers += [ChannelNorm(widths[stage - 1]), nn.Conv2d(widths[stage - 1], width, 2, 2)]
+        layers += [convnext(width) for _ in range(depth)]
+    return nn.Sequential(*layers, head(widths[-1]))

@@ -1,0 +1,59 @@
+"""Measuring this machine: iterations and kernels of small networks, kept as they come, continued later."""
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from penstock.core import InputError
+from penstock.estimate.capture import Setup
+from penstock.estimate.measure.raw import read_raw
+from penstock.estimate.measure.session import Session, affordable, suite
+from penstock.estimate.measure.suite import Draw, draw
+from penstock.estimate.zoo import image_task
+from penstock.estimate.zoo.blocks import head
+
+
+def _tiny() -> Draw:
+    def hook(batch: int) -> object:
+        return image_task(lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), head(8, 10)), batch, 32, 10)
+
+    return Draw(label="tiny", hook=hook, batch=2, setup=Setup(precision="fp32", optimizer="sgd"))
+
+
+def test_a_session_keeps_networks_and_kernels_and_goes_on(tmp_path: Path) -> None:
+    session = Session(tmp_path, "cpu")
+    assert session.measure(_tiny(), 0.01, issued={"forward": 5})
+    session.save()
+    again = Session(tmp_path, "cpu", resume=True)
+    assert again.measure(_tiny(), 0.01)
+    again.save()
+    (raw,) = read_raw(tmp_path)
+    assert [network.label for network in raw.networks] == ["tiny", "tiny"]
+    assert raw.networks[0].issued == {"forward": 5}
+    assert set(raw.rows.networks) == {0, 1}
+    families = {call.family for call in raw.rows.calls}
+    assert {"conv", "conv_wgrad", "gemm", "softmax", "reduction", "optimizer"} <= families
+    assert raw.environment["device"] == "cpu"
+    one = raw.rows.where(raw.rows.networks == 0)
+    assert 0 < float((one.seconds * one.counts).sum()) == pytest.approx(raw.networks[0].kernel_s or 0.0, rel=1e-3)
+
+
+def test_a_suite_ends_when_its_time_is_up_and_saves(tmp_path: Path) -> None:
+    session = Session(tmp_path, "cpu")
+    assert suite(session, time.monotonic(), seed=1, seconds=0.01) == 0
+    assert (tmp_path / "measured.npz").exists()
+
+
+def test_expensive_draws_are_measured_at_a_smaller_batch() -> None:
+    item = draw(11)
+    fitting, seen = affordable(item, "cpu")
+    assert 1 <= fitting.batch < item.batch
+    assert seen.issued["forward"] > 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="PyTorch sees none"):
+        Session(tmp_path, "cuda")
