@@ -235,6 +235,7 @@ assert os.path.isdir(os.environ['PENSTOCK_CHECKPOINT_DIR']) and os.path.isdir(os
         assert resized.pause_s is not None
         assert resized.pause_s >= 0.2
         wait_for_output(backend, "run-1", "here", "w2")
+        wait_for_output(backend, "run-1", "width 3 1\n", "w0")
         assert "saved\nwidth 3 1\n" in output(backend, "run-1", "w0")
         assert kinds(backend.reports("run-1", 0)).count("resized") == 1
         backend.stop("run-1", 5.0)
