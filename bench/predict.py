@@ -28,7 +28,7 @@ from penstock.estimate.profile_fitting import captured, fit_profile, training_ca
 
 DEVICE = "h200"
 SEER_KERNELS, SEER_ITERATION = 0.1471, 0.0179
-_ISSUED = 0.85
+_ISSUED = 0.75
 _STEADY = 0.03
 _FOLDS = 5
 

@@ -49,6 +49,7 @@ class DeviceProfile:
         self.iteration.kernels.save(folder / _KERNELS)
         about = {
             "format": _FORMAT, "name": self.name, "host": asdict(self.iteration.host), "gap_s": self.iteration.gap_s,
+            "device_factor": self.iteration.device_factor,
             "serial": self.iteration.serial, "memory": asdict(self.memory),
             "power": {"idle_w": self.power.idle_w, "watts": {str(k): v for k, v in self.power.watts.items()}},
             "environment": self.environment,
@@ -63,7 +64,11 @@ class DeviceProfile:
             watts = {Bound(bound): value for bound, value in power["watts"].items()}
             kernels = KernelModel.load(folder / _KERNELS)
             model = IterationModel(
-                kernels=kernels, host=HostCost(**about["host"]), gap_s=about["gap_s"], serial=about["serial"]
+                kernels=kernels,
+                host=HostCost(**about["host"]),
+                gap_s=about["gap_s"],
+                serial=about["serial"],
+                device_factor=about["device_factor"],
             )
             return cls(
                 name=about["name"], chip=kernels.chip, iteration=model, memory=MemoryModel(**about["memory"]),

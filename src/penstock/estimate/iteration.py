@@ -21,8 +21,14 @@ from penstock.estimate.kernels import KernelModel
 
 HOST = "host"
 _KINDS = (*map(str, Phase), "convolution")
-_SHARPNESS = 12.0
+_SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
+
+_DEVICE_DOUBT, _HOST_DOUBT = 0.05, 0.2
+"""How far off, as a logarithm, the sums over kernels and over issued operations usually are."""
+
+_FASTER = math.log(0.85)
+"""What is found not to have been the slower one was, as far as we know, this much faster."""
 
 _COMMON_SPREAD = 0.04
 """Relative error that kernels of one network share, so that it does not average out over them."""
@@ -124,15 +130,27 @@ class IterationModel:
     def calibrated(self, seen: Capture, measured_s: float) -> "IterationModel":
         """The same model, corrected by one measured iteration of the network at whatever batch size.
 
-        What was slower in that iteration is what the measurement says something about.
+        Either the device took that long, or the host did; the likelier of the two is corrected, and the other one as
+        far as it cannot have been slower. Kernels are known better than hosts are.
         """
         if not (math.isfinite(measured_s) and measured_s > 0):
             raise InputError(f"a measured iteration of {measured_s} s", "a positive, finite time")
         guess = self.predict(seen)
-        ratio = measured_s / guess.seconds
-        if guess.host_s > guess.device_s and not self.serial:
-            return replace(self, host_factor=self.host_factor * ratio)
-        return replace(self, device_factor=self.device_factor * ratio)
+        if self.serial:
+            ratio = measured_s / guess.seconds
+            return replace(self, device_factor=self.device_factor * ratio, host_factor=self.host_factor * ratio)
+        device, host = math.log(measured_s / guess.device_s), math.log(measured_s / guess.host_s)
+        by_device = _density(device, _DEVICE_DOUBT) * _at_most(host, _HOST_DOUBT)
+        by_host = _density(host, _HOST_DOUBT) * _at_most(device, _DEVICE_DOUBT)
+        if by_device < by_host:
+            device = min(0.0, device + _FASTER)
+        else:
+            host = min(0.0, host + _FASTER)
+        return replace(
+            self,
+            device_factor=self.device_factor * math.exp(device),
+            host_factor=self.host_factor * math.exp(host),
+        )
 
     def _spread(self, low: NDArray[np.float64], high: NDArray[np.float64], each_s: NDArray[np.float64]) -> float:
         """Errors of kernels are mostly their own and average out; a part is common to all of them."""
@@ -140,6 +158,14 @@ class IterationModel:
         widths = np.log(high / low) / 2
         own, common = float(np.sqrt(np.sum((shares * widths) ** 2))), 0.2 * float(np.sum(shares * widths))
         return math.hypot(own, common, 1.64 * _COMMON_SPREAD)
+
+
+def _density(off: float, doubt: float) -> float:
+    return math.exp(-((off / doubt) ** 2) / 2) / doubt
+
+
+def _at_most(off: float, doubt: float) -> float:
+    return 0.5 * math.erfc(-off / doubt / math.sqrt(2))
 
 
 def _slower(device_s: float, host_s: float) -> float:

@@ -1,6 +1,7 @@
 """From raw measurements to a device profile: kernels, gaps, host costs, memory and power."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from statistics import median
 
@@ -27,6 +28,8 @@ def fit_profile(name: str, chip: Chip, raw: Sequence[Raw], *, growth: Growth | N
     issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
     host = HostCost.fit(_beside_kernels(raw) if serial else issued)
     model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
+    if not serial:
+        model = replace(model, device_factor=_common_factor(known, model))
     memory = MemoryModel.fit(
         [
             MeasuredMemory(use=seen.memory, allocated=network.peak_bytes, reserved=network.reserved_bytes)
@@ -49,6 +52,16 @@ def training_calls(raw: Sequence[Raw]) -> list[MeasuredCall]:
         for call, seconds, held in zip(each.rows.calls, each.rows.seconds, each.held_out(), strict=True)
         if not held and shape(call) not in tested
     ]
+
+
+def _common_factor(known: Iterable[tuple[MeasuredNetwork, Capture]], model: IterationModel) -> float:
+    """What whole iterations take more than the sum of their kernels says: a hot chip, the caches of long networks."""
+    ratios = [
+        network.seconds / model.predict(seen).device_s
+        for network, seen in known
+        if network.issue_s < _DEVICE_BOUND * network.seconds
+    ]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
 
 
 def gap_s(raw: Iterable[Raw]) -> float:

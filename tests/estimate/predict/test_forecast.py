@@ -66,7 +66,7 @@ def test_one_measured_iteration_corrects_the_rest(h200: DeviceProfile) -> None:
     hook = network_named("vgg19").hook
     free = forecast(hook, 128, h200, Setup(optimizer="sgd"))
     half = forecast(hook, 128, h200, Setup(optimizer="sgd"), measured=(128, free.first.seconds / 2))
-    assert half.first.seconds == pytest.approx(free.first.seconds / 2, rel=1e-6)
+    assert half.first.seconds == pytest.approx(free.first.seconds / 2, rel=0.005)
 
 
 def test_a_device_known_by_its_data_sheet_alone_says_so() -> None:

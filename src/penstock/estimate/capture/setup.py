@@ -166,7 +166,7 @@ def _checkpointed(block: nn.Module) -> None:
 
 def _with_same_modes() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """What is active in the forward pass is active again when it is recomputed; autograd's threads start without."""
-    return nullcontext(), _entered(_get_current_function_mode_stack())
+    return nullcontext(), _entered(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]
 
 
 @contextmanager

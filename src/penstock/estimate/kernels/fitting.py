@@ -1,8 +1,8 @@
 """Fitting one family: physics first, then trees on what physics leaves, tested on shapes they have not seen.
 
 The folds leave out whole *shape families* (the same layer at another batch size is no test), every fold grows its own
-forest, and the prediction is their mean. The residuals of left-out rows serve twice: their mean makes sums unbiased
-(the exponential of a mean logarithm is too small: Duan's smearing), their spread makes the error bars.
+forest, and the prediction is their mean. The residuals of left-out rows serve twice: their variance corrects
+sums (the exponential of a mean logarithm is too small, see Duan's smearing), their spread makes the error bars.
 """
 
 import hashlib

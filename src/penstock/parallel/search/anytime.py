@@ -36,6 +36,9 @@ MIXED_COARSE = 4
 """Micro-batches, the fastest ones with uniform stages, for which mixed stages are looked at."""
 FINEST_BUCKETS, COARSEST_BUCKETS, BUCKETED_OPS = 256, 16, 120_000
 """How finely recomputation is told apart while cuts are chosen: the longer the chain the less."""
+EXACT, NEARLY_EXACT = (512, 8), (256, 4)
+"""Buckets of memory and sizes of recomputed segments that are told apart: in the stages of a plan; in the stages among
+which polishing chooses, and those of models with very many operators."""
 MOST_STAGES = 64
 POLISHED = 4
 REACHES = (4, 12)
@@ -127,7 +130,7 @@ class _Run:
                 cuts = _nearer(self.problem.ops, cuts, best) if best else None
 
     def polish(self) -> None:
-        quick = StageSolver(self.problem, self.mixing, buckets=256, allowances=4)
+        quick = StageSolver(self.problem, self.mixing, *NEARLY_EXACT)
         ranked = sorted(set(self.pipelines), key=self._iteration_us)[:POLISHED]
         for reach in REACHES:
             before = list(ranked)
@@ -174,7 +177,8 @@ class _Run:
             most //= 2
 
     def _offer(self, pipeline: Pipeline, mixing: bool) -> None:
-        solver = self._solvers.setdefault(mixing, StageSolver(self.problem, mixing))
+        buckets, allowances = EXACT if self.problem.ops < ALL_CUTS else NEARLY_EXACT
+        solver = self._solvers.setdefault(mixing, StageSolver(self.problem, mixing, buckets, allowances))
         plan = assembled(solver, pipeline.micro_batch, pipeline.stages)
         if plan:
             self.progress.offer(plan)

@@ -87,23 +87,18 @@ def bucket_row(
 def _least_memory(start: int, stop: int, strips: Strip, later: int, per_weight: float) -> Floats:
     """Megabytes that the operators from ``start`` on hold at the very least, without reserved memory and peaks."""
     least = np.zeros(stop - start)
-    running = (later + 1) * _smallest(strips.enters, strips.work, start)
+    running = 0.0
     for op in range(start, stop):
-        running += per_weight * _smallest(strips.weight, strips.work, op)
-        if op > start:
-            running += (later + 1) * _smallest(strips.activation - strips.saved, strips.work, op - 1)
+        enters, weight, kept = np.inf, np.inf, np.inf
+        for option in range(strips.work.shape[0]):
+            if strips.work[option, op] < np.inf:
+                enters = min(enters, strips.enters[option, op])
+                weight = min(weight, strips.weight[option, op])
+            if op > start and strips.work[option, op - 1] < np.inf:
+                kept = min(kept, strips.activation[option, op - 1] - strips.saved[option, op - 1])
+        running += per_weight * weight + (later + 1) * (enters if op == start else kept)
         least[op - start] = running
     return least
-
-
-@compiled
-def _smallest(sizes: Floats, work: Floats, op: int) -> float:
-    """Of the options that can be run."""
-    smallest = np.inf
-    for option in range(work.shape[0]):
-        if work[option, op] < np.inf:
-            smallest = min(smallest, sizes[option, op])
-    return smallest
 
 
 @compiled

@@ -2,7 +2,8 @@
 
 Recomputation is a knapsack: recomputing a run of operators costs their forward time and saves the activations of all
 but the last. Aceso takes whole groups of equally named operators, largest first; here a dynamic programme along the
-operators keeps, per bucket of saved memory, the cheapest choice, with exact sums beside it.
+operators keeps, per bucket of missed savings, the cheapest choice, with exact sums beside it. Buckets are narrow where
+little is missed, because that is where a stage that hardly fits is decided.
 """
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from penstock.core.jit import compiled
 from penstock.parallel.search.strips import Floats, Ints, Limits, Strip, Target
 
-COST, SAVED, PEAK, SEGMENT = 0, 1, 2, 3
-"""What a choice of recomputed operators adds up to: microseconds; megabytes saved, of the largest closed segment, of
-the open one. Choices are kept in [last operator recomputed, bucket of megabytes saved]."""
+COST, MISSED, PEAK, SEGMENT = 0, 1, 2, 3
+"""What a choice of recomputed operators adds up to: microseconds; megabytes not saved that could be, of the largest
+closed segment, of the open one. Choices are kept in [last operator recomputed, bucket of megabytes missed]."""
 
 
 @compiled
@@ -24,11 +25,9 @@ def uniform_rows(starts: Ints, strip: Strip, limits: Limits, buckets: int, optio
     choices, others = np.empty((2, buckets, 4)), np.empty((2, buckets, 4))
     cheapest = np.empty((buckets, 3))
     for start in starts:
-        end, kept, tight = _reach(start, strip, limits, target.times.shape[0])
-        if end == start:
-            continue
-        width = max(kept, 1e-6) / (buckets - 1)
+        end, widest, tight = _reach(start, strip, limits, target.times.shape[0])
         elapsed, kept, weights, fwd, bwd = strip.receives[start], 0.0, 0.0, 0.0, 0.0
+        possible = 0.0
         for op in range(start, end):
             elapsed += strip.work[op]
             kept += strip.activation[op]
@@ -36,7 +35,9 @@ def uniform_rows(starts: Ints, strip: Strip, limits: Limits, buckets: int, optio
             if tight and op == start:
                 _begin(op, strip, choices)
             elif tight:
-                _advance(op, strip, width, choices, others)
+                gain = _gain(strip, op)
+                possible += gain
+                _advance(op, strip, gain, widest, choices, others)
                 choices, others = others, choices
             fixed = limits.per_weight * weights + max(fwd + bwd, weights) - limits.memory_mb
             fwd, bwd = max(fwd, strip.fwd_reserved[op]), max(bwd, strip.bwd_reserved[op])
@@ -45,14 +46,15 @@ def uniform_rows(starts: Ints, strip: Strip, limits: Limits, buckets: int, optio
                 needed = fixed + target.times.shape[0] * held > 0.0
                 if needed:
                     _summarize(choices, cheapest)
-                _enter(start, op, elapsed + strip.sends[op], fixed, held, width, cheapest, limits, option, target)
+                whole = elapsed + strip.sends[op]
+                _enter(start, op, whole, fixed, held, possible, widest, cheapest, limits, option, target)
 
 
 @compiled
 def _reach(start: int, strip: Strip, limits: Limits, most: int) -> tuple[int, float, bool]:
-    """The longest stage within the time limit, what it keeps, and whether memory could be short anywhere."""
+    """The end of the longest stage within the time limit, what it could save, and whether memory may be short."""
     elapsed, kept, weights, fwd, bwd = strip.receives[start], 0.0, 0.0, 0.0, 0.0
-    end, tight = start, False
+    end, tight, possible = start, False, 0.0
     for op in range(start, strip.work.shape[0]):
         elapsed += strip.work[op]
         if elapsed > limits.time_us:
@@ -62,8 +64,20 @@ def _reach(start: int, strip: Strip, limits: Limits, most: int) -> tuple[int, fl
         held = limits.per_weight * weights + most * (strip.enters[start] + kept) + max(fwd + bwd, weights)
         tight = tight or held > limits.memory_mb
         fwd, bwd = max(fwd, strip.fwd_reserved[op]), max(bwd, strip.bwd_reserved[op])
+        possible += _gain(strip, op) if op > start else 0.0
         end = op + 1
-    return end, kept, tight
+    return end, max(possible, 1e-6), tight
+
+
+@compiled
+def _gain(strip: Strip, op: int) -> float:
+    """Megabytes saved by recomputing ``op`` together with the operator before it."""
+    return 0.0 if strip.pinned[op] or strip.pinned[op - 1] else strip.saved[op - 1]
+
+
+@compiled
+def _bucket(missed: float, widest: float, buckets: int) -> int:
+    return min(int((buckets - 1) * np.sqrt(max(missed, 0.0) / widest)), buckets - 1)
 
 
 @compiled
@@ -76,66 +90,65 @@ def _begin(op: int, strip: Strip, choices: Floats) -> None:
 
 
 @compiled
-def _advance(op: int, strip: Strip, width: float, choices: Floats, out: Floats) -> None:
+def _advance(op: int, strip: Strip, gain: float, widest: float, choices: Floats, out: Floats) -> None:
     """Every choice with operator ``op`` kept, and with it recomputed."""
     out[:, :, COST] = np.inf
-    gain, alive, closed = strip.saved[op - 1], strip.activation[op - 1], strip.closes[op - 1]
+    alive, closed = strip.activation[op - 1], strip.closes[op - 1]
     again = np.inf if strip.pinned[op] else strip.forward[op]
-    last = choices.shape[1] - 1
-    for at in range(choices.shape[1]):
-        cost = choices[0, at, COST]
+    buckets = choices.shape[1]
+    for at in range(buckets):
+        cost, missed, peak = choices[0, at, COST], choices[0, at, MISSED] + gain, choices[0, at, PEAK]
         if cost < np.inf:
-            _keep(out[0, at], cost, choices[0, at, SAVED], choices[0, at, PEAK], 0.0)
-            _keep(out[1, at], cost + again, choices[0, at, SAVED], choices[0, at, PEAK], 0.0)
-        cost = choices[1, at, COST]
+            to = _bucket(missed, widest, buckets)
+            _keep(out[0, to], cost, missed, peak, 0.0)
+            _keep(out[1, to], cost + again, missed, peak, 0.0)
+        cost, missed, peak = choices[1, at, COST], choices[1, at, MISSED], choices[1, at, PEAK]
         if cost < np.inf:
-            saved, peak, segment = choices[1, at, SAVED], choices[1, at, PEAK], choices[1, at, SEGMENT]
-            _keep(out[0, at], cost, saved, max(peak, segment), 0.0)
+            segment = choices[1, at, SEGMENT]
+            _keep(out[0, _bucket(missed + gain, widest, buckets)], cost, missed + gain, max(peak, segment), 0.0)
             segment += alive
-            to = min(int((saved + gain) / width), last)
             if closed:
-                _keep(out[1, to], cost + again, saved + gain, max(peak, segment), 0.0)
+                _keep(out[1, at], cost + again, missed, max(peak, segment), 0.0)
             else:
-                _keep(out[1, to], cost + again, saved + gain, peak, segment)
+                _keep(out[1, at], cost + again, missed, peak, segment)
 
 
 @compiled
-def _keep(slot: Floats, cost: float, saved: float, peak: float, segment: float) -> None:
+def _keep(slot: Floats, cost: float, missed: float, peak: float, segment: float) -> None:
     if cost < slot[COST]:
-        slot[COST], slot[SAVED], slot[PEAK], slot[SEGMENT] = cost, saved, peak, segment
+        slot[COST], slot[MISSED], slot[PEAK], slot[SEGMENT] = cost, missed, peak, segment
 
 
 @compiled
 def _summarize(choices: Floats, cheapest: Floats) -> None:
-    """``cheapest[bucket]``: cost, saved and peak of the cheapest choice that saves as much as the bucket or more."""
-    cost, saved, peak = np.inf, 0.0, 0.0
-    for at in range(choices.shape[1] - 1, -1, -1):
+    """``cheapest[bucket]``: cost, missed and peak of the cheapest choice that misses no more than the bucket."""
+    cost, missed, peak = np.inf, 0.0, 0.0
+    for at in range(choices.shape[1]):
         for again in range(2):
             choice = choices[again, at]
             if choice[COST] < cost:
-                cost, saved = choice[COST], choice[SAVED]
+                cost, missed = choice[COST], choice[MISSED]
                 peak = max(choice[PEAK], choice[SEGMENT]) if again == 1 else choice[PEAK]
-        cheapest[at, COST], cheapest[at, SAVED], cheapest[at, PEAK] = cost, saved, peak
+        cheapest[at, COST], cheapest[at, MISSED], cheapest[at, PEAK] = cost, missed, peak
 
 
 @compiled
 def _enter(
-    start: int, op: int, elapsed: float, fixed: float, held: float, width: float, cheapest: Floats, limits: Limits,
-    option: int, target: Target,
+    start: int, op: int, elapsed: float, fixed: float, held: float, possible: float, widest: float, cheapest: Floats,
+    limits: Limits, option: int, target: Target,
 ) -> None:  # fmt: skip
     """Times of the stage from ``start`` to ``op`` for every number of later stages, until one cannot be."""
-    buckets = cheapest.shape[0]
     cut = target.cut_index[op + 1]
     inside = cut - target.cut_index[start] - 1
-    at = 0
+    at = cheapest.shape[0] - 1
     for later in range(target.times.shape[0]):
         need = fixed + (later + 1) * held
         total = elapsed
         if need > 0.0:
-            at = max(at, int(need / (later + 1) / width))
-            while at < buckets and (later + 1) * cheapest[at, SAVED] - cheapest[at, PEAK] < need:
-                at += 1
-            if at >= buckets:
+            at = min(at, _bucket(possible - need / (later + 1), widest, cheapest.shape[0]))
+            while at >= 0 and (later + 1) * (possible - cheapest[at, MISSED]) - cheapest[at, PEAK] < need:
+                at -= 1
+            if at < 0:
                 return
             total += cheapest[at, COST]
         if total > limits.time_us:
