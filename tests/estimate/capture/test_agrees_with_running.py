@@ -49,7 +49,7 @@ def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
                 seen[each.call] += each.count
             total = sum(ran.values())
             differ = sum((Counter(ran) - seen).values()) + sum((seen - Counter(ran)).values())
-            assert differ <= 0.002 * total, (network.precision, network.layout)
+            assert differ <= 0.01 * total, (network.precision, network.layout)
 
 
 def test_a_seed_draws_the_same_network_again() -> None:

@@ -38,7 +38,7 @@ class Iteration:
     spread: float
     """Half the distance between the quartiles, as a share of the median."""
     issue_s: float
-    """How long the host needs to hand one iteration to the device."""
+    """How long the host needs to hand one iteration to the device; 0 where they are one."""
     steps: int
     peak_bytes: int | None
     reserved_bytes: int | None
@@ -63,10 +63,10 @@ class Training:
 
     def time(self, seconds: float, nvml: Nvml) -> Iteration:
         """Step for about ``seconds`` after a warm-up."""
-        for _ in range(_WARM_STEPS):
+        for _ in range(_WARM_STEPS if self.device == "cuda" else 1):
             self.step()
         self._settle()
-        issue = min(self._issue() for _ in range(2))
+        issue = min(self._issue() for _ in range(2)) if self.device == "cuda" else 0.0
         before = nvml.energy_j()
         laps = _laps_on_gpu(self.step, seconds) if self.device == "cuda" else _laps_on_cpu(self.step, seconds)
         after = nvml.energy_j()
@@ -125,7 +125,7 @@ def _mark() -> Any:
 def _laps_on_cpu(step: Callable[[], None], seconds: float) -> list[float]:
     laps: list[float] = []
     end = time.perf_counter() + seconds
-    while (time.perf_counter() < end or len(laps) < 3) and len(laps) < _MOST_STEPS:
+    while (time.perf_counter() < end or len(laps) < 2) and len(laps) < _MOST_STEPS:
         start = time.perf_counter()
         step()
         laps.append(time.perf_counter() - start)

@@ -38,7 +38,7 @@ class Limits:
 
 
 GPU_LIMITS = Limits(seconds=0.08, bytes=6e10)
-CPU_LIMITS = Limits(seconds=0.25, bytes=1.5e9)
+CPU_LIMITS = Limits(seconds=0.5, bytes=3e9)
 
 
 class Session:

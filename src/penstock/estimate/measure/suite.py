@@ -36,7 +36,7 @@ def draw(seed: int, device: str = "cuda") -> Draw:
     """Draw number ``seed``. A CPU gets smaller images, batches and widths, and single precision."""
     rng = Random(seed)
     make = rng.choices([_convolutional, _text, _vision], [0.55, 0.3, 0.15])[0]
-    scale, precisions = (1.0, _ON_GPU) if device == "cuda" else (0.08, _ON_CPU)
+    scale, precisions = (1.0, _ON_GPU) if device == "cuda" else (0.2, _ON_CPU)
     made = make(rng, seed, scale)
     precision = rng.choices(list(precisions), list(precisions.values()))[0]
     return replace(made, setup=replace(made.setup, precision=precision))
