@@ -11,7 +11,7 @@ import pytest
 from penstock.backends import Backend
 from penstock.backends.local.claims import Claims
 from penstock.core import Report, ReportKind, Worker
-from tests.backends.watching import make_launch, output, status, wait_for, wait_for_output
+from tests.backends.watching import make_launch, status, wait_for, wait_for_output
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("elastic_worker.py")))
 
@@ -60,7 +60,7 @@ def test_two_runs_swap_all_their_devices(local: Backend, marks: Path) -> None:
     local.resize("b", on(0, 1), 1)
     assert not swapped(local, "a").in_place
     assert not swapped(local, "b").in_place
-    assert "world 1 1 2" in output(local, "a", "w3")
+    wait_for_output(local, "a", "world 1 1 2", "w3")
 
 
 def test_a_run_grows_onto_the_devices_of_one_that_ends(local: Backend, marks: Path) -> None:

@@ -141,7 +141,7 @@ def test_training_goes_on_and_saving_comes_back(launch: Callable[..., Agent], di
     wait_until(lambda: saved_steps(agent)[-1] > failed["step"], f"saving to come back; {agent.errors()}")
     assert {one["code"] for one in (*agent.wait_exits(), *plain.wait_exits())} == {0}, agent.errors()
     assert len(agent.heard("checkpoint_failed")) == 1
-    assert f"checkpoint of step {failed['step']} cannot be written to {agent.checkpoints}" in agent.errors()
+    assert f"cannot be written to {agent.checkpoints}" in agent.errors()
     assert saved_steps(agent)[-1] == 90
     assert_same_curve(agent, plain)
 

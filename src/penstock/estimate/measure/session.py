@@ -124,7 +124,7 @@ def suite(session: Session, end: float, *, seed: int, seconds: float) -> int:
         try:
             item, seen = affordable(draw(number, session.device), session.device)
             measured += session.measure(item, seconds, issued=seen.issued)
-        except RuntimeError as problem:
+        except (RuntimeError, ValueError) as problem:
             log.warning("draw %d is left out: %s", number, str(problem).splitlines()[0])
     session.save()
     return measured
