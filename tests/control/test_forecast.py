@@ -1,5 +1,6 @@
 """Forecasts: what they say happens, if nothing unforeseen does; and they follow what does."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +72,15 @@ def test_a_forecast_follows_what_happens_and_ends_with_the_job(tmp_path: Path) -
         world.passes(60)
         outlook.refresh()
         assert outlook.expected_at(job) is None
+
+
+def test_in_a_rush_of_submissions_most_are_answered_without_a_look(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        ticks = itertools.count()
+        world.desk.outlook = Outlook(world.journal, every_s=1e9, clock=lambda: next(ticks) * 0.01)
+        known = [world.desk.outlook.expected_at(world.submit(work=1e9)) is not None for _ in range(60)]
+        assert all(known[:4])
+        assert sum(known[30:]) < 10
 
 
 def _slow_down(world: Platform, job: str) -> None:

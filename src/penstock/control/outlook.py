@@ -14,6 +14,12 @@ from penstock.control.records import job_id_of
 
 FEW = 300
 """So many active jobs are looked at anew for each that is submitted; with more of them every few seconds will do."""
+_PATIENCE_S = 0.03
+"""What a submission may wait for a look, and how long the look it asks for may compute."""
+_SHARE = 0.1
+"""The share of the time that looks asked for by submissions may take in a rush of them."""
+_SAVED_UP_S = 0.3
+"""Looking time that a quiet while lets them have at once."""
 
 
 class Outlook:
@@ -25,7 +31,8 @@ class Outlook:
         self._clock = clock
         self._looking = threading.Lock()
         self._seen = -1
-        self._next_at = -math.inf
+        self._next_at = self._looked_at = -math.inf
+        self._allowance_s = 0.0
         self._expected: dict[str, float] = {}
 
     def expected_at(self, job_id: str) -> float | None:
@@ -33,21 +40,39 @@ class Outlook:
         return self._expected.get(job_id)
 
     def refresh(self, *, now: bool = False, within_s: float = 0.1) -> None:
-        """Look again, if something has happened; only a few active jobs are worth doing that at any time.
+        """Look again, if something has happened.
 
-        Whoever comes while another is looking waits for what that one sees.
+        Who asks for it ``now`` has somebody waiting: that look is short, only a few active jobs are worth it, and in a
+        rush of submissions it is left out, so that looking never takes more than a small share of the time.
         """
-        with self._looking:
-            self._refresh(now, within_s)
+        if not self._looking.acquire(timeout=_PATIENCE_S if now else -1):
+            return
+        try:
+            began = self._clock()
+            if self._refresh(now, min(within_s, _PATIENCE_S) if now else within_s) and now:
+                self._charge(began, self._clock())
+        finally:
+            self._looking.release()
 
-    def _refresh(self, now: bool, within_s: float) -> None:
+    def _refresh(self, now: bool, within_s: float) -> bool:
         journal = self._journal
         with journal.reading() as book:
-            settled = journal.seq == self._seen or book.settings is None
-            due = book.scheduler.active_count() <= FEW if now and not settled else self._clock() >= self._next_at
-            if settled or not due:
-                return
+            if journal.seq == self._seen or book.settings is None or not self._due(now, book.scheduler.active_count()):
+                return False
             self._seen, self._next_at = journal.seq, self._clock() + self._every_s
             stage = book.scheduler.twin()
         ends = forecast(stage, stage.active(), within_s=within_s)
         self._expected = {job_id_of(core): at for core, at in ends.items() if math.isfinite(at)}
+        return True
+
+    def _due(self, now: bool, active: int) -> bool:
+        at = self._clock()
+        return at >= self._next_at or (now and active <= FEW and self._allowed(at) > 0.0)
+
+    def _allowed(self, at: float) -> float:
+        return min(self._allowance_s + _SHARE * (at - self._looked_at), _SAVED_UP_S)
+
+    def _charge(self, began: float, ended: float) -> None:
+        """No look counts for more than twice what it may compute: the first of all also loads compiled code."""
+        self._allowance_s = self._allowed(began) - min(ended - began, 2 * _PATIENCE_S)
+        self._looked_at = began
