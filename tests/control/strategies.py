@@ -23,6 +23,7 @@ from penstock.control.entries import (
     RunFailed,
     RunFinished,
     RunSuspended,
+    SaveFailed,
     Submitted,
     Ticked,
     WorkerLost,
@@ -62,6 +63,7 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         st.builds(Progressed, **_just(about), remaining=st.floats(0, 1e4), step=step),
         st.builds(Resized, **_just(about), run_id=st.just(run), generation=small, width=st.none() | small),
         st.builds(WorkerLost, **_just(about), run_id=st.just(run), worker=st.just("w0"), code=st.just(1)),
+        st.builds(SaveFailed, **_just(about), run_id=st.just(run), step=step, reason=st.just("disk full")),
         st.builds(RunSuspended, **_just(about), run_id=st.just(run), step=step),
         st.builds(RunFinished, **_just(about), run_id=st.just(run)),
         st.builds(

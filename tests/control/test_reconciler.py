@@ -386,3 +386,13 @@ def test_a_worker_that_was_told_to_go_keeps_its_name_for_the_next_world(world: P
     world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, reason="died", **said)
     world.passes()
     assert world.record(job).workers == workers[1:]
+
+
+def test_why_tells_of_a_checkpoint_that_could_not_be_saved(world: Platform) -> None:
+    job = world.submit(work=100)
+    world.passes(3)
+    world.backend.tell(f"{job}.1", ReportKind.CHECKPOINT_FAILED, step=40, reason="No space left on device")
+    world.passes()
+    said = [note.text for note in world.record(job).notes]
+    assert "its state could not be saved at step 40: No space left on device; it goes on" in said
+    assert world.record(job).grant is not None

@@ -29,6 +29,7 @@ from penstock.control.entries import (
     RunFailed,
     RunFinished,
     RunSuspended,
+    SaveFailed,
     Submitted,
     Ticked,
     WorkerLost,
@@ -109,6 +110,7 @@ class Book:
             Progressed: self._on_progressed,
             Resized: self._on_resized,
             WorkerLost: self._on_worker_lost,
+            SaveFailed: self._on_save_failed,
             RunSuspended: self._on_run_suspended,
             RunFinished: self._on_run_finished,
             RunFailed: self._on_run_failed,
@@ -310,6 +312,10 @@ class Book:
         if entry.run_id == record.run_id:
             record.lose_worker(entry.worker)
         record.tell(entry.at, f"worker {entry.worker} ended{_ending(entry)}")
+
+    def _on_save_failed(self, entry: SaveFailed) -> None:
+        where = "" if entry.step is None else f" at step {entry.step}"
+        self._live(entry.job_id).tell(entry.at, f"its state could not be saved{where}: {entry.reason}; it goes on")
 
     def _on_run_suspended(self, entry: RunSuspended) -> None:
         record = self._live(entry.job_id)

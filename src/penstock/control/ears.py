@@ -16,6 +16,7 @@ from penstock.control.entries import (
     RunFailed,
     RunFinished,
     RunSuspended,
+    SaveFailed,
     WorkerLost,
 )
 from penstock.control.records import JobRecord
@@ -97,6 +98,11 @@ class Hearing:
             at=at, job_id=record.id, run_id=report.run_id, worker=report.worker, code=report.code, signal=report.signal
         )
 
+    def _save_failed(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
+        return SaveFailed(
+            at=at, job_id=record.id, run_id=report.run_id, step=report.step, reason=report.reason or "no reason given"
+        )
+
     def _suspended(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
         return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
 
@@ -125,6 +131,7 @@ _UNDERSTOOD: dict[ReportKind, Callable[[Hearing, Report, JobRecord, Book, float]
     ReportKind.PROGRESS: Hearing._progress,
     ReportKind.RESIZED: Hearing._resized,
     ReportKind.WORKER_EXITED: Hearing._worker_exited,
+    ReportKind.CHECKPOINT_FAILED: Hearing._save_failed,
     ReportKind.SUSPENDED: Hearing._suspended,
     ReportKind.FINISHED: Hearing._finished,
     ReportKind.FAILED: Hearing._failed,

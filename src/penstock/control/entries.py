@@ -120,6 +120,17 @@ class WorkerLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaveFailed:
+    """The run could not save its state and goes on; until the next save succeeds, a failure would cost more."""
+
+    at: float
+    job_id: str
+    run_id: str
+    step: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended:
     """The run saved its state and ended, because it was told to."""
 
@@ -209,8 +220,8 @@ class Ticked:
 
 
 AboutJob = (
-    Cancelled | Paused | Resumed | Launched | Progressed | Resized | WorkerLost | RunSuspended | RunFinished | RunFailed
-    | CurveLearned
+    Cancelled | Paused | Resumed | Launched | Progressed | Resized | WorkerLost | SaveFailed | RunSuspended
+    | RunFinished | RunFailed | CurveLearned
 )  # fmt: skip
 Entry = Configured | Submitted | AboutJob | CostsLearned | Quarantined | NodeLeft | NodeCame | Ticked
 

@@ -70,3 +70,4 @@ def set_up(chosen: LogFormat, level: int = logging.INFO) -> None:
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel(max(level, logging.WARNING))
