@@ -1,13 +1,17 @@
 """What `penstock report` says about real entries in a real database, asked over a real socket."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from penstock.control import Client, MissingError
+from penstock.control.codec import decode, encode
+from penstock.control.entries import Launched
+from penstock.control.meters import full_load_w
 from penstock.control.report_page import report_page, sentences
-from penstock.core import InputError, Node, PowerModel
+from penstock.core import InputError, Node, PowerModel, Usage
 from tests.control.build import Platform, platform
 from tests.control.serving import Served, serving
 
@@ -146,6 +150,81 @@ def test_energy_is_modelled_where_the_power_is_known(tmp_path_factory: pytest.Te
         with served.client() as client:
             (tenant,) = client.report(since="1h").tenants
         assert tenant.energy_j == pytest.approx(400.0 * tenant.device_seconds)
+        assert tenant.energy_estimated
+
+
+def test_energy_is_what_the_runs_told_and_stays_so_after_a_restart(world: Platform) -> None:
+    world.backend.usage = lambda _: Usage(energy_j=1234.0)  # type: ignore[method-assign]
+    with serving(world) as served, served.client() as client:
+        job = world.submit(work=100, within=500)
+        world.passes(200)
+        before = client.report(since="1h")
+        assert (before.tenants[0].energy_j, before.tenants[0].energy_estimated) == (1234.0, False)
+        assert "It drew 1,234 J." in client.job_report(job).words
+    world.restart()
+    with serving(world) as served, served.client() as client:
+        assert client.report(since="1h").tenants == before.tenants
+
+
+def test_who_runs_still_is_reckoned_by_the_power_of_those_that_told(world: Platform) -> None:
+    world.backend.usage = lambda _: Usage(energy_j=100.0, estimated=True)  # type: ignore[method-assign]
+    with serving(world) as served, served.client("ada") as ada, served.client() as admin:
+        world.submit(work=100, at_most=4)
+        world.passes(100)
+        told = admin.report(since="1h").tenants[0]
+        ada.submit({"work": 100_000})
+        world.passes(50)
+        running = next(one for one in admin.report(since="1h").tenants if one.tenant == "blue")
+    assert told.energy_estimated
+    assert running.energy_estimated
+    assert running.energy_j == pytest.approx(running.device_seconds * 100.0 / told.device_seconds)
+
+
+def test_processor_slots_are_estimated(tmp_path_factory: pytest.TempPathFactory) -> None:
+    node = Node(name="node-0", device_count=4, kind="cpu")
+    assert full_load_w(node) == 3.5
+    assert full_load_w(Node(name="node-0", device_count=4, kind="something")) is None
+    with platform(tmp_path_factory.mktemp("slots"), nodes=(node,)) as world, serving(world) as served:
+        world.submit(work=100)
+        world.passes(200)
+        with served.client() as client:
+            (tenant,) = client.report(since="1h").tenants
+    assert (tenant.energy_j, tenant.energy_estimated) == (pytest.approx(3.5 * tenant.device_seconds), True)
+
+
+def test_forecasts_are_judged_by_what_was_first_expected_also_without_a_promise(world: Platform) -> None:
+    world.reconciler.foreseen = world.desk.outlook.first_expected_at
+    with serving(world) as served, served.client() as client:
+        job = world.submit(work=100)
+        world.passes(2)
+        expected = world.record(job).expected_at
+        assert expected is not None
+        world.passes(200)
+        ended = world.record(job).ended_at
+        assert ended is not None
+        error = (ended - expected) / (ended - world.record(job).submission.at)
+        assert client.job_report(job).forecast_error == pytest.approx(error)
+        assert client.report(since="1h").forecast.jobs == 1
+        assert any(words.endswith("than first expected.") for words in client.job_report(job).words)
+    world.restart()
+    assert world.record(job).expected_at == expected
+
+
+def test_logs_of_older_servers_are_still_read(world: Platform) -> None:
+    """They have neither what was expected nor what was drawn."""
+    job = world.submit(work=100, within=500)
+    world.passes(200)
+    entries = [decode(line.payload) for line in world.journal.store.log.page(after=0)]
+    assert any(isinstance(entry, Launched) for entry in entries)
+    for entry in entries:
+        told = {key: value for key, value in encode(entry).items() if key not in ("expected_at", "energy_j")}
+        told.pop("energy_estimated", None)
+        assert decode(told) == replace(
+            entry, **{key: None for key in ("expected_at", "energy_j") if hasattr(entry, key)}
+        )
+    assert world.record(job).expected_at is None
+    with serving(world) as served, served.client() as client:
+        assert client.job_report(job).forecast_error is not None, "the plan behind the promise has to do"
 
 
 def test_unknown_power_is_said_to_be_unknown(served: Served, admin: Client) -> None:

@@ -12,7 +12,7 @@
     (e.labels && [...e.labels].some((l) => l.textContent.trim())) ||
     (e.getAttribute("aria-labelledby") && document.getElementById(e.getAttribute("aria-labelledby")));
   for (const e of document.querySelectorAll("button, a[href], input:not([type=hidden]), select, textarea, [role=img]")) {
-    if (visible(e) && !named(e)) tell(e, "no name");
+    if (visible(e) && !e.closest("[aria-hidden=true]") && !named(e)) tell(e, "no name");
   }
   for (const e of document.querySelectorAll("[role=progressbar]")) {
     if (!e.getAttribute("aria-label") || e.getAttribute("aria-valuenow") === null) tell(e, "a bar nobody can read");

@@ -1,6 +1,7 @@
 """What is drawn, as data: the right bars in the right places, and nothing that could run as a script."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from penstock.control.views import QuoteView
 from penstock.control.whatif import Verdicts
 from penstock.estimate import Point
-from penstock.web import charts
+from penstock.web import charts, drawing
 from penstock.web.pages.joblog import marked
 from penstock.web.pages.submit import quote_html, short
 from penstock.web.pictures import ClusterPicture, Mark, Stretch, TenantLine, band_of
@@ -43,26 +44,43 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(item)
 
 
+def shapes(drawn: str, look: str) -> list[str]:
+    return re.findall(rf'<path class="{look}" d="([^"]+)"', drawn)
+
+
 def test_a_resize_is_two_bars_of_one_colour_and_the_plan_is_marked_as_such() -> None:
-    held = charts.gantt(picture())["series"][0]["data"]
-    assert [(bar[0], bar[1], bar[2], bar[3], bar[4]) for bar in held] == [
-        (10e3, 50e3, 0, 4, 0), (50e3, 100e3, 0, 2, 0), (100e3, 130e3, 2, 2, 1),
-    ]  # fmt: skip
-    assert held[0][6] == held[1][6] == charts.hue(1)
-    assert held[2][6] != held[0][6]
-    assert held[2][8] == "", "a stranger's bar leads nowhere"
+    drawn = drawing.gantt(picture(), 104)
+    assert shapes(drawn, "ps-j1") == ["M66.7 0h266.7v4h-266.7zM333.3 0h333.3v2h-333.3z"]
+    assert shapes(drawn, "ps-jother ps-planned") == ["M666.7 2h200.0v2h-200.0z"]
+    assert drawn.count('data-goes="/ui/jobs/j-1"') == drawn.count("data-goes") == 1, "a stranger's bar leads nowhere"
+
+
+def test_bars_that_are_high_enough_have_names() -> None:
+    assert drawing.gantt(picture(), 104).count("<text") == 3
+    assert "<text" not in drawing.gantt(picture(), 10)
 
 
 def test_failures_are_marks_at_their_time_and_device() -> None:
-    trouble = charts.gantt(picture())["series"][1]
-    assert trouble["data"][0][:2] == [60e3, 1.5]
+    drawn = drawing.gantt(picture(), 104)
+    assert re.search(r'<svg x="40.00%" y="39.0" overflow="visible"><path class="ps-bad"', drawn)
+
+
+def test_an_amount_is_drawn_as_steps_and_can_be_read_with_the_pointer() -> None:
+    drawn = drawing.levels(picture(), ((0.0, 0.0), (10.0, 4.0)), "devices", 4, 0, 100)
+    assert shapes(drawn, "ps-step") == ["M0.0 4H66.7 L66.7 0H666.7"]
+    read = re.findall(r'data-tip="[^"]+: (\d+) devices"', drawn)
+    assert (len(read), read[5], read[6], read[-1]) == (60, "0", "4", "4")
+
+
+def test_an_amount_without_a_bound_has_a_round_scale() -> None:
+    for most, top in ((0.0, 2), (3.0, 4), (7.0, 10), (41.0, 100)):
+        assert f'viewBox="0 0 1000 {top}"' in drawing.levels(picture(), ((0.0, most),), "jobs", None, 1, 100)
 
 
 def test_what_people_wrote_is_escaped_wherever_html_is_drawn() -> None:
-    options = charts.gantt(picture())
-    tips = [bar[7] for bar in options["series"][0]["data"]] + [mark[2] for mark in options["series"][1]["data"]]
-    assert not [tip for tip in tips if "<img" in tip]
-    assert "&lt;img" in tips[0]
+    drawn = drawing.gantt(picture(), 104)
+    assert "<img" not in drawn
+    assert drawn.count("&lt;img") == 4, "one tip, two names on bars, one mark"
     quote = QuoteView(verdict="refused", reason=EVIL)
     assert "<img" not in quote_html(quote, None)
     assert marked(f"a {EVIL}", "img") == "a &lt;<mark>img</mark> src=x onerror=alert(1)&gt;"
@@ -77,7 +95,6 @@ def test_every_chart_is_plain_json() -> None:
         utilisation=0.5,
     )  # fmt: skip
     drawn = [
-        charts.gantt(picture()), charts.levels(picture(), ((0.0, 1.0),), "jobs", None, "red"),
         charts.usage([line], 0.0, 10.0), charts.usage([], 0.0, 10.0), charts.progress(samples), charts.progress([]),
         charts.speed(samples), charts.scaling([(1, 10.0), (2, 18.0)], [point]), charts.widths(((0.0, 2.0),), 0.0, 1.0),
         charts.forecast(0.0, band_of(0.0, 10.0, 0.2), 9.0, 20.0), charts.forecast(0.0, None, None, None),
@@ -113,7 +130,7 @@ def test_a_refused_deadline_takes_nothing_and_says_so() -> None:
 
 
 def test_the_words_for_a_picture_count_what_is_in_it() -> None:
-    words = charts.in_words(picture())
+    words = drawing.in_words(picture())
     assert "4 of 4 devices are held now (100 %)" in words
     assert "1 failures" in words
 

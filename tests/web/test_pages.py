@@ -122,21 +122,35 @@ def test_a_resize_is_seen_in_the_picture_of_the_cluster(browser: Browser, site: 
     site.wait(lambda client: len(client.job(wide).devices) == 4, "the first job to take everything")
     with tab(browser, site) as admin:
         page = admin.go("/")
-        site.submit("admin", steps=4000, name="narrow", devices="2", deadline="6h")
+        narrow = site.submit("admin", steps=4000, name="narrow", devices="2", deadline="6h")
         site.wait(lambda client: len(client.job(wide).devices) == 2, "the first job to make room")
         page.get_by_text("As a table").first.click()
         rows = page.locator("figure", has_text="Devices over time").get_by_role("row")
         expect(rows.filter(has_text=wide).filter(has_text="held")).to_have_count(2)
         expect(rows.filter(has_text="narrow").filter(has_text="held")).to_have_count(1)
         expect(page.get_by_role("img", name=re.compile("Devices over time: 4 of 4"))).to_be_visible()
-        colours = (
-            page.locator("figure", has_text="Devices over time")
-            .locator("svg path")
-            .evaluate_all(
-                "shapes => [...new Set(shapes.map(s => s.getAttribute('fill')).filter(f => f && f.includes('--job-')))]"
-            )
-        )
-        assert len(colours) >= 2, "two jobs are drawn in two colours"
+        shapes = [page.locator(f"path:not(.ps-planned)[data-goes$='{one}']") for one in (wide, narrow)]
+        colours = {shape.evaluate("shape => getComputedStyle(shape).fill") for shape in shapes}
+        assert len(colours) == 2, "two jobs are drawn in two colours"
+        planned = page.locator(f"path.ps-planned[data-goes$='{narrow}']")
+        planned.hover()
+        expect(page.locator(".ps-tip")).to_contain_text(narrow)
+        planned.click()
+        expect(page).to_have_url(f"{site.url}/ui/jobs/{narrow}")
+
+
+def test_the_first_page_is_readable_before_any_script(browser: Browser, site: WebSite) -> None:
+    job = site.submit("admin", steps=4000, name="early")
+    with tab(browser, site, java_script_enabled=False) as admin:
+        page = admin.page
+        page.goto(f"{site.url}/ui/")
+        picture = page.get_by_role("img", name=re.compile("Devices over time: 4 of 4 devices are held"))
+        expect(picture.locator("svg path").first).to_be_visible()
+        expect(page.locator(".ps-tile").filter(has_text="Devices in use")).to_contain_text("4 of 4")
+        page.goto(f"{site.url}/ui/jobs/{job}")
+        expect(page.get_by_role("region", name="This job")).to_contain_text("running")
+        page.get_by_role("navigation").get_by_role("link", name="Nodes").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Nodes")
 
 
 def test_a_lost_worker_is_marked(browser: Browser, site: WebSite) -> None:

@@ -82,6 +82,34 @@ def test_the_keyboard_is_enough(browser: Browser, shared_site: WebSite) -> None:
         expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
 
 
+NAME_OF = """const nameOf = e => [e.tagName, e.getAttribute("href") ?? "", e.getAttribute("aria-label") ?? "",
+  e.textContent.trim().slice(0, 40)].join(" ");"""
+CONTROLS = f"""() => {{ {NAME_OF}
+  return [...document.querySelectorAll("a[href], button, input, select, textarea, summary")]
+    .filter(e => !e.disabled && e.tabIndex >= 0 && e.checkVisibility({{visibilityProperty: true}}) && !e.closest("svg"))
+    .map(nameOf); }}"""
+FOCUSED = f"""() => {{ {NAME_OF}
+  const e = document.activeElement;
+  const seen = getComputedStyle(e).outlineStyle !== "none" || e.closest(".q-btn, .q-field, .q-checkbox, .q-toggle");
+  return [nameOf(e), Boolean(seen) || e === document.body]; }}"""
+
+
+def test_every_control_is_reached_with_the_keyboard_and_shows_it(
+    browser: Browser, shared_site: WebSite, job: str
+) -> None:
+    """By name, because what is listed is drawn anew while one goes through it."""
+    with tab(browser, shared_site) as admin:
+        for path in PAGES:
+            settled(admin, path.format(job=job))
+            controls, reached = admin.page.evaluate(CONTROLS), set[str]()
+            for _ in range(len(controls) + 4):
+                admin.page.keyboard.press("Tab")
+                name, shown = admin.page.evaluate(FOCUSED)
+                reached.add(name)
+                assert shown, f"{path}: nothing shows the focus on {name}"
+            assert [name for name in controls if name not in reached] == [], f"{path}: not reached with the keyboard"
+
+
 def test_dark_is_remembered(browser: Browser, shared_site: WebSite) -> None:
     with tab(browser, shared_site) as admin:
         page = admin.go("/")

@@ -81,13 +81,16 @@ def events(
     job: Annotated[str | None, typer.Argument(help="Only this job.")] = None,
     after: Annotated[int, typer.Option(min=0, help="Only those after this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    everything: Annotated[bool, typer.Option("--all", help="The platform's own bookkeeping too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The log: everything that was recorded, in order."""
+    """The log: what was recorded, in order. JSON has all of it."""
+    from penstock.control.overview import BOOKKEEPING
+
     with connect() as client:
         page = client.events(job, after=after, limit=limit)
     if as_json:
         print_json(page)
         return
-    for event in page.events:
+    for event in (one for one in page.events if everything or one.kind not in BOOKKEEPING):
         out.print(f"{event.seq:>6}  {clock(event.at)}  {event.kind:<16} {event.job_id or ''}")

@@ -68,18 +68,17 @@ def _tell_job(report: "JobReport") -> None:
 
 
 def _tell(report: "PeriodReport") -> None:
-    from penstock.control.report_page import sentences
+    from penstock.control.report_page import kilowatt_hours, sentences
 
     whose = f", tenant {report.tenant}" if report.tenant else ""
     out.print(f"{clock(report.since)} to {clock(report.until)}{whose}: {report.jobs.there} jobs")
     for title, text in sentences(report):
         out.print(f"{title}: {text}", soft_wrap=True)
-    table = plain_table("tenant", "jobs", "device-hours", "kWh (modelled)", "kept", "broken", "refused")
+    table = plain_table("tenant", "jobs", "device-hours", "kWh (~ estimated)", "kept", "broken", "refused")
     for one in report.tenants:
-        energy = "unknown" if one.energy_j is None else f"{one.energy_j / 3.6e6:.2f}"
         table.add_row(
-            one.tenant, str(one.jobs), f"{one.device_seconds / 3600:.2f}", energy, str(one.kept), str(one.broken),
-            str(one.refused),
+            one.tenant, str(one.jobs), f"{one.device_seconds / 3600:.2f}", kilowatt_hours(one), str(one.kept),
+            str(one.broken), str(one.refused),
         )  # fmt: skip
     if report.tenants:
         out.print(table)

@@ -1,4 +1,4 @@
-"""Who will hold which devices if nobody submits anything: the real scheduler, a copy of it, and time that runs ahead.
+"""Who will hold which devices if nobody submits anything: the same future as a forecast's, drawn while it passes.
 
 Where :mod:`penstock.control.forecast` says when jobs end, this keeps the whole picture. Nothing is estimated beside
 the policy: the copy decides as the original would, so this is the plan that stands behind the promises.
@@ -7,9 +7,11 @@ the policy: the copy decides as the original would, so this is the plan that sta
 import math
 import time
 from dataclasses import dataclass, field
+from itertools import islice
 
+from penstock.control.forecast import Round, future
 from penstock.control.records import job_id_of
-from penstock.core import Grant, Instruction, JobFinished, Resize, Resume, Start, Stop, Suspend, Tick, Wake
+from penstock.core import Grant, Resize, Resume, Start, Stop, Suspend
 from penstock.scheduler import Scheduler
 from penstock.simulate import Bar, Timeline
 
@@ -30,63 +32,51 @@ class Ahead:
 
 def look_ahead(stage: Scheduler, now: float, horizon_s: float = math.inf) -> Ahead:
     """Play ``stage`` forward; it must be a :meth:`~penstock.scheduler.Scheduler.twin`, and is used up."""
-    walk = _Walk(stage, max(now, stage.now))
-    until = walk.go(now + horizon_s)
-    return Ahead(now=now, until=until, bars=tuple(walk.timeline.bars), ends=walk.ends)
+    until, enough = now + horizon_s, time.thread_time() + _LONGEST_S
+    sketch = _Sketch(max(now, stage.now))
+    for job_id in stage.active():
+        sketch.hold(job_id, stage.devices_of(job_id))
+    for then in islice(future(stage, sketch.at, until), _MOST_ROUNDS):
+        sketch.draw(then)
+        if time.thread_time() > enough:
+            break
+    if stage.next_finish_at() > until and math.isfinite(until):
+        sketch.at = max(sketch.at, until)
+    return Ahead(now=now, until=sketch.at, bars=sketch.finished(), ends=sketch.ends)
 
 
 @dataclass(slots=True)
-class _Walk:
-    stage: Scheduler
+class _Sketch:
+    """The picture so far."""
+
     at: float
-    timeline: Timeline = field(default_factory=Timeline)
     ends: dict[str, float] = field(default_factory=dict)
+    _timeline: Timeline = field(default_factory=Timeline)
     _held: dict[str, tuple[Grant, float]] = field(default_factory=dict)
-    _wake_at: float = math.inf
 
-    def go(self, until: float) -> float:
-        """How far it came: to ``until``, to the last end, or as far as was affordable."""
-        enough = time.thread_time() + _LONGEST_S
-        for job_id in self.stage.active():
-            self._hold(job_id, self.stage.devices_of(job_id))
-        self._follow(self.stage.handle(Tick(self.at)))
-        for _ in range(_MOST_ROUNDS):
-            first = min(self.stage.next_finish_at(), self._wake_at)
-            if first > until or math.isinf(first) or time.thread_time() > enough:
-                break
-            self._step(max(self.at, self.stage.earliest_round(first)))
-        reached = self.stage.next_finish_at() > until and math.isfinite(until)
-        self.at = max(self.at, until) if reached else self.at
-        for job_id in list(self._held):
+    def draw(self, then: Round) -> None:
+        for self.at, job_id in then.done:
             self._let_go(job_id)
-        return self.at
-
-    def _step(self, at: float) -> None:
-        done = [JobFinished(max(end, self.at), job_id) for end, job_id in self.stage.finishing_by(at)]
-        for event in done:
-            self.at = event.at
-            self._let_go(event.job_id)
-            self.ends[job_id_of(event.job_id)] = event.at
-        self.at = at
-        self._follow(self.stage.handle(*done, Tick(at)))
-
-    def _follow(self, instructions: list[Instruction]) -> None:
-        self._wake_at = math.inf
-        for instruction in instructions:
+            self.ends[job_id_of(job_id)] = self.at
+        self.at = then.at
+        for instruction in then.said:
             match instruction:
-                case Wake(at):
-                    self._wake_at = at
                 case Start(grant) | Resume(grant) | Resize(grant):
                     self._let_go(grant.job_id)
-                    self._hold(grant.job_id, grant.devices)
+                    self.hold(grant.job_id, grant.devices)
                 case Suspend(job_id) | Stop(job_id, _):
                     self._let_go(job_id)
 
-    def _hold(self, job_id: str, devices: tuple[int, ...]) -> None:
+    def finished(self) -> tuple[Bar, ...]:
+        for job_id in list(self._held):
+            self._let_go(job_id)
+        return tuple(self._timeline.bars)
+
+    def hold(self, job_id: str, devices: tuple[int, ...]) -> None:
         if devices:
             self._held[job_id] = Grant(job_id_of(job_id), "", tuple(sorted(devices)), 0), self.at
 
     def _let_go(self, job_id: str) -> None:
         if job_id in self._held:
             grant, since = self._held.pop(job_id)
-            self.timeline.add(grant, since, self.at)
+            self._timeline.add(grant, since, self.at)

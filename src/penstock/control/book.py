@@ -286,7 +286,8 @@ class Book:
         record = self.record(entry.job_id)
         if entry.run_id not in record.runs:
             record.runs.append(entry.run_id)
-        record.started_at = record.started_at or entry.at
+        if record.started_at is None:
+            record.started_at, record.expected_at = entry.at, entry.expected_at
 
     def _on_progressed(self, entry: Progressed) -> None:
         record = self._live(entry.job_id)
@@ -319,12 +320,14 @@ class Book:
 
     def _on_run_suspended(self, entry: RunSuspended) -> None:
         record = self._live(entry.job_id)
+        record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
         record.footprints.pop(entry.run_id, None)
         if entry.run_id == record.run_id:
             record.begin_again(entry.at)
 
     def _on_run_finished(self, entry: RunFinished) -> None:
         record = self._live(entry.job_id)
+        record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
         holds = record.mark is not Phase.PAUSED and self.scheduler.devices_of(record.core_id)
         if holds:
             self._feed(JobFinished(entry.at, record.core_id))
@@ -335,6 +338,7 @@ class Book:
 
     def _on_run_failed(self, entry: RunFailed) -> None:
         record = self._live(entry.job_id)
+        record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
         record.footprints.pop(entry.run_id, None)
         if entry.run_id != record.run_id:
             return

@@ -75,6 +75,14 @@ class DataDir:
 
     def publish(self, address: Address) -> None:
         self._write(self._address_file, json.dumps(asdict(address)))
+        self._write(self._port_file, str(address.port))
+
+    def last_port(self) -> int:
+        """Where the server before listened; 0 if there was none."""
+        try:
+            return int(self._port_file.read_text())
+        except (OSError, ValueError):
+            return 0
 
     def address(self) -> Address | None:
         try:
@@ -94,6 +102,10 @@ class DataDir:
     @property
     def _address_file(self) -> Path:
         return self.path / "server.json"
+
+    @property
+    def _port_file(self) -> Path:
+        return self.path / "server.port"
 
     @property
     def _token_file(self) -> Path:

@@ -72,7 +72,8 @@ class Desk:
         answer = quote(stage, job, now) or later
         if stage.is_active(job.id):
             answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
-        return replace(answer, speed=weakest_source(job))
+        reason = f"{answer.reason}; {prepared.note}" if prepared.note else answer.reason
+        return replace(answer, speed=weakest_source(job), reason=reason)
 
     def cancel(self, job_id: str, who: Principal) -> None:
         """End a job for good. Cancelling one that is cancelled changes nothing."""

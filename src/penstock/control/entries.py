@@ -78,9 +78,12 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
+    """A run has begun. ``expected_at`` of a job's first one is when the job was first expected to be done."""
+
     at: float
     job_id: str
     run_id: str
+    expected_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +135,14 @@ class SaveFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended:
-    """The run saved its state and ended, because it was told to."""
+    """The run saved its state and ended, because it was told to. What an ended run has drawn is told where known."""
 
     at: float
     job_id: str
     run_id: str
     step: int | None = None
+    energy_j: float | None = None
+    energy_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +150,8 @@ class RunFinished:
     at: float
     job_id: str
     run_id: str
+    energy_j: float | None = None
+    energy_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +166,8 @@ class RunFailed:
     step: int | None = None
     tail: tuple[str, ...] = ()
     retry_at: float | None = None
+    energy_j: float | None = None
+    energy_estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from penstock.core import Cluster, Costs, Curve, InputError, Job, Report
 
 if TYPE_CHECKING:
     from penstock.estimate import CostStore, CurveStore
+    from penstock.estimate.foresight import Foresight
     from penstock.spec import JobFile
 
 _GUESS = 1.0
@@ -33,6 +34,8 @@ class Prepared:
     job: Job
     recipe: Recipe
     spec: Mapping[str, Any]
+    note: str = ""
+    """What to say about where its speed comes from, beyond the word for it."""
 
 
 class Intake(Protocol):
@@ -50,13 +53,16 @@ class Intake(Protocol):
 class LiveIntake:
     """Job files as ``spec`` reads them, speeds as ``estimate`` keeps them under ``data_dir``."""
 
-    def __init__(self, data_dir: Path, cluster: Callable[[], Cluster]) -> None:
+    def __init__(self, data_dir: Path, cluster: Callable[[], Cluster], *, foresee: bool = True) -> None:
+        """``foresee`` imports scripts that offer their model: only where jobs run on this machine anyway."""
         self._data_dir = data_dir
+        self._foresee = foresee
         self._cluster = cluster
         self._teacher = Teacher(self)
         self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
         self._curve_store: CurveStore | None = None
         self._cost_store: CostStore | None = None
+        self._foresight: Foresight | None = None
 
     def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
         from penstock.spec import Profiling, parse_job, to_mapping
@@ -68,10 +74,11 @@ class LiveIntake:
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
         recipe = self._recipe(file, job_id)
+        note = self._foreseen(file, recipe) if self._foresee else ""
         curve, costs = self._expected(recipe.fingerprint, file.kinds)
         job = file.to_job(job_id=job_id, curve=curve, now=now)
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
-        return Prepared(name=file.name, job=job, recipe=recipe, spec=to_mapping(file))
+        return Prepared(name=file.name, job=job, recipe=recipe, spec=to_mapping(file), note=note)
 
     def learn(self, report: Report, record: JobRecord) -> Lesson:
         return self._teacher.hear(report, record)
@@ -108,9 +115,41 @@ class LiveIntake:
         scalings = [
             scaling
             for kind in self._usable(kinds)
-            for scaling in self.speeds.curve(fingerprint, kind, cluster.capacity(kind), guess=_GUESS).scalings
+            for scaling in self.speeds.curve(
+                fingerprint, kind, cluster.capacity(kind), guess=_GUESS, prior=self.foresight.known(fingerprint, kind)
+            ).scalings
         ]
         return Curve(tuple(scalings))
+
+    def _foreseen(self, file: "JobFile", recipe: Recipe) -> str:
+        """Predict the job on every kind of device it was never measured on; returns what to say about it."""
+        from penstock.estimate.hooks import offers_hook
+
+        if file.script_path is None or not offers_hook(file.script_path):
+            return ""
+        unknown = [kind for kind in self._usable(file.kinds) if not self.speeds.points(recipe.fingerprint, kind)]
+        if unknown and file.global_batch is None:
+            return "its penstock_model was not asked: the job file gives no global_batch"
+        notes = [self._ask(file, recipe, kind) for kind in unknown]
+        return "; ".join(dict.fromkeys(filter(None, notes)))
+
+    def _ask(self, file: "JobFile", recipe: Recipe, kind: str) -> str:
+        from penstock.estimate.foresight import Question, counts_up_to
+
+        capacity = self._cluster().capacity(kind)
+        before = self.foresight.known(recipe.fingerprint, kind)
+        answer = self.foresight.ask(
+            Question(
+                fingerprint=recipe.fingerprint, script=str(file.script_path), batch=file.global_batch or 1, kind=kind,
+                counts=counts_up_to(min(capacity, file.most_devices or capacity)),
+                profiles=str(self._data_dir / "profiles"), threads=max(1, (os.cpu_count() or 1) // capacity),
+                working_dir=recipe.working_dir,
+            ),
+            python=recipe.command[0], env=dict(recipe.env),
+        )  # fmt: skip
+        if answer.scaling != before:
+            self.learned()
+        return answer.reason or f"its speed on {kind} follows from its penstock_model"
 
     def costs(self, fingerprint: str, kinds: tuple[str, ...]) -> Costs:
         """What starting and ending takes, on the kind where that takes longest: which one it will be is not known."""
@@ -128,6 +167,14 @@ class LiveIntake:
         if self._curve_store is None:
             self._curve_store = CurveStore(self._data_dir / "curves.db", half_life_s=_HALF_LIFE_S)
         return self._curve_store
+
+    @property
+    def foresight(self) -> "Foresight":
+        from penstock.estimate.foresight import Foresight
+
+        if self._foresight is None:
+            self._foresight = Foresight(self._data_dir / "foreseen")
+        return self._foresight
 
     @property
     def delays(self) -> "CostStore":

@@ -68,6 +68,9 @@ class Journal:
         self.store = store
         self.lock = threading.RLock()
         self.seq = 0
+        self.published = 0
+        """The last entry that the listed jobs are known to reflect."""
+
         self.watch: Callable[[Sequence[Entry], float, float], None] = _unwatched
         """Told what was recorded, and the seconds that writing and applying took; called with the lock held."""
 
@@ -145,11 +148,12 @@ class Journal:
             with self.lock:
                 touched = [self.book.jobs[job_id] for job_id in sorted(self.book.touched)]
                 held = {record.id: _grant_row(record, self.book.at) for record in touched}
-                rows, at = [self.row(record) for record in touched], self.book.at
+                rows, at, seq = [self.row(record) for record in touched], self.book.at, self.seq
                 self.book.touched.clear()
             try:
                 if rows:
                     self.store.jobs.publish(rows, held, at)
+                self.published = seq
             except BaseException:
                 with self.lock:
                     self.book.touched.update(held)

@@ -12,12 +12,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from penstock.backends.base import Backend
+from penstock.backends.local.devices import CPU_KIND
+from penstock.backends.local.usage import CORE_POWER
 from penstock.control.journal import Journal
-from penstock.core import Grant, Usage
+from penstock.core import Grant, Node, Usage
 
 _log = logging.getLogger(__name__)
 EVERY_S = 5.0
 _CORE_PERCENT = 100.0
+
+
+def full_load_w(node: Node) -> float | None:
+    """Watts of one of its devices at full load: what the node says, of a processor slot a documented guess.
+
+    The guess is for one hardware thread; none where nothing is known of the kind.
+    """
+    if node.power.peak_w:
+        return node.power.peak_w
+    return CORE_POWER.peak_w if node.kind == CPU_KIND else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,7 +167,11 @@ class _Bounded:
 
 
 class _Now(Collector):
-    """What is, when somebody asks. O(jobs that wait + devices): jobs are counted as they change."""
+    """What is, when somebody asks. O(jobs that wait + devices): jobs are counted as they change.
+
+    Nothing waits for the journal, which may be deciding on thousands of jobs: what changes meanwhile is copied in one
+    piece (``dict`` and ``list`` of a dictionary run no code of ours) and may be one entry apart from the next figure.
+    """
 
     def __init__(self, journal: Journal, reconciler: Reconciler, metrics: Metrics) -> None:
         self._journal = journal
@@ -197,10 +201,9 @@ class _Now(Collector):
 
     def _standing_jobs(self) -> Iterator[Metric]:
         now, standings = self._journal.now(), self._metrics.standings
-        with self._journal.reading():
-            counts = Tally({key: count for key, count in standings.counts.items() if count})
-            since = min(standings.waiting.values(), default=now)
-            deadlines = list(standings.promises.values())
+        counts = Tally({key: count for key, count in dict(standings.counts).items() if count})
+        since = min(list(standings.waiting.values()), default=now)
+        deadlines = list(standings.promises.values())
         yield _family("jobs", "Jobs there are, by state.", ("state", "tenant"), counts)
         yield _gauge(
             "queue_oldest_seconds", "How long the job has waited that waits longest for its start.", now - since
@@ -215,15 +218,16 @@ class _Now(Collector):
     def _standing_devices(self) -> Iterator[Metric]:
         devices: Tally[tuple[str, str]] = Tally()
         nodes: Tally[tuple[str, str]] = Tally()
-        with self._journal.reading() as book:
-            held = {device for record in book.engaged.values() if record.grant for device in record.grant.devices}
-            cluster = book.scheduler.cluster
-            for place, node in enumerate(cluster.nodes):
-                state = book.absent[node.name].value if node.name in book.absent else "up"
-                nodes[node.kind, state] += 1
-                for device in cluster.devices_of(place):
-                    free = "free" if state == "up" else state
-                    devices[node.kind, "held" if device in held else free] += 1
+        book = self._journal.book
+        grants = [record.grant for record in list(book.engaged.values())]
+        held = {device for grant in grants if grant is not None for device in grant.devices}
+        absent, cluster = dict(book.absent), book.scheduler.cluster
+        for place, node in enumerate(cluster.nodes):
+            state = absent[node.name].value if node.name in absent else "up"
+            nodes[node.kind, state] += 1
+            for device in cluster.devices_of(place):
+                free = "free" if state == "up" else state
+                devices[node.kind, "held" if device in held else free] += 1
         yield _family("devices", "Devices, by what they are doing.", ("kind", "state"), devices)
         yield _family("nodes", "Nodes, by whether they take jobs.", ("kind", "state"), nodes)
 

@@ -34,10 +34,15 @@ class Outlook:
         self._next_at = self._looked_at = -math.inf
         self._allowance_s = 0.0
         self._expected: dict[str, float] = {}
+        self._first: dict[str, float] = {}
 
     def expected_at(self, job_id: str) -> float | None:
         """When this job will probably be done; ``None`` if it is over or nobody can say."""
         return self._expected.get(job_id)
+
+    def first_expected_at(self, job_id: str) -> float | None:
+        """What the first look after its submission said, or the first since the server started."""
+        return self._first.get(job_id)
 
     def refresh(self, *, now: bool = False, within_s: float = 0.1) -> None:
         """Look again, if something has happened.
@@ -63,6 +68,7 @@ class Outlook:
             stage = book.scheduler.twin()
         ends = forecast(stage, stage.active(), within_s=within_s)
         self._expected = {job_id_of(core): at for core, at in ends.items() if math.isfinite(at)}
+        self._first = {job_id: self._first.get(job_id, at) for job_id, at in self._expected.items()}
         return True
 
     def _due(self, now: bool, active: int) -> bool:

@@ -6,6 +6,9 @@ from pydantic import Field
 
 from penstock.control.views import EventView, View
 
+BOOKKEEPING = frozenset({"Ticked", "CostsLearned"})
+"""Entries of the log that only the platform itself cares about; people are not shown them unless they ask."""
+
 
 class DeviceView(View):
     """One device and what is known of it; a job of somebody else's tenant has no name here."""

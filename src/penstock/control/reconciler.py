@@ -15,7 +15,20 @@ from dataclasses import replace
 
 from penstock.backends.base import Backend
 from penstock.control.ears import Hearing
-from penstock.control.entries import Absence, Configured, CostsLearned, CurveLearned, NodeCame, NodeLeft, Ticked
+from penstock.control.entries import (
+    Absence,
+    Configured,
+    CostsLearned,
+    CurveLearned,
+    Entry,
+    Launched,
+    NodeCame,
+    NodeLeft,
+    RunFailed,
+    RunFinished,
+    RunSuspended,
+    Ticked,
+)
 from penstock.control.gauges import Gauge
 from penstock.control.hands import Hands, Picture
 from penstock.control.intake import Intake
@@ -23,12 +36,13 @@ from penstock.control.journal import Journal
 from penstock.control.records import JobRecord, Wanted
 from penstock.control.store import Cursor
 from penstock.control.teacher import Lesson
-from penstock.core import Node, Report, ReportKind, RunStatus
+from penstock.core import Node, Report, ReportKind, RunStatus, Usage
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
 """Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
+_ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
 
 
 class Reconciler:
@@ -54,6 +68,9 @@ class Reconciler:
         self.gauges: dict[str, Gauge] = {}
         self.trouble = "starting"
         self.after_each_pass: Callable[[], None] = lambda: None
+        self.foreseen: Callable[[str], float | None] = lambda _: None
+        """When a job was first expected to be done."""
+
         self.watch_pass: Callable[[float], None] = lambda _: None
         """Told how many seconds each pass took."""
 
@@ -125,17 +142,38 @@ class Reconciler:
     def _take_in(self, run_id: str, reports: list[Report]) -> None:
         """Each report that means something goes into the log together with the fact that it was read."""
         for report in _news(reports):
+            spent = self._spent(report)
             with self.journal.reading() as book:
                 record = book.jobs.get(_job_of(run_id))
                 if record is None:
                     break
                 lesson = self._intake.learn(report, record)
-                entries = self._hearing.entries(self._with_step(report), record, book, self.journal.now())
+                heard = self._hearing.entries(self._with_step(report), record, book, self.journal.now())
+                entries = [self._completed(entry, record, spent) for entry in heard]
                 if entries:
                     self.journal.record(*entries, cursor=Cursor(run_id, record.id, report.seq))
                 self._believe(lesson, record)
         if reports:
             self._read_to[run_id] = reports[-1].seq
+
+    def _spent(self, report: Report) -> Usage:
+        """What a run that is over has used, as far as its backend can tell; asked before anybody is made to wait."""
+        if report.kind not in _ENDS:
+            return Usage()
+        try:
+            return self.backend.usage(report.run_id)
+        except Exception as error:
+            _log.debug("no usage of run %s: %s", report.run_id, error)
+            return Usage()
+
+    def _completed(self, entry: Entry, record: JobRecord, spent: Usage) -> Entry:
+        """The entry, and with it what is known only now and asked for by reports later."""
+        match entry:
+            case Launched() if record.started_at is None:
+                return replace(entry, expected_at=self.foreseen(record.id))
+            case RunFinished() | RunFailed() | RunSuspended():
+                return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
+        return entry
 
     def _with_step(self, report: Report) -> Report:
         """A failure knows how far the run had come, even if the report does not say."""

@@ -81,6 +81,17 @@ class JobRecord:
     tail: tuple[str, ...] = ()
     notes: list[Note] = field(default_factory=list)
     lives_told: int = 0
+    expected_at: float | None = None
+    """When it was first expected to be done, as far as that was noted."""
+    energy_j: float | None = None
+    """What its runs that are over have drawn, as far as they told."""
+    energy_estimated: bool = False
+
+    def count_energy(self, joules: float | None, *, estimated: bool) -> None:
+        """A run is over that has drawn so much."""
+        if joules is not None:
+            self.energy_j = (self.energy_j or 0.0) + joules
+            self.energy_estimated = self.energy_estimated or estimated
 
     @property
     def core_id(self) -> str:

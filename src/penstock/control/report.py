@@ -13,6 +13,7 @@ from statistics import fmean, median
 from penstock.control.book import Book
 from penstock.control.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
 from penstock.control.records import OVER, JobRecord, Phase
+from penstock.control.report_energy import NOTHING_TOLD, Account, Drawn, overlap_s
 from penstock.control.report_views import (
     BrokenView,
     DayView,
@@ -51,10 +52,12 @@ class JobFacts:
     started_at: float | None
     ended_at: float | None
     verdict: Verdict | None
-    forecast_at: float
+    planned_at: float
+    expected_at: float | None
     deadline: float
     failures: int
     reason: str
+    drawn: Drawn = NOTHING_TOLD
 
     @classmethod
     def of(cls, record: JobRecord, book: Book) -> "JobFacts":
@@ -63,8 +66,9 @@ class JobFacts:
             id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=book.phase(record),
             submitted_at=record.submission.at, started_at=record.started_at, ended_at=record.ended_at,
             verdict=quote.verdict if quote is not None else None,
-            forecast_at=quote.finish_at if quote is not None else math.inf, deadline=record.job.deadline,
-            failures=record.failures, reason=record.reason,
+            planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,
+            deadline=record.job.deadline, failures=record.failures, reason=record.reason,
+            drawn=Drawn(record.energy_j, record.energy_estimated),
         )  # fmt: skip
 
     @property
@@ -87,11 +91,15 @@ class JobFacts:
 
     @property
     def forecast_error(self) -> float | None:
-        """How much later than forecast it ended, as a share of its life."""
-        if self.phase is not Phase.FINISHED or self.ended_at is None or math.isinf(self.forecast_at):
+        """How much later than first expected it ended, as a share of its life.
+
+        Logs of older servers do not have what was expected; there the plan behind the promise has to do.
+        """
+        forecast_at = self.planned_at if self.expected_at is None else self.expected_at
+        if self.phase is not Phase.FINISHED or self.ended_at is None or math.isinf(forecast_at):
             return None
         lived = self.ended_at - self.submitted_at
-        return (self.ended_at - self.forecast_at) / lived if lived > 0 else None
+        return (self.ended_at - forecast_at) / lived if lived > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +113,13 @@ class Evidence:
     holdings: Sequence[Holding]
     happenings: Sequence[Happening]
     cluster: Cluster
+
+    @property
+    def account(self) -> Account:
+        """Of the energy; a job that began or ended outside the period told of more than the period."""
+        inside = (job for job in self.jobs if job.phase in OVER and job.submitted_at >= self.since)
+        told = {job.id: job.drawn for job in inside if job.drawn.joules is not None and _in(job.ended_at, self)}
+        return Account(since=self.since, until=self.until, cluster=self.cluster, told=told)
 
 
 def period_report(seen: Evidence) -> PeriodReport:
@@ -125,21 +140,7 @@ def period_report(seen: Evidence) -> PeriodReport:
 
 def used_s(holding: Holding, seen: Evidence) -> float:
     """Device-seconds of a holding that lie in the period."""
-    return len(holding.devices) * _overlap(holding, seen.since, seen.until)
-
-
-def energy_j(holdings: Iterable[Holding], seen: Evidence) -> float | None:
-    """What the held devices draw at full load, for as long as they were held; none if no power is known for any."""
-    total, known = 0.0, False
-    for holding in holdings:
-        nodes = [
-            seen.cluster.nodes[seen.cluster.node_of(device)]
-            for device in holding.devices
-            if device < seen.cluster.device_count
-        ]
-        known = known or any(node.power.peak_w for node in nodes)
-        total += sum(node.power.peak_w for node in nodes) * _overlap(holding, seen.since, seen.until)
-    return total if known else None
+    return len(holding.devices) * overlap_s(holding, seen.since, seen.until)
 
 
 def failures(happenings: Iterable[Happening], since: float) -> FailuresView:
@@ -177,11 +178,6 @@ def spread(values: Sequence[float]) -> SpreadView:
     return SpreadView(
         count=len(ordered), total_s=sum(ordered), p50_s=median(ordered), p95_s=p95, most_s=ordered[-1]
     )  # fmt: skip
-
-
-def _overlap(holding: Holding, since: float, until: float) -> float:
-    end = until if holding.until is None else min(holding.until, until)
-    return max(0.0, end - max(holding.since, since))
 
 
 def _by_job(happenings: Iterable[Happening]) -> dict[str, list[Happening]]:
@@ -266,14 +262,16 @@ def why_broken(job: JobFacts, told: Sequence[Happening]) -> str:
 
 def _tenants(jobs: Sequence[JobFacts], seen: Evidence) -> list[TenantView]:
     names = sorted({job.tenant for job in jobs} | {holding.tenant for holding in seen.holdings})
-    found = []
+    account = seen.account
+    watts, found = account.mean_watts(seen.holdings), []
     for name in names:
         own = [job for job in jobs if job.tenant == name]
         held = [holding for holding in seen.holdings if holding.tenant == name]
+        drawn = account.of(held, watts)
         found.append(
             TenantView(
                 tenant=name, jobs=len(own), device_seconds=sum(used_s(holding, seen) for holding in held),
-                energy_j=energy_j(held, seen), kept=len(_settled(own, "kept", seen)),
+                energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=len(_settled(own, "kept", seen)),
                 broken=len(_settled(own, "broken", seen)), refused=len(_settled(own, "refused", seen)),
             )
         )  # fmt: skip
@@ -303,7 +301,7 @@ def _stretches(jobs: Sequence[JobFacts], seen: Evidence) -> list[DayView]:
     found = []
     for place in range(_STRETCHES):
         start, end = seen.since + place * width, seen.since + (place + 1) * width
-        held = sum(len(holding.devices) * _overlap(holding, start, end) for holding in seen.holdings)
+        held = sum(len(holding.devices) * overlap_s(holding, start, end) for holding in seen.holdings)
         counted = {name: sum(start <= (at or 0.0) < end for at in those) for name, those in ends.items()}
         found.append(
             DayView.model_validate(

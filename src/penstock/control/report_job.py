@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from penstock.control.report import Evidence, JobFacts, energy_j, failures, late_words, resizes, used_s, why_broken
+from penstock.control.report import Evidence, JobFacts, failures, late_words, resizes, used_s, why_broken
 from penstock.control.report_views import JobReport
 from penstock.control.views import stamp
 from penstock.core import format_duration
@@ -11,16 +11,17 @@ from penstock.core import format_duration
 
 def job_report(job: JobFacts, seen: Evidence) -> JobReport:
     """``seen`` must be about this job alone, over all its life."""
-    finite = math.isfinite(job.deadline)
+    finite, account = math.isfinite(job.deadline), seen.account
+    drawn = account.of(seen.holdings, account.mean_watts(seen.holdings))
     figures = {
         "job_id": job.id, "name": job.name, "tenant": job.tenant, "state": job.phase.value,
         "submitted_at": stamp(job.submitted_at), "started_at": stamp(job.started_at), "ended_at": stamp(job.ended_at),
         "verdict": job.verdict.value if job.verdict is not None else None, "deadline": stamp(job.deadline),
-        "promised_finish_at": stamp(job.forecast_at), "promise": job.promise,
+        "promised_finish_at": stamp(job.planned_at), "promise": job.promise,
         "late_s": job.late_s if finite and math.isfinite(job.late_s) else None,
         "waited_s": None if job.started_at is None else max(0.0, job.started_at - job.submitted_at),
         "device_seconds": sum(used_s(holding, seen) for holding in seen.holdings),
-        "energy_j": energy_j(seen.holdings, seen),
+        "energy_j": drawn.joules, "energy_estimated": drawn.estimated,
         "widest": max((len(holding.devices) for holding in seen.holdings), default=0),
         "failures": failures(seen.happenings, 0.0), "resizes": resizes(seen.happenings, 0.0),
         "forecast_error": job.forecast_error,
@@ -37,12 +38,17 @@ def _sentences(report: JobReport, job: JobFacts, seen: Evidence) -> Iterator[str
     text = f"It waited {format_duration(report.waited_s)} for its start and used "
     text += f"{format_duration(report.device_seconds)} of device time, at most {report.widest} "
     yield text + f"device{'s' if report.widest != 1 else ''} at once."
+    if report.energy_j is not None:
+        how = ", estimated" if report.energy_estimated else ""
+        amount = f"{report.energy_j:,.0f} J" if report.energy_j < 3600 else f"{report.energy_j / 3600:,.1f} Wh"
+        yield f"It drew {amount}{how}."
     yield from _moves(report)
     if report.failures.count or report.failures.workers_lost:
         yield _troubles(report)
     if job.forecast_error is not None:
         early = "later" if job.forecast_error > 0 else "earlier"
-        yield f"It ended {abs(100 * job.forecast_error):.0f}% of its life {early} than the plan behind its promise."
+        what = "the plan behind its promise" if job.expected_at is None else "first expected"
+        yield f"It ended {abs(100 * job.forecast_error):.0f}% of its life {early} than {what}."
 
 
 def _promise(job: JobFacts, seen: Evidence) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from penstock.control.report_views import DayView, PeriodReport, SpreadView
+from penstock.control.report_views import DayView, PeriodReport, SpreadView, TenantView
 from penstock.core import format_duration
 from penstock.simulate.report import Markup, Page, section, table
 
@@ -82,10 +82,10 @@ def _pauses(pauses: SpreadView) -> str:
 def _forecast_words(report: PeriodReport) -> str:
     f = report.forecast
     if f.median_error is None or f.mean_absolute_error is None or f.worst_error is None:
-        return "No promised job finished."
+        return "No job finished of which an end was expected."
     return (
-        f"Over {f.jobs} promised jobs that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
-        f"away from the plan behind its promise on average (median {100 * f.median_error:+.0f}%, worst "
+        f"Over {f.jobs} jobs that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
+        f"away from what was first expected on average (median {100 * f.median_error:+.0f}%, worst "
         f"{100 * f.worst_error:+.0f}%; plus means later)."
     )
 
@@ -145,16 +145,23 @@ def _marks(one: DayView, x: float) -> str:
     return broken + (f"<circle cx='{x:.1f}' cy='18' r='3.5' fill='var(--unfinished)'/>" if one.failures else "")
 
 
+def kilowatt_hours(one: TenantView) -> str:
+    """With a mark where it is not a meter's."""
+    if one.energy_j is None:
+        return "unknown"
+    return f"{'~' if one.energy_estimated else ''}{one.energy_j / 3.6e6:,.3g}"
+
+
 def _tenants(report: PeriodReport) -> str:
     most = max((one.device_seconds for one in report.tenants), default=0.0) or 1.0
     rows = [
         [one.tenant, str(one.jobs), _bar(one.device_seconds / most), _hours(one.device_seconds),
-         "unknown" if one.energy_j is None else f"{one.energy_j / 3.6e6:,.1f}", str(one.kept), str(one.broken),
+         kilowatt_hours(one), str(one.kept), str(one.broken),
          str(one.refused)]
         for one in report.tenants
     ]  # fmt: skip
     head = ("tenant", "jobs", "", "device-hours", "kWh", "kept", "broken", "refused")
-    why = "Energy is modelled: what the held devices draw at full load. Unknown where the devices do not tell."
+    why = "Energy is what the runs told; with a ~ it is estimated, in part at least."
     return section("Who used what", why, table(head, rows, "Use by tenant"))
 
 

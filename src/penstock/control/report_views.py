@@ -63,7 +63,8 @@ class TenantView(View):
     tenant: str
     jobs: int
     device_seconds: float
-    energy_j: float | None = Field(description="Modelled from what the held devices draw at full load; none: unknown.")
+    energy_j: float | None = Field(description="As the runs told it, else estimated; none: unknown.")
+    energy_estimated: bool = Field(default=False, description="In part at least: a model's figure, not a meter's.")
     kept: int
     broken: int
     refused: int
@@ -95,10 +96,10 @@ class ResizesView(View):
 
 
 class ForecastView(View):
-    """Promised jobs that finished: when the plan behind the promise had them end, and when they did.
+    """Jobs that finished: when they were first expected to, and when they did.
 
-    An error is (end - planned end) / (end - submission): 0.1 is a tenth of its life later than planned. Plans behind
-    promises are cautious, so a good platform is a little below 0.
+    An error is (end - expected end) / (end - submission): 0.1 is a tenth of its life later than expected. Where the log
+    does not have what was expected, it is the plan behind the promise, which is cautious.
     """
 
     jobs: int = 0
@@ -154,6 +155,7 @@ class JobReport(View):
     waited_s: float | None
     device_seconds: float
     energy_j: float | None
+    energy_estimated: bool = False
     widest: int
     failures: FailuresView
     resizes: ResizesView

@@ -36,7 +36,7 @@ _LAST_PASS_S = 30.0
 def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
     """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
     data_dir = DataDir(config.data_dir)
-    with data_dir.held(), _listening(config) as listener, _platform(config, data_dir) as services:
+    with data_dir.held(), _listening(config, data_dir) as listener, _platform(config, data_dir) as services:
         address = Address(
             pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=services.journal.now()
         )
@@ -50,7 +50,7 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
 
 
 @contextmanager
-def _listening(config: Config) -> Iterator[socket.socket]:
+def _listening(config: Config, data_dir: DataDir) -> Iterator[socket.socket]:
     """The protocol is named because asyncio sends small answers at once only where it reads TCP there.
 
     Otherwise the body of an answer waits some 40 ms until the client's kernel has acknowledged its headers.
@@ -59,13 +59,23 @@ def _listening(config: Config) -> Iterator[socket.socket]:
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((config.host, config.port))
+            _bind(listener, config.host, config.port, data_dir.last_port())
         except OSError as error:
             raise InputError(
                 f"{config.host}:{config.port} cannot be listened on: {error.strerror}", "an address that is free",
                 "Use port 0 to take any free one",
             ) from None  # fmt: skip
         yield listener
+
+
+def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
+    """Any free port is best the one of last time: open pages and bookmarks find the server again."""
+    try:
+        listener.bind((host, port or last))
+    except OSError:
+        if port or not last:
+            raise
+        listener.bind((host, 0))
 
 
 @contextmanager
@@ -81,7 +91,7 @@ def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
     with contextlib.closing(Store(config.database_url)) as store:
         backend = _backend(config, data_dir)
         journal = Journal(store)
-        intake = LiveIntake(data_dir.path, lambda: journal.book.scheduler.cluster)
+        intake = LiveIntake(data_dir.path, lambda: journal.book.scheduler.cluster, foresee=config.backend == "local")
         reconciler = Reconciler(journal, backend, intake)
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
@@ -91,6 +101,7 @@ def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
         _collect_seldom()
         desk = Desk(journal, intake, reconciler.nudge)
         reconciler.after_each_pass = desk.outlook.refresh
+        reconciler.foreseen = desk.outlook.first_expected_at
         yield Services(journal, reconciler, desk)
         journal.publish()
         journal.keep_snapshot()

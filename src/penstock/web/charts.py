@@ -5,7 +5,6 @@ a colon holds JavaScript; the shapes of our own are drawn by ``static/charts.js`
 before it goes into a tooltip.
 """
 
-import html
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,15 +12,13 @@ from penstock.control.views import QuoteView
 from penstock.control.whatif import Verdicts
 from penstock.core import format_duration
 from penstock.estimate import Point
-from penstock.web.pictures import Band, ClusterPicture, Stretch, TenantLine
+from penstock.web.pictures import Band, TenantLine
 from penstock.web.trail import Sample, speeds
-from penstock.web.words import clock, percent
 
 Options = dict[str, Any]
 
 HUES = tuple(f"var(--job-{number})" for number in range(10))
 _OTHER = "var(--job-other)"
-_LONGEST_LABEL = 14
 _SOFT = {"color": "var(--soft)"}
 _LABEL = _SOFT | {"fontSize": 12}
 
@@ -69,88 +66,7 @@ def hue(number: int) -> str:
     return HUES[number % len(HUES)] if number >= 0 else _OTHER
 
 
-# --- the cluster ----------------------------------------------------------------------------------------------------
-
-
-def gantt(picture: ClusterPicture) -> Options:
-    """Devices downwards, time to the right; what is planned is pale and dashed, what went wrong is marked."""
-    bad = [[1e3 * mark.at, mark.row + 0.5, html.escape(mark.text)] for mark in picture.marks if mark.bad]
-    good = [[1e3 * mark.at, mark.row + 0.5, html.escape(mark.text)] for mark in picture.marks if not mark.bad]
-    tip = {":formatter": "p => p.value[2]"}
-    return frame(
-        grid={"left": 78, "right": 16, "top": 8, "bottom": 26},
-        xAxis=time_axis(picture.since, picture.until),
-        yAxis=_device_axis(picture),
-        series=[
-            {
-                "type": "custom", "name": "held", ":renderItem": "penstock.stretch", "encode": {"x": [0, 1], "y": 2},
-                "data": [_bar(one) for one in picture.stretches], "tooltip": {":formatter": "p => p.value[7]"},
-                "markLine": _now_line(picture.now),
-            },
-            {"type": "scatter", "name": "trouble", "symbol": "triangle", "symbolSize": 11, "data": bad, "z": 5,
-             "itemStyle": {"color": "var(--bad)", "borderColor": "var(--card)", "borderWidth": 1}, "tooltip": tip},
-            {"type": "scatter", "name": "recovery", "symbol": "circle", "symbolSize": 9, "data": good, "z": 5,
-             "itemStyle": {"color": "var(--good)", "borderColor": "var(--card)", "borderWidth": 1}, "tooltip": tip},
-        ],
-    )  # fmt: skip
-
-
-def _bar(one: Stretch) -> list[Any]:
-    what = "planned" if one.planned else "held"
-    count = f"{one.width} device" + ("s" if one.width != 1 else "")
-    tip = (
-        f"<b>{html.escape(one.name)}</b> {html.escape(one.job_id)}<br>{count} {what} for "
-        f"{format_duration(one.end - one.start)}<br>{clock(one.start)} – {clock(one.end)}"
-    )
-    label = one.name if len(one.name) <= _LONGEST_LABEL else f"{one.name[: _LONGEST_LABEL - 1]}…"
-    return [
-        1e3 * one.start, 1e3 * one.end, one.first, one.count, int(one.planned), label, hue(one.number), tip, one.job_id,
-    ]  # fmt: skip
-
-
-def _device_axis(picture: ClusterPicture) -> Options:
-    """One label per node, at its first device; not more than fit."""
-    every = max(1, round(len(picture.nodes) / 16))
-    named = {first: name for name, first in picture.nodes[::every]}
-    steps = [first for _, first in picture.nodes[::every]]
-    few = picture.devices <= 16 and len(picture.nodes) == 1
-    label = (
-        f"v => v < {picture.devices} ? 'device ' + v : ''" if few else f"v => ({named!r})[v] ?? ''".replace("'", '"')
-    )
-    return {
-        "type": "value", "inverse": True, "min": 0, "max": picture.devices, "interval": 1 if few else _interval(steps),
-        "axisLabel": {"color": "var(--soft)", ":formatter": label, "verticalAlign": "top"}, "axisTick": {"show": False},
-        "splitLine": {"lineStyle": {"color": "var(--line)"}}, "axisLine": {"show": False},
-    }  # fmt: skip
-
-
-def _interval(steps: Sequence[int]) -> int:
-    return steps[1] - steps[0] if len(steps) > 1 else 8
-
-
-def _now_line(now: float) -> Options:
-    return {
-        "silent": True, "symbol": "none", "animation": False, "data": [{"xAxis": 1e3 * now}],
-        "lineStyle": {"color": "var(--ink)", "type": "solid", "width": 1},
-        "label": {"show": False},
-    }  # fmt: skip
-
-
-def levels(
-    picture: ClusterPicture, steps: Sequence[tuple[float, float]], name: str, most: float | None, colour: str
-) -> Options:
-    """An amount over the window of the cluster's picture."""
-    return frame(
-        xAxis=time_axis(picture.since, picture.until),
-        yAxis=value_axis(name, min=0, minInterval=1, **({"max": most} if most else {})),
-        tooltip={**frame()["tooltip"], "trigger": "axis"},
-        series=[
-            {
-                **_line(name, [[1e3 * at, value] for at, value in steps], colour), "step": "end", "showSymbol": False,
-                "areaStyle": {"color": colour, "opacity": 0.18}, "markLine": _now_line(picture.now),
-            }
-        ],
-    )  # fmt: skip
+# --- tenants --------------------------------------------------------------------------------------------------------
 
 
 def usage(lines: Sequence[TenantLine], since: float, now: float) -> Options:
@@ -335,15 +251,3 @@ def comparison(rows: Sequence[Verdicts]) -> Options:
             for part, colour in parts
         ],
     )  # fmt: skip
-
-
-def in_words(picture: ClusterPicture) -> str:
-    """The Gantt for those who cannot see it."""
-    busy = round(picture.busy[-1][1]) if picture.busy else 0
-    jobs = len({one.job_id for one in picture.stretches if not one.planned})
-    planned = len({one.job_id for one in picture.stretches if one.planned})
-    use = percent(busy / picture.devices) if picture.devices else "0 %"
-    return (
-        f"Devices over time: {busy} of {picture.devices} devices are held now ({use}), {jobs} jobs held some in the "
-        f"window, {planned} are planned to, {sum(mark.bad for mark in picture.marks)} failures."
-    )

@@ -5,6 +5,7 @@ through the same functions as the HTTP API, so a right is checked in one place a
 (database, locks): pages call them in a thread.
 """
 
+import logging
 import math
 import threading
 import time
@@ -18,6 +19,7 @@ from penstock.control.api import Services, jobs, platform
 from penstock.control.api import logs as joblogs
 from penstock.control.api.services import admin
 from penstock.control.api.shown import job_view
+from penstock.control.meters import full_load_w
 from penstock.control.problems import UnauthorizedError
 from penstock.control.records import JobRecord
 from penstock.control.store import Principal, Role, Search
@@ -29,6 +31,7 @@ from penstock.web.pictures import (
     TROUBLE_KINDS,
     Band,
     ClusterPicture,
+    Draw,
     JobLine,
     JobPicture,
     Named,
@@ -47,6 +50,9 @@ from penstock.web.pictures import (
 )
 from penstock.web.trail import Trails
 
+_log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 15.0
+"""How old the look ahead may be while nothing happens."""
 _HORIZON_SHARE = 0.5
 """The future takes at most this much of the width of the past."""
 
@@ -68,18 +74,38 @@ class Deck:
         self.curves = CurveStore(self.data_dir / "curves.db")
 
     def ahead(self) -> Ahead:
-        """The future as it looks now. Everyone shares it; looking takes at most a twentieth of one core."""
+        """The future as it was last looked at. Everyone shares it; looking takes at most a twentieth of one core.
+
+        Nobody waits for a newer look: it is taken meanwhile, and whoever asks next has it.
+        """
+        known = self._ahead
+        if known is None:
+            with self._looking:
+                return self._ahead or self._look()
+        if self._is_old(known) and self._looking.acquire(blocking=False):
+            threading.Thread(target=self._look_again, name="look-ahead", daemon=True).start()
+        return known
+
+    def _is_old(self, known: Ahead) -> bool:
         journal = self.services.journal
-        with self._looking:
-            known, age = self._ahead, journal.now() - self._ahead.now if self._ahead is not None else 0.0
-            if known is not None and (age < self._rest_s or (journal.seq == self._seen_seq and age < 15.0)):
-                return known
-            began = time.thread_time()
-            with journal.reading() as book:
-                stage, now, self._seen_seq = book.scheduler.twin(), journal.now(), journal.seq
-            self._ahead = look_ahead(stage, now)
-            self._rest_s = max(0.5, 20.0 * (time.thread_time() - began))
-            return self._ahead
+        age = journal.now() - known.now
+        return age >= self._rest_s and (journal.seq != self._seen_seq or age >= _LOOK_EVERY_S)
+
+    def _look_again(self) -> None:
+        try:
+            self._look()
+        except Exception:
+            _log.exception("the future could not be looked at; trying again")
+        finally:
+            self._looking.release()
+
+    def _look(self) -> Ahead:
+        journal, began = self.services.journal, time.thread_time()
+        with journal.reading() as book:
+            stage, now, self._seen_seq = book.scheduler.twin(), journal.now(), journal.seq
+        self._ahead = found = look_ahead(stage, now)
+        self._rest_s = max(0.5, 20.0 * (time.thread_time() - began))
+        return found
 
 
 class Window:
@@ -105,9 +131,9 @@ class Window:
     def _services(self) -> Services:
         return self._deck.services
 
-    def seq(self) -> int:
-        """Changes whenever something happened; costs nothing to ask."""
-        return self._services.journal.seq
+    def seq(self) -> tuple[int, int]:
+        """Changes whenever something happened, and when lists show it; costs nothing to ask."""
+        return self._services.journal.seq, self._services.journal.published
 
     def now(self) -> float:
         return self._services.journal.now()
@@ -128,11 +154,12 @@ class Window:
         since = now - span_s
         until = now + min(_HORIZON_SHARE * span_s, max(ahead.until - now, 0.03 * span_s))
         held = history.holdings(since, now)
+        bars = [bar for bar in ahead.bars if bar.start < until and bar.end > now]
         with self._services.journal.reading() as book:
             cluster, absent = book.scheduler.cluster, set(book.absent)
-            names = {bar.job_id: Named.of(book.jobs[bar.job_id]) for bar in ahead.bars if bar.job_id in book.jobs}
+            names = {bar.job_id: Named.of(book.jobs[bar.job_id]) for bar in bars if bar.job_id in book.jobs}
         past = [stretch for one in held for stretch in past_stretches(one, who, since, now)]
-        stretches, left_out = most_telling([*past, *planned_stretches(ahead.bars, names, who, now, until)])
+        stretches, left_out = most_telling([*past, *planned_stretches(bars, names, who, now, until)])
         rows = {one.job_id: one.first for one in stretches}
         return ClusterPicture(
             now=now, since=since, until=until, devices=cluster.device_count,
@@ -146,13 +173,14 @@ class Window:
         )  # fmt: skip
 
     def _power(self) -> Power | None:
-        """As the drivers tell it, where they do."""
+        """As the backend tells it of the runs there are, where it does."""
         told = [reading for reading in self._services.metrics.meters.readings() if reading.power_w is not None]
         if not told:
             return None
         return Power(
-            watts=sum(one.power_w or 0.0 for one in told), joules=sum(one.energy_j for one in told), since=None
-        )
+            watts=sum(one.power_w or 0.0 for one in told), joules=sum(one.energy_j for one in told), since=None,
+            estimated=any(one.estimated for one in told),
+        )  # fmt: skip
 
     def nodes(self) -> list[NodePicture]:
         """Every node with what it does; of other tenants' jobs only that there are some."""
@@ -257,10 +285,14 @@ class Window:
         ticket = self._services.desk.submit(spec, who)
         return jobs.show(ticket.job_id, self._services, who)
 
-    def watts_per_device(self) -> float | None:
-        """Peak watts of the strongest device; none if no node says."""
+    def draw(self) -> Draw | None:
+        """What one device draws at work: as held ones tell now, else the strongest at full load; none: nobody knows."""
+        told = [one for one in self._services.metrics.meters.readings() if one.power_w is not None]
+        if told:
+            return Draw(_mean([one.power_w or 0.0 for one in told]), any(one.estimated for one in told))
         with self._services.journal.reading() as book:
-            return max((node.power.peak_w for node in book.scheduler.cluster.nodes), default=0.0) or None
+            full = [watts for node in book.scheduler.cluster.nodes if (watts := full_load_w(node)) is not None]
+        return Draw(max(full), True) if full else None
 
     # --- what if ----------------------------------------------------------------------------------------------------
 

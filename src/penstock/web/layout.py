@@ -11,29 +11,33 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
-from nicegui import ui
+from nicegui import events, ui
 
 from penstock.control.problems import UnauthorizedError
 from penstock.core import PenstockError
 from penstock.web.charts import Options
 from penstock.web.data import Window
+from penstock.web.firstsight import written_out
 from penstock.web.place import ROOT, STATIC, STYLE_URL
 from penstock.web.session import sign_in_url
 from penstock.web.words import TONES
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-_TICK_S = 0.35
+_TICK_S = 0.25
 _THEMES = {"auto": None, "light": False, "dark": True}
 
 NAVIGATION = (
-    ("Cluster", f"{ROOT}/", "view_timeline"),
-    ("Jobs", f"{ROOT}/jobs", "list"),
-    ("Submit", f"{ROOT}/submit", "add_circle_outline"),
-    ("Tenants", f"{ROOT}/tenants", "groups"),
-    ("Nodes", f"{ROOT}/nodes", "dns"),
-    ("What-if", f"{ROOT}/what-if", "compare_arrows"),
+    ("Cluster", f"{ROOT}/", "M3 5h9v4H3zM8 11h13v4H8zM3 17h7v3H3z"),
+    ("Jobs", f"{ROOT}/jobs", "M3 5h2v2H3zM7 5h14v2H7zM3 11h2v2H3zM7 11h14v2H7zM3 17h2v2H3zM7 17h14v2H7z"),
+    ("Submit", f"{ROOT}/submit", "M11 4h2v7h7v2h-7v7h-2v-7H4v-2h7z"),
+    ("Tenants", f"{ROOT}/tenants", "M5 8a3 3 0 1 1 6 0a3 3 0 1 1-6 0M2 19c0-8 12-8 12 0zM14 6h6v5h-6zM16 13h5v6h-5z"),
+    ("Nodes", f"{ROOT}/nodes", "M3 4h18v7H3zm3 2v3h3V6zM3 13h18v7H3zm3 2v3h3v-3z"),
+    ("What-if", f"{ROOT}/what-if", "M9 3v4h11v2H9v4L3 8zM15 11v4H4v2h11v4l6-5z"),
 )
+"""Name, address and the outline of a picture: drawn here, a font of icons is a heavy thing to wait for."""
+_MENU = "M3 6h18v2H3zM3 11h18v2H3zM3 16h18v2H3z"
+_HALF_DARK = "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18v-2a7 7 0 0 0 0-14z"
 _GATE = (
     '<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2" aria-hidden="true">'
     '<path d="M4 21V5h16v16M4 9h16M9 9v6h6V9M2 21h20"/><path d="M9 18.5c1 .8 2 .8 3 0s2-.8 3 0"/></svg>'
@@ -45,38 +49,43 @@ def framed(window: Window, request: Request, title: str) -> Iterator[None]:
     """The frame of a page; what is made inside is its content."""
     ui.add_head_html(f'<link rel="stylesheet" href="{STYLE_URL}"><script src="{STATIC}/charts.js"></script>')
     ui.context.client.content.classes("ps-content")
-    theme = ui.dark_mode(_THEMES.get(request.cookies.get("penstock_theme", "auto")))
+    dark = _THEMES.get(request.cookies.get("penstock_theme", "auto"))
+    theme = ui.dark_mode(dark)
     with ui.header().classes("ps-top"):
         ui.html('<a class="ps-skip" href="#content">Skip to the content</a>', sanitize=False)
         menu = (
-            ui.button(icon="menu", color=None)
+            ui.button(icon=_MENU, color=None)
             .props('flat round dense aria-label="Navigation"')
             .classes("ps-quiet lt-md")
         )
         ui.html(html.escape(title), sanitize=False, tag="h1")
         _who(window, theme)
     side = ui.left_drawer(value=False, elevated=False).props("width=212 breakpoint=1023 show-if-above")
+    around = _navigation(window, request)
     with side.classes("ps-side"):
-        _navigation(window, request)
+        ui.html(around, sanitize=False).classes("ps-around")
     menu.on_click(side.toggle)
     with ui.element("div").props('role="status" aria-live="polite"').classes("ps-status"):
         ui.html("", sanitize=False, tag="span").props('id="content" tabindex="-1"')
-        _health(window)
+        look = _health(window)
     yield
+    ui.timer(2.0, look)  # not before: a page is sent as soon as a timer waits for its connection, whatever it lacks
+    ui.add_body_html(written_out(ui.context.client.content, title, around, dark))
 
 
-def _navigation(window: Window, request: Request) -> None:
+def _navigation(window: Window, request: Request) -> str:
     here = request.url.path.rstrip("/") or "/"
-    ui.html(f'<a class="ps-brand" href="{ROOT}/">{_GATE}Penstock</a>', sanitize=False).classes("w-full")
     items = "".join(_item(name, url, icon, here) for name, url, icon in NAVIGATION)
-    ui.html(f'<nav class="ps-nav" aria-label="Main">{items}</nav>', sanitize=False).classes("w-full")
-    ui.html(f"Policy <b>{html.escape(window.policy())}</b>. Times are UTC.", sanitize=False).classes("ps-foot")
+    return (
+        f'<a class="ps-brand" href="{ROOT}/">{_GATE}Penstock</a><nav class="ps-nav" aria-label="Main">{items}</nav>'
+        f'<div class="ps-foot">Policy <b>{html.escape(window.policy())}</b>. Times are UTC.</div>'
+    )
 
 
 def _item(name: str, url: str, icon: str, here: str) -> str:
     current = here == url.rstrip("/") or (url != f"{ROOT}/" and here.startswith(url))
     mark = ' aria-current="page"' if current else ""
-    return f'<a href="{url}"{mark}><i class="q-icon material-icons" aria-hidden="true">{icon}</i>{name}</a>'
+    return f'<a href="{url}"{mark}><svg viewBox="0 0 24 24" aria-hidden="true"><path d="{icon}"/></svg>{name}</a>'
 
 
 def _who(window: Window, theme: ui.dark_mode) -> None:
@@ -85,7 +94,7 @@ def _who(window: Window, theme: ui.dark_mode) -> None:
         who = f"{holder.name} · {holder.role} · {holder.tenant}"
         ui.label(who).classes("ps-who-name ps-wide").props(f'title="{html.escape(who)}"')
         look = (
-            ui.button(icon="contrast", color=None)
+            ui.button(icon=_HALF_DARK, color=None)
             .props('flat round dense aria-label="Light or dark"')
             .classes("ps-quiet")
         )
@@ -104,8 +113,8 @@ def _choose(theme: ui.dark_mode, name: str) -> None:
     ui.run_javascript(f"penstock.theme({name!r})")
 
 
-def _health(window: Window) -> None:
-    """A word when the platform itself is in trouble."""
+def _health(window: Window) -> Callable[[], None]:
+    """A word when the platform itself is in trouble; what it gives looks again."""
     note = ui.label().classes("ps-trouble")
     note.set_visibility(False)
 
@@ -115,7 +124,7 @@ def _health(window: Window) -> None:
         note.set_visibility(bool(trouble))
 
     look()
-    ui.timer(2.0, look)
+    return look
 
 
 async def ask(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
@@ -143,18 +152,16 @@ def go_to(url: str) -> None:
 def live(window: Window, refresh: Callable[[], Awaitable[None]], *, idle_s: float = 1.0) -> None:
     """Call ``refresh`` soon after something happened, and every ``idle_s`` seconds while nothing does.
 
-    What is listed follows the log a moment later, so a change is looked at twice. The timer belongs to the page and
-    ends with it. A token that was revoked meanwhile ends at the sign-in form.
+    The timer belongs to the page and ends with it. A token that was revoked meanwhile ends at the sign-in form.
     """
-    settled = latest = window.seq()
-    looked_at = time.monotonic()
+    seen, looked_at = window.seq(), time.monotonic()
 
     async def tick() -> None:
-        nonlocal settled, latest, looked_at
-        before, latest = latest, window.seq()
-        if settled == before == latest and time.monotonic() - looked_at < idle_s:
+        nonlocal seen, looked_at
+        latest = window.seq()
+        if latest == seen and time.monotonic() - looked_at < idle_s:
             return
-        settled, looked_at = before, time.monotonic()
+        seen, looked_at = latest, time.monotonic()
         try:
             await refresh()
         except UnauthorizedError:
@@ -186,20 +193,42 @@ class Text:
             self._element.set_content(content)
 
 
-class Figure:
-    """A chart with a title, what it shows in words, and its numbers as a table for those who do not see it."""
+class _Card:
+    """A figure with a title, and its numbers as a table for those who do not see it."""
 
-    def __init__(self, title: str, height: int, *, legend: str = "") -> None:
+    def __init__(self, title: str, legend: str = "") -> None:
         with ui.element("figure").classes("ps-card") as self.card:
             with ui.element("div").classes("ps-head") as self.head:
                 ui.html(html.escape(title), sanitize=False, tag="h2")
                 if legend:
                     ui.html(legend, sanitize=False).classes("ps-legend")
-            self._chart = ui.echart({"series": []}, renderer="svg").style(f"height: {height}px")
-            self._chart.props(f'role="img" aria-label="{html.escape(title)}"')
-            with ui.element("details").classes("ps-table"):
+            self._place = ui.element("div").classes("w-full")
+            with ui.element("details").classes("ps-table") as details:
                 ui.html("As a table", sanitize=False, tag="summary")
                 self._table = Text()
+        self._numbers: tuple[Sequence[str], Sequence[Sequence[str]], str] = (), (), ""
+        self._open = False
+        details.on("toggle", self._toggled, js_handler="event => emit(event.target.open)")
+
+    def _tell(self, columns: Sequence[str], rows: Sequence[Sequence[str]], words: str) -> None:
+        """The numbers go to the browser once somebody has opened the table."""
+        self._numbers = columns, rows, words
+        if self._open:
+            self._table.show(table_html(columns, rows, words))
+
+    def _toggled(self, event: events.GenericEventArguments) -> None:
+        self._open = bool(event.args)
+        self._tell(*self._numbers)
+
+
+class Figure(_Card):
+    """A chart that the browser draws, and what it shows in words."""
+
+    def __init__(self, title: str, height: int) -> None:
+        super().__init__(title)
+        with self._place:
+            self._chart = ui.echart({"series": []}, renderer="svg").style(f"height: {height}px")
+            self._chart.props(f'role="img" aria-label="{html.escape(title)}"')
 
     def show(self, options: Options, words: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         if options != self._chart.options:
@@ -208,13 +237,23 @@ class Figure:
             self._chart.update()
         if self._chart.props.get("aria-label") != words:
             self._chart.props["aria-label"] = words
-        self._table.show(table_html(columns, rows, words))
-
-    def on_click(self, handler: Callable[[Any], None]) -> None:
-        self._chart.on_point_click(handler)
+        self._tell(columns, rows, words)
 
     def height(self, pixels: int) -> None:
         self._chart.style(f"height: {pixels}px")
+
+
+class Drawing(_Card):
+    """A figure that comes drawn, as SVG, and what it shows in words. It needs nothing loaded to be seen."""
+
+    def __init__(self, title: str, legend: str = "") -> None:
+        super().__init__(title, legend)
+        with self._place:
+            self._drawn = Text(classes="w-full")
+
+    def show(self, drawn: str, words: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self._drawn.show(f'<div role="img" aria-label="{html.escape(words)}">{drawn}</div>')
+        self._tell(columns, rows, words)
 
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:

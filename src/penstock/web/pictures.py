@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.control.meters import full_load_w
 from penstock.control.records import JobRecord
 from penstock.control.store import Holding, Line, Principal
 from penstock.control.views import JobDetail, JobView, NodeView, StoryView
@@ -62,11 +63,20 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """Watts now and joules since a time, or since the server started."""
+    """Watts now and joules since a time, or since the server started; ``estimated``: not by a meter."""
 
     watts: float
     joules: float
     since: float | None
+    estimated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Watts of one device at work, and whether they are a model's and not a meter's."""
+
+    watts: float
+    estimated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,14 +249,15 @@ def _told(line: Line, node: str) -> str:
 
 
 def power_of(cluster: Cluster, holdings: Iterable[Holding], since: float, now: float) -> Power | None:
-    """By the nodes' power models: idle watts of every device, peak watts of those that are held."""
-    if not any(node.power.peak_w for node in cluster.nodes):
+    """By the nodes' power models: idle watts of every device, those at full load of every one that is held."""
+    peaks = [full_load_w(node) for node in cluster.nodes]
+    if not any(peaks):
         return None
     idle = sum(node.power.idle_w * node.device_count for node in cluster.nodes)
     watts, joules = idle, idle * (now - since)
     for holding in holdings:
-        nodes = [cluster.nodes[cluster.node_of(device)] for device in holding.devices if device < cluster.device_count]
-        extra = sum(node.power.peak_w - node.power.idle_w for node in nodes)
+        places = [cluster.node_of(device) for device in holding.devices if device < cluster.device_count]
+        extra = sum((peaks[place] or 0.0) - cluster.nodes[place].power.idle_w for place in places)
         end = now if holding.until is None else min(holding.until, now)
         joules += extra * max(0.0, end - max(holding.since, since))
         watts += extra if holding.until is None else 0.0

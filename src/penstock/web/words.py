@@ -1,10 +1,13 @@
 """Moments, amounts and promises the way people read them on a page."""
 
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from penstock.control.views import QuoteView
 from penstock.core import format_duration
 
+_DAY_S = 86400
 STATES = ("running", "pending", "asking", "suspended", "paused", "finished", "failed", "declined", "cancelled")
 OVER = ("finished", "failed", "declined", "cancelled")
 TONES = {
@@ -20,8 +23,13 @@ def clock(at: float | datetime | None) -> str:
     """Time of day in UTC, with the date if it is not today's."""
     if at is None:
         return "–"
-    moment = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
-    return moment.strftime("%H:%M:%S" if moment.date() == datetime.now(UTC).date() else "%Y-%m-%d %H:%M")
+    seconds = int(at.timestamp() if isinstance(at, datetime) else at)
+    return _clock(seconds, seconds // _DAY_S == time.time() // _DAY_S)
+
+
+@lru_cache(maxsize=4096)
+def _clock(at: int, today: bool) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
 
 
 def from_now(at: float | datetime | None, now: float) -> str:
@@ -41,6 +49,8 @@ def device_time(seconds: float) -> str:
 
 
 def energy(joules: float) -> str:
+    if joules < 360.0:
+        return f"{joules:.0f} J"
     return f"{joules / 3.6e6:,.2f} kWh" if joules >= 3.6e5 else f"{joules / 3600:,.1f} Wh"
 
 

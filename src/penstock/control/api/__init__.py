@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from penstock.control.api import jobs, measured, overview, platform, reports
-from penstock.control.api.limits import Buckets, Limits
+from penstock.control.api.limits import Buckets, Callers, Limits
 from penstock.control.api.services import Services
 from penstock.control.problems import MEDIA_TYPE, problem
 from penstock.core import InputError
@@ -31,7 +31,8 @@ def create_app(
     app.include_router(measured.router)
     app.include_router(reports.router)
     app.include_router(overview.router)
-    app.add_middleware(Limits, max_body=max_body, buckets=Buckets(requests_per_s, burst))
+    callers = Callers(services.journal.store.tokens.holder_of)
+    app.add_middleware(Limits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers)
     app.add_middleware(measured.Counted, metrics=services.metrics)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)

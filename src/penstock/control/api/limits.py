@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.control.problems import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, problem
 
 _MOST_CALLERS = 10_000
+_REMEMBERED_S = 30.0
 
 
 class Buckets:
@@ -36,20 +37,52 @@ class Buckets:
         return wait
 
 
+class Callers:
+    """Whose request it is: that of a token's holder, or of an address where there is no valid token.
+
+    A made-up token is as good as none, so inventing new ones wins no new allowance. ``identify`` may ask a database;
+    what it says of a valid token is remembered for a while, and no longer than that because tokens can be revoked.
+    """
+
+    def __init__(self, identify: Callable[[str], str | None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._identify = identify
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+
+    def of(self, address: str, authorization: bytes | None) -> str:
+        secret = (authorization or b"").decode("latin-1").partition(" ")[2].strip()
+        holder = self._holder(secret) if secret else None
+        return f"address {address}" if holder is None else f"token {holder}"
+
+    def _holder(self, secret: str) -> str | None:
+        key, now = hashlib.sha256(secret.encode()).hexdigest(), self._clock()
+        known, until = self._known.get(key, (None, 0.0))
+        if now < until:
+            return known
+        holder = self._identify(secret)
+        if holder is not None:
+            self._known[key] = holder, now + _REMEMBERED_S
+            if len(self._known) > _MOST_CALLERS:
+                self._known.popitem(last=False)
+        return holder
+
+
 class Limits:
     """Middleware: refuses what is too large or too much, with the same kind of answer as everything else."""
 
-    def __init__(self, app: ASGIApp, *, max_body: int, buckets: Buckets) -> None:
+    def __init__(self, app: ASGIApp, *, max_body: int, buckets: Buckets, callers: Callers) -> None:
         self._app = app
         self._max_body = max_body
         self._buckets = buckets
+        self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        if wait := self._buckets.take(_caller(scope, headers)):
+        address = str((scope.get("client") or ("unknown",))[0])
+        if wait := self._buckets.take(self._callers.of(address, headers.get(b"authorization"))):
             late = TooManyError("too many requests", "fewer per second", f"Wait {wait:.2f} s")
             await _refuse(send, late, {"retry-after": str(max(1, round(wait)))})
         elif _announced(headers) > self._max_body:
@@ -80,12 +113,6 @@ class Limits:
 
 _HANG_UP = {"connection": "close"}
 """What is left of a body nobody reads must not be taken for the next request on the same connection."""
-
-
-def _caller(scope: Scope, headers: dict[bytes, bytes]) -> str:
-    if b"authorization" in headers:
-        return hashlib.sha256(headers[b"authorization"]).hexdigest()
-    return str((scope.get("client") or ("unknown",))[0])
 
 
 def _announced(headers: dict[bytes, bytes]) -> int:

@@ -13,7 +13,7 @@ from penstock.control.api.shown import event_view
 from penstock.control.book import Book
 from penstock.control.gauges import Gauge
 from penstock.control.meters import Reading
-from penstock.control.overview import DeviceView, JobGlance, NodeGlance, OverviewView
+from penstock.control.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
 from penstock.control.records import OVER, JobRecord, Phase
 from penstock.control.standings import promised
 from penstock.control.store import Principal
@@ -21,7 +21,7 @@ from penstock.control.views import EventView, stamp
 
 router = APIRouter(prefix="/v1", tags=["platform"])
 _WAITING = frozenset({Phase.ASKING, Phase.PENDING})
-_UNTOLD = frozenset({"Ticked", "Progressed"})
+_UNTOLD = BOOKKEEPING | {"Progressed"}
 _LOOK_BACK = 200
 """Entries of the log that are looked through for news; most of them only correct a figure."""
 

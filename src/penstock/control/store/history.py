@@ -94,7 +94,7 @@ class History:
         ended = func.coalesce(jobs.c.started_at, jobs.c.ended_at, until)
         query = select(jobs.c.submitted_at, ended.label("ended")).where(jobs.c.submitted_at <= until, ended >= since)
         with self._engine.connect() as connection:
-            return [(max(row.submitted_at, since), min(row.ended, until)) for row in connection.execute(query)]
+            return [(max(start, since), min(end, until)) for start, end in connection.execute(query).all()]
 
     def holdings(self, since: float, until: float, *, job_id: str | None = None) -> list[Holding]:
         """Everything held at some time between the two, in order of time."""
@@ -110,7 +110,7 @@ class History:
         if job_id is not None:
             query = query.where(grants.c.job_id == job_id)
         with self._engine.connect() as connection:
-            return [Holding(**row) for row in connection.execute(query).mappings()]
+            return [Holding(**row) for row in connection.execute(query).mappings().all()]
 
     def lines(
         self, kinds: Sequence[str], *, since: float = 0.0, tenant: str | None = None, limit: int = 1000

@@ -60,6 +60,11 @@ class TokenShelf:
             row = connection.execute(query).first()
         return None if row is None else _principal(row)
 
+    def holder_of(self, secret: str) -> str | None:
+        """The id of a valid token."""
+        found = self.check(secret)
+        return None if found is None else found.id
+
     def find(self, token_id: str) -> Principal | None:
         """Whom a token stands for that was shown before, unless it has been revoked since."""
         query = select(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))

@@ -6,15 +6,16 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.core import format_duration
-from penstock.web import charts
+from penstock.web import drawing
 from penstock.web.data import Window
-from penstock.web.layout import Figure, Text, ask, empty, go_to, live
+from penstock.web.layout import Drawing, Text, ask, empty, live
 from penstock.web.pictures import ClusterPicture
-from penstock.web.place import ROOT, job_url
+from penstock.web.place import ROOT
 from penstock.web.words import clock, energy, percent, plural, power
 
 SPANS = {600: "10 min", 3600: "1 h", 21600: "6 h", 86400: "1 d", 604800: "1 w"}
 _MOST_ROWS = 60
+_LEVEL_PX = 130
 _LEGEND = (
     "<span>held</span><span class='planned'>planned</span><span class='other'>another tenant</span>"
     "<span class='trouble'>failure</span>"
@@ -24,7 +25,7 @@ _LEGEND = (
 async def build(window: Window, _: Request) -> None:
     chosen = {"span": 600}
     tiles = Text(classes="w-full")
-    figure = Figure("Devices over time", 320, legend=_LEGEND)
+    figure = Drawing("Devices over time", _LEGEND)
     with figure.head:
         toggle = ui.toggle(dict(SPANS), value=600).props("dense unelevated no-caps")
         toggle.classes("ps-push").props('aria-label="How far to look back"')
@@ -36,14 +37,13 @@ async def build(window: Window, _: Request) -> None:
             "Nothing has run here yet", f'<a href="{ROOT}/submit">Submit a job</a>, or type <code>penstock run</code>.'
         )
     with ui.element("div").classes("ps-grid2"):
-        busy, waiting = Figure("Devices in use", 170), Figure("Jobs waiting", 170)
-    figure.on_click(_open)
+        busy, waiting = Drawing("Devices in use"), Drawing("Jobs waiting")
 
     async def refresh() -> None:
         picture = await ask(window.cluster, float(chosen["span"]))
         tiles.show(tiles_html(picture))
-        figure.height(_height(picture))
-        figure.show(charts.gantt(picture), charts.in_words(picture), _COLUMNS, _rows(picture))
+        drawn = drawing.gantt(picture, _height(picture))
+        figure.show(drawn, drawing.in_words(picture), _COLUMNS, _rows(picture))
         note.show(_left_out(picture))
         nothing.set_visibility(not picture.counts)
         _show_levels(busy, waiting, picture)
@@ -70,16 +70,17 @@ def _rows(picture: ClusterPicture) -> list[list[str]]:
     return held + [["–", mark.text, "–", clock(mark.at), "–", "event"] for mark in picture.marks[-20:]]
 
 
-def _show_levels(busy: Figure, waiting: Figure, picture: ClusterPicture) -> None:
+def _show_levels(busy: Drawing, waiting: Drawing, picture: ClusterPicture) -> None:
     shown = (
-        (busy, picture.busy, "devices", picture.devices, "var(--job-0)"),
-        (waiting, picture.waiting, "jobs", None, "var(--job-1)"),
+        (busy, picture.busy, "devices", picture.devices, 0),
+        (waiting, picture.waiting, "jobs", None, 1),
     )
-    for figure, steps, unit, most, colour in shown:
+    for figure, steps, unit, most, hue in shown:
         last = round(steps[-1][1]) if steps else 0
         words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in the window."
         rows = [[clock(at), f"{value:.0f}"] for at, value in steps[-_MOST_ROWS:]]
-        figure.show(charts.levels(picture, steps, unit, most, colour), words, ("from", unit), rows)
+        drawn = drawing.levels(picture, steps, unit, most, hue, _LEVEL_PX)
+        figure.show(drawn, words, ("from", unit), rows)
 
 
 def tiles_html(picture: ClusterPicture) -> str:
@@ -112,19 +113,13 @@ def _power_tile(picture: ClusterPicture) -> tuple[str, str, str]:
         return "Power", "–", "no node says what it draws"
     since = picture.power.since
     span = "since the server started" if since is None else f"in the last {format_duration(picture.now - since)}"
-    return "Power", power(picture.power.watts), f"{energy(picture.power.joules)} {span}"
+    how = "estimated, " if picture.power.estimated else ""
+    return "Power", power(picture.power.watts), f"{how}{energy(picture.power.joules)} {span}"
 
 
 def _height(picture: ClusterPicture) -> int:
-    return min(640, max(150, 60 + picture.devices * (26 if picture.devices <= 16 else 8)))
+    return min(600, max(110, picture.devices * (26 if picture.devices <= 16 else 8)))
 
 
 def _left_out(picture: ClusterPicture) -> str:
     return f"{picture.left_out:,} short stretches are not drawn; look at a shorter time." if picture.left_out else ""
-
-
-def _open(event: object) -> None:
-    data = getattr(event, "data", None)
-    job_id = data[8] if isinstance(data, list) and len(data) > 8 else ""
-    if job_id:
-        go_to(job_url(str(job_id)))

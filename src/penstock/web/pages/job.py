@@ -16,7 +16,7 @@ from penstock.web.pages.joblog import LogPane
 from penstock.web.pictures import JobPicture, Steps
 from penstock.web.place import ROOT
 from penstock.web.trail import speeds
-from penstock.web.words import OVER, clock, device_time, from_now, number, percent
+from penstock.web.words import OVER, clock, device_time, from_now, number, percent, plural
 
 
 async def build(window: Window, request: Request) -> None:
@@ -69,10 +69,10 @@ class _JobPage:
 
     def _buttons(self) -> None:
         with ui.element("div").classes("ps-push").style("display: flex; gap: 4px"):
-            self._pause = self._button("Pause", "pause", self._window.pause, "paused")
-            self._resume = ui.button("Resume", icon="play_arrow", on_click=self._ask_resume, color=None)
+            self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._window.pause, "paused")
+            self._resume = ui.button("Resume", icon="M7 5l12 7l-12 7z", on_click=self._ask_resume, color=None)
             self._resume.props("flat dense no-caps").classes("ps-quiet")
-            self._cancel = ui.button("Cancel", icon="stop", on_click=self._ask_cancel, color=None)
+            self._cancel = ui.button("Cancel", icon="M6 6h12v12H6z", on_click=self._ask_cancel, color=None)
             self._cancel.props("flat dense no-caps").classes("ps-danger")
 
     def _button(self, label: str, icon: str, action: Callable[[str], None], done: str) -> ui.button:
@@ -206,7 +206,7 @@ def facts_html(picture: JobPicture) -> str:
     if quote is not None:
         facts.append(("Answer", f"{quote.verdict}: {quote.reason}"))
         if quote.device_seconds:
-            facts.append(("Planned", f"up to {quote.devices} devices, {device_time(quote.device_seconds)}"))
+            facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
     facts.append(("Forecast", expected(picture)))
     if job.state not in OVER or job.started_at is not None:
         facts.append(("Devices now", ", ".join(map(str, job.devices)) or "none"))

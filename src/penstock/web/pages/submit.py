@@ -18,6 +18,7 @@ from penstock.spec import parse_yaml
 from penstock.web import charts
 from penstock.web.data import Window
 from penstock.web.layout import Figure, Text, ask, badge, go_to
+from penstock.web.pictures import Draw
 from penstock.web.place import job_url
 from penstock.web.words import clock, device_time, energy
 
@@ -26,6 +27,7 @@ _SETTLE_S = 0.35
 """Typing has to pause this long before a quote is asked for."""
 _SWEEP = (0.35, 0.6, 1.0, 1.6, 2.5, 4.0)
 """Deadlines shown beside the chosen one, as multiples of it."""
+_COLUMNS = ("deadline", "answer", "devices", "device time", "energy")
 _FIELDS = {
     "name": "Name", "command": "Command that every worker runs, such as python train.py",
     "environment.working_dir": "Working directory on the server", "work": "Work, such as 10_000 steps or 30 epochs",
@@ -183,42 +185,49 @@ class _Answer:
         try:
             spec, seconds = form.spec(), form.deadline_s
             quote = await ask(self._window.quote, spec)
-            watts = await ask(self._window.watts_per_device)
+            draw = await ask(self._window.draw)
             if not wanted():
                 return
-            self._quote.show(quote_html(quote, watts))
+            self._quote.show(quote_html(quote, draw))
             deadlines = [max(1.0, (seconds or 0.0) * factor) for factor in _SWEEP] if seconds is not None else []
             quotes = await ask(self._window.quotes, spec, deadlines)
             if wanted():
-                self._draw(deadlines, quotes, seconds or 0.0)
+                self._draw(deadlines, quotes, seconds or 0.0, draw)
         except PenstockError as error:
             if wanted():
                 self.trouble(str(error))
 
-    def _draw(self, deadlines: list[float], quotes: list[QuoteView], chosen: float) -> None:
+    def _draw(self, deadlines: list[float], quotes: list[QuoteView], chosen: float, draw: Draw | None) -> None:
         """What other deadlines would take; nothing to draw while no answer says what it takes."""
         drawn = any(quote.device_seconds for quote in quotes)
         self._figure.card.set_visibility(drawn)
         if not drawn:
             return
         pairs = list(zip(deadlines, quotes, strict=True))
-        rows = [[format_duration(at), q.verdict, str(q.devices), device_time(q.device_seconds)] for at, q in pairs]
+        rows = [
+            [
+                format_duration(at),
+                q.verdict,
+                str(q.devices),
+                device_time(q.device_seconds),
+                _energy(q.device_seconds, draw),
+            ]
+            for at, q in pairs
+        ]
         kept = [format_duration(at) for at, quote in pairs if quote.verdict != "refused"]
         words = f"The shortest of these that would be kept is {kept[0]}." if kept else "None of these can be kept."
         options = charts.trade_off(deadlines, quotes, chosen)
-        self._figure.show(options, words, ("deadline", "answer", "devices", "device time"), rows)
+        self._figure.show(options, words, _COLUMNS, rows)
 
 
-def quote_html(quote: QuoteView, watts: float | None) -> str:
+def quote_html(quote: QuoteView, draw: Draw | None) -> str:
     """A quote as people read it."""
     facts = []
     if quote.finish_at is not None:
         facts.append(("Done by", clock(quote.finish_at)))
         facts.append(("Devices", f"up to {quote.devices}"))
         facts.append(("Device time", device_time(quote.device_seconds)))
-        facts.append(
-            ("Energy", energy(watts * quote.device_seconds) if watts else "not known: no node says what it draws")
-        )
+        facts.append(("Energy", _energy(quote.device_seconds, draw)))
     if quote.counter_offer is not None:
         facts.append(("Could be promised", f"a deadline at {clock(quote.counter_offer)} or later"))
     if quote.answer_by is not None:
@@ -228,6 +237,12 @@ def quote_html(quote: QuoteView, watts: float | None) -> str:
         f"<p class='ps-verdict' style='margin:8px 0'>{badge(quote.verdict)}</p><p>{html.escape(quote.reason)}</p>"
         f"<dl class='ps-facts' style='margin-top:12px'>{lines}</dl>"
     )
+
+
+def _energy(device_s: float, draw: Draw | None) -> str:
+    if draw is None:
+        return "not known: no node says what it draws"
+    return f"about {energy(draw.watts * device_s)}" + (", estimated" if draw.estimated else ", as measured now")
 
 
 def read_job(text: str) -> dict[str, Any]:

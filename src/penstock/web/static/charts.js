@@ -1,38 +1,5 @@
-// Shapes that ECharts does not have. Options name these functions; see penstock/web/charts.py for the data they get.
+// What the pages need besides their framework. Options of charts name these shapes; see penstock/web/charts.py.
 globalThis.penstock = {
-  clip(box, area) {
-    const x = Math.max(box.x, area.x), y = Math.max(box.y, area.y);
-    const width = Math.min(box.x + box.width, area.x + area.width) - x;
-    const height = Math.min(box.y + box.height, area.y + area.height) - y;
-    return width > 0 && height > 0 ? { x, y, width, height } : null;
-  },
-
-  // [start, end, first device, count, planned, label, colour, tooltip, job]
-  stretch(params, api) {
-    const from = api.coord([api.value(0), api.value(2)]);
-    const to = api.coord([api.value(1), api.value(2) + api.value(3)]);
-    const box = {
-      x: from[0], y: Math.min(from[1], to[1]) + 0.5,
-      width: Math.max(to[0] - from[0], 1.5), height: Math.max(Math.abs(to[1] - from[1]) - 1, 1),
-    };
-    const shape = penstock.clip(box, params.coordSys);
-    if (!shape) return undefined;
-    const planned = api.value(4) === 1, label = api.value(5), colour = api.value(6);
-    const fits = shape.width > 6.5 * label.length + 12 && shape.height > 12;
-    return {
-      type: "rect",
-      shape: { ...shape, r: Math.min(3, shape.height / 4) },
-      style: {
-        fill: colour, fillOpacity: planned ? 0.3 : 1, stroke: planned ? colour : "var(--card)",
-        lineDash: planned ? [4, 3] : null, lineWidth: 1,
-      },
-      textContent: fits
-        ? { type: "text", style: { text: label, fill: planned ? "var(--ink)" : "var(--on-job)", fontSize: 11 } }
-        : undefined,
-      textConfig: { position: "insideLeft", distance: 6 },
-    };
-  },
-
   // [devices, lowest rate, highest rate]
   spread(params, api) {
     const low = api.coord([api.value(0), api.value(1)]), high = api.coord([api.value(0), api.value(2)]);
@@ -51,7 +18,36 @@ globalThis.penstock = {
     log.dataset.seen = log.scrollHeight - log.clientHeight;
   },
 
+  // What was shown at first goes in the moment in which the living page is there.
+  untilAlive() {
+    const watch = new MutationObserver(() => {
+      if (!document.querySelector("#app > *")) return;
+      document.getElementById("ps-first")?.remove();
+      watch.disconnect();
+    });
+    watch.observe(document.documentElement, { childList: true, subtree: true });
+  },
+
   theme(name) {
     document.cookie = `penstock_theme=${name}; path=/ui; max-age=31536000; samesite=lax`;
   },
 };
+
+// Shapes of a drawing tell what they are under the pointer, and lead to where they belong.
+(() => {
+  const tip = Object.assign(document.createElement("div"), { className: "ps-tip", hidden: true });
+  tip.setAttribute("aria-hidden", "true");
+  document.addEventListener("pointermove", (event) => {
+    const told = event.target.dataset?.tip;
+    tip.hidden = !told;
+    if (!told) return;
+    if (!tip.isConnected) document.body.append(tip);
+    tip.textContent = told;
+    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+  });
+  document.addEventListener("click", (event) => {
+    const goes = event.target.dataset?.goes;
+    if (goes) location.assign(goes);
+  });
+})();
