@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -121,9 +121,10 @@ class LocalBackend:
 
     def usage(self, run_id: str) -> Usage:
         run_dir = self._known(run_id)
-        if not run_dir.is_alive():
-            return totals(run_dir.usage)
-        return usage_from_dict(self._ask(run_id, {"op": "usage"})["usage"])
+        if run_dir.is_alive():
+            with suppress(BackendError):  # it may be ending in this moment, and has written its totals then
+                return usage_from_dict(self._ask(run_id, {"op": "usage"})["usage"])
+        return totals(run_dir.usage)
 
     def _bury(self, dead: list[RunDir]) -> None:
         """End what an agent that was killed left running, once, before anyone learns that the run is dead.
