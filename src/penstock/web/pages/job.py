@@ -209,7 +209,8 @@ def facts_html(picture: JobPicture) -> str:
             facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
     facts.append(("Forecast", expected(picture)))
     if job.state not in OVER or job.started_at is not None:
-        facts.append(("Devices now", ", ".join(map(str, job.devices)) or "none"))
+        held = f"{len(job.devices)} (number {', '.join(map(str, job.devices))})" if job.devices else "none"
+        facts.append(("Devices now", held))
     if told is not None and told.step is not None:
         total = told.total or round(told.work)
         facts.append(("Progress", f"step {told.step:,} of {total:,}, loss {number(told.loss)}"))
