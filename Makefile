@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-plan clean
+.PHONY: help engines demo demo-simulate test test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ bench-web: $(STAMP) ## the dashboard in a real browser: pages and updates with 5
 
 bench-predict: $(STAMP) ## kernels and iterations on an H200 predicted without running, against measurements (no GPU needed)
 	$(BIN)/python -m bench.predict
+
+bench-predict-cpu: $(STAMP) ## whole iterations on this CPU after three minutes of profiling, against what they take
+	$(BIN)/python -m bench.predict_cpu
 
 bench-neusight: $(STAMP) ## the kernel time model on NeuSight's public measurements, against its published errors
 	$(BIN)/python -m bench.neusight

@@ -3,8 +3,10 @@
 ``python -m bench.neusight`` fits on the training files only. GPUs in them are predicted by a model of their own rows;
 the others (A100-80, H100, L4) by one fitted to all rows, which sees a new GPU only as a datasheet. Beside it, in the
 same run: the roofline, and a line per kernel class in bytes and operations scaled by the device's peaks (after Li et
-al., MICRO'23). NeuSight's own errors are those its repository reports for the same operators. ``--sample N`` keeps at
-most N training rows per operator and GPU; ``--only linear,conv`` runs a part.
+al., MICRO'23). NeuSight's own errors are those its repository reports for the same operators. *Strange* is the share
+of a GPU's test rows that ran a library kernel none of its training rows ran: another version of the library, of which
+the training rows say nothing. ``--sample N`` keeps at most N training rows per operator and GPU; ``--only linear,conv``
+runs a part.
 """
 
 import argparse
@@ -14,7 +16,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +33,8 @@ PUBLISHED = {  # NeuSight's mean error on GPUs it was trained on, and on others
 BOARD_POWER = {"A100-PCIE-40GB": 250.0, "A100 80GB PCIe": 300.0, "V100-PCIE": 250.0}
 READ = defaultdict(lambda: 1, add=2, mul=2, div=2)
 CONV_SPLIT = 0.7
+STRANGE = 0.5
+"""Share of test rows with kernels unknown to a GPU's training rows from which on it is also counted apart."""
 Array = npt.NDArray[np.float64]
 Row = dict[str, str]
 
@@ -76,18 +80,25 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
         train = {gpu: _some(rows, sample) for gpu, rows in train.items()}
     everything = [row for rows in train.values() for row in rows]
     tested: dict[bool, list[tuple[Array, ...]]] = {True: [], False: []}
-    print(f"\n{name}\n  {'GPU':<24} {'rows':>5} {'ours':>6} {'rms':>6} {'median':>7} {'roofline':>9} {'Li et al.':>10}")
+    usual: list[tuple[Array, Array]] = []
+    strange = strange_kernels(name)
+    print(
+        f"\n{name}\n  {'GPU':<24} {'rows':>5} {'ours':>6} {'rms':>6} {'median':>7} {'roofline':>9} {'Li et al.':>10}"
+        f" {'strange':>8}"
+    )
     for gpu, rows in sorted(measured(name, "test", chips).items()):
         own = train.get(gpu)
         calls, truth = [row.call for row in rows], np.array([row.seconds for row in rows])
         ours = KernelModel.fit(own or everything, chips[gpu]).predict(calls).seconds
         others = roofline(calls, chips[gpu]), lines(own or everything, calls, chips[gpu])
         tested[own is not None].append((truth, ours, *others))
+        if own and strange[gpu] < STRANGE:
+            usual.append((ours, truth))
         found, roof, line = (Errors.of(each, truth) for each in (ours, *others))
         new = "" if own else " (new)"
         print(
             f"  {gpu + new:<24} {len(rows):>5} {found.mean:>6.1f} {found.rms:>6.1f} {found.median:>7.1f}"
-            f" {roof.mean:>9.1f} {line.mean:>10.1f}"
+            f" {roof.mean:>9.1f} {line.mean:>10.1f} {f'{strange[gpu]:.0%}' if own else '':>8}"
         )
     for known, published in zip((True, False), PUBLISHED[name], strict=True):
         truth, *columns = (np.concatenate(column) for column in zip(*tested[known], strict=True))
@@ -97,6 +108,21 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
             f"  {title:<12} ours {mine.mean:.1f} %, NeuSight {published:.1f} %, roofline {roof.mean:.1f} %,"
             f" lines {line.mean:.1f} %{'' if mine.mean < published else '   <- not below NeuSight'}"
         )
+
+    if 0 < len(usual) < len(tested[True]):
+        mean = Errors.of(*(np.concatenate(column) for column in zip(*usual, strict=True))).mean
+        print(f"  known GPUs whose test rows ran the kernels of their training rows: ours {mean:.1f} %")
+
+
+def strange_kernels(name: str) -> dict[str, float]:
+    """By GPU: how many of its test rows ran a kernel that its training rows never ran."""
+    known: dict[str, set[str]] = defaultdict(set)
+    tested: dict[str, list[bool]] = defaultdict(list)
+    for row in _rows(f"train_{name}"):
+        known[row["device"]].add(row["kernel"])
+    for row in _rows(f"test_{name}"):
+        tested[row["device"]].append(row["kernel"] not in known[row["device"]])
+    return {gpu: float(np.mean(found)) for gpu, found in tested.items()}
 
 
 def convolutions(chips: Mapping[str, Chip]) -> None:
@@ -176,13 +202,15 @@ def read_chips() -> dict[str, Chip]:
 
 def measured(name: str, split: str, chips: Mapping[str, Chip]) -> dict[str, list[MeasuredCall]]:
     rows = defaultdict(list)
-    path = DATA / (f"{split}_{name}.csv.gz" if split else f"{name}.csv.gz")
-    with gzip.open(path, "rt", newline="") as file:
-        for row in csv.DictReader(file):
-            chip = chips[row["device"]]
-            seconds = float(row["latency_ms"]) / 1e3
-            rows[row["device"]].append(MeasuredCall(call=_call(name, row), seconds=seconds, chip=chip))
+    for row in _rows(f"{split}_{name}" if split else name):
+        seconds = float(row["latency_ms"]) / 1e3
+        rows[row["device"]].append(MeasuredCall(call=_call(name, row), seconds=seconds, chip=chips[row["device"]]))
     return dict(rows)
+
+
+def _rows(file: str) -> Iterator[Row]:
+    with gzip.open(DATA / f"{file}.csv.gz", "rt", newline="") as text:
+        yield from csv.DictReader(text)
 
 
 def _call(name: str, row: Row) -> KernelCall:

@@ -66,12 +66,12 @@ def device(
 def _fit(called: str, on: str) -> None:
     from penstock.estimate.device_profile import own_profiles
     from penstock.estimate.measure.chips import chip_here
-    from penstock.estimate.measure.raw import read_raw
+    from penstock.estimate.measure.raw import read_power, read_raw
     from penstock.estimate.profile_fitting import fit_profile
 
     folder = own_profiles() / called
     raw = read_raw(folder)
-    fit_profile(called, chip_here(called, on, raw[0].environment), raw).save(folder)
+    fit_profile(called, chip_here(called, on, raw[0].environment), raw, loads=read_power(folder)).save(folder)
 
 
 def _model_of_gpu() -> str:

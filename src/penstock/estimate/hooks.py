@@ -2,6 +2,7 @@
 
 A script offers its model by a function ``penstock_model(batch)`` that returns ``model, inputs`` or
 ``model, inputs, loss``. The script is imported, not run: what stands under ``if __name__ == "__main__"`` stays out.
+How it trains it may say beside that: ``penstock_setup = {"precision": "amp-bf16", "optimizer": "sgd"}``.
 """
 
 import importlib
@@ -14,6 +15,8 @@ from typing import Any
 from penstock.core import InputError
 
 HOOK = "penstock_model"
+SETUP = "penstock_setup"
+_SETTINGS = ("precision", "layout", "optimizer", "recompute")
 
 
 def load_hook(text: str) -> Any:
@@ -26,6 +29,14 @@ def load_hook(text: str) -> Any:
     from penstock.estimate.zoo import network_named
 
     return network_named(text).hook
+
+
+def setup_of(hook: Any) -> dict[str, Any]:
+    """What the hook's script says about how it trains; nothing if it does not."""
+    told = getattr(hook, "__globals__", {}).get(SETUP, {})
+    if not isinstance(told, dict) or not set(told) <= set(_SETTINGS):
+        raise InputError(f"{SETUP} = {told!r}", f"a dict with some of {', '.join(_SETTINGS)}")
+    return dict(told)
 
 
 def offers_hook(script: Path) -> bool:

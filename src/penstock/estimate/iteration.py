@@ -44,27 +44,36 @@ class HostCost:
     convolution_s: float = 5e-5
 
     @classmethod
-    def fit(cls, issued: Sequence[tuple[Mapping[str, int], float]]) -> "HostCost":
-        """From (what was issued, seconds that took), on relative errors; no cost is below 0."""
+    def fit(cls, issued: Sequence[tuple[Mapping[str, int], float]], whole: Sequence[float] = ()) -> "HostCost":
+        """From (what was issued, seconds that took), on errors relative to those; no cost is below 0.
+
+        Where the seconds are what is left of an iteration beside its kernels, errors count relative to the iteration:
+        ``whole`` gives its seconds.
+        """
         if not issued:
             return cls()
-        rows = np.array([[counts.get(kind, 0) / seconds for kind in _KINDS] for counts, seconds in issued])
-        return cls(**{f"{kind}_s": float(cost) for kind, cost in zip(_KINDS, _at_least_0(rows), strict=True)})
+        scales = whole or [seconds for _, seconds in issued]
+        rows = np.array(
+            [[counts.get(k, 0) / scale for k in _KINDS] for (counts, _), scale in zip(issued, scales, strict=True)]
+        )
+        shares = np.array([seconds / scale for (_, seconds), scale in zip(issued, scales, strict=True)])
+        found = _at_least_0(rows, shares)
+        return cls(**{f"{kind}_s": float(cost) for kind, cost in zip(_KINDS, found, strict=True)})
 
     def seconds(self, issued: Mapping[str, int]) -> float:
         return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in _KINDS)
 
 
-def _at_least_0(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Least squares of rows @ x = 1 without a negative unknown: the best of all choices of which are 0."""
+def _at_least_0(rows: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least squares of rows @ x = wanted without a negative unknown: the best of all choices of which are 0."""
     best, least = np.zeros(rows.shape[1]), math.inf
     for used in product((True, False), repeat=rows.shape[1]):
         columns = np.flatnonzero(used)
         if not columns.size:
             continue
         found = np.zeros(rows.shape[1])
-        found[columns] = np.linalg.lstsq(rows[:, columns], np.ones(len(rows)), rcond=None)[0]
-        error = float(np.sum((rows @ found - 1) ** 2))
+        found[columns] = np.linalg.lstsq(rows[:, columns], wanted, rcond=None)[0]
+        error = float(np.sum((rows @ found - wanted) ** 2))
         if np.all(found >= 0) and error < least:
             best, least = found, error
     return best

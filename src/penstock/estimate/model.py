@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,16 +72,23 @@ class ScalingModel:
         return 1 / self.step_s(count)
 
 
+class Shape(Protocol):
+    """How a job scales, before measured points bend it."""
+
+    def rate(self, count: int) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Measured points and the model through them: a rate and an uncertainty at every count."""
 
     points: tuple[Point, ...]
-    model: ScalingModel
+    model: "Shape"
 
     @classmethod
-    def of(cls, points: Sequence[Point]) -> "Estimate":
-        return cls(tuple(sorted(points, key=lambda point: point.count)), ScalingModel.fit(points))
+    def of(cls, points: Sequence[Point], shape: "Shape | None" = None) -> "Estimate":
+        """Through ``shape`` where one was predicted, else through the model closest to the points."""
+        return cls(tuple(sorted(points, key=lambda point: point.count)), shape or ScalingModel.fit(points))
 
     def rate(self, count: int) -> float:
         """Steps per second: measured, or the model bent through its neighbours."""

@@ -1,6 +1,6 @@
 """From raw measurements to a device profile: kernels, gaps, host costs, memory and power."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import median
@@ -13,20 +13,22 @@ from penstock.estimate.hardware import Bound, Chip, ClassPower
 from penstock.estimate.hardware.energy import MeasuredEnergy
 from penstock.estimate.iteration import HostCost, IterationModel
 from penstock.estimate.kernels import Growth, KernelModel, Layout, MeasuredCall
-from penstock.estimate.measure.raw import MeasuredNetwork, Raw, shape, shapes_of
+from penstock.estimate.measure.raw import IDLE, MeasuredNetwork, Raw, SteadyLoad, shape, shapes_of
 from penstock.estimate.memory import MeasuredMemory, MemoryModel
 
 _DEVICE_BOUND = 0.7
 """An iteration whose issuing takes less than this share of it waited for the device, not for the host."""
 
 
-def fit_profile(name: str, chip: Chip, raw: Sequence[Raw], *, growth: Growth | None = None) -> DeviceProfile:
+def fit_profile(
+    name: str, chip: Chip, raw: Sequence[Raw], *, loads: Sequence[SteadyLoad] = (), growth: Growth | None = None
+) -> DeviceProfile:  # fmt: skip
     """Fit everything on networks that are not held out, without kernels of shapes that held-out networks use."""
     serial = raw[0].environment.get("device") == "cpu"
     kernels = KernelModel.fit(training_calls(raw), chip, growth=growth)
     known = list(captured(raw, held_out=False))
     issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
-    host = HostCost.fit(_beside_kernels(raw) if serial else issued)
+    host = _host_beside_kernels(raw) if serial else HostCost.fit(issued)
     model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
     if not serial:
         model = replace(model, device_factor=_common_factor(known, model))
@@ -38,7 +40,7 @@ def fit_profile(name: str, chip: Chip, raw: Sequence[Raw], *, growth: Growth | N
         ]
     )
     return DeviceProfile(
-        name=name, chip=chip, iteration=model, memory=memory, power=_power(raw, kernels, chip),
+        name=name, chip=chip, iteration=model, memory=memory, power=_power(raw, kernels, chip, loads),
         environment=dict(raw[0].environment),
     )  # fmt: skip
 
@@ -111,19 +113,38 @@ def _unhindered(network: MeasuredNetwork) -> bool:
     return network.issue_s < _DEVICE_BOUND * network.seconds or network.seconds < 1.1 * network.issue_s
 
 
-def _beside_kernels(raw: Iterable[Raw]) -> list[tuple[Mapping[str, int], float]]:
-    """On a CPU: what an iteration takes beyond its kernels, against what was issued."""
-    return [
-        (network.issued, network.seconds - network.kernel_s)
+def _host_beside_kernels(raw: Iterable[Raw]) -> HostCost:
+    """On a CPU: what an iteration takes beyond its kernels, or less than them, against what was issued."""
+    known = [
+        (network.issued, network.seconds - network.kernel_s, network.seconds)
         for each in raw
         for network in each.networks
-        if network.issued and network.kernel_s and network.seconds > network.kernel_s
+        if network.issued and network.kernel_s
     ]
+    return HostCost.fit([(issued, left) for issued, left, _ in known], [whole for _, _, whole in known])
 
 
-def _power(raw: Iterable[Raw], kernels: KernelModel, chip: Chip) -> ClassPower:
-    runs = [run for each in raw for run in _energies(each, kernels)]
+def _power(raw: Iterable[Raw], kernels: KernelModel, chip: Chip, loads: Sequence[SteadyLoad]) -> ClassPower:
+    """From whole networks and from steady loads; a device measured at rest is known to draw that much."""
+    at_rest = [load.watts for load in loads if load.family == IDLE]
+    chip = replace(chip, idle_w=at_rest[0]) if at_rest else chip
+    runs = [*(run for each in raw for run in _energies(each, kernels)), *steady_loads(loads)]
     return ClassPower.fitted(runs, chip) if runs else ClassPower.of(chip)
+
+
+_COMPUTING = ("gemm", "conv", "attention")
+
+
+def steady_loads(loads: Iterable[SteadyLoad]) -> list[MeasuredEnergy]:
+    """Loads of one kind: large products wait for arithmetic, everything else for memory."""
+    return [
+        MeasuredEnergy(
+            seconds={Bound.COMPUTE if load.family in _COMPUTING else Bound.DRAM: load.seconds},
+            wall_s=load.seconds, joules=load.watts * load.seconds,
+        )
+        for load in loads
+        if load.family != IDLE
+    ]  # fmt: skip
 
 
 def _energies(raw: Raw, kernels: KernelModel) -> Iterator[MeasuredEnergy]:

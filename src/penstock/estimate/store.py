@@ -3,12 +3,14 @@
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.core import Curve, CurveError, InputError, Scaling, Source
 from penstock.estimate.database import SharedDatabase
 from penstock.estimate.model import Estimate
 from penstock.estimate.points import Point, ProfileResult, merged
+from penstock.estimate.prior import PredictedShape
 
 HALF_LIFE_S = 3600.0
 MOST_DOUBT = 0.5
@@ -91,6 +93,7 @@ class CurveStore:
         *,
         counts: Iterable[int] | None = None,
         guess: float | None = None,
+        prior: Scaling | None = None,
     ) -> Curve:
         """Steps per second on up to ``max_count`` devices of a kind.
 
@@ -101,10 +104,14 @@ class CurveStore:
         number behind it, and its doubts say how good each is (see :meth:`uncertainty`). Rates are not forced to grow;
         ``Curve.levels`` leaves out counts that are no faster than smaller ones.
 
-        A job that was never measured on this kind has no curve, unless ``guess`` gives its rate on one device.
+        ``prior`` is a scaling predicted from the job's model: it stands until something was measured, and is bent
+        through whatever was. Without one, a job that was never measured on this kind has no curve, unless ``guess``
+        gives its rate on one device.
         """
         points = self.points(fingerprint, kind)
-        estimate = _estimate(points, guess)
+        if prior is not None and not points:
+            return Curve(((kind, _up_to(_positive(max_count), prior)),))
+        estimate = _estimate(points, guess, prior)
         wanted = _counts(max_count, counts, [point.count for point in points])
         measured = {point.count: point.rate for point in points}
         rates = tuple(measured.get(count) or estimate.rate(count) for count in wanted)
@@ -148,12 +155,18 @@ def _point(row: tuple[int, float, float, float, float]) -> Point:
     return Point(count=count, rate=rate, spread=spread, seconds=seconds, updated_at=updated_at)
 
 
-def _estimate(points: tuple[Point, ...], guess: float | None) -> Estimate:
+def _estimate(points: tuple[Point, ...], guess: float | None, prior: Scaling | None) -> Estimate:
     if points:
-        return Estimate.of(points)
+        return Estimate.of(points, PredictedShape(prior) if prior else None)
     if guess is None:
         raise CurveError("a job that was never measured on this kind of device", "", "Profile it, or give a guess")
     return Estimate.of([Point(count=1, rate=guess, spread=0.0, seconds=1.0, updated_at=0.0)])
+
+
+def _up_to(most: int, prior: Scaling) -> Scaling:
+    """What was predicted for a larger cluster, on this one; the fewest devices it fits on stay."""
+    kept = max(1, sum(count <= most for count in prior.counts))
+    return replace(prior, counts=prior.counts[:kept], rates=prior.rates[:kept], doubts=prior.doubts[:kept])
 
 
 def _source(wanted: tuple[int, ...], measured: Collection[int]) -> Source:

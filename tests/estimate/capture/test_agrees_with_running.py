@@ -13,12 +13,12 @@ from penstock.estimate.measure.running import Training
 from penstock.estimate.measure.suite import draw
 from penstock.estimate.profile_fitting import capture_of
 
-_SINGLE = 2
+_SINGLE = ("copy", "reduction")
 
 
 def _worth_time(calls: Counter[KernelCall]) -> Counter[KernelCall]:
     """Without operations on single numbers, which some devices keep on the host."""
-    return Counter({call: count for call, count in calls.items() if call.dims[0] > 1 or len(call.dims) > _SINGLE})
+    return Counter({call: count for call, count in calls.items() if call.dims[0] > 1 or call.family not in _SINGLE})
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3])
@@ -30,7 +30,7 @@ def test_a_run_on_this_cpu_dispatches_what_was_captured(seed: int) -> None:
     seen: Counter[KernelCall] = Counter()
     for each in capture(item.hook, item.batch, item.setup, device="cpu").calls:
         seen[each.call] += each.count
-    ran = Counter({call: count for call, count in ran.items() if call.flops or call.read_bytes or call.dims != (1,)})
+    ran = Counter({call: count for call, count in ran.items() if call.flops or call.read_bytes or call.dims[0] > 1})
     missing = {call for call in _worth_time(seen) - ran if call.family != "elementwise" or call.dims[0] > 1}
     assert not missing
     assert not _worth_time(ran) - seen
@@ -49,7 +49,7 @@ def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
                 seen[each.call] += each.count
             total = sum(ran.values())
             differ = sum((Counter(ran) - seen).values()) + sum((seen - Counter(ran)).values())
-            assert differ <= 0.01 * total, (network.precision, network.layout)
+            assert differ <= 0.002 * total, (network.precision, network.layout)
 
 
 def test_a_seed_draws_the_same_network_again() -> None:

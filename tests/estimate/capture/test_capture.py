@@ -175,3 +175,38 @@ def test_torch_modules_with_attention_inside_are_followed_too() -> None:
     assert sum(_calls(seen, "attention").values()) == sum(_calls(seen, "attention_bwd").values()) == 1
     assert not _calls(seen, "softmax")
     assert sum(_calls(seen, "gemm").values()) == 12 - 1  # the input needs no gradient
+
+
+def _joined(layout: torch.memory_format) -> KernelCall:
+    def hook(batch: int) -> object:
+        class Twice(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = nn.Parameter(torch.ones(8, 1, 1))
+
+            def forward(self, images: torch.Tensor) -> torch.Tensor:
+                return torch.cat([images, self.scale * images], 1)
+
+        return Twice(), torch.randn(batch, 8, 5, 5).to(memory_format=layout)
+
+    (call,) = (call for call in _calls(capture(hook, 4), "copy") if call.variant == "cat" and call.dims[2] == 2)
+    return call
+
+
+def test_joining_says_how_long_the_stretches_are_that_lie_together() -> None:
+    assert _joined(torch.contiguous_format).dims == (4 * 16 * 25, 8 * 25, 2)
+    assert _joined(torch.channels_last).dims == (4 * 16 * 25, 8, 2)
+
+
+@pytest.mark.parametrize(("layout", "plane"), [(Layout.CHANNELS_FIRST, 49), (Layout.CHANNELS_LAST, 1)])
+def test_batch_norm_says_how_the_pixels_of_a_channel_lie(layout: Layout, plane: int) -> None:
+    seen = capture(network_named("resnet18").hook, 8, Setup(layout=layout))
+    for family in ("norm", "norm_bwd"):
+        assert (512, 8 * 49, plane) in {call.dims for call in _calls(seen, family)}
+
+
+def test_gradients_lie_as_devices_lay_them_out() -> None:
+    """Behind a mean over pixels they come channels first, even where everything else is channels last."""
+    seen = capture(network_named("mobilenet-v2").hook, 2, Setup(layout=Layout.CHANNELS_LAST))
+    layouts = {call.layout for call in _calls(seen, "norm_bwd") if call.dims[0] == 1280}
+    assert layouts == {Layout.CHANNELS_FIRST}

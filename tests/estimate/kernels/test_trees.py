@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from penstock.estimate.kernels.growing import Growth, grow
+from penstock.estimate.kernels.spread import _in_chunks, _one_by_one, nearest
 from penstock.estimate.kernels.trees import Forest, _descend, _descend_together
 
 
@@ -28,13 +29,15 @@ def test_arrays_equal_the_library(data: tuple[np.ndarray, np.ndarray], seed: int
     forest = grow(rows, targets, np.ones(len(rows)), growth, seed)
 
     fresh = np.random.default_rng(1).normal(size=(200, 5))
-    assert np.allclose(forest.predict(fresh), booster.predict(fresh), atol=1e-5)
+    off = np.abs(forest.predict(fresh) - booster.predict(fresh))
+    assert np.median(off) < 1e-4  # stored numbers are rounded,
+    assert np.mean(off > 1e-2) < 0.03  # which sends a row in a hundred another way
 
 
 def test_all_ways_down_the_trees_agree(data: tuple[np.ndarray, np.ndarray]) -> None:
     rows, targets = data
     forest = grow(rows, targets, np.ones(len(rows)), Growth(trees=15), 0)
-    columns = (forest.feature, forest.threshold, forest.left, forest.right, forest.value, forest.roots)
+    columns = (forest.feature, forest.number, forest.right, forest.roots)
 
     together = forest.base + _descend_together(rows, *columns)
     assert np.allclose(forest.predict(rows), together)
@@ -45,12 +48,20 @@ def test_a_forest_of_one_leaf_is_a_constant() -> None:
     none = np.zeros(1, dtype=np.int32)
     forest = Forest(
         feature=none.astype(np.int16),
-        threshold=np.zeros(1, dtype=np.float32),
-        left=none,
+        number=np.full(1, 2.0, dtype=np.float32),
         right=none,
-        value=np.full(1, 2.0, dtype=np.float32),
         roots=none,
         base=1.0,
     )
 
     assert list(forest.predict(np.zeros((3, 2)))) == [3.0, 3.0, 3.0]
+
+
+def test_the_nearest_shape_is_found_compiled_or_not() -> None:
+    rng = np.random.default_rng(2)
+    shapes, references = rng.normal(size=(70, 4)), rng.normal(size=(300, 4))
+    truth = np.sqrt(((shapes[:, None] - references) ** 2).sum(axis=2)).min(axis=1)
+
+    for search in (_one_by_one, _in_chunks):
+        assert np.allclose(np.sqrt(search(shapes, references)), truth)
+    assert np.allclose(nearest(shapes, references), truth)

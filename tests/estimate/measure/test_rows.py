@@ -8,7 +8,7 @@ import pytest
 from penstock.core import InputError
 from penstock.estimate.kernels import KernelCall, Layout, Precision
 from penstock.estimate.measure import OpRow, load_rows, save_rows
-from penstock.estimate.measure.raw import read_raw
+from penstock.estimate.measure.raw import read_power, read_raw
 
 
 def _row(seconds: float, **changes: object) -> OpRow:
@@ -46,3 +46,13 @@ def test_something_else_is_refused(tmp_path: Path) -> None:
         load_rows(tmp_path / "other.npz")
     with pytest.raises(InputError, match="no measurements"):
         read_raw(tmp_path)
+
+
+def test_power_is_read_where_it_was_measured(tmp_path: Path) -> None:
+    assert read_power(tmp_path) == ()
+    (tmp_path / "power.json").write_text('[{"family": "gemm", "precision": "bf16", "watts": 690, "seconds": 0.5}]')
+    (load,) = read_power(tmp_path)
+    assert (load.family, load.watts * load.seconds) == ("gemm", 345)
+    (tmp_path / "power.json").write_text('[{"family": "gemm"}]')
+    with pytest.raises(InputError, match="measured power"):
+        read_power(tmp_path)

@@ -1,13 +1,17 @@
 """Measuring this machine: iterations and kernels of small networks, kept as they come, continued later."""
 
+import fcntl
 import time
 from pathlib import Path
+from random import Random
+from threading import Thread
 
 import pytest
 import torch
 
 from penstock.core import InputError
-from penstock.estimate.capture import Setup
+from penstock.estimate.capture import Setup, capture
+from penstock.estimate.measure import published
 from penstock.estimate.measure.raw import read_raw
 from penstock.estimate.measure.session import Session, affordable, suite
 from penstock.estimate.measure.suite import Draw, draw
@@ -57,3 +61,25 @@ def test_expensive_draws_are_measured_at_a_smaller_batch() -> None:
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="PyTorch sees none"):
         Session(tmp_path, "cuda")
+
+
+def test_sessions_that_share_a_device_take_turns(tmp_path: Path) -> None:
+    turns = tmp_path / "turns"
+    session = Session(tmp_path / "one", "cpu", turns=turns)
+    waiting = Thread(target=session.measure, args=(_tiny(), 0.01))
+    with turns.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert not session.networks
+    waiting.join(60)
+    assert [network["label"] for network in session.networks] == ["tiny"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shallow_versions_of_published_networks_can_be_followed(seed: int) -> None:
+    rng = Random(seed)
+    hooks = published.images(rng)[0], published.text(rng, lambda _: 4001)[0], published.vision(rng)[0]
+    for hook in hooks:
+        assert capture(hook, 1).flops > 1e8

@@ -104,10 +104,7 @@ def attention(
         times = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
     if device == "cpu":
-        out: Tensor = _aten._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-        )[0]
-        return out
+        return _attention_on_cpu(query, key, value, attn_mask, dropout_p, is_causal, scale)
     half = attn_mask is None and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0
     keep = query.requires_grad
     if half and query.shape[-1] <= 128:
@@ -122,6 +119,19 @@ def attention(
             query, key, value, mask, keep, dropout_p, is_causal, scale=scale
         )
     return results[0]  # type: ignore[no-any-return]
+
+
+def _attention_on_cpu(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, causal: bool, scale: float | None
+) -> Tensor:
+    """The flash kernel, which knows neither dropout nor a learned mask; else products and a softmax."""
+    if dropout or (mask is not None and mask.requires_grad):
+        return _aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]
+            query, key, value, mask, dropout, causal, scale=scale
+        )[0]
+    return _aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]
+        query, key, value, dropout, causal, attn_mask=mask, scale=scale
+    )[0]
 
 
 def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, **kwargs: Any) -> Tensor:

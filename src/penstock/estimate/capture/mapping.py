@@ -6,6 +6,7 @@ as elementwise with their own name as variant: they move the bytes they touch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -18,8 +19,8 @@ from penstock.estimate.kernels.calls import KernelCall, Layout, Precision
 Bound = Mapping[str, Any]
 """Arguments of an operation by the names of its schema."""
 
-_FINE = 1024
-"""Bytes below which concatenated pieces are too short for wide loads."""
+_LONG = 64
+"""Elements from which a stretch of memory is read as fast as all of it."""
 
 _PRECISIONS = {torch.bfloat16: Precision.BF16, torch.float16: Precision.FP16}
 
@@ -237,15 +238,19 @@ def _norm(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> Kernel
         image = bound["grad_out"]
     if "batch_norm" in name:
         channels = image.shape[1]
-        trains = bound.get("training", bound.get("train", True))
-        return _rows_call(
-            family, "batch" if trains else "batch-eval", channels, image.numel() // channels, bound, outputs
-        )
+        kind = "batch" if bound.get("training", bound.get("train", True)) else "batch-eval"
+        call = _rows_call(family, kind, channels, image.numel() // channels, bound, outputs)
+        return replace(call, dims=(*call.dims, _plane(image)))
     if "group_norm" in name:
         rows = image.shape[0] * bound["group"]
         return _rows_call(family, "group", rows, image.numel() // rows, bound, outputs)
     columns = prod(bound["normalized_shape"])
     return _rows_call(family, "rms" if "rms" in name else "layer", image.numel() // columns, columns, bound, outputs)
+
+
+def _plane(image: Tensor) -> int:
+    """Neighbours in memory of one channel: its pixels, or 1 where channels come last."""
+    return 1 if _channels_last(image) is Layout.CHANNELS_LAST else prod(image.shape[2:])
 
 
 def _softmax(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
@@ -265,19 +270,25 @@ def _reduction(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> K
     given = source.dim() - 1 if dims is None else dims
     axes = [axis % max(source.dim(), 1) for axis in (given if isinstance(given, list | tuple) else [given])]
     columns = max(source.numel() // max(rows, 1), 1)
-    return _rows_call("reduction", f"{name}/{_direction(source, axes)}", rows, columns, bound, outputs)
+    direction, run = _direction(source, axes)
+    call = _rows_call("reduction", f"{name}/{direction}", rows, columns, bound, outputs)
+    return replace(call, dims=(*call.dims, run))
 
 
-def _direction(source: Tensor, axes: Sequence[int]) -> str:
-    """Along memory ("inner"), across it ("outer"), or both, as a sum over the pixels of every channel ("mixed")."""
-    wide = [axis for axis in range(source.dim()) if source.shape[axis] > 1]
-    if not wide:
-        return "inner"
-    by_stride = sorted(wide, key=source.stride)
+def _direction(source: Tensor, axes: Sequence[int]) -> tuple[str, int]:
+    """Along memory ("inner"), across it ("outer"), or both, as a sum over the pixels of every channel ("mixed").
+
+    And how many neighbours in memory share one fate: all are summed up, or all are kept.
+    """
+    by_stride = sorted((axis for axis in range(source.dim()) if source.shape[axis] > 1), key=source.stride)
+    if not by_stride:
+        return "inner", 1
     reduced = [axis in axes for axis in by_stride]
+    alike = next((place for place, each in enumerate(reduced) if each != reduced[0]), len(reduced))
+    run = prod(source.shape[axis] for axis in by_stride[:alike])
     if not reduced[0]:
-        return "outer"
-    return "mixed" if sum(a != b for a, b in pairwise(reduced)) > 1 else "inner"
+        return "outer", run
+    return ("mixed" if sum(a != b for a, b in pairwise(reduced)) > 1 else "inner"), run
 
 
 def _loss(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
@@ -287,7 +298,7 @@ def _loss(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> Kernel
     if "backward" in name:
         return _elementwise(name, {"target": bound["target"]}, outputs, False)
     return KernelCall(
-        family="reduction", dims=(1, rows), precision=_precision(scores), flops=float(rows),
+        family="reduction", dims=(1, rows, rows), precision=_precision(scores), flops=float(rows),
         read_bytes=float(rows * (32 + 8)), written_bytes=8.0, variant="nll",
     )  # fmt: skip
 
@@ -347,13 +358,17 @@ def _repeats_inside(source: Tensor, out: Tensor) -> bool:
 
 
 def _shape_of_access(sources: Sequence[Tensor], out: Tensor) -> str:
-    """How the device walks: flat, broadcasting ("/b", along memory "/i"), strided ("/s"); "/m" where dtypes differ."""
+    """How the device walks: flat, broadcasting ("/b", along memory "/i"), strided ("/s", in long stretches "/r").
+
+    "/m" where dtypes differ.
+    """
     wide = [source for source in sources if source.dim()]
     broadcast = any(source.numel() < out.numel() or 0 in source.stride() for source in wide)
     inside = any(_repeats_inside(source, out) for source in wide)
-    strided = any(source.shape == out.shape and not _flat(source, out) and 0 not in source.stride() for source in wide)
+    strided = [s for s in wide if s.shape == out.shape and not _flat(s, out) and 0 not in s.stride()]
+    walk = ("/r" if all(_unbroken(s, out) >= _LONG for s in strided) else "/s") if strided else ""
     mixed = any(source.dtype != out.dtype for source in wide)
-    return ("/i" if inside else "/b" if broadcast else "") + ("/s" if strided else "") + ("/m" if mixed else "")
+    return ("/i" if inside else "/b" if broadcast else "") + walk + ("/m" if mixed else "")
 
 
 def _elementwise(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
@@ -368,21 +383,44 @@ def _elementwise(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) ->
     )  # fmt: skip
 
 
-def _run_bytes(sources: Sequence[Tensor], dim: int) -> int:
-    """The shortest stretch of memory that is copied as a whole when tensors are concatenated."""
-    axis = dim % max(sources[0].dim(), 1)
-    return min(prod(source.shape[axis:]) * source.itemsize for source in sources)
+def _unbroken(source: Tensor, out: Tensor) -> int:
+    """Elements that lie side by side in source and result alike: how long a copy's straight stretches are."""
+    if source.shape != out.shape:
+        return 1
+    wide = sorted((axis for axis in range(out.dim()) if out.shape[axis] > 1), key=out.stride)
+    length = 1
+    for axis in wide:
+        if out.stride(axis) != length or source.stride(axis) != length:
+            break
+        length *= out.shape[axis]
+    return length
+
+
+def _pitch(source: Tensor, out: Tensor) -> int:
+    """How far apart in the source neighbours of the result lie, in elements."""
+    wide = [axis for axis in range(out.dim()) if out.shape[axis] > 1]
+    if not wide or source.shape != out.shape:
+        return 1
+    return max(1, source.stride(min(wide, key=out.stride)))
+
+
+def _walk(kind: str, sources: Sequence[Tensor], out: Tensor, dim: int) -> tuple[int, int]:
+    """Length of the straight stretches, and their distance in the source; when joining, the number of tensors."""
+    if kind == "cat" and sources and sources[0].dim():
+        return min(max(1, source.stride(dim)) * source.shape[dim] for source in sources), len(sources)
+    if kind == "copy" and sources:
+        return _unbroken(sources[0], out), _pitch(sources[0], out)
+    return out.numel(), 1
 
 
 def _copy(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
     kind, out = _COPIES[name], outputs[0]
     sources = [] if kind == "fill" else list(_tensors([bound["src"]] if "src" in bound else bound.values()))
     access = _shape_of_access(sources, out) if kind == "copy" else ""
-    if kind == "cat" and sources:
-        access = "/fine" if _run_bytes(sources, bound.get("dim", 0)) < _FINE else ""
     return KernelCall(
-        family="copy", dims=(out.numel(),), precision=_precision(out), flops=0.0, read_bytes=_moved(sources),
-        written_bytes=_moved(outputs), variant=kind + access,
+        family="copy", dims=(out.numel(), *_walk(kind, sources, out, bound.get("dim", 0))), precision=_precision(out),
+        flops=0.0, read_bytes=_moved(sources), written_bytes=_moved(outputs), layout=_channels_last(out),
+        variant=kind + access,
     )  # fmt: skip
 
 

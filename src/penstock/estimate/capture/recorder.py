@@ -98,14 +98,22 @@ class Recorder(TorchDispatchMode):
 
 
 def _laid_out(func: Any, args: tuple[Any, ...], out: Any) -> Any:
-    """Results of convolutions as real devices lay them out; the meta device forgets channels-last."""
+    """Results as real devices lay them out: the meta device forgets channels-last in some operations."""
     name = str(func)
+    if name in _LIKE_THEIR_GRADIENT and out.dim() == 4:
+        return out.contiguous(memory_format=suggest_memory_format(args[0]))
+    if name == "aten.native_batch_norm_backward.default" and args[1].dim() == 4 and out[0] is not None:
+        return (out[0].contiguous(memory_format=suggest_memory_format(args[1])), *out[1:])
     if name == "aten.convolution.default" and out.dim() == 4:
         return out.contiguous(memory_format=_format(args[0], args[1]))
     if name == "aten.convolution_backward.default" and args[1].dim() == 4:
         wanted = _format(args[1], args[2])
         return tuple(made if made is None or made.dim() != 4 else made.contiguous(memory_format=wanted) for made in out)
     return out
+
+
+_LIKE_THEIR_GRADIENT = frozenset(["aten.hardtanh_backward.default", "aten.hardswish_backward.default"])
+"""Their result lies as the gradient that comes in; the meta device takes the layout of the other argument."""
 
 
 def _format(image: Tensor, weight: Tensor) -> torch.memory_format:

@@ -3,7 +3,7 @@
 from penstock.estimate.kernels.calls import KernelCall, Layout, Precision
 from penstock.estimate.kernels.fitting import MeasuredCall, folds_of, shape_family
 from penstock.estimate.kernels.growing import Growth
-from penstock.estimate.kernels.model import KernelModel, Predictions
+from penstock.estimate.kernels.model import KernelModel, Predictions, kind_of
 
 __all__ = [
     "Growth",
@@ -14,5 +14,6 @@ __all__ = [
     "Precision",
     "Predictions",
     "folds_of",
+    "kind_of",
     "shape_family",
 ]

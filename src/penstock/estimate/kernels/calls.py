@@ -10,16 +10,16 @@ conv_wgrad     the same dims as the forward convolution whose weight gradient it
 attention      batch, heads, queries, keys, head_dim, causal (0 or 1)
 attention_bwd  the same
 elementwise    elements, inputs (tensors read), outputs (tensors written)
-reduction      rows, columns (each row is reduced)
+reduction      rows, columns (each row is reduced), neighbours in memory that are all summed up, or all kept
 softmax        rows, columns
 softmax_bwd    rows, columns
-norm           rows, columns (layer, rms, group and batch norm over rows x columns)
-norm_bwd       rows, columns
+norm           rows, columns (layer, rms and group norm); batch norm: channels, positions, neighbours of one channel
+norm_bwd       the same
 embedding      rows looked up, columns, rows in the table
 embedding_bwd  the same
 pool           elements of the output, window
 pool_bwd       the same
-copy           elements (layout changes, casts, concatenations)
+copy           elements, length of straight stretches, their distance in the source (joined tensors: their number)
 optimizer      parameters, tensors
 =============  ==============================================================================================
 """

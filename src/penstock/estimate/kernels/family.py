@@ -46,12 +46,14 @@ class FamilyModel:
 
     def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
         work = work_of(self.family, calls)
-        terms = self.terms(calls, work, rates_of(calls, [chip] * len(calls)))
+        rates = rates_of(calls, [chip] * len(calls))
+        terms = self.terms(calls, work, rates)
+        distance = self.spread.distance(work.shape) if self.spread else np.zeros(len(work))
         return FamilyPredictions(
-            seconds=terms.total * np.exp(self.correction(calls, work, [chip] * len(calls), terms)),
-            log_width=self._width(work),
+            seconds=terms.total * np.exp(self.correction(calls, work, rates, terms)),
+            log_width=self.spread.width(distance) if self.spread else np.full(len(work), UNPROFILED_WIDTH),
             bounds=bounds_of(terms),
-            in_range=self._covers(calls, work),
+            in_range=self._covers(calls, work, distance),
         )
 
     def terms(self, calls: Sequence[KernelCall], work: Work, rates: Rates) -> Terms:
@@ -63,24 +65,19 @@ class FamilyModel:
         }
         return Terms.joined(keys, parts)
 
-    def correction(self, calls: Sequence[KernelCall], work: Work, chips: Sequence[Chip], terms: Terms) -> Array:
+    def correction(self, calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms) -> Array:
         """log(time / physics), the mean of the forests."""
         if not self.forests:
             return np.zeros(len(calls))
-        rows = features(calls, work, rates_of(calls, chips), terms, self.variants)
+        rows = features(calls, work, rates, terms, self.variants)
         learned = np.mean([forest.predict(rows) for forest in self.forests], axis=0)
         return np.asarray(self.trust * learned + self.bias)
 
-    def _width(self, work: Work) -> Array:
-        if self.spread is None:
-            return np.full(len(work), UNPROFILED_WIDTH)
-        return self.spread.width(self.spread.distance(work.shape))
-
-    def _covers(self, calls: Sequence[KernelCall], work: Work) -> npt.NDArray[np.bool_]:
+    def _covers(self, calls: Sequence[KernelCall], work: Work, distance: Array) -> npt.NDArray[np.bool_]:
         if self.spread is None:
             return np.zeros(len(work), dtype=np.bool_)
         known = np.array([physics_key(call) in self.physics for call in calls])
-        return np.asarray(self.spread.covers(work.shape, self.spread.distance(work.shape)) & known)
+        return np.asarray(self.spread.covers(work.shape, distance) & known)
 
 
 def physics_key(call: KernelCall) -> str:

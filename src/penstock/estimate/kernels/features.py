@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.estimate.kernels.calls import KernelCall, Layout, Precision
 from penstock.estimate.kernels.physics import Rates, Terms
-from penstock.estimate.kernels.work import Array, Work
+from penstock.estimate.kernels.work import Array, Work, dims_of
 
 _PRECISIONS = tuple(Precision)
 _LARGEST_ALIGNMENT = 128
@@ -16,7 +16,7 @@ def features(
     calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms, variants: Mapping[str, float]
 ) -> Array:
     """One row per call: shape, waves, how the bounds compare, how well the dims are aligned, and which kernel."""
-    dims = np.array([call.dims for call in calls], dtype=np.int64)
+    dims = dims_of(calls[0].family, calls).astype(np.int64)
     bounds = np.column_stack([terms.compute, terms.dram, terms.l2, terms.latency]) / terms.total[:, None]
     moved = work.dram_bytes / rates.l2_bytes
     sizes = np.array([(call.flops, call.read_bytes, call.written_bytes) for call in calls]).reshape(-1, 3) + 1.0

@@ -1,10 +1,13 @@
 """How far a prediction may be off: as far as predictions of shapes that far from anything measured were."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
+from penstock.core.jit import compiled
 from penstock.estimate.kernels.work import Array
 
 _COVERED = 0.9
@@ -13,7 +16,7 @@ _GROWTH_PER_OCTAVE = 0.25
 _FARTHEST = 1.5
 """In range: not farther from the nearest measured shape than 1.5 times what the fit itself was tested on."""
 _MARGIN = 0.5
-_REFERENCES = 4000
+_REFERENCES = 1500
 _CHUNK = 256
 
 
@@ -64,10 +67,38 @@ def thinned(shapes: Array) -> Array:
 
 
 def nearest(shapes: Array, references: Array) -> Array:
-    """Euclidean distance to the nearest reference. O(shapes x references)."""
+    """Euclidean distance to the nearest reference. O(shapes x references), most of them given up after a column."""
+    return np.sqrt(_search()(np.ascontiguousarray(shapes), np.ascontiguousarray(references)))
+
+
+@cache
+def _search() -> Callable[[Array, Array], Array]:
+    """Compiled where numba is installed."""
+    try:
+        return compiled(_one_by_one)
+    except ImportError:
+        return _in_chunks
+
+
+def _one_by_one(shapes: Array, references: Array) -> Array:
+    found = np.empty(len(shapes))
+    for row in range(len(shapes)):
+        best = np.inf
+        for other in range(len(references)):
+            square = 0.0
+            for column in range(shapes.shape[1]):
+                square += (shapes[row, column] - references[other, column]) ** 2
+                if square >= best:
+                    break
+            best = min(best, square)
+        found[row] = best
+    return found
+
+
+def _in_chunks(shapes: Array, references: Array) -> Array:
     found = np.empty(len(shapes))
     for start in range(0, len(shapes), _CHUNK):
         part = shapes[start : start + _CHUNK]
         squares = (part**2).sum(axis=1)[:, None] + (references**2).sum(axis=1) - 2 * part @ references.T
-        found[start : start + _CHUNK] = np.sqrt(np.maximum(squares, 0.0).min(axis=1))
+        found[start : start + _CHUNK] = np.maximum(squares, 0.0).min(axis=1)
     return found

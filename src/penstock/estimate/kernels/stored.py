@@ -16,7 +16,7 @@ from penstock.estimate.kernels.physics import Physics
 from penstock.estimate.kernels.spread import Spread
 from penstock.estimate.kernels.trees import Forest
 
-_VERSION = 1
+_VERSION = 2
 _HEADER = "header"
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
@@ -66,8 +66,8 @@ def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
     for key, physics in model.physics.items():
         arrays[f"{name}/physics/{key}"] = physics.log_coefficients
     for number, forest in enumerate(model.forests):
-        for column in _columns(Forest):
-            arrays[f"{name}/forest/{number}/{column}"] = getattr(forest, column)
+        for column, values in _packed(forest).items():
+            arrays[f"{name}/forest/{number}/{column}"] = values
     if model.spread:
         for column in _columns(Spread):
             arrays[f"{name}/spread/{column}"] = getattr(model.spread, column)
@@ -92,7 +92,8 @@ def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
         fallback=Physics(arrays[f"{name}/fallback"]),
         variants=told["variants"],
         forests=tuple(
-            Forest(**part(Forest, f"forest/{number}"), base=base) for number, base in enumerate(told["bases"])
+            _unpacked({each: arrays[f"{name}/forest/{number}/{each}"] for each in _PACKED}, base)
+            for number, base in enumerate(told["bases"])
         ),
         trust=told["trust"],
         bias=told["bias"],
@@ -100,5 +101,21 @@ def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
     )
 
 
+_PACKED = ("feature", "number", "skip", "roots")
+
+
+def _packed(forest: Forest) -> Arrays:
+    """Smaller: where a node sends rows is stored as how far ahead that is."""
+    skip = (forest.right - np.arange(len(forest.right))).astype(np.uint16)
+    return {"feature": forest.feature, "number": forest.number, "skip": skip, "roots": forest.roots}
+
+
+def _unpacked(arrays: Arrays, base: float) -> Forest:
+    right = (np.arange(len(arrays["skip"])) + arrays["skip"]).astype(np.int32)
+    return Forest(
+        feature=arrays["feature"], number=arrays["number"], right=right, roots=arrays["roots"], base=base
+    )  # fmt: skip
+
+
 def _columns(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name != "base")
+    return tuple(field.name for field in fields(kind))

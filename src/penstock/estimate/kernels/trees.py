@@ -12,23 +12,26 @@ from penstock.estimate.kernels.work import Array
 
 Indices = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.float32]
+Features = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """A sum of trees. A node sends a row left if ``row[feature] <= threshold``; leaves point to themselves."""
+    """A sum of trees, the nodes of each in the order a walk to the left visits them.
 
-    feature: npt.NDArray[np.int16]
-    threshold: Numbers
-    left: Indices
+    A node sends a row to the next node if ``row[feature] <= number``, else to ``right``. A leaf is its own ``right``,
+    and its ``number`` is what it adds.
+    """
+
+    feature: Features
+    number: Numbers
     right: Indices
-    value: Numbers
     roots: Indices
     base: float
 
     def predict(self, rows: Array) -> Array:
         """O(trees x depth) per row."""
-        columns = (self.feature, self.threshold, self.left, self.right, self.value, self.roots)
+        columns = (self.feature, self.number, self.right, self.roots)
         return self.base + _descent()(np.ascontiguousarray(rows), *columns)
 
 
@@ -41,37 +44,23 @@ def _descent() -> Callable[..., Array]:
         return _descend_together
 
 
-def _descend(
-    rows: Array,
-    feature: npt.NDArray[np.int16],
-    threshold: Numbers,
-    left: Indices,
-    right: Indices,
-    value: Numbers,
-    roots: Indices,
-) -> Array:
+def _descend(rows: Array, feature: Features, number: Numbers, right: Indices, roots: Indices) -> Array:
+    """Tree by tree: the nodes of one stay in the processor's cache while all rows pass."""
     total = np.zeros(len(rows))
-    for row in range(len(rows)):
-        for root in roots:
+    for root in roots:
+        for row in range(len(rows)):
             node = root
-            while left[node] != node:
-                node = left[node] if rows[row, feature[node]] <= threshold[node] else right[node]
-            total[row] += value[node]
+            while right[node] != node:
+                node = node + 1 if rows[row, feature[node]] <= number[node] else right[node]
+            total[row] += number[node]
     return total
 
 
-def _descend_together(
-    rows: Array,
-    feature: npt.NDArray[np.int16],
-    threshold: Numbers,
-    left: Indices,
-    right: Indices,
-    value: Numbers,
-    roots: Indices,
-) -> Array:
+def _descend_together(rows: Array, feature: Features, number: Numbers, right: Indices, roots: Indices) -> Array:
     """The same, a level at a time for all rows and trees."""
     node = np.broadcast_to(roots, (len(rows), len(roots)))
     index = np.arange(len(rows))[:, None]
-    while np.any(left[node] != node):
-        node = np.where(rows[index, feature[node]] <= threshold[node], left[node], right[node])
-    return np.asarray(value[node].sum(axis=1))
+    while np.any(right[node] != node):
+        after = np.where(rows[index, feature[node]] <= number[node], node + 1, right[node])
+        node = np.where(right[node] == node, node, after)
+    return np.asarray(number[node].sum(axis=1))

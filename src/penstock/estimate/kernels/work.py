@@ -92,7 +92,7 @@ def _is_misaligned(call: KernelCall) -> bool:
 
 def work_of(family: str, calls: Sequence[KernelCall]) -> Work:
     """The blocks of calls that are all of one family."""
-    dims = _dims(family, calls)
+    dims = dims_of(family, calls)
     moved = np.array([call.read_bytes + call.written_bytes for call in calls], dtype=float)
     flops = np.array([call.flops for call in calls], dtype=float)
     if family in MATRIX_FAMILIES:
@@ -117,19 +117,25 @@ def work_of(family: str, calls: Sequence[KernelCall]) -> Work:
 
 _ARITY = {
     "gemm": 4, "conv": 10, "conv_dgrad": 10, "conv_wgrad": 10, "attention": 6, "attention_bwd": 6, "elementwise": 3,
-    "reduction": 2, "softmax": 2, "softmax_bwd": 2, "norm": 2, "norm_bwd": 2, "embedding": 3, "embedding_bwd": 3,
-    "pool": 2, "pool_bwd": 2, "copy": 1, "optimizer": 2,
+    "reduction": 3, "softmax": 2, "softmax_bwd": 2, "norm": 3, "norm_bwd": 3, "embedding": 3, "embedding_bwd": 3,
+    "pool": 2, "pool_bwd": 2, "copy": 3, "optimizer": 2,
 }  # fmt: skip
 
 
-def _dims(family: str, calls: Sequence[KernelCall]) -> Array:
+def dims_of(family: str, calls: Sequence[KernelCall]) -> Array:
     wanted = _ARITY.get(family)
     if wanted is None:
         raise InputError(f"a kernel of family {family!r}", ", ".join(_ARITY))
-    for call in calls:
-        if len(call.dims) != wanted:
-            raise InputError(f"a {family} kernel with dims {call.dims}", f"{wanted} numbers, see KernelCall")
-    return np.array([call.dims for call in calls], dtype=float).reshape(len(calls), wanted)
+    found = [_completed(family, call.dims) for call in calls]
+    for dims in found:
+        if len(dims) != wanted:
+            raise InputError(f"a {family} kernel with dims {dims}", f"{wanted} numbers, see KernelCall")
+    return np.array(found, dtype=float).reshape(len(calls), wanted)
+
+
+def _completed(family: str, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Norms over whole rows may leave out how many neighbours a row has in memory: all of it."""
+    return (*dims, dims[1]) if family.startswith("norm") and len(dims) == 2 else dims
 
 
 def matrix_view(family: str, dims: Array) -> tuple[Array, Array, Array, Array]:
@@ -244,7 +250,7 @@ def _attention(dims: Array, moved: Array, flops: Array) -> Work:
 
 def _rows(family: str, dims: Array, moved: Array, flops: Array) -> Work:
     """A block per row, which it reads more than once: from the cache if the rows in flight fit there."""
-    rows, columns = np.maximum(dims, 1.0).T
+    rows, columns = np.maximum(dims, 1.0).T[:2]
     again = np.where(columns > _ROW_IN_REGISTERS, _READ_AGAIN.get(family, 0.0), 0.0)
     padded = np.ceil(columns / _ROW_IN_REGISTERS) * _ROW_IN_REGISTERS / columns
     return _single(

@@ -23,10 +23,11 @@ def main() -> None:
     parser.add_argument("--precisions", default="bf16,tf32")
     parser.add_argument("--layout", default="nchw", choices=["nchw", "nhwc"])
     parser.add_argument("--only", default="", help="comma-separated names of networks")
+    parser.add_argument("--turns", type=Path, help="a file several of these share to take turns on one device")
     parser.add_argument("--resume", action="store_true", help="go on from what is in the folder")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    session = Session(options.out, options.device, resume=options.resume)
+    session = Session(options.out, options.device, resume=options.resume, turns=options.turns)
     if options.power:
         power_by_family(session)
     wanted = set(filter(None, options.only.split(",")))

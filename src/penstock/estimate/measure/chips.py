@@ -9,6 +9,7 @@ import torch
 
 from penstock.estimate.hardware import DEVICES, Chip, device_named
 from penstock.estimate.kernels.calls import Precision
+from penstock.estimate.measure.running import cpu_clock
 
 
 def chip_here(name: str, on: str, environment: dict[str, Any]) -> Chip:
@@ -36,11 +37,11 @@ def _copy_rate(on: str, elements: int = 1 << 24) -> float:
 
 
 def _best(work: Callable[[], object], on: str, times: int = 5) -> float:
-    taken = []
+    taken, clock = [], time.perf_counter if on == "cuda" else cpu_clock()
     for _ in range(times):
-        start = time.perf_counter()
+        start = clock()
         work()
         if on == "cuda":
             torch.cuda.synchronize()
-        taken.append(time.perf_counter() - start)
+        taken.append(clock() - start)
     return min(taken)

@@ -72,6 +72,35 @@ def _read(about: Path, rows: Path) -> Raw:
     return Raw(networks=networks, rows=load_rows(rows), environment=written.get("environment", {}))
 
 
+IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyLoad:
+    """One kind of work repeated until the power settled: seconds of one repetition, and watts."""
+
+    family: str
+    precision: str
+    watts: float
+    seconds: float
+
+
+def read_power(folder: Path) -> tuple[SteadyLoad, ...]:
+    """Steady loads of a folder's ``power.json``; none where power was not measured."""
+    path = folder / "power.json"
+    if not path.exists():
+        return ()
+    try:
+        return tuple(
+            SteadyLoad(**{name: each[name] for name in SteadyLoad.__dataclass_fields__})
+            for each in json.loads(path.read_text())
+        )
+    except (ValueError, KeyError, TypeError) as problem:
+        raise InputError(
+            f"{path} cannot be read as measured power: {problem}", "a file of `penstock profile device`"
+        ) from None
+
+
 def shapes_of(rows: OpRows, mask: NDArray[np.bool_]) -> frozenset[tuple[str, tuple[int, ...]]]:
     return frozenset(shape(call) for call, chosen in zip(rows.calls, mask, strict=True) if chosen)
 

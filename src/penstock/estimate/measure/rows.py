@@ -12,7 +12,7 @@ from penstock.core import InputError
 from penstock.estimate.kernels.calls import KernelCall, Layout, Precision
 
 MOST_DIMS = 10
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

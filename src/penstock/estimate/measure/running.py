@@ -1,15 +1,16 @@
 """Runs a training iteration for real: how long it takes, what it draws, and how long each of its kernels took.
 
 Kernels are timed in place, inside iterations that follow each other without a pause, so caches, clocks and power are
-what they are in training. On a GPU the times are the driver's own records of each kernel; on a CPU every operation is
-timed on the clock of this process.
+what they are in training. On a GPU the times are the driver's own records of each kernel. On a CPU every operation is
+timed as it runs: by the processor time of this thread where PyTorch has only one, which neighbours on a busy machine
+do not stretch, else by the wall clock.
 """
 
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -28,6 +29,8 @@ _CPU = torch._C._autograd.DeviceType.CPU
 _WARM_STEPS = 3
 _MOST_STEPS = 4000
 _RECORDED_STEPS = 2
+_RECORDED_ON_CPU = 3
+_FEWEST_LAPS_ON_CPU = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +85,12 @@ class Training:
 
     def kernels(self, network: int) -> list[OpRow]:
         """The kernels of an iteration with their times, alike calls together."""
+        return self.record().rows(network)
+
+    def record(self) -> "Records":
+        """Run a few iterations and note when each kernel ran; what follows from it needs no device."""
         record = _record_gpu if self.device == "cuda" else _record_cpu
-        tf32 = self.setup.tf32 and self.device == "cuda"
-        return _rows(record(self.step, tf32), network)
+        return record(self.step, self.setup.tf32 and self.device == "cuda")
 
     def _issue(self) -> float:
         self._settle()
@@ -124,12 +130,18 @@ def _mark() -> Any:
 
 def _laps_on_cpu(step: Callable[[], None], seconds: float) -> list[float]:
     laps: list[float] = []
-    end = time.perf_counter() + seconds
-    while (time.perf_counter() < end or len(laps) < 2) and len(laps) < _MOST_STEPS:
-        start = time.perf_counter()
+    clock = cpu_clock()
+    end = clock() + seconds
+    while (clock() < end or len(laps) < _FEWEST_LAPS_ON_CPU) and len(laps) < _MOST_STEPS:
+        start = clock()
         step()
-        laps.append(time.perf_counter() - start)
+        laps.append(clock() - start)
     return laps
+
+
+def cpu_clock() -> Callable[[], float]:
+    """What this thread worked where it is the only one, which no neighbour stretches; else the wall clock."""
+    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
 
 
 @dataclass(slots=True)
@@ -139,6 +151,19 @@ class _Timed:
     launches: int = 0
     kernel: str = ""
     longest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Operations of a few iterations, and the driver's records of kernels that are not yet joined to them."""
+
+    steps: Sequence[Sequence[_Timed]]
+    driver: Any = None
+
+    def rows(self, network: int) -> list[OpRow]:
+        if self.driver is not None:
+            _attribute(self.driver.events(), self.steps)
+        return _rows(self.steps, network)
 
 
 class _Watcher(TorchDispatchMode):
@@ -168,27 +193,35 @@ class _Watcher(TorchDispatchMode):
         return out
 
 
-def _record_cpu(step: Callable[[], None], tf32: bool) -> list[list[_Timed]]:
-    steps = []
-    for _ in range(_RECORDED_STEPS):
+def _record_cpu(step: Callable[[], None], tf32: bool) -> Records:
+    steps, clock = [], cpu_clock()
+    for _ in range(_RECORDED_ON_CPU):
         times: list[float] = []
-        watcher = _Watcher("cpu", tf32, lambda _, times=times: _stopwatch(times))  # type: ignore[misc]
+        watcher = _Watcher("cpu", tf32, lambda _, times=times: _Stopwatch(clock, times))  # type: ignore[misc]
         with watcher:
             step()
         for timed, seconds in zip(watcher.seen, times, strict=True):
             timed.seconds, timed.launches = seconds, 1
         steps.append(watcher.seen)
-    return steps
+    return Records(steps)
 
 
-@contextmanager
-def _stopwatch(times: list[float]) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    times.append(time.perf_counter() - start)
+class _Stopwatch:
+    """Lighter than a generator: what it costs itself is counted as the kernel's."""
+
+    __slots__ = ("_clock", "_start", "_times")
+
+    def __init__(self, clock: Callable[[], float], times: list[float]) -> None:
+        self._clock, self._times = clock, times
+
+    def __enter__(self) -> None:
+        self._start = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._times.append(self._clock() - self._start)
 
 
-def _record_gpu(step: Callable[[], None], tf32: bool) -> list[list[_Timed]]:
+def _record_gpu(step: Callable[[], None], tf32: bool) -> Records:
     """The driver's records of every kernel, joined to the operation that launched it by its label."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -201,9 +234,7 @@ def _record_gpu(step: Callable[[], None], tf32: bool) -> list[list[_Timed]]:
             with watchers[-1]:
                 step()
         torch.cuda.synchronize()
-    results = profiler.profiler.kineto_results
-    _attribute(results.events(), [watcher.seen for watcher in watchers])
-    return [watcher.seen for watcher in watchers]
+    return Records([watcher.seen for watcher in watchers], profiler.profiler.kineto_results)
 
 
 def _labels(step: int) -> Callable[[int], AbstractContextManager[Any]]:

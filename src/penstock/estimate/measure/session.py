@@ -1,13 +1,16 @@
 """Measures one network after the other until the time is up, and keeps what it has on disk as it goes."""
 
+import fcntl
 import gc
 import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -18,7 +21,7 @@ from penstock.estimate.kernels.calls import Layout
 from penstock.estimate.measure.meters import Nvml, environment
 from penstock.estimate.measure.rows import OpRow, load_rows, save_rows
 from penstock.estimate.measure.running import Training
-from penstock.estimate.measure.suite import Draw, draw
+from penstock.estimate.measure.suite import CPU_SCALES, Draw, draw
 from penstock.estimate.zoo import NETWORKS
 
 log = logging.getLogger(__name__)
@@ -38,17 +41,21 @@ class Limits:
 
 
 GPU_LIMITS = Limits(seconds=0.08, bytes=6e10)
-CPU_LIMITS = Limits(seconds=0.5, bytes=3e9)
+CPU_LIMITS = Limits(seconds=0.5, bytes=2e9)
+_SMALLEST_BATCH_ON_CPU = 2
+_SMALLEST_SHARE = 0.05
 
 
 class Session:
     """Rows and networks measured so far, under ``folder``."""
 
-    def __init__(self, folder: Path, device: str, *, resume: bool = False, flush: bool = True) -> None:
+    def __init__(
+        self, folder: Path, device: str, *, resume: bool = False, flush: bool = True, turns: Path | None = None
+    ) -> None:  # fmt: skip
         if device == "cuda" and not torch.cuda.is_available():
             raise InputError("device cuda, but PyTorch sees none", "cpu here", "Check nvidia-smi and the PyTorch build")
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.device = folder, device
+        self.folder, self.device, self._turns = folder, device, turns
         self.nvml = Nvml()
         self.rows: list[OpRow] = []
         self.networks: list[dict[str, Any]] = []
@@ -62,16 +69,18 @@ class Session:
     ) -> bool:  # fmt: skip
         """One network: its iteration, and its kernels if asked for. False if it does not fit the device."""
         started = time.monotonic()
-        try:
-            training = Training(item.hook, item.batch, item.setup, self.device)
-            iteration = training.time(seconds, self.nvml)
-            rows = training.kernels(len(self.networks)) if kernels else []
-        except torch.OutOfMemoryError:
-            log.warning("%s at batch %d does not fit", item.label, item.batch)
-            return False
-        finally:
-            training = None  # type: ignore[assignment]
-            _clean(self.device)
+        with _turn(self._turns):
+            try:
+                training = Training(item.hook, item.batch, item.setup, self.device)
+                iteration = training.time(seconds, self.nvml)
+                records = training.record() if kernels else None
+            except torch.OutOfMemoryError:
+                log.warning("%s at batch %d does not fit", item.label, item.batch)
+                return False
+            finally:
+                training = None  # type: ignore[assignment]
+                _clean(self.device)
+        rows = records.rows(len(self.networks)) if records else []
         self._keep(item, asdict(iteration) | {"issued": issued}, rows, held_out, time.monotonic() - started)
         return True
 
@@ -110,6 +119,17 @@ class Session:
             self.save()
 
 
+@contextmanager
+def _turn(file: Path | None) -> Iterator[None]:
+    """Several processes prepare networks side by side; whoever holds the lock on ``file`` has the device to itself."""
+    if file is None:
+        yield
+        return
+    with file.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 def _clean(device: str) -> None:
     gc.collect()
     if device == "cuda":
@@ -122,7 +142,7 @@ def suite(session: Session, end: float, *, seed: int, seconds: float) -> int:
     measured = 0
     for number in _numbers(seed, end):
         try:
-            item, seen = affordable(draw(number, session.device), session.device)
+            item, seen = affordable_draw(number, session.device)
             measured += session.measure(item, seconds, issued=seen.issued)
         except (RuntimeError, ValueError) as problem:
             log.warning("draw %d is left out: %s", number, str(problem).splitlines()[0])
@@ -137,9 +157,22 @@ def _numbers(seed: int, end: float) -> Iterator[int]:
         number += 1
 
 
-def affordable(item: Draw, device: str) -> tuple[Draw, Capture]:
+def affordable_draw(number: int, device: str) -> tuple[Draw, Capture]:
+    """A draw within the limits. A CPU gets a smaller network rather than a large one at a batch of 1, and limits that
+    differ from draw to draw, so that three minutes hold long iterations and many short ones."""
+    if device == "cuda":
+        return affordable(draw(number, device), device)
+    limits = replace(CPU_LIMITS, seconds=CPU_LIMITS.seconds * _SMALLEST_SHARE ** Random(number).random())
+    for scale in CPU_SCALES:
+        item, seen = affordable(draw(number, device, scale=scale), device, limits)
+        if item.batch >= _SMALLEST_BATCH_ON_CPU and _within(seen, item.setup.precision, device, limits):
+            break
+    return item, seen
+
+
+def affordable(item: Draw, device: str, limits: Limits | None = None) -> tuple[Draw, Capture]:
     """The same network at a batch small enough for the limits, judged by a roofline, and its capture."""
-    limits = GPU_LIMITS if device == "cuda" else CPU_LIMITS
+    limits = limits or (GPU_LIMITS if device == "cuda" else CPU_LIMITS)
     while True:
         seen = capture(item.hook, item.batch, item.setup, device=device)
         if item.batch == 1 or _within(seen, item.setup.precision, device, limits):

@@ -7,6 +7,7 @@ cache, how warm the chip is, which layout the operation before left. Every draw 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -14,7 +15,8 @@ from torch import nn
 
 from penstock.estimate.capture.setup import Hook, Setup
 from penstock.estimate.kernels.calls import Layout
-from penstock.estimate.zoo import blocks, image_task, text_task, translation_task
+from penstock.estimate.measure import published
+from penstock.estimate.zoo import blocks, image_task, table_task, text_task, translation_task
 from penstock.estimate.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
 
 
@@ -28,16 +30,22 @@ class Draw:
     setup: Setup
 
 
-_ON_GPU = {"bf16": 0.38, "tf32": 0.3, "fp16": 0.08, "fp32": 0.09, "amp-bf16": 0.15}
+_ON_GPU = {"bf16": 0.38, "tf32": 0.34, "fp16": 0.05, "fp32": 0.06, "amp-bf16": 0.17}
 _ON_CPU = {"fp32": 1.0}
 
 
-def draw(seed: int, device: str = "cuda") -> Draw:
-    """Draw number ``seed``. A CPU gets smaller images, batches and widths, and single precision."""
+CPU_SCALES = (0.2, 0.08, 0.03)
+"""How large images, batches and texts are on a CPU, against a GPU; the later ones for draws that take too long."""
+
+
+def draw(seed: int, device: str = "cuda", *, scale: float | None = None) -> Draw:
+    """Draw number ``seed``. A CPU gets smaller images, batches and texts, single precision and plain layers too."""
     rng = Random(seed)
-    make = rng.choices([_convolutional, _text, _vision], [0.55, 0.3, 0.15])[0]
-    scale, precisions = (1.0, _ON_GPU) if device == "cuda" else (0.2, _ON_CPU)
-    made = make(rng, seed, scale)
+    on_cpu = device == "cpu"
+    shares = _KINDS_ON_CPU if on_cpu else _KINDS_ON_GPU
+    make = rng.choices(list(shares), list(shares.values()))[0]
+    precisions = _ON_CPU if on_cpu else _ON_GPU
+    made = make(rng, seed, scale or (CPU_SCALES[0] if on_cpu else 1.0))
     precision = rng.choices(list(precisions), list(precisions.values()))[0]
     return replace(made, setup=replace(made.setup, precision=precision))
 
@@ -109,6 +117,8 @@ def _stage_maker(rng: Random) -> Stage:
 def _convolutional(rng: Random, seed: int, scale: float) -> Draw:
     pixels = rng.choice([224, 224, 224, 192, 256, 160, 128, 96, 288])
     pixels = _rounded(pixels * scale**0.5, 16)
+    if scale == 1 and rng.random() < 0.15:
+        pixels -= rng.randint(1, 15)
     batch = _batch(rng, 8, max(12.0, 256 * scale))
     layout = rng.choice([Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST])
     plan = _stages(rng)
@@ -164,7 +174,8 @@ def _stages(rng: Random) -> tuple[list[Callable[[], nn.Module]], int, int]:
 
 def _shape(rng: Random, scale: float, **options: Any) -> Shape:
     head_dim = rng.choices([64, 128, 80, 96, 32], [0.5, 0.27, 0.08, 0.08, 0.07])[0]
-    heads = max(2, round(_log_uniform(rng, 4, max(6.0, 72 * scale)) * 64 / head_dim))
+    fewest = 4 if scale == 1 else 2
+    heads = max(2, round(_log_uniform(rng, fewest, max(6.0, 72 * scale)) * 64 / head_dim))
     hidden, gated = heads * head_dim, rng.random() < 0.4
     inner = _rounded(hidden * rng.choice([4, 4, 4, 2.6875, 3, 2]), 64)
     grouped = [count for count in (1, 2, 4, 8) if heads % count == 0 and count < heads]
@@ -176,12 +187,22 @@ def _shape(rng: Random, scale: float, **options: Any) -> Shape:
     )  # fmt: skip
 
 
+_VOCABULARIES = (1000, 8000, 30522, 32000, 50257, 50304, 65536, 100352, 128256)
+
+
+def _vocabulary(rng: Random) -> int:
+    """A known one, or any other; some are odd numbers, whose products run slower kernels."""
+    if rng.random() < 0.5:
+        return rng.choice(_VOCABULARIES)
+    return _rounded(_log_uniform(rng, 4000, 160000), rng.choice([1, 2, 8, 64, 256]))
+
+
 def _text(rng: Random, seed: int, scale: float) -> Draw:
     length = rng.choice([128, 256, 384, 512, 512, 1024, 1024, 2048, 2048, 4096])
     length = max(32, _rounded(length * scale, 32))
-    vocabulary = rng.choice([1000, 8000, 30522, 32000, 50257, 50304, 65536, 100352, 128256])
+    vocabulary = _vocabulary(rng) if scale == 1 else round(_log_uniform(rng, 1000, 40000))
     shape = _shape(
-        rng, scale, vocabulary=max(1000, int(vocabulary * scale)), length=length, causal=rng.random() < 0.6,
+        rng, scale, vocabulary=vocabulary, length=length, causal=rng.random() < 0.6,
         rotary=rng.random() < 0.4, tied=rng.random() < 0.5,
     )  # fmt: skip
     batch = max(1, round(_log_uniform(rng, 1024, max(2048.0, 40000 * scale)) / length))
@@ -201,3 +222,47 @@ def _vision(rng: Random, seed: int, scale: float) -> Draw:
     batch = max(1, _batch(rng, max(1.0, 1500 / length), max(4.0, 40000 * scale / length)))
     hook = partial(image_task, build, pixels=pixels)
     return Draw(label=f"vision-{seed}", hook=hook, batch=batch, setup=_setup(rng))
+
+
+def _layers(rng: Random, seed: int, scale: float) -> Draw:
+    """Fully connected layers alone, as for tables and digits."""
+    widths = [_width(rng, 16, 8000 * scale) for _ in range(rng.randint(3, 6))]
+    classes, norm, drop = rng.choice([2, 10, 100]), rng.random() < 0.3, rng.choice([0.0, 0.0, 0.2])
+    act = rng.choice([nn.ReLU, nn.GELU, nn.Tanh])
+
+    def build() -> nn.Module:
+        parts: list[nn.Module] = []
+        for inward, outward in pairwise(widths):
+            parts += [nn.Linear(inward, outward), *([nn.BatchNorm1d(outward)] if norm else []), act(), nn.Dropout(drop)]
+        return nn.Sequential(*parts, nn.Linear(widths[-1], classes))
+
+    batch = _batch(rng, 16, max(64.0, 5000 * scale))
+    return Draw(
+        label=f"layers-{seed}", hook=partial(table_task, build, widths[0], classes), batch=batch, setup=_setup(rng)
+    )
+
+
+def _known_images(rng: Random, seed: int, _: float) -> Draw:
+    hook, optimizer = published.images(rng)
+    layout = rng.choice([Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST])
+    batch = rng.choice([16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384])
+    return Draw(label=f"cnn-{seed}", hook=hook, batch=batch, setup=Setup(layout=layout, optimizer=optimizer))
+
+
+def _known_text(rng: Random, seed: int, _: float) -> Draw:
+    hook, length = published.text(rng, _vocabulary)
+    batch = max(1, round(_log_uniform(rng, 1024, 24000) / length))
+    return Draw(label=f"text-{seed}", hook=hook, batch=batch, setup=Setup())
+
+
+def _known_vision(rng: Random, seed: int, _: float) -> Draw:
+    hook, length = published.vision(rng)
+    batch = _batch(rng, max(4.0, 2000 / length), max(8.0, 60000 / length))
+    return Draw(label=f"vision-{seed}", hook=hook, batch=batch, setup=Setup())
+
+
+_Maker = Callable[[Random, int, float], Draw]
+_KINDS_ON_CPU: dict[_Maker, float] = {_convolutional: 0.5, _text: 0.27, _vision: 0.15, _layers: 0.08}
+_KINDS_ON_GPU: dict[_Maker, float] = {
+    _convolutional: 0.22, _text: 0.14, _vision: 0.06, _known_images: 0.34, _known_text: 0.17, _known_vision: 0.07,
+}  # fmt: skip

@@ -14,10 +14,12 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from penstock.core import UnknownNameError
+from penstock.estimate.zoo.branches import googlenet, mobilenet_v3, shufflenet, squeezenet
 from penstock.estimate.zoo.images import (
     alexnet,
     convnext_net,
     densenet,
+    efficientnet,
     efficientnet_b0,
     mobilenet_v2,
     resnet,
@@ -53,6 +55,10 @@ def image_task(build: Callable[[], nn.Module], batch: int, pixels: int = 224, cl
     return model, (torch.randn(batch, 3, pixels, pixels),), cross_entropy(torch.randint(classes, (batch,)))
 
 
+def table_task(build: Callable[[], nn.Module], columns: int, classes: int, batch: int) -> Any:
+    return build(), (torch.randn(batch, columns),), cross_entropy(torch.randint(classes, (batch,)))
+
+
 def text_task(build: Callable[[], nn.Module], length: int, vocabulary: int, batch: int) -> Any:
     words = torch.randint(vocabulary, (batch, length))
     return build(), (words,), cross_entropy(torch.randint(vocabulary, (batch, length)))
@@ -63,9 +69,9 @@ def translation_task(build: Callable[[], nn.Module], length: int, vocabulary: in
     return build(), both, cross_entropy(torch.randint(vocabulary, (batch, length)))
 
 
-def _bert(layers: int, hidden: int, heads: int, length: int = 512) -> Hook:
+def _bert(layers: int, hidden: int, heads: int, *, length: int = 512, vocabulary: int = 30522) -> Hook:
     shape = Shape(
-        layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=30522, length=512, after=True,
+        layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=vocabulary, length=512, after=True,
         dropout=0.1, tied=True,
     )  # fmt: skip
     return partial(text_task, lambda: LanguageModel(shape, masked_head=True), length, shape.vocabulary)
@@ -77,6 +83,22 @@ def _gpt2(layers: int, hidden: int, heads: int) -> Hook:
         fused_qkv=True, activation="tanh-gelu", dropout=0.1, tied=True,
     )  # fmt: skip
     return partial(text_task, lambda: LanguageModel(shape), 1024, shape.vocabulary)
+
+
+def _opt(layers: int, hidden: int, heads: int) -> Hook:
+    shape = Shape(
+        layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=50272, length=2048, causal=True,
+        activation="relu", dropout=0.1, tied=True,
+    )  # fmt: skip
+    return partial(text_task, lambda: LanguageModel(shape), 2048, shape.vocabulary)
+
+
+def _pythia(layers: int, hidden: int, heads: int) -> Hook:
+    shape = Shape(
+        layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=50304, causal=True, fused_qkv=True,
+        rotary=True,
+    )  # fmt: skip
+    return partial(text_task, lambda: LanguageModel(shape), 2048, shape.vocabulary)
 
 
 def _llama(
@@ -110,8 +132,8 @@ def _held_out(name: str, hook: Hook, optimizer: str, *batches: int) -> Network:
     return Network(name=name, hook=hook, optimizer=optimizer, batches=batches)
 
 
-def _image(build: Callable[[], nn.Module]) -> Hook:
-    return partial(image_task, build)
+def _image(build: Callable[[], nn.Module], pixels: int = 224) -> Hook:
+    return partial(image_task, build, pixels=pixels)
 
 
 NETWORKS = (
@@ -145,6 +167,21 @@ NETWORKS = (
     _held_out("llama-1b", _llama(16, 2048, 32, 8192, key_heads=8, vocabulary=128256, tied=True), "adamw", 1, 2, 4),
     _held_out("llama-7b", _llama(32, 4096, 32, 11008), "adamw", 1, 2),
     _held_out("t5-base", _t5(12, 768, 12, 3072), "adamw", 8, 16, 32),
+    _held_out("googlenet", _image(googlenet), "sgd", 128, 256),
+    _held_out("squeezenet", _image(squeezenet), "sgd", 256, 512),
+    _held_out("shufflenet-v2", _image(shufflenet), "sgd", 256, 512),
+    _held_out("mobilenet-v3", _image(mobilenet_v3), "sgd", 192, 384),
+    _held_out("efficientnet-b2", _image(lambda: efficientnet(1.1, 1.2), 260), "sgd", 64, 128),
+    _held_out("densenet169", _image(lambda: densenet((6, 12, 32, 32))), "sgd", 64, 128),
+    _held_out("convnext-small", _image(lambda: convnext_net((3, 3, 27, 3))), "adamw", 48, 96),
+    _held_out("deit-tiny", _vit(12, 192, 3), "adamw", 192, 384),
+    _held_out("vit-b-32", _vit(12, 768, 12, 32), "adamw", 192, 384),
+    _held_out("roberta-large", _bert(24, 1024, 16, length=384, vocabulary=50265), "adamw", 12, 24),
+    _held_out("opt-1.3b", _opt(24, 2048, 32), "adamw", 2, 4),
+    _held_out("pythia-410m", _pythia(24, 1024, 16), "adamw", 2, 4),
+    _held_out("qwen2-0.5b", _llama(24, 896, 14, 4864, key_heads=2, vocabulary=151936, tied=True), "adamw", 2, 4),
+    _held_out("smollm-360m", _llama(32, 960, 15, 2560, key_heads=5, vocabulary=49152, tied=True), "adamw", 3, 6),
+    _held_out("t5-large", _t5(24, 1024, 16, 4096), "adamw", 6, 12),
 )
 """Every network with the batch sizes it was measured at. The ones held out share no layer shapes on purpose."""
 

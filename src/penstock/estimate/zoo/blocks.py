@@ -82,11 +82,11 @@ class SqueezeExcite(nn.Module):
 
 
 def inverted(
-    inward: int, outward: int, stride: int = 1, *, expand: int = 6, kernel: int = 3, squeeze: bool = False,
+    inward: int, outward: int, stride: int = 1, *, expand: float = 6, kernel: int = 3, squeeze: bool = False,
     activation: Activation = relu6,
 ) -> nn.Module:  # fmt: skip
     """Wide depthwise convolution between narrow ends (Sandler et al., CVPR'18; gated: Tan and Le, ICML'19)."""
-    wide = inward * expand
+    wide = round(inward * expand / 8) * 8 if expand != int(expand) else inward * int(expand)
     parts: list[nn.Module] = [conv_norm(inward, wide, 1, activation=activation)] if expand > 1 else []
     parts.append(conv_norm(wide, wide, kernel, stride, groups=wide, activation=activation))
     if squeeze:

@@ -1,6 +1,7 @@
 """Convolutional networks of the literature at their published sizes, written from their papers."""
 
 from collections.abc import Sequence
+from math import ceil
 
 from torch import nn
 
@@ -78,28 +79,48 @@ def densenet(depths: Sequence[int] = (6, 12, 24, 16), growth: int = 32) -> nn.Mo
     return nn.Sequential(*layers, nn.BatchNorm2d(inward), relu(), head(inward))
 
 
-def mobilenet_v2() -> nn.Module:
-    layers: list[nn.Module] = [conv_norm(3, 32, 3, 2, activation=relu6), inverted(32, 16, expand=1)]
-    inward = 16
-    for outward, depth, stride in ((24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)):
-        for index in range(depth):
+def _scaled(channels: int, width: float) -> int:
+    """A multiple of eight near ``channels * width``, as mobile networks round."""
+    return max(8, int(channels * width + 4) // 8 * 8)
+
+
+def mobilenet_v2(width: float = 1.0, most: int = 99) -> nn.Module:
+    """MobileNet-V2; ``width`` scales channels, ``most`` limits the blocks of a stage."""
+    first = _scaled(32, width)
+    inward = _scaled(16, width)
+    layers: list[nn.Module] = [conv_norm(3, first, 3, 2, activation=relu6), inverted(first, inward, expand=1)]
+    for channels, depth, stride in ((24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)):
+        outward = _scaled(channels, width)
+        for index in range(min(depth, most)):
             layers.append(inverted(inward, outward, stride if index == 0 else 1))
             inward = outward
-    return nn.Sequential(*layers, conv_norm(inward, 1280, 1, activation=relu6), head(1280))
+    last = _scaled(1280, max(1.0, width))
+    return nn.Sequential(*layers, conv_norm(inward, last, 1, activation=relu6), head(last))
 
 
-def efficientnet_b0() -> nn.Module:
-    layers: list[nn.Module] = [conv_norm(3, 32, 3, 2, activation=silu)]
-    inward = 32
-    for outward, depth, stride, kernel, expand in (
-        (16, 1, 1, 3, 1), (24, 2, 2, 3, 6), (40, 2, 2, 5, 6), (80, 3, 2, 3, 6), (112, 3, 1, 5, 6), (192, 4, 2, 5, 6),
-        (320, 1, 1, 3, 6),
-    ):  # fmt: skip
-        for index in range(depth):
+_EFFICIENT = (
+    (16, 1, 1, 3, 1), (24, 2, 2, 3, 6), (40, 2, 2, 5, 6), (80, 3, 2, 3, 6), (112, 3, 1, 5, 6), (192, 4, 2, 5, 6),
+    (320, 1, 1, 3, 6),
+)  # fmt: skip
+"""EfficientNet-B0: channels, blocks, stride, kernel, expansion."""
+
+
+def efficientnet(width: float = 1.0, depth: float = 1.0, most: int = 99) -> nn.Module:
+    """B0 to B7 by their scales (B2: 1.1 and 1.2); ``most`` limits the blocks of a stage."""
+    inward = _scaled(32, width)
+    layers: list[nn.Module] = [conv_norm(3, inward, 3, 2, activation=silu)]
+    for channels, blocks, stride, kernel, expand in _EFFICIENT:
+        outward = _scaled(channels, width)
+        for index in range(min(ceil(blocks * depth), most)):
             step = stride if index == 0 else 1
             layers.append(inverted(inward, outward, step, expand=expand, kernel=kernel, squeeze=True, activation=silu))
             inward = outward
-    return nn.Sequential(*layers, conv_norm(inward, 1280, 1, activation=silu), head(1280))
+    last = _scaled(1280, width)
+    return nn.Sequential(*layers, conv_norm(inward, last, 1, activation=silu), head(last))
+
+
+def efficientnet_b0() -> nn.Module:
+    return efficientnet()
 
 
 def convnext_net(depths: Sequence[int] = (3, 3, 9, 3), widths: Sequence[int] = (96, 192, 384, 768)) -> nn.Module:
