@@ -2,13 +2,17 @@
 
 `python -m bench.plan` searches every setting of the published table and prints predicted seconds per iteration, how
 soon the first plan was there and how far the best may be from the optimum. `--aceso 60` gives our version of Aceso's
-search 60 seconds beside it (0 leaves it out); `--budget 20` is ours; `--curves` prints time against search time;
-`--other` takes settings that are in no table: other memory limits, device counts, sizes and 1,000 layers. Names pick
-settings: `python -m bench.plan gpt-1_3B`. Times are CPU seconds of one core: a busy machine does not matter.
+search 60 seconds beside it (0 leaves it out); `--budget 20` is ours; `--curve` prints predicted time against search
+time, `--picture FILE.svg` draws it; `--other` takes settings that are in no table: other memory limits, device counts,
+sizes and 1,000 layers; `--random 12` draws settings by chance and lists the worst gaps to the bound first. Names pick
+settings: `python -m bench.plan gpt-1_3B`. `--bound 120` spends so much more time on the bound, which for long chains
+takes longer than the search. Times are CPU seconds of one core, by which the budget is counted too, so
+that a busy machine does not matter; wall seconds stand beside them.
 """
 
 import argparse
 import csv
+import random
 import sys
 import time
 from collections.abc import Iterator
@@ -18,9 +22,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.plan_picture import Curve, write_picture
 from penstock.parallel.mesh import Mesh
 from penstock.parallel.profiles import ProfileDatabase
 from penstock.parallel.search import aceso, anytime
+from penstock.parallel.search.bound import micro_batch_bound_s
 from penstock.parallel.search.problem import Problem
 from penstock.parallel.search.progress import Progress
 
@@ -80,6 +86,33 @@ def other() -> Iterator[Setting]:
         yield Setting("eurosys", "gpt", "scale-layer", Mesh(per_node=8, memory_mb=28_000.0), 1024, layers, group="1x8")
 
 
+SIZES = (
+    ("eurosys", "gpt", "1_3B"), ("eurosys", "gpt", "2_6B"), ("eurosys", "gpt", "6_7B"), ("eurosys", "t5", "770M"),
+    ("eurosys", "t5", "3B"), ("eurosys", "resnet", "2B"), ("eurosys", "resnet", "4B"), ("miniset", "gpt", "1_3B"),
+    ("miniset", "resnet", "1B"),
+)  # fmt: skip
+
+
+def drawn(count: int, seed: int = 1) -> Iterator[Setting]:
+    """Settings by chance: model, machines, memory, batch and, where layers repeat, their number."""
+    chance = random.Random(seed)
+    for number in range(count):
+        db, model, size = chance.choice(SIZES)
+        nodes, per_node = (1, 4) if db == "miniset" else chance.choice([(1, 4), (1, 8), (2, 8), (4, 4)])
+        memory = float(chance.randrange(10_000, 30_000, 1000))
+        layers = chance.randrange(8, 60) if model == "gpt" else None
+        batch = chance.choice((256, 384, 512, 768, 1536))
+        mesh = Mesh(nodes=nodes, per_node=per_node, memory_mb=memory)
+        name = f"#{number} {nodes}x{per_node} {memory:.0f} MB B {batch}"
+        yield Setting(db, model, size, mesh, batch, layers, group=name)
+
+
+def _settings(arguments: argparse.Namespace) -> list[Setting]:
+    unpublished = drawn(arguments.random) if arguments.random else other()
+    found = unpublished if arguments.random or arguments.other else published()
+    return [one for one in found if _picked(one, arguments.names)]
+
+
 def main() -> None:
     arguments = _arguments()
     if not DATA.is_dir():
@@ -87,20 +120,51 @@ def main() -> None:
         sys.exit(0)
     database = ProfileDatabase(DATA)
     warm_up(database)
+    curves: list[Curve] = []
+    rows: list[tuple[float, list[str]]] = []
+    for setting in _settings(arguments):
+        problem = setting.problem(database)
+        started = time.perf_counter()
+        ours = anytime.search(problem, arguments.budget, clock=time.process_time)
+        wall_s = time.perf_counter() - started
+        _tighten(ours, arguments.bound)
+        theirs = aceso.search(problem, arguments.aceso, clock=time.process_time) if arguments.aceso else None
+        rows.append((ours.gap, _row(setting, ours, theirs, wall_s)))
+        curves += [_curve(setting, name, run) for name, run in (("penstock", ours), ("aceso", theirs)) if run]
+        print(f"{setting.name}: {_best(ours)} s, bound {ours.bound_s:.2f} s", file=sys.stderr)
+    _print(rows, worst_first=bool(arguments.random))
+    if arguments.curve:
+        for curve in curves:
+            print(f"{curve.setting} {curve.search:8} {' '.join(f'{at:.2f}:{took:.2f}' for at, took in curve.points)}")
+    if arguments.picture:
+        write_picture(arguments.picture, curves)
+
+
+def _print(rows: list[tuple[float, list[str]]], worst_first: bool) -> None:
     table = Table(
         "setting", "grid", "artifact", "aceso (ours)", "its CPU s", "penstock", "better by", "first plan s", "CPU s",
-        "bound", "gap",
+        "wall s", "bound", "gap",
     )  # fmt: skip
-    settings = [one for one in (other() if arguments.other else published()) if _picked(one, arguments.names)]
-    for setting in settings:
-        problem = setting.problem(database)
-        ours = anytime.search(problem, arguments.budget, clock=time.process_time)
-        theirs = aceso.search(problem, arguments.aceso, clock=time.process_time) if arguments.aceso else None
-        table.add_row(*_row(setting, ours, theirs))
-        if arguments.curves:
-            _print_curves(setting, ours, theirs)
-        print(f"{setting.name}: {_best(ours)} s, bound {ours.bound_s:.2f} s", file=sys.stderr)
-    Console(width=160).print(table)
+    for _, row in sorted(rows, key=lambda one: -one[0]) if worst_first else rows:
+        table.add_row(*row)
+    Console(width=190).print(table)
+
+
+def _curve(setting: Setting, search: str, run: Progress) -> Curve:
+    points = [(found.at_s, found.iteration_s) for found in run.curve]
+    return Curve(setting.name, search, (*points, (run.elapsed_s, points[-1][1])) if points else ())
+
+
+def _tighten(ours: Progress, seconds: float) -> None:
+    """Go on with the bound alone."""
+    if not seconds or ours.best is None:
+        return
+    end, best_s = time.process_time() + seconds, ours.best.iteration_s
+    bounds = [
+        micro_batch_bound_s(ours.problem, size, best_s, lambda: time.process_time() > end)
+        for size in ours.problem.micro_batches
+    ]
+    ours.bound_s = max(ours.bound_s, min(bounds))
 
 
 def warm_up(database: ProfileDatabase) -> None:
@@ -109,7 +173,7 @@ def warm_up(database: ProfileDatabase) -> None:
     anytime.search(Problem(tables, Mesh(per_node=4, memory_mb=3_000.0), 16), 30.0)
 
 
-def _row(setting: Setting, ours: Progress, theirs: Progress | None) -> list[str]:
+def _row(setting: Setting, ours: Progress, theirs: Progress | None, wall_s: float) -> list[str]:
     found = ours.best
     known = [value for value in (setting.artifact_s, theirs and theirs.best and theirs.best.iteration_s) if value]
     better = f"{(min(known) / found.iteration_s - 1):+.2%}" if known and found else "-"
@@ -123,15 +187,10 @@ def _row(setting: Setting, ours: Progress, theirs: Progress | None) -> list[str]
         better,
         f"{ours.curve[0].at_s:.2f}" if ours.curve else "-",
         f"{ours.elapsed_s:.1f}",
+        f"{wall_s:.1f}",
         f"{ours.bound_s:.2f}",
         f"{ours.gap:.2%}",
     ]
-
-
-def _print_curves(setting: Setting, ours: Progress, theirs: Progress | None) -> None:
-    for name, progress in (("penstock", ours), ("aceso", theirs)):
-        points = [f"{found.at_s:.2f}:{found.iteration_s:.2f}" for found in progress.curve] if progress else []
-        print(f"{setting.name} {name:8} {' '.join(points)}")
 
 
 def _best(progress: Progress) -> str:
@@ -151,7 +210,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="settings whose name contains one of these")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds for our search")
     parser.add_argument("--aceso", type=float, default=60.0, help="seconds for Aceso's search; 0 leaves it out")
-    parser.add_argument("--curves", action="store_true", help="print time against search time")
+    parser.add_argument("--curve", action="store_true", help="print predicted time against search time")
+    parser.add_argument("--picture", type=Path, help="draw predicted time against search time into this SVG file")
+    parser.add_argument("--bound", type=float, default=0.0, help="further seconds for the bound alone")
+    parser.add_argument("--random", type=int, default=0, help="so many settings by chance")
     parser.add_argument("--other", action="store_true", help="settings in no published table")
     return parser.parse_args()
 

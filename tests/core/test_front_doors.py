@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 
 ROOMS = [
-    "backends", "control", "core", "estimate", "policies", "placement", "scheduler", "simulate", "simulate.traces",
-    "spec",
+    "backends", "control", "core", "estimate", "parallel", "policies", "placement", "scheduler", "simulate",
+    "simulate.traces", "spec",
 ]  # fmt: skip
 
 

@@ -65,6 +65,47 @@ def test_files_for_model_and_cluster(tmp_path: Path) -> None:
     assert "1x2xT4" in done.stdout
 
 
+SCRIPT = """
+import torch
+from torch import nn
+def penstock_model(batch):
+    return nn.Sequential(*(nn.Linear(256, 256) for _ in range(8))), torch.randn(batch, 256)
+if __name__ == "__main__":
+    raise SystemExit("this is not run")
+"""
+
+
+def test_a_script_with_our_hook(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    done = penstock("train.py", *QUICK, "--check", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "train.py (0.00 billion parameters) on 1x4xA100-40GB" in done.stdout
+    assert "kernels of train.py by a roofline of the datasheet of a100-40gb" in done.stderr
+    assert "check: export only: only the GPT family runs here" in done.stderr
+
+
+def test_a_module_and_a_function(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "mine.py").write_text(SCRIPT.replace("penstock_model", "build"), encoding="utf-8")
+    done = penstock("mine:build", *QUICK, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["plan"]["model"] == "mine:build"
+
+
+def test_check_runs_the_plan(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = penstock(
+        "gpt-350m", "--cluster", "2xT4", "--batch", "4", "--seconds", "1", "--json", "--check", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["export_only"] is None
+    assert report["check"]["equal"] is True
+    assert report["check"]["gradient_error"] < 1e-4
+    assert "check: equal" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -77,6 +118,12 @@ def test_files_for_model_and_cluster(tmp_path: Path) -> None:
         (("gpt-1.3b", *QUICK, "--devices", "64"), "64 devices"),
         (("gpt-1.3b", *QUICK, "--schedule", "dualpipe"), "unknown schedule 'dualpipe'"),
         (("gpt-1.3b", *QUICK, "--memory", "lots"), "'lots' is not a size"),
+        (("gpt-1.3b", *QUICK, "--devices", "1,2", "--check"), "--devices together with --check"),
+        (("gpt-1.3b", *QUICK, "--uniform"), "--uniform without --export"),
+        (("gpt-1.3b", *QUICK, "--seconds", "nan"), "nan seconds to search"),
+        (("absent.py", *QUICK), "no file absent.py"),
+        (("gpt-1.3b", "--cluster", "site.yaml", "--batch", "8"), "cannot read site.yaml"),
+        (("config.json", *QUICK), "cannot read config.json"),
     ],
 )  # fmt: skip
 def test_bad_input_is_explained_in_one_message(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from penstock.core import InputError
+
 bench = pytest.importorskip("bench.vtrain", reason="needs scipy and the bench folder")
 
 if not bench.DATA.is_dir():
@@ -18,6 +20,24 @@ def test_rows_that_differ_in_layers_count_once() -> None:
     rows = bench.read_rows(bench.DATA / "measured_single_node_a100.csv")
     assert len(rows) == 1440
     assert len(bench.one_row_per_setting(rows)) == 360
+
+
+def test_constants_are_fitted_on_one_node_only() -> None:
+    collectives = bench.read_collectives(bench.DATA / "allreduce_lut.csv")
+    single = bench.one_row_per_setting(bench.read_rows(bench.DATA / "measured_single_node_a100.csv"))
+    multi = bench.read_rows(bench.DATA / "measured_multi_node_a100.csv")
+    assert max(row.devices for row in single) <= bench.PER_NODE < min(row.devices for row in multi)
+    with pytest.raises(InputError, match="single-node rows only"):
+        bench.fit([*single, multi[0]], collectives)
+
+
+def test_the_fit_reaches_its_constants_from_a_few_rows() -> None:
+    """A fit over every twelfth setting is near the shipped one where one node says anything about a constant."""
+    collectives = bench.read_collectives(bench.DATA / "allreduce_lut.csv")
+    rows = bench.one_row_per_setting(bench.read_rows(bench.DATA / "measured_single_node_a100.csv"))[::12]
+    found = bench.fit(rows, collectives)
+    assert found[0] <= bench.BEST_PRODUCT * (1 + 1e-9)
+    assert found[1:3] == pytest.approx(CONSTANTS[1:3], rel=0.2)
 
 
 def test_many_nodes_are_predicted_from_one() -> None:

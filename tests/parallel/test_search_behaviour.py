@@ -53,6 +53,18 @@ def test_no_time_means_no_plan_but_no_error(problem: Problem) -> None:
     assert anytime.search(problem, 0.0).best is None
 
 
+@pytest.mark.parametrize("budget", [3, 30, 300])
+def test_the_clock_is_asked_often_and_the_bound_holds_whenever_it_stops(problem: Problem, budget: int) -> None:
+    """A clock that ticks when it is asked: what is done between two looks is small, and nothing is half done."""
+    ticks = itertools.count()
+    result = anytime.search(problem, float(budget), clock=lambda: float(next(ticks)))
+    assert result.finished_s is not None
+    assert result.finished_s <= budget + 60
+    best = anytime.search(problem, 60.0).best
+    assert best is not None
+    assert result.bound_s <= best.iteration_s * (1 + 1e-6)
+
+
 def test_stages_stay_inside_nodes(problem: Problem) -> None:
     best = anytime.search(problem, 60.0).best
     assert best is not None

@@ -7,7 +7,9 @@ import pytest
 
 from penstock.parallel.mesh import Mesh
 from penstock.parallel.search.anytime import search
+from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
 from penstock.parallel.search.problem import Problem
+from penstock.parallel.search.stage_table import never
 from tests.parallel.toys import every_plan, toy_tables
 
 OPS = 4
@@ -32,6 +34,20 @@ def test_the_best_plan_is_found_and_the_bound_lies_below_it(seed: int, memory_mb
     assert result.best.cost.fits(problem.mesh)
     assert result.best.iteration_s <= optimum * 1.001
     assert 0 < result.bound_s <= optimum * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+@pytest.mark.parametrize("memory_mb", [1600.0, 5000.0])
+def test_a_bound_from_few_cuts_lies_below_the_tight_one_and_the_best_plan(memory_mb: float, mixes: bool) -> None:
+    problem = Problem(toy_tables(2, OPS, mixes=mixes), Mesh(per_node=2, memory_mb=memory_mb), 8)
+    optimum = _best_by_trying(problem)
+    tight = min(micro_batch_bound_s(problem, size, 2 * optimum, never) for size in problem.micro_batches)
+    loose = [
+        min(loose_bound_s(problem, size, 2 * optimum, never, cuts) for size in problem.micro_batches)
+        for cuts in (2, 3, 4, 5)
+    ]
+    assert max(loose) <= tight * (1 + 1e-6) <= optimum * (1 + 1e-5)
+    assert loose[-1] > 0.2 * optimum
 
 
 def test_limits_of_the_cases_differ() -> None:

@@ -1,6 +1,7 @@
 """``penstock plan``: how to split a model over a cluster, what that takes, and the same for your trainer."""
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,10 +11,16 @@ from penstock.core import InputError, PipelineSchedule, UnknownNameError
 
 if TYPE_CHECKING:
     from penstock.parallel import Planned
+    from penstock.parallel.checking import Checked
 
 
 def command(
-    model: Annotated[str, typer.Argument(help='A name like "gpt-13b" or "llama-70b", or a config.json.')],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help='A name like "gpt-13b", a config.json, a script with penstock_model(batch), or module:function.'
+        ),
+    ],
     cluster: Annotated[str, typer.Option(help='"4x8xA100-80GB", "8xV100-32GB", or a YAML or JSON file.')],
     batch: Annotated[int, typer.Option(help="Global batch in samples.")],
     seq: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
@@ -23,6 +30,7 @@ def command(
     schedule: Annotated[str, typer.Option(help="Further schedules: interleaved, zero-bubble.")] = "",
     export: Annotated[str | None, typer.Option(help="Print for a trainer: megatron, torchtitan, deepspeed.")] = None,
     uniform: Annotated[bool, typer.Option("--uniform", help="Export the best uniform plan.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Run a toy of it here: does it compute the same?")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Compare with the runners-up.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -33,6 +41,7 @@ def command(
 
     if export is not None and export not in TRAINERS:
         raise UnknownNameError.of("trainer", export, TRAINERS)
+    _refuse_contradictions(devices is not None, export is not None, uniform, check)
     with interruptible():
         if devices is not None:
             counts = _counts(devices)
@@ -43,6 +52,7 @@ def command(
         planned = plan_for(
             model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
         )
+    checked = _checked(planned) if check else None
     if export is not None:
         written = exported(planned, export, uniform=uniform)
         for note in written.notes:
@@ -50,9 +60,29 @@ def command(
         say(written.launch)
         print(written.text, end="")
     elif as_json:
-        print(json.dumps(as_mapping(planned), indent=2))
+        print(json.dumps({**as_mapping(planned), "check": asdict(checked) if checked else None}, indent=2))
     else:
         _print_plan(planned, explain)
+    if checked is not None:
+        say(f"check: {checked.words}")
+        raise typer.Exit(1 if checked.equal is False else 0)
+
+
+def _refuse_contradictions(curve: bool, export: bool, uniform: bool, check: bool) -> None:
+    if curve and (export or check):
+        option = "--export" if export else "--check"
+        raise InputError(
+            f"--devices together with {option}", "one of them", f"{option} is about one plan: give --cluster"
+        )
+    if uniform and not export:
+        raise InputError("--uniform without --export", "both", "--explain shows the best uniform plan")
+
+
+def _checked(planned: "Planned") -> "Checked":
+    from penstock.parallel.checking import check_plan
+
+    with interruptible():
+        return check_plan(planned.plan)
 
 
 def as_mapping(planned: "Planned") -> dict[str, Any]:

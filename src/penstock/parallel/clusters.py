@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.core import ClusterError, UnitError, UnknownNameError, format_bytes, parse_bytes
 from penstock.estimate.hardware import DEVICES, Chip, Precision, device_named
-from penstock.parallel.analytic import DeviceModel, Network
+from penstock.parallel.analytic import Network, device_model
 from penstock.parallel.extended import Site, Trainer
 from penstock.parallel.mesh import Mesh
 
@@ -82,7 +82,7 @@ class PlanCluster:
 
     def site(self, precision: Precision, trainer: Trainer | None = None) -> Site:
         return Site(
-            device=DeviceModel.of(self.chip, precision), network=self.network(), nodes=self.nodes,
+            device=device_model(self.chip, precision), network=self.network(), nodes=self.nodes,
             per_node=self.per_node, memory_bytes=self.memory_bytes, trainer=trainer or Trainer(),
         )  # fmt: skip
 

@@ -14,10 +14,11 @@ import numpy as np
 from penstock.core import InputError, ParallelPlan, PipelineSchedule, PlanError, format_bytes, parse_bytes
 from penstock.estimate.hardware import Precision
 from penstock.parallel.analytic import SequenceSplit, TableMaker, best_split
-from penstock.parallel.clusters import PlanCluster, cluster_named
+from penstock.parallel.clusters import USABLE, PlanCluster, cluster_named
 from penstock.parallel.cost.aceso import StageCost
 from penstock.parallel.extended import Prediction, Site, StageKey, predict
 from penstock.parallel.families import Family, family_named
+from penstock.parallel.modules import ModuleFamily, ModuleTables, is_module, module_family
 from penstock.parallel.polish import polished
 from penstock.parallel.profiles import with_micro_batches
 from penstock.parallel.search.anytime import search
@@ -33,7 +34,7 @@ LONG_SEQUENCE = 16_384
 SHARDS = 4
 """How often the search may think optimizer state is divided, where ZeRO would divide it."""
 SEARCHING = 0.6
-"""Share of the time for the uniform grid and the search; the rest polishes what they found."""
+"""Share of the time after the uniform grid for the search; the rest polishes what both found."""
 POLISHED = 40
 KEPT = 8
 """Plans that are reported beside the best."""
@@ -95,14 +96,15 @@ def plan_for(
 ) -> Planned:  # fmt: skip
     """The fastest plan found within about ``seconds``.
 
-    ``batch`` is the global batch in samples; ``seq`` the tokens per sample; ``memory`` the bytes a plan may use per
-    device ("28GB"); ``schedules`` further pipeline schedules to consider beside 1F1B.
+    ``model``: a name, a ``config.json``, a script with ``penstock_model(batch)`` or ``module:function``; ``batch``: the
+    global batch in samples; ``seq``: tokens per sample; ``memory``: bytes a plan may use per device ("28GB");
+    ``schedules``: further pipeline schedules to consider beside 1F1B.
     """
-    family = model if isinstance(model, Family) else family_named(model, seq)
+    _check(batch, seconds)
     place = cluster if isinstance(cluster, PlanCluster) else cluster_named(cluster)
+    family = _family(model, place, batch, seq)
     if memory is not None:
         place = place.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
-    _check(batch, seconds)
     return Planner(family=family, cluster=place, batch=batch, schedules=tuple(schedules)).run(seconds, on_better)
 
 
@@ -111,8 +113,9 @@ def throughput_curve(
     memory: str | float | None = None, seconds: float = 10.0,
 ) -> dict[int, Planned | InputError]:  # fmt: skip
     """The best plan for each number of devices, or why there is none."""
-    family = model if isinstance(model, Family) else family_named(model, seq)
+    _check(batch, seconds)
     place = cluster if isinstance(cluster, PlanCluster) else cluster_named(cluster)
+    family = _family(model, place, batch, seq)
     answers: dict[int, Planned | InputError] = {}
     for count in counts:
         part = place.part(count)
@@ -145,6 +148,8 @@ class Planner:
     @cached_property
     def tp_degrees(self) -> tuple[int, ...]:
         """Powers of two inside a node that cut the heads evenly."""
+        if not self.family.tensor_parallel:
+            return (1,)
         heads = self.family.heads or 1
         return tuple(
             n for n in (1, 2, 4, 8, 16) if n <= self.cluster.per_node and (not self.family.heads or heads % n == 0)
@@ -152,7 +157,8 @@ class Planner:
 
     @cached_property
     def micro_batches(self) -> tuple[int, ...]:
-        sizes = IMAGE_MICRO_BATCHES if self.family.style == "resnet" else MICRO_BATCHES
+        known = self.family.micro_batches
+        sizes = known or (IMAGE_MICRO_BATCHES if self.family.style == "resnet" else MICRO_BATCHES)
         fitting = tuple(size for size in sizes if self.batch % size == 0)
         return fitting or (1,)
 
@@ -165,12 +171,21 @@ class Planner:
     def tables(self, sequence_parallel: bool, context: int) -> CostTables:
         key = sequence_parallel, context
         if key not in self._tables:
-            maker = TableMaker(
-                family=self.family, device=self.site.device, network=self.site.network, per_node=self.cluster.per_node,
-                sequence_parallel=sequence_parallel, sequence=self.sequence(context),
-            )  # fmt: skip
+            maker = self._maker(sequence_parallel, context)
             self._tables[key] = maker.tables(self.micro_batches, self.tp_degrees)
         return self._tables[key]
+
+    def _maker(self, sequence_parallel: bool, context: int) -> TableMaker:
+        device, network, per_node = self.site.device, self.site.network, self.cluster.per_node
+        if isinstance(self.family, ModuleFamily):
+            from penstock.estimate.device_profile import profile_named
+
+            profile = profile_named(self.cluster.chip.name)
+            return ModuleTables(family=self.family, device=device, network=network, per_node=per_node, profile=profile)
+        return TableMaker(
+            family=self.family, device=device, network=network, per_node=per_node,
+            sequence_parallel=sequence_parallel, sequence=self.sequence(context),
+        )  # fmt: skip
 
     def sequence(self, context: int) -> SequenceSplit:
         device = self.site.device
@@ -189,8 +204,13 @@ class Planner:
         return prediction.memory_bytes <= self.cluster.memory_bytes
 
     def run(self, seconds: float, on_better: Callable[[Candidate], None] | None = None) -> Planned:
-        """Uniform plans first, then the search with what is left of the time."""
+        """Uniform plans first, all of them, then the search and polish with what is left of the time.
+
+        The time counts from when the costs are known: predicting kernels comes before it.
+        """
+        self.tables(False, 1)
         started = time.perf_counter()
+        end = started + seconds
         board = _Board(on_better)
         nearest: Prediction | None = None
         for candidate in self.uniform_plans():
@@ -199,16 +219,16 @@ class Planner:
             elif nearest is None or candidate.prediction.memory_bytes < nearest.memory_bytes:
                 nearest = candidate.prediction
         uniform = board.best
-        for candidate in self._searched(max(0.5, SEARCHING * seconds - (time.perf_counter() - started))):
+        for candidate in self._searched(SEARCHING * (end - time.perf_counter())):
             board.offer(candidate)
-        for candidate in self._polished(board.ranked()[:POLISHED], max(0.5, (1 - SEARCHING) * seconds)):
+        for candidate in self._polished(board.ranked()[:POLISHED], end - time.perf_counter()):
             board.offer(candidate)
         if board.best is None:
             raise self._does_not_fit(nearest)
         return Planned(
             family=self.family, cluster=self.cluster, best=board.best, uniform=uniform,
             others=tuple(board.ranked()[1 : 1 + KEPT]), tried=board.tried, bound_s=self.bound_s(),
-            seconds=time.perf_counter() - started, costs_from=self.site.device.source,
+            seconds=time.perf_counter() - started, costs_from=self.tables(False, 1).source,
         )  # fmt: skip
 
     def uniform_plans(self) -> Iterator[Candidate]:
@@ -233,6 +253,7 @@ class Planner:
                 if self.fits(candidate.prediction):
                     yield candidate
                     yield from self._variants(candidate)
+                    yield from self._also_sharded(candidate)
                     break
             else:
                 continue
@@ -240,6 +261,12 @@ class Planner:
                 return
         if candidate is not None and not self.fits(candidate.prediction):
             yield candidate
+
+    def _also_sharded(self, candidate: Candidate) -> Iterator[Candidate]:
+        """With its optimizer state sharded although it need not be: each device then updates a part only."""
+        if candidate.plan.zero == 0 and any(max(stage.dp) > 1 for stage in candidate.plan.stages):
+            plan = replace(candidate.plan, zero=1)
+            yield Candidate(origin=candidate.origin, plan=plan, prediction=self.predict(plan))
 
     def _uniform_candidate(self, degrees: Degrees, recompute: Recompute, zero: int) -> Candidate | None:
         tables = self.tables(False, 1)
@@ -253,6 +280,8 @@ class Planner:
 
     def _searched(self, seconds: float) -> Iterator[Candidate]:
         """Plans the search found on the way, each also with sharded optimizer state."""
+        if seconds <= 0:
+            return
         sequence_parallel = bool(self.family.heads)
         for one in self._found(_restricted(self.tables(sequence_parallel, 1)), seconds):
             split = any(max(stage.tp) > 1 for stage in one.plan.stages)
@@ -319,13 +348,25 @@ class Planner:
                 f"Try a multiple of {self.cluster.devices}",
             )
         short = nearest.memory_bytes - self.cluster.memory_bytes
-        more = 2 ** int(np.ceil(np.log2(nearest.memory_bytes / self.cluster.memory_bytes)))
+        more = self._enough_devices()
+        ways = [f"{more} such devices"] if more else []
+        ways += [f"devices with {format_bytes(nearest.memory_bytes / USABLE)}"]
+        ways += ["a shorter --seq"] if self.family.tokens > 1 else []
         return PlanError(
             f"{self.family.name} does not fit: with full recomputation, sharded state and the smallest micro-batch it "
             f"needs {format_bytes(nearest.memory_bytes)} per device, {format_bytes(short)} too much",
-            allowed, f"About {more * self.cluster.devices} such devices, devices with more memory, "
-            "a shorter --seq or a smaller model would fit",
+            allowed, f"{', '.join(ways)} or a smaller model would fit",
         )  # fmt: skip
+
+    def _enough_devices(self) -> int | None:
+        """The least number of devices, by doubling the nodes, on which a uniform plan fits."""
+        for factor in (2, 4, 8, 16, 32, 64):
+            larger = replace(
+                self, cluster=replace(self.cluster, nodes=factor * self.cluster.nodes), _tables={}, _seen={}
+            )
+            if any(larger.fits(candidate.prediction) for candidate in larger.uniform_plans()):
+                return larger.cluster.devices
+        return None
 
 
 class _Board:
@@ -367,6 +408,16 @@ def _restricted(tables: CostTables) -> CostTables:
     """Tables with the micro-batches worth searching operator by operator."""
     kept = tuple(size for size in tables.micro_batches if size in (*SEARCHED_MICRO_BATCHES, *IMAGE_MICRO_BATCHES))
     return with_micro_batches(tables, kept[:4])
+
+
+def _family(model: str | Family, cluster: PlanCluster, batch: int, seq: int | None) -> Family:
+    if isinstance(model, Family):
+        return model
+    if not is_module(model):
+        return family_named(model, seq)
+    if seq is not None:
+        raise InputError(f"a sequence length for {model}", "none: the model brings its own inputs", "Leave --seq away")
+    return module_family(model, batch, "cpu" if cluster.chip.name == "cpu" else "cuda")
 
 
 def _check(batch: int, seconds: float) -> None:

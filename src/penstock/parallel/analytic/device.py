@@ -5,6 +5,7 @@ kernel near the ridge takes longer than either. Launching kernels bounds a whole
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -19,9 +20,12 @@ TILE = 64
 """Inner sides of products are padded to this in the units that compute them."""
 
 
-def bounded(*bounds: float) -> float:
+def bounded(*bounds: float, sharpness: float = SHARPNESS) -> float:
     """The time of work that several resources bound, none of them quite exclusively."""
-    return float(math.fsum(bound**SHARPNESS for bound in bounds) ** (1 / SHARPNESS))
+    longest = max(bounds)
+    if longest <= 0:
+        return 0.0
+    return float(longest * math.fsum((bound / longest) ** sharpness for bound in bounds) ** (1 / sharpness))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,11 @@ class DeviceModel:
         rates = cls(name=chip.name, peak=chip.peak(precision), bandwidth=chip.bandwidth)
         family = chip.name.split("-")[0]
         return replace(rates, **CALIBRATED[family]) if family in CALIBRATED else rates
+
+    def foresee(
+        self, works: Iterable[OpWork], batch: int, tp: int, element_bytes: int, *, sequence_parallel: bool
+    ) -> None:
+        """Told what will be asked; of use only to those for whom asking at once is cheaper."""
 
     def moved_s(self, count: float) -> float:
         return count / (self.bandwidth * self.memory_share)

@@ -55,8 +55,12 @@ class TableMaker:
             layout_out=tuple((work.layout[1],) for work in self.family.works),
             links=self._links(), collectives_ms=self._collectives(columns["input_mb"], tp_degrees),
             memory=MemoryRule(main=0.0, optimizer=2.0) if fp32 else MemoryRule(), mixes=True,
-            source=f"computed from the datasheet of {self.device.name}", **columns,
+            source=self.source, **columns,
         )  # fmt: skip
+
+    @property
+    def source(self) -> str:
+        return f"computed for {self.device.name}: {self.device.source}"
 
     def _splits(self, work: OpWork, tp: int) -> bool:
         """Whether an operator can be cut ``tp`` ways: attention only by whole heads."""
@@ -64,6 +68,9 @@ class TableMaker:
 
     def _all_costs(self, batch: int, tp: int) -> Iterator[dict[str, float]]:
         """Costs of every kind in order; the operators of one part are stretched alike by their launches."""
+        share = {"sequence_parallel": self.sequence_parallel}
+        every = [_of_sequence_part(work, self.sequence.degree) for work in self.family.works]
+        self.device.foresee(every, batch, tp, self.family.element_bytes, **share)
         for part, _ in self.family.parts:
             local = [_of_sequence_part(work, self.sequence.degree) for work in part]
             forward = [self._computed_s(self.device.forward_s, work, batch, tp) for work in local]

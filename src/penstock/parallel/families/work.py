@@ -122,7 +122,8 @@ class Family:
 
     ``tokens`` is the sequence length of one sample (1 for images), ``element_bytes`` the width of weights and
     activations, ``tied`` the parameters that the first and the last operator share, ``heads`` what bounds the ways
-    attention can be split.
+    attention can be split. ``micro_batches``: the sizes whose costs are known, all where it is empty.
+    ``tensor_parallel``: whether operators can be divided at all.
     """
 
     name: str
@@ -137,7 +138,9 @@ class Family:
     vocabulary: int = 0
     feed_forward: int = 0
     style: str = ""
-    """What a trainer calls the architecture: "gpt", "llama", "t5", "bert", "resnet", "dit"."""
+    """What a trainer calls the architecture: "gpt", "llama", "t5", "bert", "resnet", "dit", or "module"."""
+    micro_batches: tuple[int, ...] = ()
+    tensor_parallel: bool = True
 
     @property
     def works(self) -> tuple[OpWork, ...]:

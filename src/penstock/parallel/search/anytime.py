@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan
-from penstock.parallel.search.bound import micro_batch_bound_s
+from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
 from penstock.parallel.search.cuts import CutStage
 from penstock.parallel.search.exact import StageSolver, seats
 from penstock.parallel.search.problem import Found, Problem
 from penstock.parallel.search.progress import Clock, Progress
-from penstock.parallel.search.stage_table import MOST_BYTES, Pipeline, StageTable
+from penstock.parallel.search.stage_table import MOST_BYTES, OutOfTimeError, Pipeline, StageTable, never
 from penstock.parallel.search.windows import polished
 
 COARSE_CUTS, FINE_CUTS, ALL_CUTS = 40, 300, 2000
@@ -39,6 +39,8 @@ FINEST_BUCKETS, COARSEST_BUCKETS, BUCKETED_OPS = 256, 16, 120_000
 EXACT, NEARLY_EXACT = (512, 8), (256, 4)
 """Buckets of memory and sizes of recomputed segments that are told apart: in the stages of a plan; in the stages among
 which polishing chooses, and those of models with very many operators."""
+LONG_CHAIN = 500
+"""Operators from which on a loose bound comes before the tight one."""
 MOST_STAGES = 64
 POLISHED = 4
 REACHES = (4, 12)
@@ -106,10 +108,13 @@ class _Run:
     def bound(self) -> None:
         if self.progress.best is None:
             return
-        best_s = self.progress.best.iteration_s
-        self.progress.bound_s = min(
-            micro_batch_bound_s(self.problem, size, best_s, self.progress.enough) for size in self._by_promise()
-        )
+        best_s, enough = self.progress.best.iteration_s, self.progress.enough
+        bounds = dict.fromkeys(self._by_promise(), 0.0)
+        if self.problem.ops > LONG_CHAIN:
+            bounds = {size: loose_bound_s(self.problem, size, best_s, enough) for size in bounds}
+        for size in sorted(bounds, key=lambda size: bounds[size]):
+            bounds[size] = max(bounds[size], micro_batch_bound_s(self.problem, size, best_s, enough))
+        self.progress.bound_s = min(bounds.values())
 
     def promising(self) -> list[int]:
         """Micro-batches for which coarse cuts gave a plan not far from the best, the best one first."""
@@ -154,7 +159,10 @@ class _Run:
         table = self._table(micro_batch, cuts, slack, mixing)
         if self.progress.enough() or not table.usable or table.bytes > MOST_BYTES:
             return None
-        best = min(table.best(self.progress.enough), key=self._iteration_us, default=None)
+        try:
+            best = min(table.best(self.progress.enough), key=self._iteration_us, default=None)
+        except OutOfTimeError:
+            return None
         if best:
             self.pipelines.append(best)
             self._offer(best, mixing)
@@ -164,7 +172,7 @@ class _Run:
         bound = self.progress.stage_bound_us(micro_batch) * slack
         stages = min(self.problem.mesh.devices, MOST_STAGES, len(cuts) - 1)
         buckets = max(COARSEST_BUCKETS, min(FINEST_BUCKETS, BUCKETED_OPS // self.problem.ops))
-        return StageTable(self.problem, micro_batch, cuts, bound, stages, buckets, mixing)
+        return StageTable(self.problem, micro_batch, cuts, bound, stages, buckets, mixing, enough=self.progress.enough)
 
     def _finest_cuts(self, micro_batch: int) -> NDArray[np.int64]:
         """As many cuts as there are operators, or as a table may hold."""
@@ -179,24 +187,33 @@ class _Run:
     def _offer(self, pipeline: Pipeline, mixing: bool) -> None:
         buckets, allowances = EXACT if self.problem.ops < ALL_CUTS else NEARLY_EXACT
         solver = self._solvers.setdefault(mixing, StageSolver(self.problem, mixing, buckets, allowances))
-        plan = assembled(solver, pipeline.micro_batch, pipeline.stages)
+        plan = assembled(solver, pipeline.micro_batch, pipeline.stages, self._late)
         if plan:
             self.progress.offer(plan)
+
+    def _late(self) -> bool:
+        """Time is up, and there is a plan: without one the first is still finished."""
+        return self.progress.best is not None and self.progress.enough()
 
     def _iteration_us(self, pipeline: Pipeline) -> float:
         return pipeline.iteration_us(self.problem.global_batch // pipeline.micro_batch)
 
 
-def assembled(solver: StageSolver, micro_batch: int, stages: tuple[CutStage, ...]) -> ParallelPlan | None:
-    """The plan of these cuts with every stage solved near exactly."""
+def assembled(
+    solver: StageSolver, micro_batch: int, stages: tuple[CutStage, ...], enough: Callable[[], bool] = never
+) -> ParallelPlan | None:
+    """The plan of these cuts with every stage solved near exactly; None if one does not fit or time is up."""
     problem = solver.problem
     places = seats(problem, micro_batch, [stage.devices for stage in stages])
-    solved = [solver.solve(seat, stage) for seat, stage in zip(places, stages, strict=True)]
-    if any(one is None for one in solved):
-        return None
+    solved = []
+    for seat, stage in zip(places, stages, strict=True):
+        one = None if enough() else solver.solve(seat, stage)
+        if one is None:
+            return None
+        solved.append(one)
     return ParallelPlan(
         model=problem.tables.chain.model, global_batch=problem.global_batch, micro_batch=micro_batch,
-        stages=tuple(one[1] for one in solved if one),
+        stages=tuple(stage for _, stage in solved),
     )  # fmt: skip
 
 

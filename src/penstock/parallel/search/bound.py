@@ -2,7 +2,8 @@
 
 For every micro-batch, every stage gets the Lagrangian bound of its time under the memory limit, over all splits,
 variants and recomputations at once; the pipelines of such stages are then searched exactly. Where a model has too many
-operators for that, the bound is the work itself: each operator on its most efficient split, perfectly balanced.
+operators for that, the same between a few cuts (:func:`loose_bound_s`), or the work itself: each operator on its most
+efficient split, perfectly balanced.
 
 "No plan" means none of those the search may choose from: 1, 2, 4 or 8 devices per stage within a node, measured splits
 and micro-batches, variants where tensors are split, any operators recomputed.
@@ -16,6 +17,26 @@ from penstock.parallel.search.problem import Problem
 from penstock.parallel.search.stage_table import BOUND_PRICES, MOST_BYTES, StageTable
 from penstock.parallel.tables import Floats
 
+LOOSE_CUTS = 160
+"""Between so many cuts the first bound of a long chain is found; the more, the nearer and the slower."""
+
+
+def loose_bound_s(
+    problem: Problem, micro_batch: int, best_s: float, enough: Callable[[], bool], cuts: int = LOOSE_CUTS
+) -> float:
+    """A bound as below, some percent lower, from a table between a few cuts; 0 if that takes too long."""
+    places = np.unique(np.linspace(0, problem.ops, min(problem.ops + 1, cuts)).round().astype(np.int64))
+    bound_us = best_s * 1e6 / (problem.global_batch // micro_batch)
+    table = StageTable(
+        problem, micro_batch, places, bound_us, problem.mesh.devices, bounding=True, parts=True,
+        prices=BOUND_PRICES[::2], enough=enough,
+    )  # fmt: skip
+    if not table.usable:
+        return best_s
+    if table.bytes > MOST_BYTES:
+        return 0.0
+    return min(best_s, (table.loose_floor_us(enough) or 0.0) / 1e6)
+
 
 def micro_batch_bound_s(problem: Problem, micro_batch: int, best_s: float, enough: Callable[[], bool]) -> float:
     """Seconds per iteration that no plan with this micro-batch undercuts, or ``best_s`` if that is less.
@@ -24,7 +45,7 @@ def micro_batch_bound_s(problem: Problem, micro_batch: int, best_s: float, enoug
     """
     bound_s = 0.0
     for prices in (BOUND_PRICES[::4], BOUND_PRICES):
-        table = _table(problem, micro_batch, best_s, prices)
+        table = _table(problem, micro_batch, best_s, prices, enough)
         if not table.usable:
             return best_s
         simple_s = float(table.least_work.sum()) / problem.mesh.devices * table.micro_batches / 1e6
@@ -35,7 +56,7 @@ def micro_batch_bound_s(problem: Problem, micro_batch: int, best_s: float, enoug
     return min(bound_s, best_s)
 
 
-def _table(problem: Problem, micro_batch: int, best_s: float, prices: Floats) -> StageTable:
+def _table(problem: Problem, micro_batch: int, best_s: float, prices: Floats, enough: Callable[[], bool]) -> StageTable:
     bound_us = best_s * 1e6 / (problem.global_batch // micro_batch)
     every_cut, devices = np.arange(problem.ops + 1), problem.mesh.devices
-    return StageTable(problem, micro_batch, every_cut, bound_us, devices, bounding=True, prices=prices)
+    return StageTable(problem, micro_batch, every_cut, bound_us, devices, bounding=True, prices=prices, enough=enough)

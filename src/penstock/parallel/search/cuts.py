@@ -80,6 +80,51 @@ def cheapest_pipeline(
 
 
 @compiled
+def least_total(
+    times: NDArray[np.float32], stage_devices: NDArray[np.int64], devices: int, per_node: int, bound: float
+) -> float:
+    """Least total of pipelines that may cut anywhere, from times of parts of stages between a few cuts.
+
+    A stage that begins and ends between two of the cuts is charged for the cuts' whole intervals inside of it. So the
+    interval in which two stages meet is charged to neither, and a stage inside of one interval costs nothing.
+    Infinite if some stage must take longer than ``bound``.
+    """
+    choices, most, cuts, longest = times.shape
+    last = cuts - 1
+    value = np.full((most, devices + 1, cuts), np.inf)
+    for later in range(most):
+        for used in range(devices):
+            if later == 0 and used > 0:
+                break
+            for choice in range(choices):
+                count = stage_devices[choice]
+                first = devices - used - count
+                if first < 0 or first % per_node + count > per_node:
+                    continue
+                for stop in range(last, -1, -1):
+                    if later == 0:
+                        if stop != last:
+                            break
+                        before = 0.0
+                    else:
+                        before = value[later - 1, used, stop]
+                        if stop < last:
+                            before = min(before, value[later - 1, used, stop + 1])
+                        if before == np.inf:
+                            continue
+                    value[later, used + count, stop] = min(value[later, used + count, stop], before)
+                    for inside in range(min(longest, stop)):
+                        elapsed = float(times[choice, later, stop, inside])
+                        if elapsed <= bound:
+                            start = stop - 1 - inside
+                            value[later, used + count, start] = min(value[later, used + count, start], before + elapsed)
+    best = np.inf
+    for later in range(most):
+        best = min(best, value[later, devices, 0])
+    return float(best)
+
+
+@compiled
 def _traced(
     value: Floats, taken: NDArray[np.int8], span: NDArray[np.int32], stage_devices: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Floats]:

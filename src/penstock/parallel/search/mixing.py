@@ -176,6 +176,7 @@ def priced_rows(
     prices: Floats,
     laters: Ints,
     bounding: bool,
+    open_end: bool,
     option: int,
     target: Target,
 ) -> None:
@@ -183,7 +184,8 @@ def priced_rows(
 
     Only the numbers of later stages in ``laters`` are computed; a number in between has the times of the next one.
     With ``bounding``, enter instead what no stage can beat (the Lagrangian dual; a number of later stages in between
-    has the bound of the one before). O(starts x operators x options^2 x prices) per number of later stages.
+    has the bound of the one before); with ``open_end`` also for longer stages that begin alike.
+    O(starts x operators x options^2 x prices) per number of later stages.
     """
     states, slots = 2 * strips.work.shape[0], prices.shape[0]
     keys, other_keys = np.empty((states, slots)), np.empty((states, slots))
@@ -210,7 +212,7 @@ def priced_rows(
                 if cut < 0 or inside >= target.times.shape[2]:
                     continue
                 if bounding:
-                    value = _dual(op, strips, limits, prices, later, keys)
+                    value = _dual(op, strips, limits, prices, later, keys, open_end)
                 else:
                     value = _finish(op, strips, limits, later, 0.0, paths)[0]
                 for behind in range(low, high):
@@ -282,14 +284,16 @@ def _hopeless(keys: Floats, limits: Limits, prices: Floats) -> bool:
 
 
 @compiled
-def _dual(op: int, strips: Strip, limits: Limits, prices: Floats, later: int, keys: Floats) -> float:
-    """What no stage that ends with ``op`` can beat, by the best of all prices."""
+def _dual(op: int, strips: Strip, limits: Limits, prices: Floats, later: int, keys: Floats, open_end: bool) -> float:
+    """What no stage that ends with ``op``, or that goes on behind it, can beat, by the best of all prices."""
     bound = -np.inf
     for slot in range(prices.shape[0]):
         least = np.inf
         for state in range(keys.shape[0]):
             option = state // 2
             end = strips.activation[option, op] * (later + 1) * prices[slot] + strips.sends[option, op]
+            if open_end:
+                end = 0.0
             least = min(least, keys[state, slot] + end)
         bound = max(bound, least - prices[slot] * limits.memory_mb)
     return bound

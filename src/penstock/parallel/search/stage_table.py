@@ -1,6 +1,6 @@
 """Times of all stages worth considering for one micro-batch, and the best pipelines made of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.parallel.mesh import Mesh
 from penstock.parallel.search.columns import Columns, least_work, mixed_columns, uniform_columns
-from penstock.parallel.search.cuts import CutStage, cheapest_pipeline
+from penstock.parallel.search.cuts import CutStage, cheapest_pipeline, least_total
 from penstock.parallel.search.mixing import priced_rows
 from penstock.parallel.search.problem import Problem, Split
 from penstock.parallel.search.rows import uniform_rows
@@ -28,8 +28,22 @@ MOST_BYTES = 500_000_000
 """What the times of one table may take up."""
 TOLERANCE = 5e-5
 """How near to the least possible slowest stage the search for it goes."""
+LOOSE = 1e-3
+"""How near a loose bound is looked for."""
 RELAXED = (1.001, 1.002, 1.004, 1.008, 1.016)
 """Slower slowest stages that may have a shorter pipeline in all."""
+
+
+STARTS_AT_ONCE = 24
+"""First operators whose stages are computed between two looks at the clock."""
+
+
+class OutOfTimeError(Exception):
+    """A table that was not filled in time says nothing."""
+
+
+def never() -> bool:
+    return False
 
 
 def _laters(most_stages: int) -> NDArray[np.int64]:
@@ -55,7 +69,8 @@ class StageTable:
     """Stage times for micro-batches of ``micro_batch`` between the operators in ``cuts``, up to ``bound_us``.
 
     ``mixing``: also stages whose operators are split differently. ``bounding``: instead of times that can be had,
-    times that cannot be beaten, by these ``prices`` of memory.
+    times that cannot be beaten, by these ``prices`` of memory. ``parts``: times that no stage can beat that holds these
+    operators and any others around them.
     """
 
     problem: Problem
@@ -66,7 +81,10 @@ class StageTable:
     buckets: int = 256
     mixing: bool = True
     bounding: bool = False
+    parts: bool = False
     prices: Floats = field(default_factory=lambda: BOUND_PRICES, repr=False)
+    enough: Callable[[], bool] = never
+    """Asked while the table is filled, which is most of the work; :class:`OutOfTimeError` once it says so."""
 
     @cached_property
     def _splits(self) -> dict[int, tuple[Split, ...]]:
@@ -109,9 +127,9 @@ class StageTable:
             if self.bounding:
                 self._fill_bounds(devices, target)
                 continue
-            starts, _ = self._starts(devices)
             for option in range(len(columns.options)):
-                uniform_rows(starts, columns.strip(option), self._limits, self.buckets, option, target)
+                for starts in self._timely(devices):
+                    uniform_rows(starts, columns.strip(option), self._limits, self.buckets, option, target)
             if self.mixing and self.problem.tables.mixes and len(columns.options) > 1:
                 mixed = mixed_columns(self.problem, self._splits[devices])
                 self._fill_priced(mixed, len(columns.options), target)
@@ -134,6 +152,14 @@ class StageTable:
         computed = np.setdiff1d(self.cuts[:-1], [op for op, _ in copies])
         return computed, copies
 
+    def _timely(self, devices: int) -> Iterator[Ints]:
+        """First operators in portions, for as long as there is time."""
+        starts, _ = self._starts(devices)
+        for at in range(0, len(starts), STARTS_AT_ONCE):
+            if self.enough():
+                raise OutOfTimeError
+            yield starts[at : at + STARTS_AT_ONCE]
+
     def _copy_repeats(self, devices: int, target: Target) -> None:
         lengths = np.arange(target.times.shape[2])
         for op, first in self._starts(devices)[1]:
@@ -151,6 +177,9 @@ class StageTable:
         for group in [splits] if self.problem.tables.mixes else [(one,) for one in splits]:
             columns = mixed_columns(self.problem, group)
             free = columns.strips._replace(pinned=np.zeros_like(columns.strips.pinned))
+            if self.parts:
+                nothing = np.zeros_like(free.enters)
+                free = free._replace(enters=nothing, receives=nothing, sends=nothing)
             self._fill_priced(replace(columns, strips=free), 0, target)
         self._copy_repeats(devices, target)
 
@@ -173,10 +202,10 @@ class StageTable:
         return Limits(self.problem.mesh.memory_mb, self.bound_us, self.problem.tables.memory.per_weight)
 
     def _fill_priced(self, columns: Columns, option: int, target: Target) -> None:
-        starts, _ = self._starts(columns.options[0].split.devices)
         laters = _laters(self.most_stages)
         prices = self.prices if self.bounding else PRICES
-        priced_rows(starts, columns.strips, self._limits, prices, laters, self.bounding, option, target)
+        for starts in self._timely(columns.options[0].split.devices):
+            priced_rows(starts, columns.strips, self._limits, prices, laters, self.bounding, self.parts, option, target)
 
     @cached_property
     def _far(self) -> tuple[Floats, Floats]:
@@ -221,10 +250,32 @@ class StageTable:
 
         Above the slowest stage that could not be undercut, n - 1 times, and the least total of all stages.
         """
-        found, low = self._bisect(enough, self.problem.mesh)
+        try:
+            found, low = self._bisect(enough, self.problem.mesh)
+        except OutOfTimeError:
+            return None
         if not found:
             return None if enough() else self.bound_us * self.micro_batches
         return ((self.micro_batches - 1) * low + sum(found[0].times_us)) * (1 - ROUNDING)
+
+    def loose_floor_us(self, enough: Callable[[], bool]) -> float | None:
+        """The same of a table of ``parts``: what every pipeline takes at least, wherever between the cuts it cuts."""
+        try:
+            times, _ = self._filled
+        except OutOfTimeError:
+            return None
+        devices, mesh = np.array(list(self._columns)), self.problem.mesh
+        total = least_total(times, devices, mesh.devices, mesh.per_node, self.bound_us)
+        if total == np.inf:
+            return self.bound_us * self.micro_batches
+        low, high = 0.0, self.bound_us
+        while high - low > LOOSE * self.bound_us and not enough():
+            middle = (low + high) / 2
+            if least_total(times, devices, mesh.devices, mesh.per_node, middle) == np.inf:
+                low = middle
+            else:
+                high = middle
+        return ((self.micro_batches - 1) * low + total) * (1 - ROUNDING)
 
     def _bisect(self, enough: Callable[[], bool], mesh: Mesh) -> tuple[list[Pipeline], float]:
         low, high = float(self._work_before[-1]) / mesh.devices, self.bound_us

@@ -36,9 +36,10 @@ def polished(solver: StageSolver, pipeline: Pipeline, reach: int, enough: Callab
     bound = pipeline.iteration_us(n) / n
     times = []
     for seat, (left, right) in zip(places, itertools.pairwise(windows), strict=True):
-        if enough():
+        between = _between(solver, seat, left, right, bound, enough)
+        if between is None:
             return None
-        times.append(_between(solver, seat, left, right, bound))
+        times.append(between)
     return _best_cuts(pipeline, windows, times, n)
 
 
@@ -53,10 +54,14 @@ def _windows(stages: Sequence[CutStage], reach: int) -> list[Window]:
     return [*windows, Window(ends[-1], ends[-1])]
 
 
-def _between(solver: StageSolver, seat: Seat, left: Window, right: Window, bound_us: float) -> Floats:
-    """Times of all stages from a cut in ``left`` to a cut in ``right``."""
+def _between(
+    solver: StageSolver, seat: Seat, left: Window, right: Window, bound_us: float, enough: Callable[[], bool]
+) -> Floats | None:
+    """Times of all stages from a cut in ``left`` to a cut in ``right``; None if out of time."""
     times = np.full((left.size, right.size), np.inf)
     for row, start in enumerate(range(left.low, left.high + 1)):
+        if enough():
+            return None
         shortest = max(right.low - start, 1)
         found = solver.row(seat, start, shortest, right.high, bound_us)
         times[row] = found[right.low - start - 1 :][: right.size]

@@ -19,9 +19,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from penstock.core import ParallelPlan
+from penstock.core import InputError, ParallelPlan
 from penstock.runtime.parallel.chunk import Chunk
-from penstock.runtime.parallel.executable import layers_of
+from penstock.runtime.parallel.executable import executable, layers_of
 from penstock.runtime.parallel.gpt import Context, GPTShape, operators
 from penstock.runtime.parallel.planned import PlannedModel, build, mean_loss
 
@@ -155,10 +155,28 @@ def _label(plan: ParallelPlan) -> str:
 
 
 def main(files: list[str]) -> int:
-    verdicts = [check(ParallelPlan.from_mapping(json.loads(Path(file).read_text()))) for file in files]
+    try:
+        plans = [_read(file) for file in files]
+    except InputError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    verdicts = [check(plan) for plan in plans]
     for verdict in verdicts:
         print(json.dumps({**asdict(verdict), "equal": verdict.equal}), flush=True)
     return 0 if all(verdict.equal for verdict in verdicts) else 1
+
+
+def _read(file: str) -> ParallelPlan:
+    """A plan, alone or inside what ``penstock plan --json`` prints, that can be run here."""
+    try:
+        value = json.loads(Path(file).read_text())
+        plan = ParallelPlan.from_mapping(value.get("plan", value))
+    except (OSError, ValueError, AttributeError) as problem:
+        raise InputError(f"no plan in {file}: {problem}", "what `penstock plan --json` prints") from problem
+    reason = executable(plan)
+    if reason:
+        raise InputError(f"{file} cannot be run here: {reason}", "a plan that is not export only")
+    return plan
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock.core import ParallelStage
 from penstock.parallel.search.aceso.config import Config, Space
 from penstock.parallel.search.aceso.policy import groups
-from penstock.parallel.search.aceso.primitives import Primitive
+from penstock.parallel.search.aceso.primitives import PRIMITIVES, SWAPS, Primitive
 from penstock.parallel.search.aceso.tuning import tuned
 from penstock.parallel.search.aceso.visits import Visits
 from penstock.parallel.search.problem import Found, Problem
@@ -31,10 +31,13 @@ MOST_REVISITS = 5
 def search(
     problem: Problem, budget_s: float = 200.0, on_better: Callable[[Found], None] | None = None,
     clock: Clock = time.perf_counter, tune: bool | None = None, stage_counts: Sequence[int] | None = None,
+    swaps: bool = False, by_device_time: bool = False,
 ) -> Progress:  # fmt: skip
     """The best plan over ``stage_counts``, by default 1 to 16 stages, each with an equal part of ``budget_s``.
 
     ``tune``: fine tuning after every trial; by default for models without repeated layers, as the artifact does.
+    ``swaps``: two more primitives that exchange tp and dp inside a stage; ``by_device_time``: candidates are followed
+    in order of their total device time instead of their slowest stage (the artifact's large Wide-ResNet runs).
     """
     progress = Progress(problem, budget_s, on_better, clock)
     tune = not problem.tables.chain.repeats if tune is None else tune
@@ -45,7 +48,7 @@ def search(
             share = progress.elapsed_s + (budget_s - progress.elapsed_s) / (len(counts) - place)
             start = balanced(space, count)
             if start is not None:
-                _Climb(progress, share, tune).run(start)
+                _Climb(progress, share, tune, PRIMITIVES + SWAPS * swaps, by_device_time).run(start)
     except KeyboardInterrupt:
         pass
     progress.finish()
@@ -85,6 +88,8 @@ class _Climb:
     progress: Progress
     until_s: float
     tune: bool
+    primitives: tuple[Primitive, ...] = PRIMITIVES
+    by_device_time: bool = False
     visits: Visits = field(default_factory=Visits)
     unexplored: list[Config] = field(default_factory=list)
     explored: list[Config] = field(default_factory=list)
@@ -145,12 +150,12 @@ class _Climb:
         if target is None:
             return None
         seen = [config]
-        for group in groups(config, target):
+        for group in groups(config, target, self.primitives):
             candidates = self._candidates(config, target, group)
             improved = [one for one in candidates if self._improves(one)]
             if improved:
                 return min(improved, key=lambda one: one.time_ms)
-            for candidate in sorted(candidates, key=lambda one: one.time_ms):
+            for candidate in sorted(candidates, key=self._order):
                 seen.append(candidate)
                 found = self._hop(candidate, depth + 1, again=False)
                 if found is not None:
@@ -171,6 +176,9 @@ class _Climb:
             if candidate.time_ms < self.best_ms * POOL_FACTOR:
                 self.unexplored.append(candidate)
         return found
+
+    def _order(self, config: Config) -> float:
+        return config.device_ms if self.by_device_time else config.time_ms
 
     def _improves(self, config: Config) -> bool:
         return config.fits and config.time_ms < self.best_ms

@@ -45,6 +45,13 @@ class Config:
         return max(self.times_ms)
 
     @cached_property
+    def device_ms(self) -> float:
+        """Time of all devices together."""
+        return sum(
+            cost.time_us / 1000 * stage.devices for cost, stage in zip(self.cost.stages, self.stages, strict=True)
+        )
+
+    @cached_property
     def memories_mb(self) -> list[float]:
         return [stage.memory_mb for stage in self.cost.stages]
 

@@ -8,22 +8,22 @@ from penstock.parallel.search.aceso.primitives import PRIMITIVES, Effect, Primit
 Test = Callable[[Primitive], bool]
 
 
-def groups(config: Config, stage: int) -> list[list[Primitive]]:
-    """Ordered groups of primitives; each primitive once.
+def groups(config: Config, stage: int, primitives: tuple[Primitive, ...] = PRIMITIVES) -> list[list[Primitive]]:
+    """Ordered groups of ``primitives``; each once.
 
     While something does not fit, whatever lowers memory. Else computation, splitting loss and recomputation of the
     stage are compared with those of all stages, and the largest share is fought first: by what lowers it without
     raising another resource the stage is short of, then by anything that lowers it.
     """
     if not config.fits:
-        return [[one for one in PRIMITIVES if one.memory is Effect.LESS]]
+        return [[one for one in primitives if one.memory is Effect.LESS]]
     ordered: list[list[Primitive]] = []
     for lowers, spares in _fights(config, stage):
         for test in (lambda one, a=lowers, b=spares: a(one) and b(one), lowers):
             known = {one.name for group in ordered for one in group}
-            ordered.append([one for one in PRIMITIVES if one.name not in known and test(one)])
+            ordered.append([one for one in primitives if one.name not in known and test(one)])
     known = {one.name for group in ordered for one in group}
-    return [*ordered, [one for one in PRIMITIVES if one.name not in known]]
+    return [*ordered, [one for one in primitives if one.name not in known]]
 
 
 def _fights(config: Config, stage: int) -> list[tuple[Test, Test]]:

@@ -52,6 +52,14 @@ def _micro_batch(step: int) -> Apply:
     return apply
 
 
+def _swap(grow_tp: bool) -> Apply:
+    def apply(config: Config, target: int, visits: Visits, enough: Callable[[], bool]) -> Config | None:
+        del visits, enough
+        return _swapped(config, target, grow_tp)
+
+    return apply
+
+
 PRIMITIVES = (
     Primitive("dec_op", Effect.LESS, Effect.LESS, Effect.SAME, migrate),
     Primitive("inc_dp", Effect.LESS, Effect.LESS, Effect.MORE, _devices(True, "dp")),
@@ -61,6 +69,13 @@ PRIMITIVES = (
     Primitive("inc_mbs", Effect.LESS, Effect.MORE, Effect.SAME, _micro_batch(1)),
     Primitive("dec_mbs", Effect.MORE, Effect.LESS, Effect.SAME, _micro_batch(-1)),
 )
+
+
+SWAPS = (
+    Primitive("inc_tp_dec_dp", Effect.MORE, Effect.LESS, Effect.MORE, _swap(True)),
+    Primitive("inc_dp_dec_tp", Effect.LESS, Effect.MORE, Effect.LESS, _swap(False)),
+)
+"""Dimensions exchanged inside a stage: part of the original, switched off in its published runs."""
 
 
 def _exchanged(config: Config, target: int, grow: bool, dim: str) -> Config | None:
@@ -83,6 +98,23 @@ def _exchanged(config: Config, target: int, grow: bool, dim: str) -> Config | No
                 config.plan.micro_batch, config.space.all_recomputed(config.plan.micro_batch, stages)
             )
     return None
+
+
+def _swapped(config: Config, target: int, grow_tp: bool) -> Config | None:
+    """The target with twice the one dimension and half of the other, on the devices it has."""
+    stage, space = config.stages[target], config.space
+    grown, halved = (stage.tp, stage.dp) if grow_tp else (stage.dp, stage.tp)
+    if min(halved) == 1:
+        return None
+    doubled, half = tuple(2 * degree for degree in grown), tuple(degree // 2 for degree in halved)
+    tp, dp = (doubled, half) if grow_tp else (half, doubled)
+    changed = replace(stage, tp=tp, dp=dp)
+    micro_batch = config.plan.micro_batch
+    fits = max(tp) <= space.most_tp and all(micro_batch % degree == 0 for degree in dp)
+    if not fits or not space.runnable(config.plan.cuts[target], changed, micro_batch):
+        return None
+    stages = [*config.stages[:target], changed, *config.stages[target + 1 :]]
+    return space.config(micro_batch, space.all_recomputed(micro_batch, stages))
 
 
 def _settled(

@@ -1,0 +1,57 @@
+"""Families on a device whose kernels were measured: the profile that ships with us instead of a roofline."""
+
+import pytest
+
+pytest.importorskip("torch", reason="profiles are read with PyTorch installed")
+
+from penstock.core import ParallelPlan
+from penstock.estimate.hardware import Precision, device_named
+from penstock.parallel import cluster_named, family_named, plan_for
+from penstock.parallel.analytic import DeviceModel, Network, ProfiledDevice, TableMaker, device_model
+from penstock.parallel.tables import CostTables
+
+H200 = device_named("h200")
+
+
+def tables(device: DeviceModel, model: str = "gpt-1.3b") -> CostTables:
+    network = Network(link=450e9, node_network=400e9)
+    return TableMaker(family=family_named(model), device=device, network=network, per_node=8).tables((1, 4), (1, 2, 8))
+
+
+def test_only_devices_with_a_profile_have_one() -> None:
+    assert isinstance(device_model(H200, Precision.BF16), ProfiledDevice)
+    assert not isinstance(device_model(device_named("a100"), Precision.BF16), ProfiledDevice)
+
+
+def test_predictions_lie_around_the_roofline() -> None:
+    """Two independent ways to the time of a layer: within a factor of two, and not the same."""
+    profiled, roofline = tables(device_model(H200, Precision.BF16)), tables(DeviceModel.of(H200, Precision.BF16))
+    layer = slice(1, 14)
+    for costs in ("fwd_us", "bwd_us"):
+        ratio = getattr(profiled, costs)[layer].sum(axis=0) / getattr(roofline, costs)[layer].sum(axis=0)
+        assert (ratio > 0.5).all()
+        assert (ratio < 2.0).all()
+        assert abs(ratio - 1).max() > 0.01
+
+
+def test_more_samples_take_longer_and_more_devices_shorter() -> None:
+    total = tables(device_model(H200, Precision.BF16)).fwd_us.sum(axis=(0, 3))
+    assert (total[1] > total[0]).all()
+    assert total[1, 0] > total[1, 1] > total[1, 2]
+
+
+def test_asking_at_once_and_one_by_one_is_the_same() -> None:
+    work = family_named("gpt-1.3b").works[2]
+    together, alone = device_model(H200, Precision.BF16), device_model(H200, Precision.BF16)
+    together.foresee([work], 4, 2, 2, sequence_parallel=False)
+    for name in ("forward_s", "backward_s"):
+        found = [getattr(device, name)(work, 4, 2, 2, sequence_parallel=False) for device in (together, alone)]
+        assert found[0] == pytest.approx(found[1], rel=1e-9)
+        assert found[0] > 0
+
+
+def test_a_plan_says_where_its_costs_are_from() -> None:
+    answer = plan_for("gpt-1.3b", "8xH200", batch=64, seconds=1)
+    assert isinstance(answer.plan, ParallelPlan)
+    assert answer.costs_from == "computed for h200: kernels predicted by the profile measured on h200"
+    assert isinstance(cluster_named("8xH200").site(Precision.FP16).device, ProfiledDevice)
