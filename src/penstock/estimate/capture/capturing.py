@@ -73,7 +73,7 @@ def capture(hook: Hook, batch: int, setup: Setup | None = None, *, device: str =
     (11689512, 10.8)
     """
     setup = setup or Setup()
-    with _explained():
+    with explained():
         work = workload(hook, batch, setup, "meta")
         recorder = Recorder(device, tf32=setup.tf32 and device == "cuda")
         with arithmetic(setup), FusedOperations(device, setup.autocast, recorder.rms_norm), recorder:
@@ -149,7 +149,7 @@ _DATA_DEPENDENT = ("meta tensors", "Cannot copy out of meta tensor", "data-depen
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """A model whose path depends on values cannot be followed: say where it looks at one."""
     try:
         yield

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from penstock.core import InputError
 from penstock.estimate.capture import Hook, Phase, Setup
-from penstock.estimate.capture.capturing import _explained
+from penstock.estimate.capture.capturing import explained
 from penstock.estimate.capture.composites import FusedOperations
 from penstock.estimate.capture.recorder import Recorder
 from penstock.estimate.capture.setup import Workload, arithmetic, workload
@@ -60,7 +60,7 @@ class Segment:
 
 def follow(hook: Hook, batch: int, setup: Setup, device: str = "cuda") -> list[Segment]:
     """The segments of the model the hook offers, in the order they run; ``device`` as for capture."""
-    with _explained():
+    with explained():
         work = workload(hook, batch, setup, "meta")
         recorder = _Recorder(device, work.model, tf32=setup.tf32 and device == "cuda")
         with arithmetic(setup), FusedOperations(device, setup.autocast, recorder.rms_norm), recorder:
