@@ -1,4 +1,7 @@
-"""Aceso's own answers: our version of its search gives the same plans, and ours gives faster ones."""
+"""Aceso's own answers: our version of its search gives the same plans, and ours gives faster ones.
+
+Two settings that are searched to their end in seconds; ``python -m bench.plan`` has all of them.
+"""
 
 import pytest
 
@@ -24,7 +27,7 @@ def test_aceso_ends_at_the_published_plan(database: ProfileDatabase) -> None:
 
 @pytest.mark.parametrize(
     ("model", "size", "batch", "published_s"),
-    [("gpt", "1_3B", 512, 58.76), ("t5", "770M", 512, 33.66), ("resnet", "1B", 768, 17.67)],
+    [("gpt", "1_3B", 512, 58.76), ("resnet", "1B", 768, 17.67)],
 )
 def test_ours_beats_the_published_plans(
     database: ProfileDatabase, model: str, size: str, batch: int, published_s: float

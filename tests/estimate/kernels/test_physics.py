@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from penstock.estimate.hardware import Precision
 from penstock.estimate.kernels.calls import KernelCall, Layout
 from penstock.estimate.kernels.family import rates_of
-from penstock.estimate.kernels.fitting import folds_of, shape_family
+from penstock.estimate.kernels.fitting import folds_of
 from penstock.estimate.kernels.physics import Physics, Terms
+from penstock.estimate.kernels.shapes import shape_family
 from penstock.estimate.kernels.work import matrix_view, work_of
 
 from .made_up import CHIP, add, conv, gemm, some_products, true_seconds

@@ -10,9 +10,11 @@ from penstock.estimate.hardware import Bound, Chip
 from penstock.estimate.kernels.calls import KernelCall
 from penstock.estimate.kernels.features import features
 from penstock.estimate.kernels.physics import Physics, Rates, Terms
+from penstock.estimate.kernels.recall import Recall
+from penstock.estimate.kernels.shapes import physics_key
 from penstock.estimate.kernels.spread import Spread
 from penstock.estimate.kernels.trees import Forest
-from penstock.estimate.kernels.work import Array, Work, is_pointwise, work_of
+from penstock.estimate.kernels.work import Array, Work, work_of
 
 UNPROFILED_WIDTH = float(np.log(2.5))
 """Half-width of a prediction by physics alone with default coefficients: a factor of 2.5 either way."""
@@ -42,6 +44,7 @@ class FamilyModel:
     trust: float = 1.0
     """How much of the learned correction to apply: all of it on the device it was learned on."""
     bias: float = 0.0
+    recall: Recall | None = None
     spread: Spread | None = None
 
     def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
@@ -50,7 +53,7 @@ class FamilyModel:
         terms = self.terms(calls, work, rates)
         distance = self.spread.distance(work.shape) if self.spread else np.zeros(len(work))
         return FamilyPredictions(
-            seconds=terms.total * np.exp(self.correction(calls, work, rates, terms)),
+            seconds=terms.total * np.exp(self.correction(calls, work, rates, terms) + self._recalled(calls)),
             log_width=self.spread.width(distance) if self.spread else np.full(len(work), UNPROFILED_WIDTH),
             bounds=bounds_of(terms),
             in_range=self._covers(calls, work, distance),
@@ -73,16 +76,14 @@ class FamilyModel:
         learned = np.mean([forest.predict(rows) for forest in self.forests], axis=0)
         return np.asarray(self.trust * learned + self.bias)
 
+    def _recalled(self, calls: Sequence[KernelCall]) -> Array:
+        return self.recall.correction(calls) if self.recall else np.zeros(len(calls))
+
     def _covers(self, calls: Sequence[KernelCall], work: Work, distance: Array) -> npt.NDArray[np.bool_]:
         if self.spread is None:
             return np.zeros(len(work), dtype=np.bool_)
         known = np.array([physics_key(call) in self.physics for call in calls])
         return np.asarray(self.spread.covers(work.shape, distance) & known)
-
-
-def physics_key(call: KernelCall) -> str:
-    """What has coefficients of its own."""
-    return f"{call.precision}/{call.layout}{'/pointwise' if is_pointwise(call) else ''}"
 
 
 def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:

@@ -2,7 +2,8 @@
 
 The folds leave out whole *shape families* (the same layer at another batch size is no test), every fold grows its own
 forest, and the prediction is their mean. The residuals of left-out rows serve twice: their variance corrects
-sums (the exponential of a mean logarithm is too small, see Duan's smearing), their spread makes the error bars.
+sums (the exponential of a mean logarithm is too small, see Duan's smearing), their spread makes the error bars. Last,
+what is known of the very same layer at other batch sizes is kept beside the trees.
 """
 
 import hashlib
@@ -15,10 +16,12 @@ import numpy.typing as npt
 from penstock.core import InputError
 from penstock.estimate.hardware import Chip
 from penstock.estimate.kernels.calls import KernelCall
-from penstock.estimate.kernels.family import FamilyModel, physics_key, rates_of
+from penstock.estimate.kernels.family import FamilyModel, rates_of
 from penstock.estimate.kernels.features import features, variant_codes
 from penstock.estimate.kernels.growing import Growth, grow
 from penstock.estimate.kernels.physics import Physics, Rates
+from penstock.estimate.kernels.recall import Recall
+from penstock.estimate.kernels.shapes import physics_key, shape_family
 from penstock.estimate.kernels.spread import Spread
 from penstock.estimate.kernels.trees import Forest
 from penstock.estimate.kernels.work import Array, Work, work_of
@@ -69,18 +72,7 @@ def fit_family(rows: Sequence[MeasuredCall], chip: Chip, growth: Growth, seed: i
     model = _with_physics(FamilyModel(family=rows[0].call.family), sample, seed)
     if all(other.generation != chip.generation for other in sample.chips):
         model = replace(model, trust=_TRUST_ELSEWHERE)
-    return _with_trees(model, sample, growth, seed)
-
-
-def shape_family(call: KernelCall) -> tuple[int, ...]:
-    """What stays when only the batch changes: calls that share it belong on one side of a split."""
-    if call.family == "gemm":
-        return call.dims[2:]
-    if call.family.startswith(("conv", "attention")):
-        return call.dims[1:]
-    if call.family.startswith("norm"):
-        return (call.dims[0], call.dims[2]) if len(call.dims) > 2 else call.dims[1:]
-    return call.dims[-1:] if len(call.dims) == 2 and not call.family.startswith("pool") else call.dims
+    return _with_recall(_with_trees(model, sample, growth, seed), rows, chip)
 
 
 def folds_of(calls: Sequence[KernelCall], count: int, seed: int) -> npt.NDArray[np.int64]:
@@ -149,6 +141,16 @@ def _with_trees(model: FamilyModel, sample: _Sample, growth: Growth, seed: int) 
         bias=_smearing(left_off, sample.weights * np.sqrt(sample.seconds)),
         spread=Spread.learned(sample.work.shape, left_off, fold.astype(float)),
     )
+
+
+def _with_recall(model: FamilyModel, rows: Sequence[MeasuredCall], chip: Chip) -> FamilyModel:
+    """What the model is still off on the device's own rows; those of relatives say nothing about single layers."""
+    own = [row for row in rows if row.chip in (None, chip)]
+    if not own:
+        return model
+    calls = [row.call for row in own]
+    predicted = model.predict(calls, chip).seconds
+    return replace(model, recall=Recall.learned(calls, np.log([row.seconds for row in own] / predicted)))
 
 
 def _smearing(off: Array, weights: Array) -> float:

@@ -13,10 +13,11 @@ from penstock.core import InputError
 from penstock.estimate.hardware import Chip, Precision
 from penstock.estimate.kernels.family import FamilyModel
 from penstock.estimate.kernels.physics import Physics
+from penstock.estimate.kernels.recall import Recall
 from penstock.estimate.kernels.spread import Spread
 from penstock.estimate.kernels.trees import Forest
 
-_VERSION = 2
+_VERSION = 3
 _HEADER = "header"
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
@@ -68,9 +69,9 @@ def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
     for number, forest in enumerate(model.forests):
         for column, values in _packed(forest).items():
             arrays[f"{name}/forest/{number}/{column}"] = values
-    if model.spread:
-        for column in _columns(Spread):
-            arrays[f"{name}/spread/{column}"] = getattr(model.spread, column)
+    for place, part in _parts(model).items():
+        for column in _columns(type(part)):
+            arrays[f"{name}/{place}/{column}"] = getattr(part, column)
     return {
         "family": model.family,
         "physics": list(model.physics),
@@ -78,8 +79,13 @@ def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
         "bases": [forest.base for forest in model.forests],
         "trust": model.trust,
         "bias": model.bias,
-        "spread": model.spread is not None,
+        **{place: place in _parts(model) for place in ("recall", "spread")},
     }
+
+
+def _parts(model: FamilyModel) -> dict[str, Recall | Spread]:
+    parts = {"recall": model.recall, "spread": model.spread}
+    return {place: part for place, part in parts.items() if part is not None}
 
 
 def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
@@ -97,6 +103,7 @@ def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
         ),
         trust=told["trust"],
         bias=told["bias"],
+        recall=Recall(**part(Recall, "recall")) if told["recall"] else None,
         spread=Spread(**part(Spread, "spread")) if told["spread"] else None,
     )
 
