@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 from rich.live import Live
 
 from penstock.cli.console import err, out, plain_table, say
@@ -51,7 +52,7 @@ def _play(client: Client, data: Path) -> tuple[list[str], QuoteView]:
                 live.update(picture(client), refresh=True)
                 time.sleep(0.5)
 
-        gpt = _submit(client, "gpt", ["--steps", "{steps}"], work=f"{STEPS} steps")
+        gpt = _submit(client, "gpt", ["--steps", "{steps}"], work=f"{STEPS} steps", devices=f"2..{SLOTS}")
         wait("the GPT to train", lambda: _step(client, gpt) >= 60)
         say(f"{gpt} trains on {_width(client, gpt)} workers; a job with a deadline comes")
         cnn = _submit(client, "cnn", ["--epochs", "4"], work="96 steps", deadline="120s")
@@ -92,9 +93,17 @@ def _width(client: Client, job: str) -> int:
 
 
 def _kill_a_worker(run_dir: Path) -> None:
-    """The worker that was started last, without warning."""
+    """The worker that was started last of those still there, without warning."""
     reports = [json.loads(line) for line in (run_dir / "reports.jsonl").read_text().splitlines()]
-    os.kill([report["pid"] for report in reports if report["type"] == "worker_started"][-1], signal.SIGKILL)
+    started = [report["pid"] for report in reports if report["type"] == "worker_started"]
+    os.kill([pid for pid in started if _is_running(pid)][-1], signal.SIGKILL)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _summary(client: Client, jobs: list[str], refusal: QuoteView, data: Path) -> None:
