@@ -1,13 +1,16 @@
 """The real API on a real socket, in front of a platform whose time the test turns."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import uvicorn
 
 from penstock.control import Client
@@ -24,6 +27,24 @@ def until(condition: Callable[[], Any], what: str, within_s: float = 20.0) -> An
             return found
         time.sleep(0.02)
     raise AssertionError(f"still waiting for {what} after {within_s} s")
+
+
+def end_everything_on(data_dir: Path) -> None:
+    """Whatever was started on a data directory is gone afterwards: its runs first, then its server."""
+    for file in (*data_dir.glob("runs/*/agent.json"), data_dir / "server.json"):
+        _end_family(file)
+
+
+def _end_family(file: Path) -> None:
+    try:
+        process = psutil.Process(int(json.loads(file.read_text())["pid"]))
+        family = [*process.children(recursive=True), process]
+    except (OSError, ValueError, KeyError, psutil.Error):
+        return
+    for member in family:
+        if member.is_running():
+            member.kill()
+    psutil.wait_procs(family, timeout=10)
 
 
 @dataclass

@@ -1,10 +1,8 @@
 """A first quote from the model a script offers: a real server, asked over HTTP, beside real workers."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from penstock.control import Client, ensure_server
@@ -14,7 +12,7 @@ from penstock.estimate.kernels import Growth
 from penstock.estimate.measure.raw import read_raw
 from penstock.estimate.measure.session import Session, affordable_draw
 from penstock.estimate.profile_fitting import fit_profile
-from tests.control.serving import until
+from tests.control.serving import end_everything_on, until
 
 SCRIPT = """
 import time, torch
@@ -50,20 +48,7 @@ def client(tmp_path: Path, profile: DeviceProfile) -> Iterator[Client]:
     profile.save(data_dir / "profiles" / "cpu")
     with ensure_server(data_dir, options=["--slots", "1"]) as client:
         yield client
-    for file in (*data_dir.glob("runs/*/agent.json"), data_dir / "server.json"):
-        _end(file)
-
-
-def _end(file: Path) -> None:
-    try:
-        process = psutil.Process(int(json.loads(file.read_text())["pid"]))
-        family = [*process.children(recursive=True), process]
-    except (OSError, ValueError, KeyError, psutil.Error):
-        return
-    for member in family:
-        if member.is_running():
-            member.kill()
-    psutil.wait_procs(family, timeout=10)
+    end_everything_on(data_dir)
 
 
 def _spec(folder: Path, *, inside: str = "pass", **changes: object) -> dict[str, object]:

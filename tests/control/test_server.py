@@ -24,7 +24,7 @@ from penstock.control import (
     ensure_server,
 )
 from penstock.core import InputError
-from tests.control.serving import until
+from tests.control.serving import end_everything_on, until
 
 SCRIPT = """
 import os, pathlib, time
@@ -44,22 +44,7 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
     """A data directory; whatever was started on it is gone afterwards."""
     path = tmp_path / "data"
     yield path
-    if path.exists():
-        for run in (path / "runs").glob("*"):
-            _kill_all(run / "agent.json")
-        _kill_all(path / "server.json")
-
-
-def _kill_all(file: Path) -> None:
-    try:
-        process = psutil.Process(int(json.loads(file.read_text())["pid"]))
-        family = [*process.children(recursive=True), process]
-    except (OSError, ValueError, KeyError, psutil.Error):
-        return
-    for member in family:
-        if member.is_running():
-            member.kill()
-    psutil.wait_procs(family, timeout=10)
+    end_everything_on(path)
 
 
 def _pid(data_dir: Path) -> int:

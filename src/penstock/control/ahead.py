@@ -55,9 +55,9 @@ class _Sketch:
     _held: dict[str, tuple[Grant, float]] = field(default_factory=dict)
 
     def draw(self, then: Round) -> None:
-        for self.at, job_id in then.done:
+        for at, job_id in then.done:
+            self.at = self.ends[job_id_of(job_id)] = at
             self._let_go(job_id)
-            self.ends[job_id_of(job_id)] = self.at
         self.at = then.at
         for instruction in then.said:
             match instruction:

@@ -72,7 +72,7 @@ def fit_family(rows: Sequence[MeasuredCall], chip: Chip, growth: Growth, seed: i
     model = _with_physics(FamilyModel(family=rows[0].call.family), sample, seed)
     if all(other.generation != chip.generation for other in sample.chips):
         model = replace(model, trust=_TRUST_ELSEWHERE)
-    return _with_recall(_with_trees(model, sample, growth, seed), rows, chip)
+    return _with_recall(_with_trees(model, sample, growth, seed), sample, chip)
 
 
 def folds_of(calls: Sequence[KernelCall], count: int, seed: int) -> npt.NDArray[np.int64]:
@@ -143,14 +143,15 @@ def _with_trees(model: FamilyModel, sample: _Sample, growth: Growth, seed: int) 
     )
 
 
-def _with_recall(model: FamilyModel, rows: Sequence[MeasuredCall], chip: Chip) -> FamilyModel:
+def _with_recall(model: FamilyModel, sample: _Sample, chip: Chip) -> FamilyModel:
     """What the model is still off on the device's own rows; those of relatives say nothing about single layers."""
-    own = [row for row in rows if row.chip in (None, chip)]
+    own = [number for number, each in enumerate(sample.chips) if each == chip]
     if not own:
         return model
-    calls = [row.call for row in own]
-    predicted = model.predict(calls, chip).seconds
-    return replace(model, recall=Recall.learned(calls, np.log([row.seconds for row in own] / predicted)))
+    terms = model.terms(sample.calls, sample.work, sample.rates)
+    learned = model.correction(sample.calls, sample.work, sample.rates, terms)
+    off = np.log(sample.seconds / terms.total) - learned
+    return replace(model, recall=Recall.learned([sample.calls[number] for number in own], off[own]))
 
 
 def _smearing(off: Array, weights: Array) -> float:

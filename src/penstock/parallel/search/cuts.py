@@ -47,7 +47,7 @@ def cheapest_pipeline(
             for choice in range(choices):
                 count = stage_devices[choice]
                 first = devices - used - count
-                if first < 0 or first % per_node + count > per_node:
+                if not _is_legal(first, count, per_node):
                     continue
                 near_in = first == 0 or first % per_node != 0
                 near_out = (first + count) % per_node != 0
@@ -99,7 +99,7 @@ def least_total(
             for choice in range(choices):
                 count = stage_devices[choice]
                 first = devices - used - count
-                if first < 0 or first % per_node + count > per_node:
+                if not _is_legal(first, count, per_node):
                     continue
                 for stop in range(last, -1, -1):
                     if later == 0:
@@ -122,6 +122,12 @@ def least_total(
     for later in range(most):
         best = min(best, value[later, devices, 0])
     return float(best)
+
+
+@compiled
+def _is_legal(first: int, count: int, per_node: int) -> bool:
+    """Whether these devices exist and lie in one node."""
+    return first >= 0 and first % per_node + count <= per_node
 
 
 @compiled
