@@ -44,7 +44,7 @@ unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 test-gpu: ## elastic training on a real GPU; needs PyTorch in PYTHON, installs nothing (make test leaves it out)
 	PYTHONPATH=src $(PYTHON) -m tests.gpu.run
 
-bench: bench-deadline bench-speed bench-scale ## all benchmarks (needs ../shared/data for the public traces)
+bench: bench-deadline bench-speed bench-scale bench-predict ## schedules, speed, predictions (needs ../shared/data for the public traces)
 
 bench-deadline: $(STAMP) ## deadline ratio on the public traces, against published values and ceilings
 	$(BIN)/python -m bench.deadline

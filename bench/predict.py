@@ -99,10 +99,11 @@ def fitted(raw: Sequence[Raw], growth: Growth | None) -> DeviceProfile:
 def print_data(raw: Sequence[Raw]) -> None:
     networks = [network for each in raw for network in each.networks]
     held = {network.label for network in networks if network.held_out}
+    bags = sum(network.seconds == 0 for network in networks)
     print(
         f"{raw[0].environment['name']}, PyTorch {raw[0].environment['torch']}: "
-        f"{sum(len(each.rows) for each in raw)} kernel rows, {len(networks)} measured iterations, "
-        f"{len(held)} networks held out; {len(training_calls(raw))} rows to learn from"
+        f"{sum(len(each.rows) for each in raw)} kernel rows, {len(networks) - bags} measured iterations and {bags} bags "
+        f"of layers, {len(held)} networks held out; {len(training_calls(raw))} rows to learn from"
     )
 
 
@@ -142,8 +143,11 @@ def print_folds(raw: Sequence[Raw], growth: Growth | None, count: int) -> None:
         model = KernelModel.fit([rows[i] for i in np.flatnonzero(folds != fold)], device_named(DEVICE), growth=growth)
         predicted[inside] = model.predict([rows[int(i)].call for i in inside]).seconds
     print(f"\n2. kernels held out by family of shapes ({count} of {_FOLDS} folds)")
-    tested = np.flatnonzero(folds < count)
-    print_by_class([rows[i].call for i in tested], predicted[tested], np.array([rows[i].seconds for i in tested]))
+    alone = np.array([row.alone for row in rows])
+    for title, chosen in (("in networks", ~alone), ("random layers in bags", alone)):
+        print(f"{title}:")
+        tested = np.flatnonzero((folds < count) & chosen)
+        print_by_class([rows[i].call for i in tested], predicted[tested], np.array([rows[i].seconds for i in tested]))
 
 
 def print_by_class(calls: Sequence[KernelCall], predicted: Floats, measured: Floats) -> None:

@@ -119,7 +119,7 @@ class IterationModel:
         found = self.kernels.predict([each.call for each in seen.calls])
         counts = np.array([each.count for each in seen.calls], dtype=float)
         factor = self.device_factor
-        each_s = (found.seconds + self.gap_s) * counts * factor
+        each_s = (found.mean_s + self.gap_s) * counts * factor
         device, host = float(each_s.sum()), self.host.seconds(seen.issued) * self.host_factor
         total = device + host if self.serial else _slower(device, host)
         spread = self._spread(found.low, found.high, each_s)

@@ -49,9 +49,11 @@ def training_calls(raw: Sequence[Raw]) -> list[MeasuredCall]:
     """Kernel rows to learn from: none of a held-out network, and none of the same shape as one of theirs."""
     tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
     return [
-        MeasuredCall(call=call, seconds=float(seconds))
+        MeasuredCall(call=call, seconds=float(seconds), alone=alone)
         for each in raw
-        for call, seconds, held in zip(each.rows.calls, each.rows.seconds, each.held_out(), strict=True)
+        for call, seconds, held, alone in zip(
+            each.rows.calls, each.rows.seconds, each.held_out(), each.alone(), strict=True
+        )
         if not held and shape(call) not in tested
     ]
 

@@ -1,5 +1,6 @@
 """A fitted kernel model: right on shapes it has not seen, honest about those it knows nothing of, same from disk."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,31 @@ def test_sums_are_not_biased(model: KernelModel) -> None:
     calls = some_products(400, seed=21) + some_additions(400, seed=22)
     truth = sum(true_seconds(call) for call in calls)
 
-    assert model.predict(calls).seconds.sum() == pytest.approx(truth, rel=0.04)
+    assert model.predict(calls).mean_s.sum() == pytest.approx(truth, rel=0.04)
+
+
+def test_kernels_that_sometimes_take_far_longer_are_longer_in_a_sum_than_usually() -> None:
+    rng = np.random.default_rng(5)
+    rows = [
+        replace(row, seconds=row.seconds * (1.6 if rng.random() < 0.25 else 1.0))
+        for row in measured(some_products(600, seed=51))
+    ]
+    skewed = KernelModel.fit(rows, CHIP, growth=QUICK)
+    found = skewed.predict([row.call for row in rows])
+    truth = np.array([row.seconds for row in rows])
+
+    assert 1.01 < (found.mean_s / found.seconds).min() < 1.3
+    assert np.median(np.abs(found.seconds / truth - 1)) < np.median(np.abs(found.mean_s / truth - 1))
+
+
+def test_rows_measured_alone_do_not_move_sums() -> None:
+    rows = measured(some_products(400, seed=61))
+    slow = [replace(row, seconds=3 * row.seconds, alone=True) for row in rows[::4]]
+    quiet, loud = (KernelModel.fit(some, CHIP, growth=QUICK).families["gemm"].bias for some in (rows, rows + slow))
+    counted = [replace(row, alone=False) for row in slow]
+
+    assert loud < KernelModel.fit(rows + counted, CHIP, growth=QUICK).families["gemm"].bias
+    assert abs(quiet) < 0.05
 
 
 def test_the_learned_part_beats_physics_alone(model: KernelModel) -> None:

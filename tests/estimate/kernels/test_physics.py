@@ -93,12 +93,20 @@ def test_images_that_lie_channels_first_are_turned_round_for_matrix_units() -> N
 
 
 def test_a_convolution_is_the_product_it_is_turned_into() -> None:
-    dims = np.array([conv(64, 28).dims], dtype=float)
+    call = conv(64, 28)
+    dims, flops = np.array([call.dims], dtype=float), np.array([call.flops])
 
-    batch, m, n, k = (float(column[0]) for column in matrix_view("conv", dims))
+    batch, m, n, k = (float(column[0]) for column in matrix_view("conv", dims, flops))
     assert (batch, m, n, k) == (1, 8 * 28 * 28, 64, 64 * 9)
-    batch, m, n, k = (float(column[0]) for column in matrix_view("conv_wgrad", dims))
+    batch, m, n, k = (float(column[0]) for column in matrix_view("conv_wgrad", dims, flops))
     assert (batch, m, n, k) == (1, 64, 64 * 9, 8 * 28 * 28)
+
+
+def test_a_flat_window_is_padded_on_its_long_side_only() -> None:
+    dims = np.array([(8, 64, 64, 17, 17, 1, 7, 1, 3, 1)], dtype=float)
+    flops = np.array([2.0 * 8 * 17 * 17 * 64 * 64 * 7])
+
+    assert [float(column[0]) for column in matrix_view("conv", dims, flops)] == [1, 8 * 17 * 17, 64, 64 * 7]
 
 
 def test_coefficients_are_found_from_times_they_made() -> None:

@@ -25,7 +25,7 @@ def test_arrays_equal_the_library(data: tuple[np.ndarray, np.ndarray], seed: int
         loss="absolute_error" if seed % 2 else "squared_error", max_iter=20, learning_rate=growth.rate,
         max_leaf_nodes=growth.leaves, min_samples_leaf=growth.fewest_rows, l2_regularization=growth.shrinkage,
         max_features=growth.columns, early_stopping=False, random_state=seed,
-    ).fit(rows, targets, sample_weight=np.ones(len(rows)))  # fmt: skip
+    ).fit(rows, targets)  # fmt: skip
     forest = grow(rows, targets, np.ones(len(rows)), growth, seed)
 
     fresh = np.random.default_rng(1).normal(size=(200, 5))

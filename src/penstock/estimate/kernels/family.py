@@ -26,6 +26,7 @@ class FamilyPredictions:
     """Columns over calls; ``log_width`` is half the width of the logarithm's error bar."""
 
     seconds: Array
+    mean_s: Array
     log_width: Array
     bounds: npt.NDArray[np.object_]
     in_range: npt.NDArray[np.bool_]
@@ -44,6 +45,7 @@ class FamilyModel:
     trust: float = 1.0
     """How much of the learned correction to apply: all of it on the device it was learned on."""
     bias: float = 0.0
+    """The logarithm of a kernel's mean time against its usual one: some take far longer than others like them."""
     recall: Recall | None = None
     spread: Spread | None = None
 
@@ -52,8 +54,10 @@ class FamilyModel:
         rates = rates_of(calls, [chip] * len(calls))
         terms = self.terms(calls, work, rates)
         distance = self.spread.distance(work.shape) if self.spread else np.zeros(len(work))
+        seconds = terms.total * np.exp(self.correction(calls, work, rates, terms) + self._recalled(calls))
         return FamilyPredictions(
-            seconds=terms.total * np.exp(self.correction(calls, work, rates, terms) + self._recalled(calls)),
+            seconds=seconds,
+            mean_s=seconds * np.exp(self.bias),
             log_width=self.spread.width(distance) if self.spread else np.full(len(work), UNPROFILED_WIDTH),
             bounds=bounds_of(terms),
             in_range=self._covers(calls, work, distance),
@@ -74,7 +78,7 @@ class FamilyModel:
             return np.zeros(len(calls))
         rows = features(calls, work, rates, terms, self.variants)
         learned = np.mean([forest.predict(rows) for forest in self.forests], axis=0)
-        return np.asarray(self.trust * learned + self.bias)
+        return np.asarray(self.trust * learned)
 
     def _recalled(self, calls: Sequence[KernelCall]) -> Array:
         return self.recall.correction(calls) if self.recall else np.zeros(len(calls))

@@ -1,9 +1,10 @@
 """Fitting one family: physics first, then trees on what physics leaves, tested on shapes they have not seen.
 
-The folds leave out whole *shape families* (the same layer at another batch size is no test), every fold grows its own
-forest, and the prediction is their mean. The residuals of left-out rows serve twice: their variance corrects
-sums (the exponential of a mean logarithm is too small, see Duan's smearing), their spread makes the error bars. Last,
-what is known of the very same layer at other batch sizes is kept beside the trees.
+Two forests are grown on all rows, one on squared and one on absolute error, and the prediction is their mean. How far
+off they are on shapes they have not seen is told by others, grown without a quarter of the *shape families* each (the
+same layer at another batch size is no test). Those residuals serve twice: their variance corrects sums (the exponential
+of a mean logarithm is too small, see Duan's smearing), their spread makes the error bars. Last, what is known of the
+very same layer at other batch sizes is kept beside the trees.
 """
 
 import hashlib
@@ -23,13 +24,14 @@ from penstock.estimate.kernels.physics import Physics, Rates
 from penstock.estimate.kernels.recall import Recall
 from penstock.estimate.kernels.shapes import physics_key, shape_family
 from penstock.estimate.kernels.spread import Spread
-from penstock.estimate.kernels.trees import Forest
 from penstock.estimate.kernels.work import Array, Work, work_of
 
 _FOLDS = 4
 _ROWS_FOR_PHYSICS = 1500
 _FEWEST_FOR_OWN_PHYSICS = 40
 _FEWEST_FOR_TREES = 30
+_LARGEST_LEARNED = 2.0
+"""No row asks the trees for more (as a logarithm): a kernel that took a hundred times as long would rule its leaf."""
 _LARGEST_SMEARED = 0.5
 _KINSHIP_PER_GENERATION = 5.0
 _TRUST_ELSEWHERE = 0.5
@@ -38,12 +40,16 @@ _TRUST_ELSEWHERE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCall:
-    """A call and the seconds it took; ``chip`` if that was not the device the model is for."""
+    """A call and the seconds it took; ``chip`` if that was not the device the model is for.
+
+    ``alone`` if it was measured outside of a network: it says how long such a call takes, not how often there is one.
+    """
 
     call: KernelCall
     seconds: float
     weight: float = 1.0
     chip: Chip | None = None
+    alone: bool = False
 
     def __post_init__(self) -> None:
         if not (0 < self.seconds < float("inf") and 0 < self.weight < float("inf")):
@@ -63,6 +69,8 @@ class _Sample:
     rates: Rates
     seconds: Array
     weights: Array
+    shares: Array
+    """How much a row counts in a mean over what networks run."""
     keys: npt.NDArray[np.str_]
 
 
@@ -89,13 +97,16 @@ def _sample(rows: Sequence[MeasuredCall], chip: Chip) -> _Sample:
     calls = [row.call for row in rows]
     chips = [row.chip or chip for row in rows]
     kinship = np.array([_kinship(chip, other) for other in chips])
+    weights = np.array([row.weight for row in rows]) * kinship / kinship.max()
+    usual = np.array([not row.alone for row in rows])
     return _Sample(
         calls=calls,
         chips=chips,
         work=work_of(calls[0].family, calls),
         rates=rates_of(calls, chips),
         seconds=np.array([row.seconds for row in rows]),
-        weights=np.array([row.weight for row in rows]) * kinship / kinship.max(),
+        weights=weights,
+        shares=weights * usual if usual.any() else weights,
         keys=np.array([physics_key(call) for call in calls]),
     )
 
@@ -133,12 +144,12 @@ def _with_trees(model: FamilyModel, sample: _Sample, growth: Growth, seed: int) 
     model = replace(model, variants=variant_codes(sample.calls, off))
     rows = features(sample.calls, sample.work, sample.rates, terms, model.variants)
     fold = folds_of(sample.calls, _FOLDS, seed)
-    forests, left = _crossed(rows, off, sample.weights, fold, growth, seed)
-    left_off = off - model.trust * left
+    asked = np.clip(off, -_LARGEST_LEARNED, _LARGEST_LEARNED)
+    left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, growth, seed)
     return replace(
         model,
-        forests=forests,
-        bias=_smearing(left_off, sample.weights * np.sqrt(sample.seconds)),
+        forests=tuple(grow(rows, asked, sample.weights, growth, number) for number in (seed, seed + 1)),
+        bias=_smearing(left_off, sample.shares * np.sqrt(sample.seconds)),
         spread=Spread.learned(sample.work.shape, left_off, fold.astype(float)),
     )
 
@@ -163,17 +174,14 @@ def _smearing(off: Array, weights: Array) -> float:
     return float(np.log(np.average(np.exp(near), weights=weights)))
 
 
-def _crossed(
-    rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], growth: Growth, seed: int
-) -> tuple[tuple[Forest, ...], Array]:
-    """A forest per fold, and for every row the prediction of the forest that has not seen its shape family."""
-    forests, unseen = [], np.zeros(len(off))
+def _unseen(rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], growth: Growth, seed: int) -> Array:
+    """For every row what a forest predicts that has not seen its shape family; half as large, since four are grown."""
+    found, smaller = np.zeros(len(off)), replace(growth, trees=max(1, growth.trees // 2))
     for number in np.unique(fold):
         out = fold == number
         kept = ~out if np.any(~out) else out
-        forests.append(grow(rows[kept], off[kept], weights[kept], growth, seed + int(number)))
-        unseen[out] = forests[-1].predict(rows[out])
-    return tuple(forests), unseen
+        found[out] = grow(rows[kept], off[kept], weights[kept], smaller, seed + int(number)).predict(rows[out])
+    return found
 
 
 def _wide_spread(sample: _Sample, off: Array) -> Spread:

@@ -17,7 +17,7 @@ from penstock.estimate.kernels.recall import Recall
 from penstock.estimate.kernels.spread import Spread
 from penstock.estimate.kernels.trees import Forest
 
-_VERSION = 3
+_VERSION = 4
 _HEADER = "header"
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 

@@ -138,13 +138,16 @@ def _completed(family: str, dims: tuple[int, ...]) -> tuple[int, ...]:
     return (*dims, dims[1]) if family.startswith("norm") and len(dims) == 2 else dims
 
 
-def matrix_view(family: str, dims: Array) -> tuple[Array, Array, Array, Array]:
-    """batch, m, n, k of the matrix product a call is, or is turned into."""
+def matrix_view(family: str, dims: Array, flops: Array) -> tuple[Array, Array, Array, Array]:
+    """batch, m, n, k of the matrix product a call is, or is turned into.
+
+    How many pixels a convolution returns follows from its operations: its dims hold one padding for both sides.
+    """
     if family == "gemm":
         return dims[:, 0], dims[:, 1], dims[:, 2], dims[:, 3]
-    batch, channels_in, channels_out, height, width, kernel_h, kernel_w, stride, padding, groups = dims.T
-    pixels_out = batch * out_side(height, kernel_h, stride, padding) * out_side(width, kernel_w, stride, padding)
+    batch, channels_in, channels_out, height, width, kernel_h, kernel_w, stride, _, groups = dims.T
     window = kernel_h * kernel_w
+    pixels_out = np.maximum(1.0, np.round(flops / (2 * channels_in * channels_out / groups * window)))
     into, out = np.ceil(channels_in / groups / _VECTOR) * _VECTOR, channels_out / groups
     if family == "conv":
         return groups, pixels_out, out, into * window
@@ -166,7 +169,7 @@ def _matrix(
     fp32: npt.NDArray[np.bool_],
     by_image: npt.NDArray[np.bool_],
 ) -> Work:
-    batch, m, n, k = matrix_view(family, dims)
+    batch, m, n, k = matrix_view(family, dims, flops)
     if family in ("conv", "conv_dgrad"):
         images = dims[:, 0]
         batch, m, n = np.where(by_image, (images, n, m / images), (batch, m, n))

@@ -15,7 +15,10 @@ from penstock.estimate.measure.rows import OpRows, load_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredNetwork:
-    """A network that ran: how it was trained, how long an iteration took, what it drew and held."""
+    """A network that ran: how it was trained, how long an iteration took, what it drew and held.
+
+    ``seconds`` is 0 for a bag of layers, which was not timed as a whole.
+    """
 
     label: str
     batch: int
@@ -23,18 +26,18 @@ class MeasuredNetwork:
     layout: str
     optimizer: str
     held_out: bool
-    seconds: float
-    spread: float
-    issue_s: float
-    kernel_s: float | None
-    peak_bytes: int | None
-    reserved_bytes: int | None
-    joules: float | None
+    seconds: float = 0.0
+    spread: float = 0.0
+    issue_s: float = 0.0
+    kernel_s: float | None = None
+    peak_bytes: int | None = None
+    reserved_bytes: int | None = None
+    joules: float | None = None
     issued: dict[str, int] | None = None
 
     @classmethod
     def read(cls, found: dict[str, Any]) -> "MeasuredNetwork":
-        return cls(**{name: found.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
+        return cls(**{name: found[name] for name in cls.__dataclass_fields__ if name in found})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,10 @@ class Raw:
     def held_out(self) -> NDArray[np.bool_]:
         """For every kernel row, whether its network may only be tested on."""
         return np.array([network.held_out for network in self.networks], dtype=bool)[self.rows.networks]
+
+    def alone(self) -> NDArray[np.bool_]:
+        """For every kernel row, whether it ran in a bag of layers and not in a network."""
+        return np.array([network.seconds == 0 for network in self.networks], dtype=bool)[self.rows.networks]
 
 
 def read_raw(folder: Path) -> tuple[Raw, ...]:

@@ -64,11 +64,15 @@ class Training:
             self.optimizer.step()
             self.optimizer.zero_grad()
 
-    def time(self, seconds: float, nvml: Nvml) -> Iteration:
-        """Step for about ``seconds`` after a warm-up."""
-        for _ in range(_WARM_STEPS if self.device == "cuda" else 1):
+    def warm_up(self, steps: int) -> None:
+        """Libraries choose and load their kernels on the first step."""
+        for _ in range(steps):
             self.step()
         self._settle()
+
+    def time(self, seconds: float, nvml: Nvml) -> Iteration:
+        """Step for about ``seconds`` after a warm-up."""
+        self.warm_up(_WARM_STEPS if self.device == "cuda" else 1)
         issue = min(self._issue() for _ in range(2)) if self.device == "cuda" else 0.0
         before = nvml.energy_j()
         laps = _laps_on_gpu(self.step, seconds) if self.device == "cuda" else _laps_on_cpu(self.step, seconds)

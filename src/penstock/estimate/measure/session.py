@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 
-from penstock.core import InputError
+from penstock.core import InputError, PenstockError
 from penstock.estimate.capture import Capture, Setup, capture
 from penstock.estimate.kernels.calls import Layout
+from penstock.estimate.measure.bags import MOST_BYTES, bag, of_layers
 from penstock.estimate.measure.meters import Nvml, environment
 from penstock.estimate.measure.rows import OpRow, load_rows, save_rows
 from penstock.estimate.measure.running import Training
@@ -44,6 +45,9 @@ GPU_LIMITS = Limits(seconds=0.08, bytes=6e10)
 CPU_LIMITS = Limits(seconds=0.5, bytes=2e9)
 _SMALLEST_BATCH_ON_CPU = 2
 _SMALLEST_SHARE = 0.05
+_SHARE_OF_MEMORY = 0.3
+_LOST = "CUDA error"
+"""A process in which a kernel failed gets nothing more from its device; another one may go on."""
 
 
 class Session:
@@ -68,7 +72,6 @@ class Session:
         issued: dict[str, int] | None = None,
     ) -> bool:  # fmt: skip
         """One network: its iteration, and its kernels if asked for. False if it does not fit the device."""
-        started = time.monotonic()
         with _turn(self._turns):
             try:
                 training = Training(item.hook, item.batch, item.setup, self.device)
@@ -81,8 +84,31 @@ class Session:
                 training = None  # type: ignore[assignment]
                 _clean(self.device)
         rows = records.rows(len(self.networks)) if records else []
-        self._keep(item, asdict(iteration) | {"issued": issued}, rows, held_out, time.monotonic() - started)
+        about = asdict(iteration) | {"issued": issued, "clock_mhz": self.nvml.clock_mhz(), "kernel_s": _sum(rows)}
+        self._keep(item, about, rows, held_out=held_out)
         return True
+
+    def measure_layers(self, item: Draw) -> bool:
+        """The layers of a bag. Others may load kernels at the same time; while these are timed, nobody may."""
+        try:
+            with _turn(self._turns, shared=True):
+                training = Training(item.hook, item.batch, item.setup, self.device)
+                training.warm_up(1)
+            with _turn(self._turns):
+                records = training.record()
+        except torch.OutOfMemoryError:
+            log.warning("%s does not fit", item.label)
+            return False
+        finally:
+            training = None  # type: ignore[assignment]
+            _clean(self.device)
+        self._keep(item, {}, of_layers(records.rows(len(self.networks))), held_out=False)
+        return True
+
+    def room(self) -> float:
+        """Bytes a bag may take: a part of what the device has, however much that is."""
+        whole = torch.cuda.mem_get_info()[1] if self.device == "cuda" else CPU_LIMITS.bytes
+        return min(MOST_BYTES, _SHARE_OF_MEMORY * whole)
 
     def save(self) -> None:
         save_rows(self._rows_file, self.rows)
@@ -105,28 +131,31 @@ class Session:
             for i in range(len(found))
         ]  # fmt: skip
 
-    def _keep(self, item: Draw, iteration: dict[str, Any], rows: list[OpRow], held_out: bool, took: float) -> None:
+    def _keep(self, item: Draw, measured: dict[str, Any], rows: list[OpRow], *, held_out: bool) -> None:
         described = {
             "label": item.label, "batch": item.batch, "precision": item.setup.precision,
             "layout": str(item.setup.layout), "optimizer": item.setup.optimizer, "held_out": held_out,
-            "kernel_s": sum(row.seconds * row.count for row in rows) or None, "took_s": round(took, 2),
-            "clock_mhz": self.nvml.clock_mhz(),
         }  # fmt: skip
-        self.networks.append(described | iteration)
+        self.networks.append(described | measured)
         self.rows += rows
-        log.info("%s", {**described, "ms": round(iteration["seconds"] * 1e3, 3), "rows": len(rows)})
+        log.info("%s", {**described, "ms": round(measured.get("seconds", 0.0) * 1e3, 3), "rows": len(rows)})
         if self._flush and time.monotonic() - self._saved_at > _SAVE_EVERY_S:
             self.save()
 
 
+def _sum(rows: Iterable[OpRow]) -> float | None:
+    return sum(row.seconds * row.count for row in rows) or None
+
+
 @contextmanager
-def _turn(file: Path | None) -> Iterator[None]:
-    """Several processes prepare networks side by side; whoever holds the lock on ``file`` has the device to itself."""
+def _turn(file: Path | None, *, shared: bool = False) -> Iterator[None]:
+    """Several processes prepare networks side by side; whoever holds the lock on ``file`` has the device to itself,
+    or shares it with others who do not measure."""
     if file is None:
         yield
         return
     with file.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(held, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
 
 
@@ -138,23 +167,41 @@ def _clean(device: str) -> None:
 
 
 def suite(session: Session, end: float, *, seed: int, seconds: float) -> int:
-    """Random networks until ``end`` on the monotonic clock; returns how many were measured."""
+    """Random networks until ``end`` on the monotonic clock, on a GPU by turns with bags of layers; returns how many
+    were measured."""
+
+    def measure(number: int) -> bool:
+        if session.device == "cuda" and number % 2:
+            return session.measure_layers(bag(number, session.room()))
+        item, seen = affordable_draw(number, session.device)
+        return session.measure(item, seconds, issued=seen.issued)
+
+    return _one_by_one(session, end, seed, measure)
+
+
+def bags(session: Session, end: float, *, seed: int) -> int:
+    """Bags of random layers until ``end`` on the monotonic clock; returns how many were measured."""
+    return _one_by_one(session, end, seed, lambda number: session.measure_layers(bag(number, session.room())))
+
+
+def _one_by_one(session: Session, end: float, seed: int, measure: Callable[[int], bool]) -> int:
+    """What cannot run is left out."""
     measured = 0
-    for number in _numbers(seed, end):
+    for number in count(seed):
+        if time.monotonic() >= end:
+            break
         try:
-            item, seen = affordable_draw(number, session.device)
-            measured += session.measure(item, seconds, issued=seen.issued)
+            measured += measure(number)
         except (RuntimeError, ValueError) as problem:
-            log.warning("draw %d is left out: %s", number, str(problem).splitlines()[0])
+            reason = str(problem).splitlines()[0]
+            if _LOST in reason:
+                raise PenstockError(
+                    f"draw {number} broke the device: {reason}. What was saved before is kept: go on with --resume "
+                    f"and another --seed"
+                ) from problem
+            log.warning("draw %d is left out: %s", number, reason)
     session.save()
     return measured
-
-
-def _numbers(seed: int, end: float) -> Iterator[int]:
-    number = seed
-    while time.monotonic() < end:
-        yield number
-        number += 1
 
 
 def affordable_draw(number: int, device: str) -> tuple[Draw, Capture]:

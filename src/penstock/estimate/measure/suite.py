@@ -16,6 +16,7 @@ from torch import nn
 from penstock.estimate.capture.setup import Hook, Setup
 from penstock.estimate.kernels.calls import Layout
 from penstock.estimate.measure import published
+from penstock.estimate.measure.drawing import any_batch, any_vocabulary, any_width, log_uniform, rounded
 from penstock.estimate.zoo import blocks, image_task, table_task, text_task, translation_task
 from penstock.estimate.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
 
@@ -55,25 +56,6 @@ def _setup(rng: Random, *, layout: Layout = Layout.CHANNELS_FIRST) -> Setup:
     return Setup(layout=layout, optimizer=optimizer)
 
 
-def _log_uniform(rng: Random, low: float, high: float) -> float:
-    return float(low * (high / low) ** rng.random())
-
-
-def _rounded(value: float, multiple: int) -> int:
-    return max(multiple, round(value / multiple) * multiple)
-
-
-def _width(rng: Random, low: float, high: float) -> int:
-    """Mostly multiples of 8 to 64, as people choose; now and then something odd."""
-    multiple = rng.choices([64, 32, 16, 8, 4], [0.35, 0.25, 0.2, 0.17, 0.03])[0]
-    return _rounded(_log_uniform(rng, low, high), multiple)
-
-
-def _batch(rng: Random, low: float, high: float) -> int:
-    size = _log_uniform(rng, low, high)
-    return max(1, _rounded(size, 8) if size > 12 and rng.random() < 0.85 else round(size))
-
-
 Stage = Callable[[int, int, int], nn.Module]
 
 
@@ -90,7 +72,7 @@ def _stage_maker(rng: Random) -> Stage:
         if kind == "basic":
             return blocks.basic(inward, outward, stride)
         if kind == "bottleneck":
-            return blocks.bottleneck(inward, outward, stride, _rounded(outward / ratio, 8))
+            return blocks.bottleneck(inward, outward, stride, rounded(outward / ratio, 8))
         if kind == "grouped":
             return blocks.bottleneck(inward, outward, stride, cardinality * group_width, cardinality)
         if kind == "inverted":
@@ -98,7 +80,7 @@ def _stage_maker(rng: Random) -> Stage:
                 inward, outward, stride, expand=expand, kernel=kernel, squeeze=gate, activation=activation
             )
         if kind == "dense":
-            growth = _rounded(outward / 4, 8)
+            growth = rounded(outward / 4, 8)
             wider, end = inward + growth, nn.AvgPool2d(2) if stride > 1 else nn.Identity()
             return nn.Sequential(
                 blocks.Dense(inward, growth), blocks.Dense(wider, growth), nn.BatchNorm2d(wider + growth),
@@ -116,10 +98,10 @@ def _stage_maker(rng: Random) -> Stage:
 
 def _convolutional(rng: Random, seed: int, scale: float) -> Draw:
     pixels = rng.choice([224, 224, 224, 192, 256, 160, 128, 96, 288])
-    pixels = _rounded(pixels * scale**0.5, 16)
+    pixels = rounded(pixels * scale**0.5, 16)
     if scale == 1 and rng.random() < 0.15:
         pixels -= rng.randint(1, 15)
-    batch = _batch(rng, 8, max(12.0, 256 * scale))
+    batch = any_batch(rng, 8, max(12.0, 256 * scale))
     layout = rng.choice([Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST])
     plan = _stages(rng)
 
@@ -138,7 +120,7 @@ def _head(rng: Random, channels: int, classes: int, scale: float) -> Callable[[]
     """Mostly a pooled linear layer; sometimes the wide fully connected layers of older networks."""
     if rng.random() < 0.85:
         return partial(blocks.head, channels, classes)
-    side, wide = rng.choice([2, 4, 6, 7]), _rounded(_log_uniform(rng, 512, 6000) * scale, 64)
+    side, wide = rng.choice([2, 4, 6, 7]), rounded(log_uniform(rng, 512, 6000) * scale, 64)
 
     def build() -> nn.Module:
         return nn.Sequential(
@@ -151,7 +133,7 @@ def _head(rng: Random, channels: int, classes: int, scale: float) -> Callable[[]
 
 def _stages(rng: Random) -> tuple[list[Callable[[], nn.Module]], int, int]:
     """A stem and three to five stages of one or two blocks, halving the image as they widen."""
-    width = _width(rng, 16, 128)
+    width = any_width(rng, 16, 128)
     kernel, stride = rng.choice([(7, 2), (3, 2), (3, 1), (4, 4), (5, 2), (11, 4)])
     stem: Callable[[], nn.Module] = (
         partial(nn.Conv2d, 3, width, 4, 4)
@@ -164,7 +146,7 @@ def _stages(rng: Random) -> tuple[list[Callable[[], nn.Module]], int, int]:
     inward = width
     for stage in range(rng.randint(3, 5)):
         maker = _stage_maker(rng)
-        outward = min(2048, _width(rng, inward, inward * rng.choice([1.5, 2, 2, 3, 4])))
+        outward = min(2048, any_width(rng, inward, inward * rng.choice([1.5, 2, 2, 3, 4])))
         parts.append(partial(maker, inward, outward, 2 if stage else 1))
         if rng.random() < 0.6:
             parts.append(partial(maker, outward, outward, 1))
@@ -175,9 +157,9 @@ def _stages(rng: Random) -> tuple[list[Callable[[], nn.Module]], int, int]:
 def _shape(rng: Random, scale: float, **options: Any) -> Shape:
     head_dim = rng.choices([64, 128, 80, 96, 32], [0.5, 0.27, 0.08, 0.08, 0.07])[0]
     fewest = 4 if scale == 1 else 2
-    heads = max(2, round(_log_uniform(rng, fewest, max(6.0, 72 * scale)) * 64 / head_dim))
+    heads = max(2, round(log_uniform(rng, fewest, max(6.0, 72 * scale)) * 64 / head_dim))
     hidden, gated = heads * head_dim, rng.random() < 0.4
-    inner = _rounded(hidden * rng.choice([4, 4, 4, 2.6875, 3, 2]), 64)
+    inner = rounded(hidden * rng.choice([4, 4, 4, 2.6875, 3, 2]), 64)
     grouped = [count for count in (1, 2, 4, 8) if heads % count == 0 and count < heads]
     return Shape(
         layers=rng.choice([1, 2]), hidden=hidden, heads=heads, head_dim=head_dim, inner=inner, gated=gated,
@@ -187,25 +169,15 @@ def _shape(rng: Random, scale: float, **options: Any) -> Shape:
     )  # fmt: skip
 
 
-_VOCABULARIES = (1000, 8000, 30522, 32000, 50257, 50304, 65536, 100352, 128256)
-
-
-def _vocabulary(rng: Random) -> int:
-    """A known one, or any other; some are odd numbers, whose products run slower kernels."""
-    if rng.random() < 0.5:
-        return rng.choice(_VOCABULARIES)
-    return _rounded(_log_uniform(rng, 4000, 160000), rng.choice([1, 2, 8, 64, 256]))
-
-
 def _text(rng: Random, seed: int, scale: float) -> Draw:
     length = rng.choice([128, 256, 384, 512, 512, 1024, 1024, 2048, 2048, 4096])
-    length = max(32, _rounded(length * scale, 32))
-    vocabulary = _vocabulary(rng) if scale == 1 else round(_log_uniform(rng, 1000, 40000))
+    length = max(32, rounded(length * scale, 32))
+    vocabulary = any_vocabulary(rng) if scale == 1 else round(log_uniform(rng, 1000, 40000))
     shape = _shape(
         rng, scale, vocabulary=vocabulary, length=length, causal=rng.random() < 0.6,
         rotary=rng.random() < 0.4, tied=rng.random() < 0.5,
     )  # fmt: skip
-    batch = max(1, round(_log_uniform(rng, 1024, max(2048.0, 40000 * scale)) / length))
+    batch = max(1, round(log_uniform(rng, 1024, max(2048.0, 40000 * scale)) / length))
     masked, both = rng.random() < 0.3, rng.random() < 0.2
     hook: Hook = partial(text_task, partial(LanguageModel, shape, masked_head=masked), length, shape.vocabulary)
     if both:
@@ -219,14 +191,14 @@ def _vision(rng: Random, seed: int, scale: float) -> Draw:
     shape = _shape(rng, scale)
     build = partial(VisionTransformer, shape, patch=patch, pixels=pixels)
     length = (pixels // patch) ** 2 + 1
-    batch = max(1, _batch(rng, max(1.0, 1500 / length), max(4.0, 40000 * scale / length)))
+    batch = max(1, any_batch(rng, max(1.0, 1500 / length), max(4.0, 40000 * scale / length)))
     hook = partial(image_task, build, pixels=pixels)
     return Draw(label=f"vision-{seed}", hook=hook, batch=batch, setup=_setup(rng))
 
 
 def _layers(rng: Random, seed: int, scale: float) -> Draw:
     """Fully connected layers alone, as for tables and digits."""
-    widths = [_width(rng, 16, 8000 * scale) for _ in range(rng.randint(3, 6))]
+    widths = [any_width(rng, 16, 8000 * scale) for _ in range(rng.randint(3, 6))]
     classes, norm, drop = rng.choice([2, 10, 100]), rng.random() < 0.3, rng.choice([0.0, 0.0, 0.2])
     act = rng.choice([nn.ReLU, nn.GELU, nn.Tanh])
 
@@ -236,7 +208,7 @@ def _layers(rng: Random, seed: int, scale: float) -> Draw:
             parts += [nn.Linear(inward, outward), *([nn.BatchNorm1d(outward)] if norm else []), act(), nn.Dropout(drop)]
         return nn.Sequential(*parts, nn.Linear(widths[-1], classes))
 
-    batch = _batch(rng, 16, max(64.0, 5000 * scale))
+    batch = any_batch(rng, 16, max(64.0, 5000 * scale))
     return Draw(
         label=f"layers-{seed}", hook=partial(table_task, build, widths[0], classes), batch=batch, setup=_setup(rng)
     )
@@ -250,14 +222,14 @@ def _known_images(rng: Random, seed: int, _: float) -> Draw:
 
 
 def _known_text(rng: Random, seed: int, _: float) -> Draw:
-    hook, length = published.text(rng, _vocabulary)
-    batch = max(1, round(_log_uniform(rng, 1024, 24000) / length))
+    hook, length = published.text(rng, any_vocabulary)
+    batch = max(1, round(log_uniform(rng, 1024, 24000) / length))
     return Draw(label=f"text-{seed}", hook=hook, batch=batch, setup=Setup())
 
 
 def _known_vision(rng: Random, seed: int, _: float) -> Draw:
     hook, length = published.vision(rng)
-    batch = _batch(rng, max(4.0, 2000 / length), max(8.0, 60000 / length))
+    batch = any_batch(rng, max(4.0, 2000 / length), max(8.0, 60000 / length))
     return Draw(label=f"vision-{seed}", hook=hook, batch=batch, setup=Setup())
 
 

@@ -67,7 +67,7 @@ class ProfiledDevice(DeviceModel):
             if each.call not in self._known
         ]
         if wanted:
-            self._known.update(zip(wanted, self.kernels.predict(wanted).seconds.tolist(), strict=True))
+            self._known.update(zip(wanted, self.kernels.predict(wanted).mean_s.tolist(), strict=True))
 
     def forward_s(self, work: OpWork, batch: int, tp: int, element_bytes: int, *, sequence_parallel: bool) -> float:
         return self._total_s(self._forward(work, batch, tp, element_bytes, sequence_parallel))
@@ -80,7 +80,7 @@ class ProfiledDevice(DeviceModel):
 
     def _seconds(self, call: KernelCall) -> float:
         if call not in self._known:
-            self._known[call] = float(self.kernels.predict([call]).seconds[0])
+            self._known[call] = float(self.kernels.predict([call]).mean_s[0])
         return self._known[call]
 
     def _forward(

@@ -89,7 +89,7 @@ class ModuleTables(TableMaker):
             call: None for segments in self.model.captured.values() for segment in segments for call, _ in segment.calls
         })  # fmt: skip
         found = self.profile.iteration.kernels.predict(calls)
-        return dict(zip(calls, found.seconds.tolist(), strict=True))
+        return dict(zip(calls, found.mean_s.tolist(), strict=True))
 
 
 def _issued(segment: "Segment", phase: str) -> int:
