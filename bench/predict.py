@@ -102,8 +102,8 @@ def print_data(raw: Sequence[Raw]) -> None:
     bags = sum(network.seconds == 0 for network in networks)
     print(
         f"{raw[0].environment['name']}, PyTorch {raw[0].environment['torch']}: "
-        f"{sum(len(each.rows) for each in raw)} kernel rows, {len(networks) - bags} measured iterations and {bags} bags "
-        f"of layers, {len(held)} networks held out; {len(training_calls(raw))} rows to learn from"
+        f"{sum(len(each.rows) for each in raw)} kernel rows of {len(networks) - bags} measured iterations and {bags} "
+        f"bags of layers, {len(held)} networks held out; {len(training_calls(raw))} rows to learn from"
     )
 
 
