@@ -193,6 +193,15 @@ def _joined(layout: torch.memory_format) -> KernelCall:
     return call
 
 
+def test_joined_numbers_are_as_many_tensors() -> None:
+    def hook(batch: int) -> Any:
+        model, inputs = _two_layers(batch)
+        return model, inputs, lambda out: torch.stack([out.sum(), out.mean(), out.amax()]).sum()
+
+    (call,) = (call for call in _calls(capture(hook, 4), "copy") if call.variant == "cat")
+    assert call.dims == (3, 1, 3)
+
+
 def test_joining_says_how_long_the_stretches_are_that_lie_together() -> None:
     assert _joined(torch.contiguous_format).dims == (4 * 16 * 25, 8 * 25, 2)
     assert _joined(torch.channels_last).dims == (4 * 16 * 25, 8, 2)
