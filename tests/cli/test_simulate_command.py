@@ -133,7 +133,7 @@ def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     write_trace(path, generate(60_000, seed=5, profiles=Profiles.builtin(), mean_interval_s=30))
     command = [sys.executable, "-m", "penstock.cli", "simulate", str(path), "--policy", "fifo,srtf", "--out", "out"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_interrupts)
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         said = process.stderr.readline()
@@ -146,11 +146,6 @@ def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
     assert process.returncode == 130, errors
     assert "nothing was written" in errors
     assert [entry.name for entry in tmp_path.iterdir()] == ["long.csv"]
-
-
-def _hear_interrupts() -> None:
-    """Whoever runs the tests in the background of a shell ignores them, and children inherit that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_help_and_version(tmp_path: Path) -> None:
