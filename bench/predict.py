@@ -99,7 +99,7 @@ def fitted(raw: Sequence[Raw], growth: Growth | None) -> DeviceProfile:
 def print_data(raw: Sequence[Raw]) -> None:
     networks = [network for each in raw for network in each.networks]
     held = {network.label for network in networks if network.held_out}
-    bags = sum(network.seconds == 0 for network in networks)
+    bags = sum(network.is_bag for network in networks)
     print(
         f"{raw[0].environment['name']}, PyTorch {raw[0].environment['torch']}: "
         f"{sum(len(each.rows) for each in raw)} kernel rows of {len(networks) - bags} measured iterations and {bags} "

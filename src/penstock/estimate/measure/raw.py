@@ -35,6 +35,10 @@ class MeasuredNetwork:
     joules: float | None = None
     issued: dict[str, int] | None = None
 
+    @property
+    def is_bag(self) -> bool:
+        return self.seconds == 0
+
     @classmethod
     def read(cls, found: dict[str, Any]) -> "MeasuredNetwork":
         return cls(**{name: found[name] for name in cls.__dataclass_fields__ if name in found})
@@ -54,7 +58,7 @@ class Raw:
 
     def alone(self) -> NDArray[np.bool_]:
         """For every kernel row, whether it ran in a bag of layers and not in a network."""
-        return np.array([network.seconds == 0 for network in self.networks], dtype=bool)[self.rows.networks]
+        return np.array([network.is_bag for network in self.networks], dtype=bool)[self.rows.networks]
 
 
 def read_raw(folder: Path) -> tuple[Raw, ...]:
