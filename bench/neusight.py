@@ -4,9 +4,9 @@
 the others (A100-80, H100, L4) by one fitted to all rows, which sees a new GPU only as a datasheet. Beside it, in the
 same run: the roofline, and a line per kernel class in bytes and operations scaled by the device's peaks (after Li et
 al., MICRO'23). NeuSight's own errors are those its repository reports for the same operators. *Strange* is the share
-of a GPU's test rows that ran a library kernel none of its training rows ran: another version of the library, of which
-the training rows say nothing. ``--sample N`` keeps at most N training rows per operator and GPU; ``--only linear,conv``
-runs a part.
+of a GPU's test rows that ran a library kernel none of its training rows ran (for a new GPU: those of no GPU): another
+version of the library, of which the training rows say nothing. ``--sample N`` keeps at most N training rows per
+operator and GPU; ``--only linear,conv`` runs a part.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
         new = "" if own else " (new)"
         print(
             f"  {gpu + new:<24} {len(rows):>5} {found.mean:>6.1f} {found.rms:>6.1f} {found.median:>7.1f}"
-            f" {roof.mean:>9.1f} {line.mean:>10.1f} {f'{strange[gpu]:.0%}' if own else '':>8}"
+            f" {roof.mean:>9.1f} {line.mean:>10.1f} {strange[gpu]:>8.0%}"
         )
     for known, published in zip((True, False), PUBLISHED[name], strict=True):
         truth, *columns = (np.concatenate(column) for column in zip(*tested[known], strict=True))
@@ -115,14 +115,15 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
 
 
 def strange_kernels(name: str) -> dict[str, float]:
-    """By GPU: how many of its test rows ran a kernel that its training rows never ran."""
+    """By GPU: how many of its test rows ran a kernel that its training rows (for a new GPU: anybody's) never ran."""
     known: dict[str, set[str]] = defaultdict(set)
-    tested: dict[str, list[bool]] = defaultdict(list)
+    tested: dict[str, list[str]] = defaultdict(list)
     for row in _rows(f"train_{name}"):
         known[row["device"]].add(row["kernel"])
     for row in _rows(f"test_{name}"):
-        tested[row["device"]].append(row["kernel"] not in known[row["device"]])
-    return {gpu: float(np.mean(found)) for gpu, found in tested.items()}
+        tested[row["device"]].append(row["kernel"])
+    anybody = set().union(*known.values())
+    return {gpu: float(np.mean([each not in known.get(gpu, anybody) for each in ran])) for gpu, ran in tested.items()}
 
 
 def convolutions(chips: Mapping[str, Chip]) -> None:

@@ -100,10 +100,12 @@ def print_data(raw: Sequence[Raw]) -> None:
     networks = [network for each in raw for network in each.networks]
     held = {network.label for network in networks if network.held_out}
     bags = sum(network.is_bag for network in networks)
+    timed = sum(network.seconds > 0 for network in networks)
     print(
         f"{raw[0].environment['name']}, PyTorch {raw[0].environment['torch']}: "
-        f"{sum(len(each.rows) for each in raw)} kernel rows of {len(networks) - bags} measured iterations and {bags} "
-        f"bags of layers, {len(held)} networks held out; {len(training_calls(raw))} rows to learn from"
+        f"{sum(len(each.rows) for each in raw)} kernel rows of {timed} measured iterations, "
+        f"{len(networks) - timed - bags} networks measured for their kernels alone and {bags} bags of layers; "
+        f"{len(held)} networks held out; {len(training_calls(raw))} rows to learn from"
     )
 
 

@@ -40,8 +40,8 @@ from penstock.estimate.zoo.tokens import EncoderDecoder, LanguageModel, Shape, V
 
 GOAL = 0.15
 _FORK = multiprocessing.get_context("fork")
-_WARM, _LAPS = 2, 4
-"""Steps of a turn: the first ones bring the network into caches and memory, the others count."""
+_WARM_S, _LAPS = 0.5, 4
+"""A turn: half a second and at least two steps bring the network into caches and memory, the steps after count."""
 _AGAIN = 10
 """Networks of the profile that run again."""
 _AGAIN_S = (0.04, 0.6)
@@ -83,7 +83,10 @@ class Laps:
 
 def _steps(case: Case, answer: Connection) -> None:
     training = Training(case.hook, case.batch, case.setup, "cpu")
-    for _ in range(_WARM):
+    training.step()
+    begin = time.process_time()
+    training.step()
+    while time.process_time() - begin < _WARM_S:
         training.step()
     taken = []
     for _ in range(_LAPS):

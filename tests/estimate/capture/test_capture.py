@@ -36,6 +36,35 @@ def test_linear_layers_become_three_products_but_the_first_has_no_input_gradient
     assert seen.flops >= 2 * 16 * (2 * 32 * 64 + 3 * 64 * 8)
 
 
+class _ChannelsMoved(nn.Module):
+    """A convolution whose result is read channels-last, as by a norm over channels: so its gradient comes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        moved = self.second(self.first(images)).permute(0, 2, 3, 1)
+        return moved.contiguous().square()
+
+
+@pytest.mark.parametrize(("device", "copies"), [("cuda", 1), ("cpu", 0)])
+def test_a_gradient_that_lies_otherwise_is_copied_once_for_all_gradients_of_a_convolution(
+    device: str, copies: int
+) -> None:
+    seen = capture(lambda batch: (_ChannelsMoved(), torch.randn(batch, 3, 12, 12)), 4, Setup(), device=device)
+    back = [each.call for each in seen.calls if each.phase is Phase.BACKWARD]
+    assert sum(call.variant == "copy/s" and call.dims[0] == 4 * 16 * 12 * 12 for call in back) == copies
+    if device == "cuda":
+        assert {call.layout for call in back if call.family.startswith("conv")} == {Layout.CHANNELS_FIRST}
+
+
+def test_pools_that_choose_their_windows_are_another_kernel() -> None:
+    model = nn.Sequential(nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(3), nn.MaxPool2d(2))
+    seen = capture(lambda batch: (model, torch.randn(batch, 4, 24, 24, requires_grad=True)), 2, Setup(precision="fp32"))
+    assert [call.variant for call in _calls(seen, "pool")] == ["avg", "adaptive", "max"]
+
+
 def test_resnet50_has_its_published_size() -> None:
     seen = capture(network_named("resnet50").hook, 4, Setup(optimizer="sgd"))
     assert seen.parameters == 25_557_032

@@ -120,6 +120,26 @@ def test_coefficients_are_found_from_times_they_made() -> None:
     assert after < 0.5 * before
 
 
+def test_a_firm_prior_holds_coefficients_nearer_to_where_they_started() -> None:
+    calls = some_products(100, seed=1)
+    work, rates = work_of("gemm", calls), rates_of(calls, [CHIP] * len(calls))
+    truth = np.array([true_seconds(call) for call in calls])
+    start = Physics()
+    weak, firm = (start.fitted(work, rates, truth, np.ones(len(calls)), prior=prior) for prior in (0.001, 1.0))
+    moved = [np.linalg.norm(found.log_coefficients - start.log_coefficients) for found in (weak, firm)]
+
+    assert 0 < moved[1] < 0.7 * moved[0]
+
+
+def test_scarce_issue_slots_slow_vector_products_and_leave_matrix_units_alone() -> None:
+    calls = [gemm(8192, 8192, 8192, precision=precision) for precision in (Precision.FP32, Precision.BF16)]
+    work, rates = work_of("gemm", calls), rates_of(calls, [CHIP] * len(calls))
+    all_of_it, half = (Physics().terms(work, rates.fed(share)).compute for share in (1.0, 0.5))
+
+    assert half[0] > 1.5 * all_of_it[0]
+    assert half[1] == all_of_it[1]
+
+
 def test_the_same_layer_at_another_batch_stays_on_one_side_of_a_split() -> None:
     layers = [conv(64, 28, batch=batch) for batch in (1, 2, 4, 8, 16)] + [gemm(m, 512, 512) for m in (8, 64, 4096)]
     folds = folds_of(layers, 5, seed=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.estimate.kernels.growing import Growth, grow
+from penstock.estimate.kernels.growing import Aim, Growth, grow
 from penstock.estimate.kernels.spread import _in_chunks, _one_by_one, nearest
 from penstock.estimate.kernels.trees import Forest, _descend, _descend_together
 
@@ -15,23 +15,43 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return rows, np.sin(rows[:, 0]) + rows[:, 1] * (rows[:, 2] > 0)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_arrays_equal_the_library(data: tuple[np.ndarray, np.ndarray], seed: int) -> None:
+@pytest.mark.parametrize("aim", list(Aim))
+def test_arrays_equal_the_library(data: tuple[np.ndarray, np.ndarray], aim: Aim) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     rows, targets = data
-    growth = Growth(trees=20)
+    growth, inverse = Growth(trees=20), np.exp(-targets)
+    loss, asked = {
+        Aim.USUAL: ("gamma", inverse), Aim.MEAN: ("gamma", 1 / inverse), Aim.MEDIAN: ("absolute_error", targets)
+    }[aim]  # fmt: skip
+    weights = inverse / inverse.mean() if aim is Aim.USUAL else np.ones(len(rows))
     booster = HistGradientBoostingRegressor(
-        loss="absolute_error" if seed % 2 else "squared_error", max_iter=20, learning_rate=growth.rate,
-        max_leaf_nodes=growth.leaves, min_samples_leaf=growth.fewest_rows, l2_regularization=growth.shrinkage,
-        max_features=growth.columns, early_stopping=False, random_state=seed,
-    ).fit(rows, targets)  # fmt: skip
-    forest = grow(rows, targets, np.ones(len(rows)), growth, seed)
+        loss=loss, max_iter=20, learning_rate=growth.rate, max_leaf_nodes=growth.leaves,
+        min_samples_leaf=growth.fewest_rows, l2_regularization=growth.shrinkage, max_features=growth.columns,
+        early_stopping=False, random_state=3,
+    ).fit(rows, asked, sample_weight=weights)  # fmt: skip
+    forest = grow(rows, targets, np.ones(len(rows)), growth, 3, aim)
 
     fresh = np.random.default_rng(1).normal(size=(200, 5))
-    off = np.abs(forest.predict(fresh) - booster.predict(fresh))
-    assert np.median(off) < 1e-4  # stored numbers are rounded,
+    truth = booster.predict(fresh)
+    expected = {Aim.USUAL: -np.log(np.abs(truth)), Aim.MEAN: np.log(np.abs(truth)), Aim.MEDIAN: truth}[aim]
+    off = np.abs(forest.predict(fresh) - expected)
+    assert np.median(off) < 1e-3  # stored numbers are rounded,
     assert np.mean(off > 1e-2) < 0.03  # which sends a row in a hundred another way
+
+
+def test_where_nothing_tells_rows_apart_each_aim_has_its_own_answer() -> None:
+    times = np.where(np.arange(4000) % 4 == 0, 3.0, 1.0)
+    nothing, alike = np.zeros((len(times), 1)), np.ones(len(times))
+    usual, mean, middle = (
+        np.exp(grow(nothing, np.log(times), alike, Growth(trees=5), 0, aim).predict(nothing[:1])[0]) for aim in Aim
+    )
+    assert middle == pytest.approx(1.0, rel=0.01)
+    assert mean == pytest.approx(times.mean(), rel=0.01)
+    assert usual == pytest.approx((1 / times).mean() / (1 / times**2).mean(), rel=0.01)
+    guesses = np.linspace(0.8, 2.0, 200)
+    best = guesses[np.argmin([np.mean((guess / times - 1) ** 2) for guess in guesses])]
+    assert usual == pytest.approx(best, rel=0.01)
 
 
 def test_all_ways_down_the_trees_agree(data: tuple[np.ndarray, np.ndarray]) -> None:

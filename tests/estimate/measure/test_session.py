@@ -13,9 +13,10 @@ from penstock.core import InputError
 from penstock.estimate.capture import Setup, capture
 from penstock.estimate.measure import published
 from penstock.estimate.measure.raw import read_raw
-from penstock.estimate.measure.session import Session, affordable, suite
+from penstock.estimate.measure.relatives import relative
+from penstock.estimate.measure.session import Session, affordable, networks, suite
 from penstock.estimate.measure.suite import Draw, draw
-from penstock.estimate.zoo import image_task
+from penstock.estimate.zoo import image_task, network_named
 from penstock.estimate.zoo.blocks import head
 
 
@@ -42,6 +43,27 @@ def test_a_session_keeps_networks_and_kernels_and_goes_on(tmp_path: Path) -> Non
     assert raw.environment["device"] == "cpu"
     one = raw.rows.where(raw.rows.networks == 0)
     assert 0 < float((one.seconds * one.counts).sum()) == pytest.approx(raw.networks[0].kernel_s or 0.0, rel=1e-3)
+
+
+def test_kernels_of_networks_can_be_measured_without_their_iterations(tmp_path: Path) -> None:
+    session = Session(tmp_path, "cpu")
+    assert session.measure_kernels(_tiny())
+    assert networks(session, time.monotonic(), seed=1) == 0
+    (raw,) = read_raw(tmp_path)
+    assert [(network.label, network.seconds, network.is_bag) for network in raw.networks] == [("tiny", 0.0, False)]
+    assert {"conv", "conv_wgrad", "elementwise", "optimizer"} <= {call.family for call in raw.rows.calls}
+    assert not raw.alone().any()
+
+
+def test_relatives_of_published_networks_have_sizes_of_their_own() -> None:
+    rng, layers = Random(4), set()
+    for _ in range(12):
+        hook, optimizer = relative(rng)
+        seen = capture(hook, 2, Setup(optimizer=optimizer), device="cuda")
+        layers |= {each.call.dims[1:5] for each in seen.calls if each.call.family == "conv"}
+    known = {each.call.dims[1:5] for each in capture(network_named("resnet50").hook, 2).calls}
+    assert len(layers) > 100
+    assert len(layers & known) < len(layers) / 10
 
 
 def test_a_suite_ends_when_its_time_is_up_and_saves(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from penstock.estimate.kernels.calls import KernelCall, Layout, Precision
 
@@ -80,6 +81,24 @@ def split(args: Sequence[Any], device: str) -> Iterator[tuple[Any, ...]]:
 
 def is_split(func: Any) -> bool:
     return str(func) == "aten.convolution_backward.default"
+
+
+COPY = torch.ops.aten.clone.default
+
+
+def turned(args: Sequence[Any], device: str) -> torch.memory_format | None:
+    """How a convolution's gradient has to lie where it comes in lying otherwise: a GPU then copies it, once for all."""
+    gradient, image, weight = args[:3]
+    if device == "cpu" or gradient.dim() != 4:
+        return None
+    wanted = format_of(image, weight)
+    return None if gradient.is_contiguous(memory_format=wanted) else wanted
+
+
+def format_of(image: Tensor, weight: Tensor) -> torch.memory_format:
+    """Channels-last if either operand is: the rule of the libraries PyTorch calls."""
+    formats = (suggest_memory_format(image), suggest_memory_format(weight))
+    return torch.channels_last if torch.channels_last in formats else torch.contiguous_format
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
@@ -325,7 +344,7 @@ def _pool(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> Kernel
     return KernelCall(
         family="pool_bwd" if backward else "pool", dims=(out.numel(), window), precision=_precision(out),
         flops=float(out.numel() * window), read_bytes=_moved(_tensors(bound.values())), written_bytes=_moved(outputs),
-        layout=_channels_last(source), variant="max" if "max" in name else "avg",
+        layout=_channels_last(source), variant=next(kind for kind in ("max", "adaptive", "avg") if kind in name),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from penstock.estimate.capture.mapping import call_of, is_split, split
+from penstock.estimate.capture.mapping import COPY, call_of, format_of, is_split, split, turned
 from penstock.estimate.kernels.calls import KernelCall, Precision
 
 _ALLOCATION = 512
@@ -65,8 +65,8 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         out = _laid_out(func, args, func(*args, **kwargs))
         self.dispatches[self.phase] += 1
-        for part, made in _parts(func, args, out, self.device):
-            self.note(call_of(func, part, kwargs, made, tf32=self._tf32))
+        for each, part, options, made in _parts(func, args, kwargs, out, self.device):
+            self.note(call_of(each, part, options, made, tf32=self._tf32))
         for tensor in out if isinstance(out, list | tuple) else (out,):
             if isinstance(tensor, Tensor):
                 self.live.see(tensor)
@@ -105,9 +105,9 @@ def _laid_out(func: Any, args: tuple[Any, ...], out: Any) -> Any:
     if name == "aten.native_batch_norm_backward.default" and args[1].dim() == 4 and out[0] is not None:
         return (out[0].contiguous(memory_format=suggest_memory_format(args[1])), *out[1:])
     if name == "aten.convolution.default" and out.dim() == 4:
-        return out.contiguous(memory_format=_format(args[0], args[1]))
+        return out.contiguous(memory_format=format_of(args[0], args[1]))
     if name == "aten.convolution_backward.default" and args[1].dim() == 4:
-        wanted = _format(args[1], args[2])
+        wanted = format_of(args[1], args[2])
         return tuple(made if made is None or made.dim() != 4 else made.contiguous(memory_format=wanted) for made in out)
     return out
 
@@ -116,19 +116,21 @@ _LIKE_THEIR_GRADIENT = frozenset(["aten.hardtanh_backward.default", "aten.hardsw
 """Their result lies as the gradient that comes in; the meta device takes the layout of the other argument."""
 
 
-def _format(image: Tensor, weight: Tensor) -> torch.memory_format:
-    """Channels-last if either operand is: the rule of the libraries PyTorch calls."""
-    formats = (suggest_memory_format(image), suggest_memory_format(weight))
-    return torch.channels_last if torch.channels_last in formats else torch.contiguous_format
+_Part = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
 
 
-def _parts(func: Any, args: tuple[Any, ...], out: Any, device: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """An operation as the kernels that make it up: arguments and results of each."""
+def _parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, device: str) -> Iterator[_Part]:
+    """An operation as the kernels that make it up: which one, its arguments and its results."""
     if not is_split(func):
-        yield args, out
+        yield func, args, kwargs, out
         return
+    wanted = turned(args, device)
+    if wanted is not None:
+        gradient = args[0].contiguous(memory_format=wanted)
+        yield COPY, args[:1], {}, gradient
+        args = (gradient, *args[1:])
     for part in split(args, device):
-        yield part, [made for made, wanted in zip(out, part[-1], strict=True) if wanted]
+        yield func, part, kwargs, [made for made, asked in zip(out, part[-1], strict=True) if asked]
 
 
 class _RmsNorm(torch.autograd.Function):

@@ -34,30 +34,34 @@ class FamilyPredictions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyModel:
-    """Without ``forests`` it is physics alone, with coefficients from no measurement if it was never fitted."""
+    """Without forests it is physics alone, with coefficients from no measurement if it was never fitted."""
 
     family: str
     physics: Mapping[str, Physics] = field(default_factory=dict)
     """Coefficients by arithmetic and layout, see :func:`physics_key`."""
     fallback: Physics = field(default_factory=Physics)
     variants: Mapping[str, float] = field(default_factory=dict)
-    forests: tuple[Forest, ...] = ()
+    usual: tuple[Forest, ...] = ()
+    """What a kernel usually takes: their mean."""
+    mean: Forest | None = None
+    """What kernels take on average, for sums: some take far longer than others like them."""
     trust: float = 1.0
     """How much of the learned correction to apply: all of it on the device it was learned on."""
-    bias: float = 0.0
-    """The logarithm of a kernel's mean time against its usual one: some take far longer than others like them."""
+    feed: float = 1.0
+    """How much of the vector peak products can be issued at, against the devices that coefficients come from."""
     recall: Recall | None = None
     spread: Spread | None = None
 
     def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
         work = work_of(self.family, calls)
-        rates = rates_of(calls, [chip] * len(calls))
+        rates = rates_of(calls, [chip] * len(calls)).fed(self.feed)
         terms = self.terms(calls, work, rates)
         distance = self.spread.distance(work.shape) if self.spread else np.zeros(len(work))
-        seconds = terms.total * np.exp(self.correction(calls, work, rates, terms) + self._recalled(calls))
+        learned = self.corrections(calls, work, rates, terms) + self._recalled(calls)
+        seconds, mean_s = terms.total * np.exp(learned.T)
         return FamilyPredictions(
             seconds=seconds,
-            mean_s=seconds * np.exp(self.bias),
+            mean_s=mean_s,
             log_width=self.spread.width(distance) if self.spread else np.full(len(work), UNPROFILED_WIDTH),
             bounds=bounds_of(terms),
             in_range=self._covers(calls, work, distance),
@@ -72,16 +76,16 @@ class FamilyModel:
         }
         return Terms.joined(keys, parts)
 
-    def correction(self, calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms) -> Array:
-        """log(time / physics), the mean of the forests."""
-        if not self.forests:
-            return np.zeros(len(calls))
+    def corrections(self, calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms) -> Array:
+        """log(time / physics), a row for every call: of the usual time and of the mean."""
+        if self.mean is None:
+            return np.zeros((len(calls), 2))
         rows = features(calls, work, rates, terms, self.variants)
-        learned = np.mean([forest.predict(rows) for forest in self.forests], axis=0)
-        return np.asarray(self.trust * learned)
+        usual = np.mean([forest.predict(rows) for forest in self.usual], axis=0)
+        return self.trust * np.column_stack([usual, self.mean.predict(rows)])
 
     def _recalled(self, calls: Sequence[KernelCall]) -> Array:
-        return self.recall.correction(calls) if self.recall else np.zeros(len(calls))
+        return self.recall.corrections(calls) if self.recall else np.zeros((len(calls), 2))
 
     def _covers(self, calls: Sequence[KernelCall], work: Work, distance: Array) -> npt.NDArray[np.bool_]:
         if self.spread is None:

@@ -10,6 +10,8 @@ from penstock.estimate.kernels.work import Array, Work, dims_of
 
 _PRECISIONS = tuple(Precision)
 _LARGEST_ALIGNMENT = 128
+_PAGE = 4096
+"""What is a multiple of this many bytes is copied at once; the rest of anything else takes a copy of its own."""
 
 
 def features(
@@ -19,7 +21,7 @@ def features(
     dims = dims_of(calls[0].family, calls).astype(np.int64)
     bounds = np.column_stack([terms.compute, terms.dram, terms.l2, terms.latency]) / terms.total[:, None]
     moved = work.dram_bytes / rates.l2_bytes
-    sizes = np.array([(call.flops, call.read_bytes, call.written_bytes) for call in calls]).reshape(-1, 3) + 1.0
+    sizes = np.array([(call.flops, call.read_bytes, call.written_bytes) for call in calls]).reshape(-1, 3)
     return np.column_stack([
         work.shape,
         work.shape.sum(axis=1),
@@ -28,21 +30,24 @@ def features(
         _log2(bounds),
         _log2(moved),
         _log2(terms.compute / terms.dram),
-        _log2(sizes[:, 0] / work.dram_bytes),
-        _log2(sizes[:, 1] / sizes[:, 2]),
+        _log2((sizes[:, 0] + 1) / work.dram_bytes),
+        _log2((sizes[:, 1] + 1) / (sizes[:, 2] + 1)),
         work.tile_class[terms.candidate],
         terms.candidate,
         work.misaligned,
         alignment(dims),
+        alignment(sizes[:, 1:].astype(np.int64), _PAGE),
         [_PRECISIONS.index(call.precision) for call in calls],
         [call.layout == Layout.CHANNELS_LAST for call in calls],
         [variant_code(call.variant, variants) for call in calls],
     ])  # fmt: skip
 
 
-def alignment(dims: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Array:
-    """log2 of the largest power of two that divides each dim: libraries have faster kernels for multiples of 8."""
-    return np.asarray(np.log2(np.clip(dims & -dims, 1, _LARGEST_ALIGNMENT)))
+def alignment(
+    numbers: np.ndarray[tuple[int, ...], np.dtype[np.int64]], largest: int = _LARGEST_ALIGNMENT
+) -> Array:  # fmt: skip
+    """log2 of the largest power of two that divides each number: libraries have faster kernels for multiples of 8."""
+    return np.asarray(np.log2(np.clip(numbers & -numbers, 1, largest)))
 
 
 def variant_code(variant: str, known: Mapping[str, float]) -> float:

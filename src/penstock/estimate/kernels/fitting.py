@@ -1,10 +1,15 @@
 """Fitting one family: physics first, then trees on what physics leaves, tested on shapes they have not seen.
 
-Two forests are grown on all rows, one on squared and one on absolute error, and the prediction is their mean. How far
+Three forests are grown on all rows: two for the time a kernel usually takes, one for the mean, which sums need. How far
 off they are on shapes they have not seen is told by others, grown without a quarter of the *shape families* each (the
-same layer at another batch size is no test). Those residuals serve twice: their variance corrects sums (the exponential
-of a mean logarithm is too small, see Duan's smearing), their spread makes the error bars. Last, what is known of the
-very same layer at other batch sizes is kept beside the trees.
+same layer at another batch size is no test): the spread of those residuals makes the error bars. Last, what is known
+of the very same layer at other batch sizes is kept beside the trees.
+
+A device without rows of its own learns from relatives, the nearest in generation most. Matrix products have more
+coefficients than one relative can tell apart, so they go further. Where a sibling of the same generation was measured,
+other generations only say where its coefficients start: what one card cannot tell (how power bends its peak) stays as
+they found it. Where none was, physics starts from all devices alike and moves towards the nearest as far as a firm
+prior lets it, and trees learn from all alike which shapes are slow, after each device's own mean has been taken out.
 """
 
 import hashlib
@@ -19,30 +24,33 @@ from penstock.estimate.hardware import Chip
 from penstock.estimate.kernels.calls import KernelCall
 from penstock.estimate.kernels.family import FamilyModel, rates_of
 from penstock.estimate.kernels.features import features, variant_codes
-from penstock.estimate.kernels.growing import Growth, grow
-from penstock.estimate.kernels.physics import Physics, Rates
+from penstock.estimate.kernels.growing import Aim, Growth, grow
+from penstock.estimate.kernels.physics import WEAK_PRIOR, Physics, Rates
 from penstock.estimate.kernels.recall import Recall
 from penstock.estimate.kernels.shapes import physics_key, shape_family
 from penstock.estimate.kernels.spread import Spread
-from penstock.estimate.kernels.work import Array, Work, work_of
+from penstock.estimate.kernels.work import MATRIX_FAMILIES, Array, Work, work_of
 
 _FOLDS = 4
 _ROWS_FOR_PHYSICS = 1500
 _FEWEST_FOR_OWN_PHYSICS = 40
 _FEWEST_FOR_TREES = 30
-_LARGEST_LEARNED = 2.0
+_LARGEST_LEARNED = 4.0
 """No row asks the trees for more (as a logarithm): a kernel that took a hundred times as long would rule its leaf."""
-_LARGEST_SMEARED = 0.5
 _KINSHIP_PER_GENERATION = 5.0
 _TRUST_ELSEWHERE = 0.5
 """The share of the learned correction applied to a generation nobody measured."""
+_PRIOR_ELSEWHERE = 0.3
+"""How firmly the physics of its matrix products is held near that of all devices."""
+_FEWEST_SIBLINGS = 100
+"""Rows of products of the device's own generation from which on they decide alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCall:
     """A call and the seconds it took; ``chip`` if that was not the device the model is for.
 
-    ``alone`` if it was measured outside of a network: it says how long such a call takes, not how often there is one.
+    ``alone`` if it was measured outside of a network: as a neighbour of layers people use, hardly as one of them.
     """
 
     call: KernelCall
@@ -69,18 +77,42 @@ class _Sample:
     rates: Rates
     seconds: Array
     weights: Array
-    shares: Array
-    """How much a row counts in a mean over what networks run."""
+    given: Array
+    """The same without kinship."""
+    remembered: npt.NDArray[np.bool_]
+    """Rows of the device itself, in networks: others say nothing about single layers that will be asked for."""
     keys: npt.NDArray[np.str_]
 
 
 def fit_family(rows: Sequence[MeasuredCall], chip: Chip, growth: Growth, seed: int) -> FamilyModel:
     """O(rows x trees): about a second per thousand rows."""
+    model = FamilyModel(family=rows[0].call.family)
+    siblings = [row for row in rows if (row.chip or chip).generation == chip.generation]
     sample = _sample(rows, chip)
-    model = _with_physics(FamilyModel(family=rows[0].call.family), sample, seed)
-    if all(other.generation != chip.generation for other in sample.chips):
+    if not siblings and model.family in MATRIX_FAMILIES:
+        return _learned_from_all(model, sample, chip, growth, seed)
+    start = None
+    if _FEWEST_SIBLINGS <= len(siblings) < len(rows) and model.family in MATRIX_FAMILIES:
+        start, sample = _physics(Physics(), sample, _all_of(sample), seed), _sample(siblings, chip)
+    model = _with_physics(model, sample, seed, start)
+    if not siblings:
         model = replace(model, trust=_TRUST_ELSEWHERE)
-    return _with_recall(_with_trees(model, sample, growth, seed), sample, chip)
+    return _with_recall(_with_trees(model, sample, growth, seed), sample)
+
+
+def _learned_from_all(model: FamilyModel, sample: _Sample, chip: Chip, growth: Growth, seed: int) -> FamilyModel:
+    """For a generation nobody measured: what all devices have in common, drawn to the nearest of them."""
+    alike = replace(sample, weights=sample.given)
+    start = _physics(Physics(), alike, _all_of(alike), seed)
+    model = replace(model, trust=_TRUST_ELSEWHERE, feed=_feed(sample, chip))
+    model = _with_physics(model, sample, seed, start, _PRIOR_ELSEWHERE)
+    return _with_trees(model, alike, growth, seed, each_device_apart=True)
+
+
+def _feed(sample: _Sample, chip: Chip) -> float:
+    """The chip's issue share against that of its relatives, whose coefficients already hold their own."""
+    relatives = np.average([other.issue_share for other in sample.chips], weights=sample.weights)
+    return chip.issue_share / float(relatives)
 
 
 def folds_of(calls: Sequence[KernelCall], count: int, seed: int) -> npt.NDArray[np.int64]:
@@ -97,8 +129,8 @@ def _sample(rows: Sequence[MeasuredCall], chip: Chip) -> _Sample:
     calls = [row.call for row in rows]
     chips = [row.chip or chip for row in rows]
     kinship = np.array([_kinship(chip, other) for other in chips])
-    weights = np.array([row.weight for row in rows]) * kinship / kinship.max()
-    usual = np.array([not row.alone for row in rows])
+    given = np.array([row.weight for row in rows])
+    weights = given * kinship / kinship.max()
     return _Sample(
         calls=calls,
         chips=chips,
@@ -106,7 +138,8 @@ def _sample(rows: Sequence[MeasuredCall], chip: Chip) -> _Sample:
         rates=rates_of(calls, chips),
         seconds=np.array([row.seconds for row in rows]),
         weights=weights,
-        shares=weights * usual if usual.any() else weights,
+        given=given,
+        remembered=np.array([not row.alone and other == chip for row, other in zip(rows, chips, strict=True)]),
         keys=np.array([physics_key(call) for call in calls]),
     )
 
@@ -115,28 +148,38 @@ def _kinship(chip: Chip, other: Chip) -> float:
     return float(np.exp(-_KINSHIP_PER_GENERATION * abs(chip.generation - other.generation)))
 
 
-def _with_physics(model: FamilyModel, sample: _Sample, seed: int) -> FamilyModel:
+def _with_physics(
+    model: FamilyModel, sample: _Sample, seed: int, start: Physics | None = None, prior: float = WEAK_PRIOR
+) -> FamilyModel:
     """Coefficients of the family, then of each precision and layout that has enough rows to move them."""
-    everything = np.ones(len(sample.seconds), dtype=np.bool_)
-    shared = _physics(Physics(), sample, everything, seed)
+    shared = _physics(start or Physics(), sample, _all_of(sample), seed, prior)
     own = {}
     for name in np.unique(sample.keys):
         mine = sample.keys == name
         enough = mine.sum() >= _FEWEST_FOR_OWN_PHYSICS
-        own[str(name)] = _physics(shared, sample, mine, seed) if enough else shared
+        own[str(name)] = _physics(shared, sample, mine, seed, prior) if enough else shared
     return replace(model, physics=own, fallback=shared)
 
 
-def _physics(start: Physics, sample: _Sample, mine: npt.NDArray[np.bool_], seed: int) -> Physics:
+def _all_of(sample: _Sample) -> npt.NDArray[np.bool_]:
+    return np.ones(len(sample.seconds), dtype=np.bool_)
+
+
+def _physics(
+    start: Physics, sample: _Sample, mine: npt.NDArray[np.bool_], seed: int, prior: float = WEAK_PRIOR
+) -> Physics:
     index = np.flatnonzero(mine)
     if len(index) > _ROWS_FOR_PHYSICS:
         chances = sample.weights[index] / sample.weights[index].sum()
         index = np.random.default_rng(seed).choice(index, _ROWS_FOR_PHYSICS, p=chances)
     weights = sample.weights[index] if len(index) == mine.sum() else np.ones(len(index))
-    return start.fitted(sample.work.rows(index), sample.rates.rows(index), sample.seconds[index], weights)
+    work, rates = sample.work.rows(index), sample.rates.rows(index)
+    return start.fitted(work, rates, sample.seconds[index], weights, prior=prior)
 
 
-def _with_trees(model: FamilyModel, sample: _Sample, growth: Growth, seed: int) -> FamilyModel:
+def _with_trees(
+    model: FamilyModel, sample: _Sample, growth: Growth, seed: int, *, each_device_apart: bool = False
+) -> FamilyModel:
     terms = model.terms(sample.calls, sample.work, sample.rates)
     off = np.log(sample.seconds / terms.total)
     if len(off) < _FEWEST_FOR_TREES:
@@ -144,43 +187,46 @@ def _with_trees(model: FamilyModel, sample: _Sample, growth: Growth, seed: int) 
     model = replace(model, variants=variant_codes(sample.calls, off))
     rows = features(sample.calls, sample.work, sample.rates, terms, model.variants)
     fold = folds_of(sample.calls, _FOLDS, seed)
-    asked = np.clip(off, -_LARGEST_LEARNED, _LARGEST_LEARNED)
-    left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, growth, seed)
+    told = _without_device_means(off, sample) if each_device_apart else off
+    asked = np.clip(told, -_LARGEST_LEARNED, _LARGEST_LEARNED)
+    several = len({chip.name for chip in sample.chips}) > 1
+    aim = Aim.MEDIAN if several else Aim.USUAL
+    left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, growth, seed, aim)
     return replace(
         model,
-        forests=tuple(grow(rows, asked, sample.weights, growth, number) for number in (seed, seed + 1)),
-        bias=_smearing(left_off, sample.shares * np.sqrt(sample.seconds)),
+        usual=tuple(grow(rows, asked, sample.weights, growth, number, aim) for number in (seed, seed + 1)),
+        mean=grow(rows, asked, sample.weights, growth, seed, Aim.MEAN),
         spread=Spread.learned(sample.work.shape, left_off, fold.astype(float)),
     )
 
 
-def _with_recall(model: FamilyModel, sample: _Sample, chip: Chip) -> FamilyModel:
-    """What the model is still off on the device's own rows; those of relatives say nothing about single layers."""
-    own = [number for number, each in enumerate(sample.chips) if each == chip]
-    if not own:
+def _without_device_means(off: Array, sample: _Sample) -> Array:
+    """What is left to say about shapes: how fast a relative is as a whole is no law for another device."""
+    _, device = np.unique([chip.name for chip in sample.chips], return_inverse=True)
+    means = np.bincount(device, off * sample.given) / np.bincount(device, sample.given)
+    return np.asarray(off - means[device])
+
+
+def _with_recall(model: FamilyModel, sample: _Sample) -> FamilyModel:
+    """What the model is still off on layers that may be asked for again."""
+    kept = np.flatnonzero(sample.remembered)
+    if not len(kept):
         return model
-    terms = model.terms(sample.calls, sample.work, sample.rates)
-    learned = model.correction(sample.calls, sample.work, sample.rates, terms)
-    off = np.log(sample.seconds / terms.total) - learned
-    return replace(model, recall=Recall.learned([sample.calls[number] for number in own], off[own]))
+    calls, work, rates = [sample.calls[int(number)] for number in kept], sample.work.rows(kept), sample.rates.rows(kept)
+    terms = model.terms(calls, work, rates)
+    off = np.log(sample.seconds[kept] / terms.total)[:, None] - model.corrections(calls, work, rates, terms)
+    return replace(model, recall=Recall.learned(calls, off))
 
 
-def _smearing(off: Array, weights: Array) -> float:
-    """What makes a sum of exponentials unbiased: the exponential of a mean logarithm lies below the mean.
-
-    Long kernels weigh more in a sum, but not so much more that a few of them decide: by the root of their time.
-    """
-    near = np.clip(off, -_LARGEST_SMEARED, _LARGEST_SMEARED)
-    return float(np.log(np.average(np.exp(near), weights=weights)))
-
-
-def _unseen(rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], growth: Growth, seed: int) -> Array:
+def _unseen(
+    rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], growth: Growth, seed: int, aim: Aim
+) -> Array:  # fmt: skip
     """For every row what a forest predicts that has not seen its shape family; half as large, since four are grown."""
     found, smaller = np.zeros(len(off)), replace(growth, trees=max(1, growth.trees // 2))
     for number in np.unique(fold):
         out = fold == number
         kept = ~out if np.any(~out) else out
-        found[out] = grow(rows[kept], off[kept], weights[kept], smaller, seed + int(number)).predict(rows[out])
+        found[out] = grow(rows[kept], off[kept], weights[kept], smaller, seed + int(number), aim).predict(rows[out])
     return found
 
 

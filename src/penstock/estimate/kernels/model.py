@@ -30,7 +30,8 @@ def kind_of(call: KernelCall) -> str:
 class Predictions:
     """Columns in the order the calls were given. Nine of ten kernels take between ``low`` and ``high`` seconds.
 
-    ``mean_s`` is what to add up: longer than ``seconds``, the usual time, because misses are mostly upwards.
+    ``mean_s`` is what to add up. ``seconds`` is the usual time, with the smallest relative error; it is shorter, the
+    more kernels that look alike differ.
     ``in_range`` is false where nothing alike was measured: the bar is wider there, and still only an extrapolation.
     """
 

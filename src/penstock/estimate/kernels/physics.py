@@ -14,7 +14,7 @@ precision on the logarithm of the time, so that a kernel of a microsecond counts
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ from penstock.estimate.kernels.work import CLASSES, DIRECT, Array, Work
 
 _STEEPNESS = 4.0
 _BLOCKS_PER_UNIT = 4.0
-_PRIOR = 0.001
+WEAK_PRIOR = 0.001
+"""What holds coefficients near their start, as a share of what the measured rows weigh."""
 _ROUNDS = 25
 _TILE_PRIOR = (0.75, 0.7, 0.6, 0.45, 0.35, 0.2, 0.6, 0.3)
 _LAUNCH_CLOCKS = 4000.0
@@ -44,6 +45,11 @@ class Rates:
 
     def rows(self, index: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Rates":
         return Rates(**{each.name: getattr(self, each.name)[index] for each in fields(self)})
+
+    def fed(self, share: float) -> "Rates":
+        """With so much of the vector units' peak for calls that run on those; matrix units are fed otherwise."""
+        shares = np.where(self.flops == self.vector_flops, share, 1.0)
+        return replace(self, flops=shares * self.flops, vector_flops=shares * self.vector_flops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +103,17 @@ class Physics:
         chosen = np.argmin(np.where(work.allowed, total, np.inf), axis=1)
         return _pick(chosen, compute, dram, l2, latency, waves, work.blocks / rates.units[:, None], total)
 
-    def fitted(self, work: Work, rates: Rates, seconds: Array, weights: Array) -> "Physics":
-        """Levenberg-Marquardt on log(time / prediction), held near where it started by a weak prior."""
+    def fitted(
+        self, work: Work, rates: Rates, seconds: Array, weights: Array, *, prior: float = WEAK_PRIOR
+    ) -> "Physics":
+        """Levenberg-Marquardt on log(time / prediction), held near where it started by a prior."""
         start = self.log_coefficients
         scale = np.sqrt(weights / weights.mean())
 
         def residuals(point: Array) -> Array:
             off = np.log(seconds / Physics(point).terms(work, rates).total)
-            prior = (point - start) * np.sqrt(_PRIOR * len(seconds) / len(point))
-            return np.concatenate([scale * _softened(off), prior])
+            moved = (point - start) * np.sqrt(prior * len(seconds) / len(point))
+            return np.concatenate([scale * _softened(off), moved])
 
         return Physics(_least_squares(residuals, start))
 

@@ -29,8 +29,9 @@ class Recall:
     """Measured rows in the order of their layers: which one, how large, and how far the model was off."""
 
     layers: npt.NDArray[np.uint64]
-    sizes: npt.NDArray[np.float32]
-    off: npt.NDArray[np.float32]
+    sizes: npt.NDArray[np.float16]
+    off: npt.NDArray[np.float16]
+    """Of the usual time and of the mean, a row each."""
 
     @classmethod
     def learned(cls, calls: Sequence[KernelCall], off: Array) -> "Recall":
@@ -39,19 +40,20 @@ class Recall:
         return cls(
             layers=layers[order],
             sizes=_sizes(calls)[order],
-            off=np.clip(off[order], -_LARGEST, _LARGEST).astype(np.float32),
+            off=np.clip(off[order], -_LARGEST, _LARGEST).astype(np.float16),
         )
 
-    def correction(self, calls: Sequence[KernelCall]) -> Array:
-        """log(time / what the model says), zero for a layer nobody measured."""
+    def corrections(self, calls: Sequence[KernelCall]) -> Array:
+        """log(time / what the model says) of the usual time and of the mean, zero for a layer nobody measured."""
         layers = _layers(calls)
         first, last = (np.searchsorted(self.layers, layers, side=side) for side in ("left", "right"))
         found = last - first
         asking = np.repeat(np.arange(len(calls)), found)
         row = np.arange(len(asking)) - np.repeat(np.cumsum(found) - found, found) + np.repeat(first, found)
-        weights = np.exp(-np.abs(_sizes(calls)[asking] - self.sizes[row]) / _DOUBLINGS)
-        told = np.bincount(asking, weights * self.off[row], len(calls))
-        return np.asarray(told / (np.bincount(asking, weights, len(calls)) + _DOUBT))
+        doublings = np.abs(_sizes(calls)[asking] - self.sizes[row]).astype(float)
+        weights = np.exp(-doublings / _DOUBLINGS)
+        told = [np.bincount(asking, weights * off, len(calls)) for off in self.off[row].T]
+        return np.asarray(np.transpose(told) / (np.bincount(asking, weights, len(calls)) + _DOUBT)[:, None])
 
 
 def _layers(calls: Sequence[KernelCall]) -> npt.NDArray[np.uint64]:
@@ -64,5 +66,5 @@ def _layer(call: KernelCall) -> int:
     return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
 
 
-def _sizes(calls: Sequence[KernelCall]) -> npt.NDArray[np.float32]:
-    return np.array([np.log2(max(prod(call.dims), 1)) for call in calls], dtype=np.float32)
+def _sizes(calls: Sequence[KernelCall]) -> npt.NDArray[np.float16]:
+    return np.array([np.log2(max(prod(call.dims), 1)) for call in calls], dtype=np.float16)

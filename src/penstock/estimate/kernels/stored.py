@@ -17,7 +17,7 @@ from penstock.estimate.kernels.recall import Recall
 from penstock.estimate.kernels.spread import Spread
 from penstock.estimate.kernels.trees import Forest
 
-_VERSION = 4
+_VERSION = 5
 _HEADER = "header"
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
@@ -66,7 +66,7 @@ def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
     arrays[f"{name}/fallback"] = model.fallback.log_coefficients
     for key, physics in model.physics.items():
         arrays[f"{name}/physics/{key}"] = physics.log_coefficients
-    for number, forest in enumerate(model.forests):
+    for number, forest in enumerate(_forests(model)):
         for column, values in _packed(forest).items():
             arrays[f"{name}/forest/{number}/{column}"] = values
     for place, part in _parts(model).items():
@@ -76,11 +76,16 @@ def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
         "family": model.family,
         "physics": list(model.physics),
         "variants": dict(model.variants),
-        "bases": [forest.base for forest in model.forests],
+        "bases": [forest.base for forest in _forests(model)],
         "trust": model.trust,
-        "bias": model.bias,
+        "feed": model.feed,
         **{place: place in _parts(model) for place in ("recall", "spread")},
     }
+
+
+def _forests(model: FamilyModel) -> tuple[Forest, ...]:
+    """Those of the usual time, the one of the mean last."""
+    return (*model.usual, model.mean) if model.mean else ()
 
 
 def _parts(model: FamilyModel) -> dict[str, Recall | Spread]:
@@ -92,17 +97,19 @@ def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
     def part(kind: type, place: str) -> dict[str, Any]:
         return {column: arrays[f"{name}/{place}/{column}"] for column in _columns(kind)}
 
+    forests = [
+        _unpacked({each: arrays[f"{name}/forest/{number}/{each}"] for each in _PACKED}, base)
+        for number, base in enumerate(told["bases"])
+    ]
     return FamilyModel(
         family=told["family"],
         physics={key: Physics(arrays[f"{name}/physics/{key}"]) for key in told["physics"]},
         fallback=Physics(arrays[f"{name}/fallback"]),
         variants=told["variants"],
-        forests=tuple(
-            _unpacked({each: arrays[f"{name}/forest/{number}/{each}"] for each in _PACKED}, base)
-            for number, base in enumerate(told["bases"])
-        ),
+        usual=tuple(forests[:-1]),
+        mean=forests[-1] if forests else None,
         trust=told["trust"],
-        bias=told["bias"],
+        feed=told.get("feed", 1.0),
         recall=Recall(**part(Recall, "recall")) if told["recall"] else None,
         spread=Spread(**part(Spread, "spread")) if told["spread"] else None,
     )

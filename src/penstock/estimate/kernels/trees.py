@@ -63,4 +63,4 @@ def _descend_together(rows: Array, feature: Features, number: Numbers, right: In
     while np.any(right[node] != node):
         after = np.where(rows[index, feature[node]] <= number[node], node + 1, right[node])
         node = np.where(right[node] == node, node, after)
-    return np.asarray(number[node].sum(axis=1))
+    return np.asarray(number[node].sum(axis=1, dtype=float))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.estimate.kernels.calls import Layout
 from penstock.estimate.measure.power import power_by_family
-from penstock.estimate.measure.session import Session, bags, named, suite
+from penstock.estimate.measure.session import Session, bags, named, networks, suite
 
 
 def main() -> None:
@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--suite-minutes", type=float, default=0.0, help="random networks for so long")
     parser.add_argument("--network-minutes", type=float, default=0.0, help="networks of the zoo for at most so long")
     parser.add_argument("--layer-minutes", type=float, default=0.0, help="bags of random layers for so long")
+    parser.add_argument("--kernel-minutes", type=float, default=0.0, help="kernels of random networks for so long")
     parser.add_argument("--power", action="store_true", help="energy of single families under steady load")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.3, help="how long to watch each random network")
@@ -42,6 +43,8 @@ def main() -> None:
         suite(session, time.monotonic() + 60 * options.suite_minutes, seed=options.seed, seconds=options.seconds)
     if options.layer_minutes:
         bags(session, time.monotonic() + 60 * options.layer_minutes, seed=options.seed)
+    if options.kernel_minutes:
+        networks(session, time.monotonic() + 60 * options.kernel_minutes, seed=options.seed)
     session.save()
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from penstock.estimate.capture.setup import Setup
 from penstock.estimate.kernels.calls import KernelCall, Layout
 from penstock.estimate.measure.layers import Layer, any_layer
+from penstock.estimate.measure.raw import BAG
 from penstock.estimate.measure.rows import OpRow
 from penstock.estimate.measure.suite import Draw
 
@@ -30,11 +31,11 @@ def bag(seed: int, most_bytes: float = MOST_BYTES) -> Draw:
     layout = rng.choices([Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST], [0.65, 0.35])[0]
     optimizer = rng.choice(["sgd", "adamw", "adamw-foreach"])
     layers = _within(most_bytes, (any_layer(rng, precision) for _ in range(rng.randint(8, _MOST_LAYERS))))
-    return bag_of(layers, f"bag-{seed}", Setup(precision=precision, layout=layout, optimizer=optimizer))
+    return bag_of(layers, str(seed), Setup(precision=precision, layout=layout, optimizer=optimizer))
 
 
-def bag_of(layers: Sequence[Layer], label: str, setup: Setup) -> Draw:
-    return Draw(label=label, hook=partial(_task, layers), batch=len(layers), setup=setup)
+def bag_of(layers: Sequence[Layer], name: str, setup: Setup) -> Draw:
+    return Draw(label=BAG + name, hook=partial(_task, layers), batch=len(layers), setup=setup)
 
 
 def of_layers(rows: Iterable[OpRow]) -> list[OpRow]:

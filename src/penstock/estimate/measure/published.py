@@ -58,7 +58,7 @@ def _shuffle(rng: Random) -> Build:
     return partial(shufflenet, (first, 2 * first, 4 * first), (2, 2, 2))
 
 
-def _inception(rng: Random) -> Build:
+def any_inception(rng: Random) -> Build:
     """A stem and three modules of random widths, the image halved between them."""
     widths = [[rng.randrange(16 << stage, (64 << stage) + 1, 16) for _ in range(6)] for stage in range(3)]
 
@@ -82,7 +82,7 @@ _IMAGES: dict[str, tuple[Callable[[Random], Build], float]] = {
     "mobile": (_mobile, 0.1),
     "efficient": (_efficient, 0.1),
     "convnext": (_convnext, 0.08),
-    "inception": (_inception, 0.03),
+    "inception": (any_inception, 0.03),
     "squeeze": (lambda rng: partial(squeezenet, rng.choice([0.5, 0.75, 1.5])), 0.03),
     "shuffle": (_shuffle, 0.04),
 }

@@ -12,12 +12,15 @@ from penstock.core import InputError
 from penstock.estimate.kernels.calls import KernelCall
 from penstock.estimate.measure.rows import OpRows, load_rows
 
+BAG = "bag-"
+"""How the label of a bag of layers begins."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredNetwork:
     """A network that ran: how it was trained, how long an iteration took, what it drew and held.
 
-    ``seconds`` is 0 for a bag of layers, which was not timed as a whole.
+    ``seconds`` is 0 for what was not timed as a whole: bags of layers, and networks measured for their kernels alone.
     """
 
     label: str
@@ -37,7 +40,7 @@ class MeasuredNetwork:
 
     @property
     def is_bag(self) -> bool:
-        return self.seconds == 0
+        return self.label.startswith(BAG)
 
     @classmethod
     def read(cls, found: dict[str, Any]) -> "MeasuredNetwork":

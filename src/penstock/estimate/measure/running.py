@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from penstock.estimate.capture.mapping import call_of, is_split, split
+from penstock.estimate.capture.mapping import COPY, call_of, is_split, split, turned
 from penstock.estimate.capture.setup import OPTIMIZERS, Hook, Setup, arithmetic, autocast, workload
 from penstock.estimate.kernels.calls import KernelCall
 from penstock.estimate.measure.meters import Nvml
@@ -184,6 +184,9 @@ class _Watcher(TorchDispatchMode):
         kwargs = kwargs or {}
         if not is_split(func):
             return self._run(func, args, kwargs)
+        wanted = turned(args, self._device)
+        if wanted is not None:
+            args = (self._run(COPY, args[:1], {"memory_format": wanted}), *args[1:])
         results: list[Any] = [None, None, None]
         for part in split(args, self._device):
             for position, value in enumerate(self._run(func, part, kwargs)):

@@ -42,6 +42,8 @@ class Limits:
 
 
 GPU_LIMITS = Limits(seconds=0.08, bytes=6e10)
+KERNEL_LIMITS = Limits(seconds=0.04, bytes=MOST_BYTES)
+"""Where only kernels are measured, several processes hold their networks on the device at once."""
 CPU_LIMITS = Limits(seconds=0.5, bytes=2e9)
 _SMALLEST_BATCH_ON_CPU = 2
 _SMALLEST_SHARE = 0.05
@@ -89,7 +91,15 @@ class Session:
         return True
 
     def measure_layers(self, item: Draw) -> bool:
-        """The layers of a bag. Others may load kernels at the same time; while these are timed, nobody may."""
+        """The layers of a bag."""
+        return self._measure_kernels(item, of_layers)
+
+    def measure_kernels(self, item: Draw) -> bool:
+        """The kernels of a network, and not how long it takes as a whole: three times as many networks a minute."""
+        return self._measure_kernels(item, list)
+
+    def _measure_kernels(self, item: Draw, kept: Callable[[list[OpRow]], list[OpRow]]) -> bool:
+        """Others may load kernels at the same time; while these are timed, nobody may."""
         try:
             with _turn(self._turns, shared=True):
                 training = Training(item.hook, item.batch, item.setup, self.device)
@@ -102,7 +112,7 @@ class Session:
         finally:
             training = None  # type: ignore[assignment]
             _clean(self.device)
-        self._keep(item, {}, of_layers(records.rows(len(self.networks))), held_out=False)
+        self._keep(item, {}, kept(records.rows(len(self.networks))), held_out=False)
         return True
 
     def room(self) -> float:
@@ -182,6 +192,15 @@ def suite(session: Session, end: float, *, seed: int, seconds: float) -> int:
 def bags(session: Session, end: float, *, seed: int) -> int:
     """Bags of random layers until ``end`` on the monotonic clock; returns how many were measured."""
     return _one_by_one(session, end, seed, lambda number: session.measure_layers(bag(number, session.room())))
+
+
+def networks(session: Session, end: float, *, seed: int) -> int:
+    """Kernels of random networks until ``end`` on the monotonic clock; returns how many networks were measured."""
+
+    def measure(number: int) -> bool:
+        return session.measure_kernels(affordable(draw(number, session.device), session.device, KERNEL_LIMITS)[0])
+
+    return _one_by_one(session, end, seed, measure)
 
 
 def _one_by_one(session: Session, end: float, seed: int, measure: Callable[[int], bool]) -> int:

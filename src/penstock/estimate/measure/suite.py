@@ -17,6 +17,7 @@ from penstock.estimate.capture.setup import Hook, Setup
 from penstock.estimate.kernels.calls import Layout
 from penstock.estimate.measure import published
 from penstock.estimate.measure.drawing import any_batch, any_vocabulary, any_width, log_uniform, rounded
+from penstock.estimate.measure.relatives import relative
 from penstock.estimate.zoo import blocks, image_task, table_task, text_task, translation_task
 from penstock.estimate.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
 
@@ -215,7 +216,15 @@ def _layers(rng: Random, seed: int, scale: float) -> Draw:
 
 
 def _known_images(rng: Random, seed: int, _: float) -> Draw:
-    hook, optimizer = published.images(rng)
+    return _images(rng, seed, published.images)
+
+
+def _kindred_images(rng: Random, seed: int, _: float) -> Draw:
+    return _images(rng, seed, relative)
+
+
+def _images(rng: Random, seed: int, network: Callable[[Random], tuple[Hook, str]]) -> Draw:
+    hook, optimizer = network(rng)
     layout = rng.choice([Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST])
     batch = rng.choice([16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384])
     return Draw(label=f"cnn-{seed}", hook=hook, batch=batch, setup=Setup(layout=layout, optimizer=optimizer))
@@ -236,5 +245,6 @@ def _known_vision(rng: Random, seed: int, _: float) -> Draw:
 _Maker = Callable[[Random, int, float], Draw]
 _KINDS_ON_CPU: dict[_Maker, float] = {_convolutional: 0.5, _text: 0.27, _vision: 0.15, _layers: 0.08}
 _KINDS_ON_GPU: dict[_Maker, float] = {
-    _convolutional: 0.22, _text: 0.14, _vision: 0.06, _known_images: 0.34, _known_text: 0.17, _known_vision: 0.07,
+    _convolutional: 0.18, _kindred_images: 0.26, _known_images: 0.16, _text: 0.13, _known_text: 0.14, _vision: 0.06,
+    _known_vision: 0.07,
 }  # fmt: skip

@@ -25,11 +25,13 @@ def _stem(channels: int) -> list[nn.Module]:
     return [conv_norm(3, channels, 7, 2, activation=relu), nn.MaxPool2d(3, 2, 1)]
 
 
-def resnet(depths: Sequence[int], *, deep: bool = True, width: int = 64, groups: int = 1) -> nn.Module:
+def resnet(
+    depths: Sequence[int], *, deep: bool = True, first: int = 64, width: int = 64, groups: int = 1
+) -> nn.Module:  # fmt: skip
     """ResNet, Wide ResNet (``width`` 128) and ResNeXt (``groups`` 32, ``width`` 4 a group)."""
-    layers, inward = _stem(64), 64
+    layers, inward = _stem(first), first
     for stage, depth in enumerate(depths):
-        outward = (256 if deep else 64) << stage
+        outward = (4 * first if deep else first) << stage
         middle = (width * groups) << stage
         for index in range(depth):
             stride = 2 if index == 0 and stage else 1
@@ -40,16 +42,16 @@ def resnet(depths: Sequence[int], *, deep: bool = True, width: int = 64, groups:
     return nn.Sequential(*layers, head(inward))
 
 
-def vgg(depths: Sequence[int] = (2, 2, 3, 3, 3)) -> nn.Module:
+def vgg(depths: Sequence[int] = (2, 2, 3, 3, 3), first: int = 64) -> nn.Module:
     layers: list[nn.Module] = []
     inward = 3
     for stage, depth in enumerate(depths):
         for _ in range(depth):
-            outward = min(64 << stage, 512)
+            outward = first << min(stage, 3)
             layers += [nn.Conv2d(inward, outward, 3, padding=1), relu()]
             inward = outward
         layers.append(nn.MaxPool2d(2))
-    return nn.Sequential(*layers, nn.Flatten(), *_classifier(512 * 49))
+    return nn.Sequential(*layers, nn.Flatten(), *_classifier(inward * 49))
 
 
 def _classifier(inward: int) -> list[nn.Module]:
@@ -67,8 +69,8 @@ def alexnet() -> nn.Module:
     )  # fmt: skip
 
 
-def densenet(depths: Sequence[int] = (6, 12, 24, 16), growth: int = 32) -> nn.Module:
-    layers, inward = _stem(64), 64
+def densenet(depths: Sequence[int] = (6, 12, 24, 16), growth: int = 32, first: int = 64) -> nn.Module:
+    layers, inward = _stem(first), first
     for stage, depth in enumerate(depths):
         for _ in range(depth):
             layers.append(Dense(inward, growth))
