@@ -5,11 +5,12 @@ off they are on shapes they have not seen is told by others, grown without a qua
 same layer at another batch size is no test): the spread of those residuals makes the error bars. Last, what is known
 of the very same layer at other batch sizes is kept beside the trees.
 
-A device without rows of its own learns from relatives, the nearest in generation most. Matrix products have more
-coefficients than one relative can tell apart, so they go further. Where a sibling of the same generation was measured,
-other generations only say where its coefficients start: what one card cannot tell (how power bends its peak) stays as
-they found it. Where none was, physics starts from all devices alike and moves towards the nearest as far as a firm
-prior lets it, and trees learn from all alike which shapes are slow, after each device's own mean has been taken out.
+A device without rows of its own learns from relatives, the nearest in generation most, and where they disagree from
+the middle one. Matrix products have more coefficients than one relative can tell apart, so they go further. Where a
+sibling of the same generation was measured, other generations only say where its coefficients start: what one card
+cannot tell (how power bends its peak) stays as they found it. Where none was, physics starts from all devices alike and
+moves towards the nearest as far as a firm prior lets it, and trees learn from all alike which shapes are slow, after
+each device's own mean has been taken out.
 """
 
 import hashlib
