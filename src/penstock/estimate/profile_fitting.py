@@ -81,7 +81,7 @@ def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
         tested, kept = each.rows.where(left_out), each.rows.where(~left_out)
         if not len(tested) or not len(kept):
             continue
-        rows = [MeasuredCall(call=call, seconds=float(s)) for call, s in zip(kept.calls, kept.seconds, strict=True)]
+        rows = training_calls([replace(each, rows=kept)])
         found = KernelModel.fit(rows, chip, growth=smaller).predict(tested.calls).mean_s
         taken, predicted = (
             np.bincount(tested.networks, seconds * tested.counts) for seconds in (tested.seconds, found)

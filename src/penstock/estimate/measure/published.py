@@ -49,12 +49,20 @@ def _efficient(rng: Random) -> Build:
 
 
 def _convnext(rng: Random) -> Build:
-    first = rng.choice([40, 48, 64, 80, 96, 96, 112, 128])
+    return convnext_from(rng.choice([40, 48, 64, 80, 96, 96, 112, 128]))
+
+
+def convnext_from(first: int) -> Build:
+    """One block a stage, each stage twice as wide as the one before."""
     return partial(convnext_net, (1, 1, 1, 1), (first, 2 * first, 4 * first, 8 * first))
 
 
 def _shuffle(rng: Random) -> Build:
-    first = rng.choice([48, 88, 116, 176, 244])
+    return shufflenet_from(rng.choice([48, 88, 116, 176, 244]))
+
+
+def shufflenet_from(first: int) -> Build:
+    """Two units a stage, each stage twice as wide as the one before."""
     return partial(shufflenet, (first, 2 * first, 4 * first), (2, 2, 2))
 
 

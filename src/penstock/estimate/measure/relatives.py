@@ -10,10 +10,10 @@ from random import Random
 
 from penstock.estimate.capture.setup import Hook
 from penstock.estimate.measure.drawing import any_width
-from penstock.estimate.measure.published import Build, any_inception
+from penstock.estimate.measure.published import Build, any_inception, convnext_from, shufflenet_from
 from penstock.estimate.zoo import image_task
-from penstock.estimate.zoo.branches import shufflenet, squeezenet
-from penstock.estimate.zoo.images import convnext_net, densenet, efficientnet, mobilenet_v2, resnet, vgg
+from penstock.estimate.zoo.branches import squeezenet
+from penstock.estimate.zoo.images import densenet, efficientnet, mobilenet_v2, resnet, vgg
 
 
 def relative(rng: Random) -> tuple[Hook, str]:
@@ -54,13 +54,11 @@ def _efficient(rng: Random) -> Build:
 
 
 def _convnext(rng: Random) -> Build:
-    first = rng.randrange(32, 169, 8)
-    return partial(convnext_net, (1, 1, 1, 1), (first, 2 * first, 4 * first, 8 * first))
+    return convnext_from(rng.randrange(32, 169, 8))
 
 
 def _shuffle(rng: Random) -> Build:
-    first = rng.randrange(40, 257, 4)
-    return partial(shufflenet, (first, 2 * first, 4 * first), (2, 2, 2))
+    return shufflenet_from(rng.randrange(40, 257, 4))
 
 
 def _squeeze(rng: Random) -> Build:

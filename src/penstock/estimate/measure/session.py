@@ -42,8 +42,8 @@ class Limits:
 
 
 GPU_LIMITS = Limits(seconds=0.08, bytes=6e10)
-KERNEL_LIMITS = Limits(seconds=0.04, bytes=MOST_BYTES)
-"""Where only kernels are measured, several processes hold their networks on the device at once."""
+_KERNEL_SECONDS = 0.04
+"""What an iteration may take where only its kernels are measured."""
 CPU_LIMITS = Limits(seconds=0.5, bytes=2e9)
 _SMALLEST_BATCH_ON_CPU = 2
 _SMALLEST_SHARE = 0.05
@@ -95,7 +95,7 @@ class Session:
         return self._measure_kernels(item, of_layers)
 
     def measure_kernels(self, item: Draw) -> bool:
-        """The kernels of a network, and not how long it takes as a whole: three times as many networks a minute."""
+        """The kernels of a network, and not how long it takes as a whole: that leaves time for more networks."""
         return self._measure_kernels(item, list)
 
     def _measure_kernels(self, item: Draw, kept: Callable[[list[OpRow]], list[OpRow]]) -> bool:
@@ -116,7 +116,10 @@ class Session:
         return True
 
     def room(self) -> float:
-        """Bytes a bag may take: a part of what the device has, however much that is."""
+        """Bytes a bag may take, or a network measured for its kernels.
+
+        A part of what the device has, however much that is: several processes may hold theirs at once.
+        """
         whole = torch.cuda.mem_get_info()[1] if self.device == "cuda" else CPU_LIMITS.bytes
         return min(MOST_BYTES, _SHARE_OF_MEMORY * whole)
 
@@ -197,8 +200,10 @@ def bags(session: Session, end: float, *, seed: int) -> int:
 def networks(session: Session, end: float, *, seed: int) -> int:
     """Kernels of random networks until ``end`` on the monotonic clock; returns how many networks were measured."""
 
+    limits = Limits(seconds=_KERNEL_SECONDS, bytes=session.room())
+
     def measure(number: int) -> bool:
-        return session.measure_kernels(affordable(draw(number, session.device), session.device, KERNEL_LIMITS)[0])
+        return session.measure_kernels(affordable(draw(number, session.device), session.device, limits)[0])
 
     return _one_by_one(session, end, seed, measure)
 
