@@ -10,7 +10,6 @@ the rate of a square product or of a copy, whichever takes longer.
 """
 
 import argparse
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +29,7 @@ from torch import nn
 from penstock.estimate.capture import Capture, Setup, capture
 from penstock.estimate.device_profile import DeviceProfile
 from penstock.estimate.iteration import IterationTime
+from penstock.estimate.measure.apart import apart
 from penstock.estimate.measure.raw import MeasuredNetwork, read_raw
 from penstock.estimate.measure.running import Training
 from penstock.estimate.measure.session import affordable_draw
@@ -39,7 +38,6 @@ from penstock.estimate.zoo.images import convnext_net, densenet, efficientnet_b0
 from penstock.estimate.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
 
 GOAL = 0.15
-_FORK = multiprocessing.get_context("fork")
 _WARM_S, _LAPS = 0.5, 4
 """A turn: half a second and at least two steps bring the network into caches and memory, the steps after count."""
 _AGAIN = 10
@@ -66,22 +64,16 @@ class Laps:
     cpu: list[float] = field(default_factory=list)
 
     def turn(self) -> None:
-        """Forked, so that nobody waits for imports."""
-        here, there = _FORK.Pipe(duplex=False)
-        child = _FORK.Process(target=_steps, args=(self.case, there))
-        child.start()
-        there.close()
-        for wall, cpu in here.recv():
+        for wall, cpu in apart(partial(_steps, self.case)):
             self.wall.append(wall)
             self.cpu.append(cpu)
-        child.join()
 
     @property
     def seconds(self) -> float:
         return median(self.cpu)
 
 
-def _steps(case: Case, answer: Connection) -> None:
+def _steps(case: Case) -> list[tuple[float, float]]:
     training = Training(case.hook, case.batch, case.setup, "cpu")
     training.step()
     begin = time.process_time()
@@ -93,7 +85,7 @@ def _steps(case: Case, answer: Connection) -> None:
         wall, cpu = time.perf_counter(), time.process_time()
         training.step()
         taken.append((time.perf_counter() - wall, time.process_time() - cpu))
-    answer.send(taken)
+    return taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

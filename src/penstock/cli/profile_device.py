@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from penstock.cli.console import interruptible, out, say
 from penstock.core import InputError
 
-_SECONDS_EACH = 0.25
+_SECONDS_EACH = {"cuda": 0.25, "cpu": 0.1}
 
 
 class _JobByDefault(TyperGroup):
@@ -53,10 +53,9 @@ def device(
     folder = own_profiles() / called
     say(f"measuring {called} for {minutes:g} minutes; results go to {folder}")
     with interruptible():
-        session = Session(folder, on, resume=resume)
-        count = suite(
-            session, time.monotonic() + 60 * minutes, seed=seed + len(session.networks), seconds=_SECONDS_EACH
-        )
+        session = Session(folder, on, resume=resume, each_apart=on == "cpu")
+        end = time.monotonic() + 60 * minutes
+        count = suite(session, end, seed=seed + len(session.networks), seconds=_SECONDS_EACH[on])
         session.save()
         say(f"{count} networks, {len(session.rows)} kernel rows; fitting")
         _fit(called, on)

@@ -19,6 +19,8 @@ from penstock.estimate.memory import MeasuredMemory, MemoryModel
 _DEVICE_BOUND = 0.7
 """An iteration whose issuing takes less than this share of it waited for the device, not for the host."""
 
+_GROWTH_ON_CPU = Growth(trees=100, leaves=31)
+"""Three minutes of a CPU are some ten thousand rows: larger forests take longer and are no better."""
 _LEFT_OUT = 3
 """One of so many networks of a CPU tells how far sums are off."""
 
@@ -28,12 +30,13 @@ def fit_profile(
 ) -> DeviceProfile:  # fmt: skip
     """Fit everything on networks that are not held out, without kernels of shapes that held-out networks use."""
     serial = raw[0].environment.get("device") == "cpu"
+    growth = growth or (_GROWTH_ON_CPU if serial else Growth())
     kernels = KernelModel.fit(training_calls(raw), chip, growth=growth)
     known = list(captured(raw, held_out=False))
     issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
     host = _host_beside_kernels(raw) if serial else HostCost.fit(issued)
     model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
-    factor = _factor_of_unseen(raw, chip, growth or Growth()) if serial else _common_factor(known, model)
+    factor = _factor_of_unseen(raw, chip, growth) if serial else _common_factor(known, model)
     model = replace(model, device_factor=factor)
     memory = MemoryModel.fit(
         [
@@ -74,7 +77,6 @@ def _common_factor(known: Iterable[tuple[MeasuredNetwork, Capture]], model: Iter
 def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
     """What networks left out of a fit take more than the sum of their kernels says: three minutes of a CPU hold so few
     rows that trees remember them, and sums over others come out short."""
-    smaller = replace(growth, trees=max(1, growth.trees // 3))
     off: list[float] = []
     for each in raw:
         left_out = each.rows.networks % _LEFT_OUT == 0
@@ -82,7 +84,7 @@ def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
         if not len(tested) or not len(kept):
             continue
         rows = training_calls([replace(each, rows=kept)])
-        found = KernelModel.fit(rows, chip, growth=smaller).predict(tested.calls).mean_s
+        found = KernelModel.fit(rows, chip, growth=growth).predict(tested.calls).mean_s
         taken, predicted = (
             np.bincount(tested.networks, seconds * tested.counts) for seconds in (tested.seconds, found)
         )

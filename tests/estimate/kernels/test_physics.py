@@ -1,6 +1,7 @@
 """The analytical part: waves, bandwidth, and the order in which times must grow."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,6 +80,30 @@ def test_rows_that_fall_out_of_the_cache_are_read_again() -> None:
 
     assert per_byte[0] < per_byte[1] < per_byte[2]
     assert per_byte[2] == pytest.approx(2 * per_byte[0], rel=0.05)
+
+
+def test_a_row_is_read_again_from_the_units_own_cache_while_that_lasts() -> None:
+    """Pascal's is small, and most loads pass it by."""
+    calls = [softmax(2**16, 2048)] * 2
+    rates = rates_of(calls, [CHIP, replace(CHIP, generation=6.0)])
+    later, earlier = Physics().terms(work_of("softmax", calls), rates).l2
+
+    assert later < earlier < 2.1 * later
+
+
+def test_rows_that_start_between_vectors_are_walked_in_more_strides() -> None:
+    """512 threads of four elements walk 4,096 in two strides, what is left over element by element."""
+    steps = work_of("softmax", [softmax(2**16, columns) for columns in (4096, 4097, 5120, 4095)]).steps[:, 0]
+
+    assert list(steps[[0, 2]]) == [2, 4]
+    assert min(steps[[1, 3]]) > 3
+
+
+def test_short_rows_are_padded_to_a_power_of_two() -> None:
+    work = work_of("softmax", [softmax(2**16, columns) for columns in (520, 1000, 1024)])
+
+    assert np.ptp(work.block_flops) == 0
+    assert np.ptp(work.waits) == 0
 
 
 def test_images_that_lie_channels_first_are_turned_round_for_matrix_units() -> None:

@@ -2,6 +2,7 @@
 
 import fcntl
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -10,11 +11,12 @@ import pytest
 import torch
 
 from penstock.core import InputError
-from penstock.estimate.capture import Setup, capture
+from penstock.estimate.capture import Capture, Hook, Setup, capture
 from penstock.estimate.measure import published
+from penstock.estimate.measure import session as measuring
 from penstock.estimate.measure.raw import read_raw
 from penstock.estimate.measure.relatives import relative
-from penstock.estimate.measure.session import Session, affordable, networks, suite
+from penstock.estimate.measure.session import Limits, Session, affordable, networks, suite
 from penstock.estimate.measure.suite import Draw, draw
 from penstock.estimate.zoo import image_task, network_named
 from penstock.estimate.zoo.blocks import head
@@ -43,6 +45,19 @@ def test_a_session_keeps_networks_and_kernels_and_goes_on(tmp_path: Path) -> Non
     assert raw.environment["device"] == "cpu"
     one = raw.rows.where(raw.rows.networks == 0)
     assert 0 < float((one.seconds * one.counts).sum()) == pytest.approx(raw.networks[0].kernel_s or 0.0, rel=1e-3)
+
+
+def test_networks_measured_apart_are_kept_here(tmp_path: Path) -> None:
+    """One thread: a copy of a process that computed in several may wait for them forever."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        session = Session(tmp_path, "cpu", each_apart=True)
+        assert session.measure(_tiny(), 0.01, issued={"forward": 5})
+    finally:
+        torch.set_num_threads(before)
+    assert session.networks[0]["seconds"] > 0
+    assert len(session.rows) > 5
 
 
 def test_kernels_of_networks_can_be_measured_without_their_iterations(tmp_path: Path) -> None:
@@ -77,6 +92,24 @@ def test_expensive_draws_are_measured_at_a_smaller_batch() -> None:
     fitting, seen = affordable(item, "cpu")
     assert 1 <= fitting.batch < item.batch
     assert seen.issued["forward"] > 0
+
+
+def test_few_captures_tell_the_largest_batch_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(hook: Hook, batch: int, setup: Setup, device: str) -> Capture:
+        asked.append(batch)
+        return capture(hook, batch, setup, device=device)
+
+    monkeypatch.setattr(measuring, "capture", counted)
+    item = replace(_tiny(), batch=4096)
+    one = capture(item.hook, 1, item.setup, device="cpu").memory.peak
+    limits = Limits(seconds=1.0, bytes=4.0 * one)
+    fitting, seen = affordable(item, "cpu", limits)
+    twice = capture(item.hook, 2 * fitting.batch, item.setup, device="cpu").memory.peak
+    assert seen.memory.peak < limits.bytes <= twice
+    assert len(asked) <= 4, asked
+    assert affordable(item, "cpu", Limits(seconds=1e-12, bytes=1e9), fewest=8)[0].batch == 8
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")

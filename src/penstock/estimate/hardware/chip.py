@@ -8,6 +8,9 @@ from penstock.estimate.hardware.precision import Precision
 _L2_BYTES_PER_CLOCK = 64.0
 """What one multiprocessor draws from the shared cache per clock on GPUs since Volta; a scale, fits correct it."""
 
+_L1_BYTES = ((9.0, 256e3), (8.1, 128e3), (8.0, 192e3), (7.5, 96e3), (7.0, 128e3), (0.0, 24e3))
+"""By compute capability from which on (NVIDIA's tuning guides); before Volta, most loads pass it by."""
+
 _JOULES_PER_FLOP_16NM = 14e-12
 _PROCESS_EXPONENT = 0.7
 """Energy per operation falls with the feature size: P100 (16 nm) to H100 (4 nm), from 28 to 10 W per TFLOP/s."""
@@ -81,6 +84,11 @@ class Chip:
         Low-power cards (T4, L4) cannot hold their peak: the clock gives way first. A scale, which fits correct.
         """
         return float(self.tdp_w / (_JOULES_PER_FLOP_16NM * (self.process_nm / 16.0) ** _PROCESS_EXPONENT))
+
+    @property
+    def l1_bytes(self) -> float:
+        """What one multiprocessor caches for itself of what its blocks load, by compute capability."""
+        return next(size for generation, size in _L1_BYTES if self.generation >= generation)
 
     @property
     def l2_bandwidth(self) -> float:

@@ -106,6 +106,7 @@ def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:
         power_bound=column([chip.power_bound for chip in chips]),
         bandwidth=column([chip.bandwidth for chip in chips]),
         l2_bandwidth=column([chip.l2_bandwidth for chip in chips]),
+        l1_bytes=column([chip.l1_bytes for chip in chips]),
         l2_bytes=column([chip.l2_bytes for chip in chips]),
         units=column([chip.units for chip in chips]),
         clock_hz=column([chip.clock_hz for chip in chips]),

@@ -47,6 +47,11 @@ _FEWEST_SIBLINGS = 100
 """Rows of products of the device's own generation from which on they decide alone."""
 
 
+_STEP_BY_STEP = ("softmax", "softmax_bwd")
+"""Families whose physics follows what a block does step by step: of what it misses, only the broad lines carry over to
+other devices."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCall:
     """A call and the seconds it took; ``chip`` if that was not the device the model is for.
@@ -192,6 +197,8 @@ def _with_trees(
     asked = np.clip(told, -_LARGEST_LEARNED, _LARGEST_LEARNED)
     several = len({chip.name for chip in sample.chips}) > 1
     aim = Aim.MEDIAN if several else Aim.USUAL
+    if several and model.family in _STEP_BY_STEP:
+        growth = growth.broad()
     left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, growth, seed, aim)
     return replace(
         model,

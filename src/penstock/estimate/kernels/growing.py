@@ -1,6 +1,6 @@
 """Growing the trees: the one part that needs scikit-learn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -23,6 +23,10 @@ class Growth:
     shrinkage: float = 2.0
     columns: float = 0.7
     """Share of the features each split may look at: decorrelates the trees."""
+
+    def broad(self) -> "Growth":
+        """Only what many rows have in common."""
+        return replace(self, leaves=8, fewest_rows=40)
 
 
 class Aim(Enum):

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from penstock.estimate.kernels.work import CLASSES, DIRECT, Array, Work
 
 _STEEPNESS = 4.0
-_BLOCKS_PER_UNIT = 4.0
 WEAK_PRIOR = 0.001
 """What holds coefficients near their start, as a share of what the measured rows weigh."""
 _ROUNDS = 25
@@ -39,6 +38,7 @@ class Rates:
     power_bound: Array
     bandwidth: Array
     l2_bandwidth: Array
+    l1_bytes: Array
     l2_bytes: Array
     units: Array
     clock_hz: Array
@@ -92,9 +92,10 @@ class Physics:
         per_unit = _rate(rates, power, work.tile_class) * tile[work.tile_class] * fed / rates.units[:, None]
         clock = rates.clock_hz[:, None]
         waves = np.ceil(work.blocks / rates.units[:, None])
-        compute = waves * (work.block_flops / per_unit + block / clock)
-        drawn = work.blocks * work.block_bytes
-        moved = work.dram_bytes + work.again_bytes * _missed(work, rates, cache)
+        compute = waves * (work.block_flops / per_unit + (block + step * work.waits[:, None]) / clock)
+        drawn = work.blocks * work.block_bytes + (work.again_bytes * _missed(work.held_bytes, rates.l1_bytes))[:, None]
+        evicted = _missed(rates.units * work.held_bytes, cache * rates.l2_bytes)
+        moved = work.dram_bytes + work.again_bytes * evicted
         dram = (moved[:, None] + work.extra_bytes) / (rates.bandwidth * dram_share)[:, None]
         l2 = drawn / (rates.l2_bandwidth * l2_share)[:, None] / fed
         latency = (launch + step * work.steps) / clock
@@ -131,10 +132,9 @@ def _rate(rates: Rates, power: float, tile_class: npt.NDArray[np.int64]) -> Arra
     return np.asarray(peak * bend[:, None])
 
 
-def _missed(work: Work, rates: Rates, cache: float) -> Array:
-    """Which share of repeated reads finds its data evicted: what the blocks in flight hold against the cache's size."""
-    in_flight = rates.units * work.block_bytes[:, 0]
-    return np.asarray(1 / (1 + (cache * rates.l2_bytes / (_BLOCKS_PER_UNIT * in_flight)) ** 2))
+def _missed(held: Array, size: Array) -> Array:
+    """Which share of repeated reads finds its data evicted: what the blocks in flight hold against a cache's size."""
+    return np.asarray(held**2 / (held**2 + size**2))
 
 
 def _norm(*terms: Array) -> Array:

@@ -39,6 +39,14 @@ _KEYS_PER_STEP = 64
 _ELEMENTS_PER_BLOCK = 4096
 _ROW_IN_REGISTERS = 1024
 """Longer rows are walked in strides of this many elements, and read again for every further pass."""
+_RESIDENT_ROWS = 4.0
+_WARP, _SMALL_BLOCK, _RESIDENT_THREADS = 32.0, 256.0, 2048.0
+_ROW_OF_SMALL_BLOCK = 2051
+"""Longer rows are walked by 512 threads instead of 256: a quarter of the row, but for its power of two."""
+_LOADED = 4
+"""Elements a thread loads at once where a row is aligned for it."""
+_WAIT = 15.0
+"""How much longer a step that waits for memory takes than one whose loads ran ahead; resident blocks share it."""
 _READ_AGAIN = {"softmax": 1.0, "softmax_bwd": 0.67, "norm": 0.5, "norm_bwd": 0.67}
 """Passes beyond the first, as a share of the bytes moved at least (soft-max: maximum and sum, then the output)."""
 
@@ -55,10 +63,14 @@ class Work:
     block_flops: Array
     block_bytes: Array
     steps: Array
+    waits: Array
+    """What a block adds to its unit's time by waiting for memory, in steps: none where loads run ahead of their use."""
+    held_bytes: Array
+    """What the blocks that one unit runs at a time will read again."""
     extra_bytes: Array
     """Through memory besides the operands: partial sums of a split reduction, transformed tiles of Winograd."""
     again_bytes: Array
-    """Read more than once: from the cache, if the blocks in flight fit there."""
+    """Read more than once: from a cache, if what the blocks in flight hold fits there."""
     staged_bytes: Array
     """Moved before and after: matrix units want channels last, and images that lie otherwise are turned round."""
     misaligned: npt.NDArray[np.bool_]
@@ -184,6 +196,8 @@ def _matrix(
         block_flops=2 * tm * tn * np.ceil(depth / 8) * 8,
         block_bytes=(tm + tn) * depth * size[:, None] + tm * tn * size[:, None],
         steps=np.ceil(depth / _STEP),
+        waits=np.zeros_like(moved),
+        held_bytes=np.zeros_like(moved),
         extra_bytes=2 * parts,
         again_bytes=np.zeros_like(moved),
         staged_bytes=np.zeros_like(moved),
@@ -225,6 +239,8 @@ def _with_winograd_and_direct(
     return Work(
         dram_bytes=tiled.dram_bytes,
         **columns,
+        waits=tiled.waits,
+        held_bytes=tiled.held_bytes,
         again_bytes=tiled.again_bytes,
         staged_bytes=tiled.staged_bytes,
         misaligned=tiled.misaligned,
@@ -245,27 +261,59 @@ def _attention(dims: Array, moved: Array, flops: Array) -> Work:
         block_flops=flops * padded / blocks,
         block_bytes=(queries / np.ceil(queries / _QUERIES_PER_BLOCK) + keys) * head_dim * 4.0,
         steps=np.maximum(1.0, steps),
-        again_bytes=np.zeros_like(moved),
         shape=_log2(np.column_stack([batch * heads, queries, keys, head_dim, causal + 1])),
         tile_class=1,
     )
 
 
 def _rows(family: str, dims: Array, moved: Array, flops: Array) -> Work:
-    """A block per row, which it reads more than once: from the cache if the rows in flight fit there."""
+    """A block per row, which it reads more than once: from a cache if the rows in flight fit there."""
     rows, columns = np.maximum(dims, 1.0).T[:2]
-    again = np.where(columns > _ROW_IN_REGISTERS, _READ_AGAIN.get(family, 0.0), 0.0)
+    long = columns > _ROW_IN_REGISTERS
     padded = np.ceil(columns / _ROW_IN_REGISTERS) * _ROW_IN_REGISTERS / columns
-    return _single(
+    streamed = _single(
         moved=moved,
         blocks=rows,
-        block_flops=flops * np.where(columns > _ROW_IN_REGISTERS, padded, 1.0) / rows,
-        block_bytes=moved * (1 + again) / rows,
+        block_flops=flops * np.where(long, padded, 1.0) / rows,
+        block_bytes=moved / rows,
         steps=np.ceil(columns / _ROW_IN_REGISTERS),
-        again_bytes=moved * again,
+        held_bytes=_RESIDENT_ROWS * moved / 2 / rows,
+        again_bytes=moved * np.where(long, _READ_AGAIN.get(family, 0.0), 0.0),
         shape=_log2(dims),
         tile_class=DIRECT,
     )
+    return _as_softmax(streamed, rows, columns, flops) if family.startswith("softmax") else streamed
+
+
+def _as_softmax(streamed: Work, rows: Array, columns: Array, flops: Array) -> Work:
+    """As PyTorch cuts it: a warp keeps a short row in registers, padded to a power of two; threads of a block walk a
+    long one together, and wait for memory at every stride."""
+    long = columns > _ROW_IN_REGISTERS
+    threads = np.where(columns <= _ROW_OF_SMALL_BLOCK, _SMALL_BLOCK, 2.0 * _SMALL_BLOCK)
+    padded = 2.0 ** np.ceil(np.log2(columns))
+    resident = np.where(long, _RESIDENT_THREADS / threads, _RESIDENT_THREADS / _WARP)
+    steps = np.where(long, _strides(columns, threads), padded / _ROW_IN_REGISTERS)
+    return replace(
+        streamed,
+        block_flops=(flops * np.where(long, 1.0, padded / columns) / rows)[:, None],
+        steps=steps[:, None],
+        waits=_WAIT * steps / resident,
+        held_bytes=streamed.dram_bytes / 2 / rows * resident,
+    )
+
+
+def _strides(columns: Array, threads: Array) -> Array:
+    """Loads each thread waits for: vectors while whole strides last, then single elements. Rows that do not start on a
+    vector's boundary (by their length: three in four, or one in two) take one more to get there."""
+
+    def after(skipped: int) -> Array:
+        rest = np.maximum(columns - (threads - skipped), 0.0) if skipped else columns
+        vectors, left = np.divmod(rest, _LOADED * threads)
+        return np.asarray((skipped > 0) + vectors + np.ceil(left / threads))
+
+    starts = np.array([after(skipped) for skipped in range(_LOADED)])
+    by_length = [starts[0], (starts[0] + starts[2]) / 2]
+    return np.select([columns % 4 == 0, columns % 2 == 0], by_length, starts.mean(axis=0))
 
 
 def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> Work:
@@ -276,26 +324,28 @@ def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> Work:
         block_flops=flops / blocks,
         block_bytes=moved / blocks,
         steps=steps,
-        again_bytes=np.zeros_like(moved),
         shape=_log2(dims + 1),
         tile_class=DIRECT,
     )
 
 
 def _single(
-    *, moved: Array, blocks: Array, block_flops: Array, block_bytes: Array, steps: Array, again_bytes: Array,
-    shape: Array, tile_class: int,
+    *, moved: Array, blocks: Array, block_flops: Array, block_bytes: Array, steps: Array, shape: Array,
+    tile_class: int, waits: Array | None = None, held_bytes: Array | None = None, again_bytes: Array | None = None,
 ) -> Work:  # fmt: skip
     """Work with one candidate."""
+    nothing = np.zeros_like(moved)
     return Work(
         dram_bytes=moved,
         blocks=blocks[:, None],
         block_flops=block_flops[:, None],
         block_bytes=block_bytes[:, None],
         steps=steps[:, None],
+        waits=nothing if waits is None else waits,
+        held_bytes=nothing if held_bytes is None else held_bytes,
         extra_bytes=np.zeros((len(moved), 1)),
-        again_bytes=again_bytes,
-        staged_bytes=np.zeros_like(moved),
+        again_bytes=nothing if again_bytes is None else again_bytes,
+        staged_bytes=nothing,
         misaligned=np.zeros(len(moved), dtype=np.bool_),
         tile_class=np.array([tile_class]),
         allowed=np.ones((len(moved), 1), dtype=np.bool_),

@@ -29,7 +29,9 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="go on from what is in the folder")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    session = Session(options.out, options.device, resume=options.resume, turns=options.turns)
+    session = Session(
+        options.out, options.device, resume=options.resume, turns=options.turns, each_apart=options.device == "cpu"
+    )  # fmt: skip
     if options.power:
         power_by_family(session)
     wanted = set(filter(None, options.only.split(",")))

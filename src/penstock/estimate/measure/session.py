@@ -8,20 +8,24 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from itertools import count, product
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import torch
 
 from penstock.core import InputError, PenstockError
 from penstock.estimate.capture import Capture, Setup, capture
 from penstock.estimate.kernels.calls import Layout
+from penstock.estimate.kernels.work import Array
+from penstock.estimate.measure.apart import apart
 from penstock.estimate.measure.bags import MOST_BYTES, bag, of_layers
 from penstock.estimate.measure.meters import Nvml, environment
 from penstock.estimate.measure.rows import OpRow, load_rows, save_rows
-from penstock.estimate.measure.running import Training
+from penstock.estimate.measure.running import Iteration, Records, Training
 from penstock.estimate.measure.suite import CPU_SCALES, Draw, draw
 from penstock.estimate.zoo import NETWORKS
 
@@ -46,6 +50,8 @@ _KERNEL_SECONDS = 0.04
 """What an iteration may take where only its kernels are measured."""
 CPU_LIMITS = Limits(seconds=0.5, bytes=2e9)
 _SMALLEST_BATCH_ON_CPU = 2
+_FEW = 2
+"""The smallest batch that any network can be captured at: norms over a batch of one may have nothing to average."""
 _SMALLEST_SHARE = 0.05
 _SHARE_OF_MEMORY = 0.3
 _LOST = "CUDA error"
@@ -53,15 +59,16 @@ _LOST = "CUDA error"
 
 
 class Session:
-    """Rows and networks measured so far, under ``folder``."""
+    """Rows and networks measured so far, under ``folder``; with ``each_apart``, each in a process of its own."""
 
     def __init__(
-        self, folder: Path, device: str, *, resume: bool = False, flush: bool = True, turns: Path | None = None
+        self, folder: Path, device: str, *, resume: bool = False, flush: bool = True, turns: Path | None = None,
+        each_apart: bool = False,
     ) -> None:  # fmt: skip
         if device == "cuda" and not torch.cuda.is_available():
             raise InputError("device cuda, but PyTorch sees none", "cpu here", "Check nvidia-smi and the PyTorch build")
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.device, self._turns = folder, device, turns
+        self.folder, self.device, self._turns, self._each_apart = folder, device, turns, each_apart
         self.nvml = Nvml()
         self.rows: list[OpRow] = []
         self.networks: list[dict[str, Any]] = []
@@ -74,21 +81,23 @@ class Session:
         issued: dict[str, int] | None = None,
     ) -> bool:  # fmt: skip
         """One network: its iteration, and its kernels if asked for. False if it does not fit the device."""
+        work = partial(self._timed, item, seconds, kernels)
         with _turn(self._turns):
             try:
-                training = Training(item.hook, item.batch, item.setup, self.device)
-                iteration = training.time(seconds, self.nvml)
-                records = training.record() if kernels else None
+                iteration, records = apart(work) if self._each_apart else work()
             except torch.OutOfMemoryError:
                 log.warning("%s at batch %d does not fit", item.label, item.batch)
                 return False
             finally:
-                training = None  # type: ignore[assignment]
                 _clean(self.device)
         rows = records.rows(len(self.networks)) if records else []
         about = asdict(iteration) | {"issued": issued, "clock_mhz": self.nvml.clock_mhz(), "kernel_s": _sum(rows)}
         self._keep(item, about, rows, held_out=held_out)
         return True
+
+    def _timed(self, item: Draw, seconds: float, kernels: bool) -> tuple[Iteration, Records | None]:
+        training = Training(item.hook, item.batch, item.setup, self.device)
+        return training.time(seconds, self.nvml), training.record() if kernels else None
 
     def measure_layers(self, item: Draw) -> bool:
         """The layers of a bag."""
@@ -209,8 +218,9 @@ def networks(session: Session, end: float, *, seed: int) -> int:
 
 
 def _one_by_one(session: Session, end: float, seed: int, measure: Callable[[int], bool]) -> int:
-    """What cannot run is left out."""
+    """What cannot run is left out. What was loaded before is no garbage: it is not looked at after every network."""
     measured = 0
+    gc.freeze()
     for number in count(seed):
         if time.monotonic() >= end:
             break
@@ -224,6 +234,7 @@ def _one_by_one(session: Session, end: float, seed: int, measure: Callable[[int]
                     f"and another --seed"
                 ) from problem
             log.warning("draw %d is left out: %s", number, reason)
+    gc.unfreeze()
     session.save()
     return measured
 
@@ -235,26 +246,45 @@ def affordable_draw(number: int, device: str) -> tuple[Draw, Capture]:
         return affordable(draw(number, device), device)
     limits = replace(CPU_LIMITS, seconds=CPU_LIMITS.seconds * _SMALLEST_SHARE ** Random(number).random())
     for scale in CPU_SCALES:
-        item, seen = affordable(draw(number, device, scale=scale), device, limits)
-        if item.batch >= _SMALLEST_BATCH_ON_CPU and _within(seen, item.setup.precision, device, limits):
+        item, seen = affordable(draw(number, device, scale=scale), device, limits, fewest=_SMALLEST_BATCH_ON_CPU)
+        if _load(seen, item, device, limits).max() < 1:
             break
     return item, seen
 
 
-def affordable(item: Draw, device: str, limits: Limits | None = None) -> tuple[Draw, Capture]:
-    """The same network at a batch small enough for the limits, judged by a roofline, and its capture."""
+def affordable(
+    item: Draw, device: str, limits: Limits | None = None, *, fewest: int = 1
+) -> tuple[Draw, Capture]:  # fmt: skip
+    """The same network, its batch halved until it is within the limits or at ``fewest``, and its capture.
+
+    What an iteration takes grows with its batch along a line, so that two captures tell how often to halve.
+    """
     limits = limits or (GPU_LIMITS if device == "cuda" else CPU_LIMITS)
-    while True:
-        seen = capture(item.hook, item.batch, item.setup, device=device)
-        if item.batch == 1 or _within(seen, item.setup.precision, device, limits):
-            return item, seen
-        item = replace(item, batch=max(1, item.batch // 2))
+
+    @cache
+    def at(batch: int) -> Capture:
+        return capture(item.hook, batch, item.setup, device=device)
+
+    def load(batch: int) -> Array:
+        return _load(at(batch), item, device, limits)
+
+    batch, few = item.batch, max(fewest, _FEW)
+    if batch > few and load(few).max() >= 1:
+        batch = few
+    elif batch > few and load(batch).max() >= 1:
+        slope = (load(batch) - load(few)) / (batch - few)
+        while batch > few and (load(few) + slope * (batch - few)).max() >= 1:
+            batch = max(few, batch // 2)
+    while batch > fewest and load(batch).max() >= 1:
+        batch = max(fewest, batch // 2)
+    return replace(item, batch=batch), at(batch)
 
 
-def _within(seen: Capture, precision: str, device: str, limits: Limits) -> bool:
-    rate, width = (_RATES[precision], _BYTES_PER_S) if device == "cuda" else (_CPU_RATE, _CPU_BYTES_PER_S)
+def _load(seen: Capture, item: Draw, device: str, limits: Limits) -> Array:
+    """Seconds, judged by a roofline, and bytes of an iteration, as shares of what it may take."""
+    rate, width = (_RATES[item.setup.precision], _BYTES_PER_S) if device == "cuda" else (_CPU_RATE, _CPU_BYTES_PER_S)
     moved = sum((each.call.read_bytes + each.call.written_bytes) * each.count for each in seen.calls)
-    return seen.flops / rate + moved / width < limits.seconds and seen.memory.peak < limits.bytes
+    return np.array([(seen.flops / rate + moved / width) / limits.seconds, seen.memory.peak / limits.bytes])
 
 
 def named(
