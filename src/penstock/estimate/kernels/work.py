@@ -40,9 +40,10 @@ _ELEMENTS_PER_BLOCK = 4096
 _ROW_IN_REGISTERS = 1024
 """Longer rows are walked in strides of this many elements, and read again for every further pass."""
 _RESIDENT_ROWS = 4.0
+"""Rows that blocks of one unit hold at a time, where the block's size is not known."""
 _WARP, _SMALL_BLOCK, _RESIDENT_THREADS = 32.0, 256.0, 2048.0
 _ROW_OF_SMALL_BLOCK = 2051
-"""Longer rows are walked by 512 threads instead of 256: a quarter of the row, but for its power of two."""
+"""A block has the smallest power of two of threads from an eighth of the row on, at most 512: longer rows get 512."""
 _LOADED = 4
 """Elements a thread loads at once where a row is aligned for it."""
 _WAIT = 15.0
