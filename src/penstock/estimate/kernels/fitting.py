@@ -45,8 +45,6 @@ _PRIOR_ELSEWHERE = 0.3
 """How firmly the physics of its matrix products is held near that of all devices."""
 _FEWEST_SIBLINGS = 100
 """Rows of products of the device's own generation from which on they decide alone."""
-
-
 _STEP_BY_STEP = ("softmax", "softmax_bwd")
 """Families whose physics follows what a block does step by step: of what it misses, only the broad lines carry over to
 other devices."""

@@ -4,7 +4,7 @@ After SEER (Liu, Wang, Bao, PACT'21): blocks run in whole waves when arithmetic 
 binds. SEER labels a kernel with one class and uses that class's formula; we take a p-norm of all of them, which has no
 jumps between classes and still says which one rules:
 
-    compute    waves x (block operations / one multiprocessor's rate + start of a block)
+    compute    waves x (block operations / one multiprocessor's rate + start of a block + its waits for memory)
     DRAM       bytes / bandwidth
     L2         bytes that blocks draw from the shared cache / its bandwidth
     latency    launch + the serial steps of the longest block

@@ -109,7 +109,7 @@ def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
         usual=tuple(forests[:-1]),
         mean=forests[-1] if forests else None,
         trust=told["trust"],
-        feed=told.get("feed", 1.0),
+        feed=told["feed"],
         recall=Recall(**part(Recall, "recall")) if told["recall"] else None,
         spread=Spread(**part(Spread, "spread")) if told["spread"] else None,
     )

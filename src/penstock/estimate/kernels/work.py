@@ -332,7 +332,7 @@ def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> Work:
 
 def _single(
     *, moved: Array, blocks: Array, block_flops: Array, block_bytes: Array, steps: Array, shape: Array,
-    tile_class: int, waits: Array | None = None, held_bytes: Array | None = None, again_bytes: Array | None = None,
+    tile_class: int, held_bytes: Array | None = None, again_bytes: Array | None = None,
 ) -> Work:  # fmt: skip
     """Work with one candidate."""
     nothing = np.zeros_like(moved)
@@ -342,7 +342,7 @@ def _single(
         block_flops=block_flops[:, None],
         block_bytes=block_bytes[:, None],
         steps=steps[:, None],
-        waits=nothing if waits is None else waits,
+        waits=nothing,
         held_bytes=nothing if held_bytes is None else held_bytes,
         extra_bytes=np.zeros((len(moved), 1)),
         again_bytes=nothing if again_bytes is None else again_bytes,

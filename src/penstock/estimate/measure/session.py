@@ -89,7 +89,8 @@ class Session:
                 log.warning("%s at batch %d does not fit", item.label, item.batch)
                 return False
             finally:
-                _clean(self.device)
+                if not self._each_apart:
+                    _clean(self.device)
         rows = records.rows(len(self.networks)) if records else []
         about = asdict(iteration) | {"issued": issued, "clock_mhz": self.nvml.clock_mhz(), "kernel_s": _sum(rows)}
         self._keep(item, about, rows, held_out=held_out)
@@ -218,9 +219,8 @@ def networks(session: Session, end: float, *, seed: int) -> int:
 
 
 def _one_by_one(session: Session, end: float, seed: int, measure: Callable[[int], bool]) -> int:
-    """What cannot run is left out. What was loaded before is no garbage: it is not looked at after every network."""
+    """What cannot run is left out."""
     measured = 0
-    gc.freeze()
     for number in count(seed):
         if time.monotonic() >= end:
             break
@@ -234,7 +234,6 @@ def _one_by_one(session: Session, end: float, seed: int, measure: Callable[[int]
                     f"and another --seed"
                 ) from problem
             log.warning("draw %d is left out: %s", number, reason)
-    gc.unfreeze()
     session.save()
     return measured
 
