@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from bench.data import DATA as TRACES
-from penstock.estimate.hardware import Precision, device_named
 from penstock.parallel.analytic import DeviceModel, Network, TableMaker
 from penstock.parallel.families import decoder_only
 from penstock.parallel.profiles import ProfileDatabase
+from penstock.predict.hardware import Precision, device_named
 
 DATA = TRACES.parent / "aceso"
 SHAPES = {"1_3B": (2048, 32), "2_6B": (2560, 32), "6_7B": (4096, 32), "13B": (5120, 40)}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.estimate.hardware import (
+from penstock.predict.hardware import (
     AllReduceTime,
     Chip,
     Link,

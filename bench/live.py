@@ -34,9 +34,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.null_backend import OUTPUT
-from penstock.control import Client, Config, DataDir, serve
-from penstock.control.probing import watch
-from penstock.control.views import JobDetail
+from penstock.client import Client, DataDir
+from penstock.client.profile_job import watch
+from penstock.serve import Config, serve
+from penstock.wire.views import JobDetail
 
 STORED = int(os.environ.get("BENCH_JOBS", "5000"))
 SAMPLES = 200

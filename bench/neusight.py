@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from penstock.estimate.hardware import Chip, Precision, device_named
-from penstock.estimate.kernels import KernelCall, KernelModel, MeasuredCall
+from penstock.predict.hardware import Chip, Precision, device_named
+from penstock.predict.kernels import KernelCall, KernelModel, MeasuredCall
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "neusight"
 PUBLISHED = {  # NeuSight's mean error on GPUs it was trained on, and on others

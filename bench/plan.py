@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.plan_picture import Curve, write_picture
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.profiles import ProfileDatabase
 from penstock.parallel.search import aceso, anytime
 from penstock.parallel.search.bound import micro_batch_bound_s

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.estimate.capture import Capture
-from penstock.estimate.device_profile import SHIPPED, DeviceProfile
-from penstock.estimate.hardware import device_named
-from penstock.estimate.kernels import Growth, KernelCall, KernelModel, folds_of, kind_of, shape_family
-from penstock.estimate.measure.raw import MeasuredNetwork, Raw, read_power, read_raw
-from penstock.estimate.profile_fitting import captured, fit_profile, steady_loads, training_calls
+from penstock.predict.capture import Capture
+from penstock.predict.device_profile import SHIPPED, DeviceProfile
+from penstock.predict.hardware import device_named
+from penstock.predict.kernels import Growth, KernelCall, KernelModel, folds_of, kind_of, shape_family
+from penstock.predict.lab.profile_fitting import captured, fit_profile, steady_loads, training_calls
+from penstock.predict.lab.raw import MeasuredNetwork, Raw, read_power, read_raw
 
 DEVICE = "h200"
 SEER_KERNELS, SEER_ITERATION = 0.1471, 0.0179

@@ -26,16 +26,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from penstock.estimate.capture import Capture, Setup, capture
-from penstock.estimate.device_profile import DeviceProfile
-from penstock.estimate.iteration import IterationTime
-from penstock.estimate.measure.apart import apart
-from penstock.estimate.measure.raw import MeasuredNetwork, read_raw
-from penstock.estimate.measure.running import Training
-from penstock.estimate.measure.session import affordable_draw
-from penstock.estimate.zoo import Hook, cross_entropy, image_task, text_task, translation_task
-from penstock.estimate.zoo.images import convnext_net, densenet, efficientnet_b0, mobilenet_v2, resnet
-from penstock.estimate.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
+from penstock.predict.capture import Capture, Setup, capture
+from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.iteration import IterationTime
+from penstock.predict.lab.isolated import apart
+from penstock.predict.lab.raw import MeasuredNetwork, read_raw
+from penstock.predict.lab.running import Training
+from penstock.predict.lab.session import affordable_draw
+from penstock.predict.zoo import Hook, cross_entropy, image_task, text_task, translation_task
+from penstock.predict.zoo.images import convnext_net, densenet, efficientnet_b0, mobilenet_v2, resnet
+from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
 
 GOAL = 0.15
 _WARM_S, _LAPS = 0.5, 4

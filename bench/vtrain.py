@@ -23,11 +23,11 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from bench.data import DATA as TRACES
 from penstock.core import InputError, ParallelPlan, ParallelStage
-from penstock.estimate.hardware import Precision, device_named
 from penstock.parallel.analytic import DeviceModel, MeasuredCollectives, Network, TableMaker
-from penstock.parallel.extended import Site, Trainer, predict
 from penstock.parallel.families import Family, decoder_only
+from penstock.parallel.full_cost import Site, Trainer, predict
 from penstock.parallel.tables import CostTables
+from penstock.predict.hardware import Precision, device_named
 
 DATA = TRACES.parent / "vtrain"
 VOCABULARY = 50257

@@ -31,8 +31,9 @@ from rich.table import Table
 
 from bench.live import filled, plain_job, running
 from bench.null_backend import NullBackend
-from penstock.control import Client, Config, serve
+from penstock.client import Client
 from penstock.core import Node
+from penstock.serve import Config, serve
 from penstock.web.session import COOKIE
 
 STORED = int(os.environ.get("BENCH_JOBS", "5000"))

@@ -15,8 +15,8 @@ imported when it is first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.control.views import JobDetail, QuoteView
     from penstock.spec import JobFile
+    from penstock.wire import JobDetail, QuoteView
 
 
 def Job(**keys: Any) -> "JobFile":  # noqa: N802
@@ -30,7 +30,7 @@ def Job(**keys: Any) -> "JobFile":  # noqa: N802
 
 def quote(job: "JobFile") -> "QuoteView":
     """What the job would be promised now; nothing is changed."""
-    from penstock.control import reach
+    from penstock.client import reach
     from penstock.spec import to_mapping
 
     with reach() as client:
@@ -39,7 +39,7 @@ def quote(job: "JobFile") -> "QuoteView":
 
 def submit(job: "JobFile") -> "JobDetail":
     """Hand the job in; the answer says what it is promised."""
-    from penstock.control import reach
+    from penstock.client import reach
     from penstock.spec import to_mapping
 
     with reach() as client:

@@ -8,9 +8,6 @@ try:
 except ImportError as error:
     raise ImportError("penstock.elastic needs PyTorch: pip install 'penstock[runtime]'") from error
 
-from penstock.runtime.checkpoint import Checkpoints, Manifest, best_interval_s
-from penstock.runtime.group import WorldLostError
-from penstock.runtime.run import Run, init
-from penstock.runtime.step import Step
+from penstock.runtime import Checkpoints, Manifest, Run, Step, WorldLostError, best_interval_s, init
 
 __all__ = ["Checkpoints", "Manifest", "Run", "Step", "WorldLostError", "best_interval_s", "init"]

@@ -12,8 +12,8 @@ from penstock.backends import Inventory, LocalBackend, LocalDevice, discover, fa
 from penstock.backends.local.devices import CPU_KIND, cpu_slots, find_ascend, find_nvidia
 from penstock.backends.local.environment import base_environment, worker_environment
 from penstock.backends.local.rundir import RunDir
+from penstock.backends.local.states import World
 from penstock.backends.local.usage import Held, UsageMeter
-from penstock.backends.local.worlds import World
 from penstock.core import ClusterError, InputError, Worker
 from tests.backends.watching import make_launch
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.backends import Backend
-from penstock.backends.local.claims import Claims
+from penstock.backends.local.device_locks import Claims
 from penstock.core import Report, ReportKind, Worker
 from tests.backends.watching import make_launch, status, wait_for, wait_for_output
 

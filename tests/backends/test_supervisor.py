@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.backends.local.states import Exit, Member, Phase, StaleCommandError, World
 from penstock.backends.local.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
-from penstock.backends.local.worlds import Exit, Member, Phase, StaleCommandError, World
 from penstock.core import ReportKind, Worker
 from tests.backends.watching import ENDINGS, make_launch, workers
 

@@ -61,7 +61,7 @@ class Terminal:
         return detail
 
     def stop(self) -> None:
-        from penstock.control import DataDir
+        from penstock.client import DataDir
 
         address = DataDir(self.data).address()
         if address is not None:
@@ -195,7 +195,7 @@ def test_bad_input_is_explained(penstock: Terminal, arguments: tuple[str, ...], 
 
 
 def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
-    from penstock.control import DataDir
+    from penstock.client import DataDir
 
     job = penstock("submit", "--best-effort", "--work", "60 steps", "--", "train.py", "60", "0.1", "0").stdout.strip()
     run = penstock.wait(job, "running")["run_id"]

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.control.desk import Desk
-from penstock.control.entries import Configured, Recipe
-from penstock.control.intake import Prepared
-from penstock.control.journal import Journal
-from penstock.control.reconciler import Reconciler
-from penstock.control.records import JobRecord, Phase
-from penstock.control.store import Principal, Role, Store
-from penstock.control.teacher import Lesson
+from penstock.control.loop.learning import Lesson
+from penstock.control.loop.preparation import Prepared
+from penstock.control.loop.reconciler import Reconciler
+from penstock.control.platform.service import Desk
+from penstock.control.state.entries import Configured, Recipe
+from penstock.control.state.journal import Journal
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Principal, Role, Store
 from penstock.core import BestEffort, Curve, Deadline, InputError, Job, Node, Report, Work
+from penstock.wire import JobPhase
 from tests.control.fake_backend import FakeBackend
 
 ADMIN = Principal(id="a", name="ada", role=Role.ADMIN, tenant="default")
@@ -101,7 +102,7 @@ class Platform:
         self.journal.book.scheduler.validate()
         assert self.backend.violations == []
 
-    def phase(self, job_id: str) -> Phase:
+    def phase(self, job_id: str) -> JobPhase:
         return self.journal.book.phase(self.journal.book.jobs[job_id])
 
     def record(self, job_id: str) -> JobRecord:

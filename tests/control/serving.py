@@ -13,9 +13,9 @@ import httpx
 import psutil
 import uvicorn
 
-from penstock.control import Client
+from penstock.client import Client
 from penstock.control.api import Services, create_app
-from penstock.control.store import Role
+from penstock.control.state.store import Role
 from tests.control.build import Platform
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.control.entries import (
+from penstock.control.state.entries import (
     Absence,
     Cancelled,
     Configured,

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from penstock.control import Client, ConflictError, ForbiddenError, MissingError, UnauthorizedError, UnavailableError
+from penstock.client import Client
 from penstock.core import InputError
+from penstock.wire import ConflictError, ForbiddenError, MissingError, UnauthorizedError, UnavailableError
 from tests.control.build import Platform
 from tests.control.serving import Served, serving
 

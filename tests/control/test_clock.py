@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.clock import SteadyClock
+from penstock.control.state.clock import SteadyClock
 
 
 class Watches:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.control.codec import CodecError, build, decode, encode, plain, register
-from penstock.control.entries import Entry, RunFailed, Ticked
+from penstock.control.state.entries import Entry, RunFailed, Ticked
 from penstock.core import (
     Admit,
     BestEffort,
@@ -48,6 +47,7 @@ from penstock.core import (
     Worker,
     WorkerFailed,
 )
+from penstock.core.codec import CodecError, build, decode, encode, plain, register
 from tests.control.strategies import logs
 from tests.policies.strategies import curves, jobs
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from penstock.control.entries import Submitted
-from penstock.control.records import Phase
-from penstock.control.store import Key
+from penstock.control.state.entries import Submitted
+from penstock.control.state.store import Key
+from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
 from tests.control.fake_backend import Crash
 
@@ -119,7 +119,7 @@ def play(life: Life) -> None:
 def _check(life: Life) -> None:
     world = life.world
     phases = {name: world.phase(job_id) for name, job_id in life.ids.items()}
-    assert phases == {"first": Phase.FINISHED, "urgent": Phase.FINISHED, "doomed": Phase.CANCELLED}
+    assert phases == {"first": JobPhase.FINISHED, "urgent": JobPhase.FINISHED, "doomed": JobPhase.CANCELLED}
     assert world.backend.violations == []
     assert world.backend.alive() == []
     launches = Counter(run for call, run in world.backend.calls if call == "launch")

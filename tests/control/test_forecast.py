@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.forecast import forecast
-from penstock.control.outlook import Outlook
+from penstock.control.future.forecast import forecast
+from penstock.control.future.forecasts import Outlook
 from penstock.core import Cluster, Costs, Curve, Deadline, Job, JobSubmitted, Span, Work
 from penstock.policies import policy_named
 from penstock.scheduler import Scheduler

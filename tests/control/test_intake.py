@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.entries import Submitted
-from penstock.control.intake import LiveIntake
-from penstock.control.records import JobRecord
+from penstock.control.loop.preparation import LiveIntake
+from penstock.control.state.entries import Submitted
+from penstock.control.state.records import JobRecord
 from penstock.core import Cluster, Curve, Deadline, Grant, InputError, Report, ReportKind
 
 NOW = 1_000_000.0

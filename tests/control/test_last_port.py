@@ -5,7 +5,7 @@ import signal
 import socket
 from pathlib import Path
 
-from penstock.control import DataDir, ensure_server
+from penstock.client import DataDir, ensure_server
 from tests.control.serving import until
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.entries import CostsLearned, CurveLearned
 from penstock.control.measuring import LONGEST_S, patience
-from penstock.control.records import Phase
+from penstock.control.state.entries import CostsLearned, CurveLearned
 from penstock.core import Costs, Curve, Deadline, Job, Source, Span, Verdict, Work
+from penstock.wire import JobPhase
 from tests.control.build import PROPORTIONAL, Platform, StandInIntake, platform
 
 GUESS = Curve.from_table({1: 0.1, 2: 0.2, 4: 0.4}, source=Source.GUESSED)
@@ -59,7 +59,7 @@ def test_one_that_turns_out_too_slow_is_refused_then(world: Platform) -> None:
     learned(world, job, Curve.from_table({1: 0.2, 2: 0.3}))
     assert verdict(world, job) is Verdict.REFUSED
     world.passes(3)
-    assert world.phase(job) is Phase.DECLINED
+    assert world.phase(job) is JobPhase.DECLINED
     assert world.backend.alive() == []
 
 

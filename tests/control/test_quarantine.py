@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.entries import Submitted
-from penstock.control.journal import SetAsideError
-from penstock.control.records import Phase
+from penstock.control.state.entries import Submitted
+from penstock.control.state.journal import SetAsideError
 from penstock.core import InvariantError, Work
 from penstock.policies import Allocation, View
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.scheduler import Scheduler
+from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
 
 
@@ -45,7 +45,7 @@ def test_it_is_said_and_everything_else_goes_on(world: Platform, caplog: pytest.
     assert kinds(world)[-2:] == ["Submitted", "Quarantined"]
     assert list(world.journal.book.jobs) == [good]
     world.passes(40)
-    assert world.phase(good) is Phase.FINISHED
+    assert world.phase(good) is JobPhase.FINISHED
 
 
 def test_the_next_start_passes_over_it(world: Platform) -> None:
@@ -57,7 +57,7 @@ def test_the_next_start_passes_over_it(world: Platform) -> None:
     assert kinds(world).count("Quarantined") == 1
     world.restart()
     world.passes(40)
-    assert world.phase(good) is Phase.FINISHED
+    assert world.phase(good) is JobPhase.FINISHED
     assert kinds(world).count("Quarantined") == 1
 
 
@@ -92,4 +92,4 @@ def test_a_job_that_it_happened_to_says_so(world: Platform, monkeypatch: pytest.
         world.desk.cancel(job, ADMIN)
     assert "Cancelled (event 4) was set aside: ZeroDivisionError" in str(world.journal.book.story(world.record(job)))
     world.passes(40)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.entries import Absence
-from penstock.control.problems import ConflictError, MissingError
-from penstock.control.records import Phase
+from penstock.control.state.entries import Absence
 from penstock.core import InputError, Launch, Node, ReportKind, Verdict, Worker
+from penstock.wire import JobPhase
+from penstock.wire.problems import ConflictError, MissingError
 from tests.control.build import ADMIN, Platform, platform
 from tests.control.fake_backend import Run
 
@@ -20,10 +20,10 @@ def kinds(world: Platform) -> list[str]:
 def test_a_job_runs_on_everything_that_is_free_and_finishes(world: Platform) -> None:
     job = world.submit(work=100)
     world.passes()
-    assert world.phase(job) is Phase.RUNNING
+    assert world.phase(job) is JobPhase.RUNNING
     assert world.backend.width(f"{job}.1") == 4
     world.passes(30)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
     assert world.backend.alive() == []
     assert [call for call, _ in world.backend.calls] == ["launch", "forget"]
     assert kinds(world) == ["Configured", "Submitted", "Launched", "RunFinished"]
@@ -38,7 +38,7 @@ def test_a_second_job_shrinks_the_first_and_waits_for_its_devices(world: Platfor
     calls = [call for call in world.backend.calls if call[0] != "forget"]
     assert calls == [("launch", f"{first}.1"), ("resize", f"{first}.1"), ("launch", f"{second}.1")]
     world.passes(120)
-    assert {world.phase(first), world.phase(second)} == {Phase.FINISHED}
+    assert {world.phase(first), world.phase(second)} == {JobPhase.FINISHED}
 
 
 def test_nobody_is_started_on_a_device_before_the_one_on_it_has_left(world: Platform) -> None:
@@ -82,7 +82,7 @@ def test_a_run_that_does_not_leave_in_time_is_stopped(world: Platform) -> None:
     world.passes(40)
     assert ("stop", f"{job}.1") in world.backend.calls
     assert world.backend.alive() == []
-    assert world.phase(job) is Phase.PAUSED
+    assert world.phase(job) is JobPhase.PAUSED
     assert world.record(job).failures == 0
 
 
@@ -92,7 +92,7 @@ def test_a_failed_run_is_tried_again_from_what_it_saved_after_a_growing_pause(wo
     world.backend.fail(f"{job}.1", save=True)
     world.passes(2)
     assert world.backend.alive() == []
-    assert world.phase(job) is Phase.RUNNING
+    assert world.phase(job) is JobPhase.RUNNING
     while not world.backend.alive():
         world.clock.time += 1.0
         world.step()
@@ -102,7 +102,7 @@ def test_a_failed_run_is_tried_again_from_what_it_saved_after_a_growing_pause(wo
     world.passes(6)
     assert world.backend.alive() == []
     world.passes(30)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
     assert world.record(job).failures == 2
 
 
@@ -113,7 +113,7 @@ def test_a_job_that_gets_nowhere_fails_for_good_and_keeps_its_last_lines(world: 
         world.backend.all_runs[f"{job}.{attempt}"].step = 0
         world.backend.fail(f"{job}.{attempt}", code=3, tail=("Traceback", f"attempt {attempt}"))
     world.passes(2)
-    assert world.phase(job) is Phase.FAILED
+    assert world.phase(job) is JobPhase.FAILED
     row = world.journal.store.jobs.find(job)
     assert row is not None
     assert (row.state, row.reason, row.failures) == ("failed", "exit", 3)
@@ -127,7 +127,7 @@ def test_failures_with_progress_in_between_do_not_use_up_the_retries(world: Plat
         world.passes(8)
         world.backend.fail(f"{job}.{attempt}", save=True)
     world.passes(8)
-    assert world.phase(job) is Phase.RUNNING
+    assert world.phase(job) is JobPhase.RUNNING
     assert world.record(job).failures == 4
 
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_launched_is_tried_again_and_then_failed_with_the_reason(
     world.backend.refuse["launch"] = InputError("there is no directory /nowhere")
     job = world.submit(work=100, retries=1)
     world.passes(5)
-    assert world.phase(job) is Phase.FAILED
+    assert world.phase(job) is JobPhase.FAILED
     assert world.record(job).reason == "launch"
     assert "there is no directory /nowhere" in world.record(job).tail[0]
 
@@ -157,10 +157,10 @@ def test_a_new_server_adopts_what_runs_and_touches_nothing(world: Platform) -> N
     world.restart()
     world.passes(3)
     assert world.backend.calls == calls
-    assert world.phase(job) is Phase.RUNNING
+    assert world.phase(job) is JobPhase.RUNNING
     assert world.reconciler.gauges[f"{job}.1"].step == 28
     world.passes(30)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
 
 
 def test_what_ended_while_no_server_was_there_is_found_out_with_its_time(world: Platform) -> None:
@@ -173,7 +173,7 @@ def test_what_ended_while_no_server_was_there_is_found_out_with_its_time(world: 
     world.clock.time += 3600
     world.restart()
     world.passes()
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
     assert world.record(job).ended_at == ended
 
 
@@ -221,7 +221,7 @@ def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) ->
     world.desk.pause(job, ADMIN)
     world.desk.pause(job, ADMIN)
     world.passes()
-    assert world.phase(job) is Phase.PAUSED
+    assert world.phase(job) is JobPhase.PAUSED
     assert world.backend.alive() == []
     saved = world.backend.saved[job]
     world.passes(50)
@@ -230,7 +230,7 @@ def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) ->
     assert world.backend.all_runs[f"{job}.2"].step == saved > 0
     assert world.journal.book.remaining(world.record(job), world.clock()) == pytest.approx(100 - saved)
     world.passes(30)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
     story = str(world.journal.book.story(world.record(job)))
     assert [story.count(word) for word in ("submitted:", "paused by ada", "resumed by ada")] == [2, 1, 1]
 
@@ -241,7 +241,7 @@ def test_a_paused_job_whose_deadline_became_impossible_stays_paused(world: Platf
     world.passes(30)
     with pytest.raises(ConflictError, match="would be refused"):
         world.desk.resume(job, ADMIN)
-    assert world.phase(job) is Phase.PAUSED
+    assert world.phase(job) is JobPhase.PAUSED
     world.passes(30)
     with pytest.raises(ConflictError, match="passed while it was paused"):
         world.desk.resume(job, ADMIN)
@@ -271,7 +271,7 @@ def test_a_job_that_finishes_while_it_is_sent_away_is_finished(world: Platform) 
     world.passes(24)
     world.desk.pause(job, ADMIN)
     world.passes(4)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
 
 
 def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) -> None:
@@ -321,14 +321,14 @@ def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(
     world.passes(3)
     assert world.journal.book.scheduler.policy.name == "fifo"
     assert world.backend.alive() == [f"{job}.1"]
-    assert world.phase(paused) is Phase.PAUSED
+    assert world.phase(paused) is JobPhase.PAUSED
     assert "set up anew" in str(world.journal.book.story(world.record(job)))
     world.passes(500)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
     world.restart(policy="deadline")
     world.desk.resume(paused, ADMIN)
     world.passes(120)
-    assert world.phase(paused) is Phase.FINISHED
+    assert world.phase(paused) is JobPhase.FINISHED
     assert kinds(world).count("Configured") == 3
 
 
@@ -352,7 +352,7 @@ def test_a_clock_that_goes_back_does_not_disturb_the_order(world: Platform) -> N
     assert times == sorted(times)
     world.clock.time += 3600
     world.passes(100)
-    assert {world.phase(job), world.phase(other)} == {Phase.FINISHED}
+    assert {world.phase(job), world.phase(other)} == {JobPhase.FINISHED}
 
 
 def test_a_pass_that_fails_is_reported_and_the_next_one_goes_on(world: Platform) -> None:

@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 
-from penstock.control.book import Book, replay
-from penstock.control.codec import decode, encode
-from penstock.control.entries import Entry
-from penstock.control.journal import Journal
-from penstock.control.store import Store
+from penstock.control.state.entries import Entry
+from penstock.control.state.journal import Journal
+from penstock.control.state.platform_state import Book, replay
+from penstock.control.state.store import Store
 from penstock.core import JobSubmitted, Tick
+from penstock.core.codec import decode, encode
 from penstock.scheduler.invariants import check_pool
 from tests.control.build import PROPORTIONAL
 from tests.control.strategies import logs

@@ -14,16 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.control import (
-    Client,
-    Config,
-    DataDir,
-    ServerStartError,
-    UnavailableError,
-    default_data_dir,
-    ensure_server,
-)
+from penstock.client import Client, DataDir, ServerStartError, default_data_dir, ensure_server
 from penstock.core import InputError
+from penstock.serve import Config
+from penstock.wire import UnavailableError
 from tests.control.serving import end_everything_on, until
 
 SCRIPT = """
@@ -95,7 +89,7 @@ def test_a_job_outlives_its_server_and_the_next_one_adopts_it(data_dir: Path, tm
 
 def test_a_data_directory_has_one_server_and_belongs_to_its_owner(data_dir: Path) -> None:
     with ensure_server(data_dir, options=["--slots", "1"]) as client:
-        command = [sys.executable, "-m", "penstock.control", "--data-dir", str(data_dir), "--slots", "1"]
+        command = [sys.executable, "-m", "penstock.serve", "--data-dir", str(data_dir), "--slots", "1"]
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert second.returncode == 3
         assert f"already served (process {_pid(data_dir)}" in second.stderr

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from sqlalchemy import update
 
-from penstock.control import snapshots
-from penstock.control.entries import Entry, Ticked
-from penstock.control.journal import Journal
-from penstock.control.store import Store
-from penstock.control.store.tables import events
-from penstock.control.store.tables import snapshots as table
+from penstock.control.state import snapshots
+from penstock.control.state.entries import Entry, Ticked
+from penstock.control.state.journal import Journal
+from penstock.control.state.store import Store
+from penstock.control.state.store.tables import events
+from penstock.control.state.store.tables import snapshots as table
 from tests.control.build import Platform, platform
 from tests.control.strategies import logs
 from tests.control.test_replay import _picture

@@ -11,11 +11,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from penstock.control.records import Phase
-from penstock.control.store import Cursor, GrantRow, JobRow, Key, Line, Role, Store
-from penstock.control.store.database import migrate, open_engine
-from penstock.control.store.tables import metadata
+from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Role, Store
+from penstock.control.state.store.database import migrate, open_engine
+from penstock.control.state.store.tables import metadata
 from penstock.core import InputError
+from penstock.wire import JobPhase
 from tests.control.build import Platform
 from tests.control.postgres import postgres
 
@@ -140,7 +140,7 @@ def test_a_whole_platform_lives_and_recovers_on_it(url: str) -> None:
     world.passes(5)
     world.restart()
     world.passes(40)
-    assert world.phase(job) is Phase.FINISHED
+    assert world.phase(job) is JobPhase.FINISHED
     row = world.journal.store.jobs.find(job)
     assert row is not None
     assert row.state == "finished"

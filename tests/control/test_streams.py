@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.control import MissingError
-from penstock.control.views import EventView
+from penstock.wire import MissingError
+from penstock.wire.views import EventView
 from tests.control.build import Platform
 from tests.control.serving import Served, serving, until
 

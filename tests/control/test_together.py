@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.desk import Ticket
-from penstock.control.problems import ConflictError
-from penstock.control.store import Key
+from penstock.control.platform.service import Ticket
+from penstock.control.state.store import Key
+from penstock.wire.problems import ConflictError
 from tests.control.build import ADMIN, Platform, platform
 
 

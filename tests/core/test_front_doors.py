@@ -2,13 +2,15 @@
 
 import importlib
 import re
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
 
 ROOMS = [
-    "backends", "control", "core", "estimate", "parallel", "policies", "placement", "scheduler", "simulate",
-    "simulate.traces", "spec",
+    "backends", "client", "control", "core", "learn", "parallel", "placement", "policies", "predict", "runtime",
+    "scheduler", "serve", "simulate", "simulate.traces", "spec", "tools", "web", "wire",
 ]  # fmt: skip
 
 
@@ -26,7 +28,7 @@ def _rank(name: str) -> tuple[int, str]:
 
 def _belongs_to(room: ModuleType, name: str, value: object) -> bool:
     """Whether a name bound in the front door was made in this room: not a module, not something of another room."""
-    if name.startswith("_") or isinstance(value, ModuleType):
+    if name.startswith("_") or name == "TYPE_CHECKING" or isinstance(value, ModuleType):
         return False
     return getattr(value, "__module__", room.__name__).startswith(room.__name__)
 
@@ -47,3 +49,11 @@ def test_everything_the_room_makes_and_shows_is_exported(room: ModuleType) -> No
 def test_every_room_says_what_it_is_for(room: ModuleType) -> None:
     assert room.__doc__
     assert len(room.__doc__.splitlines()[0]) > 20
+
+
+@pytest.mark.parametrize("heavy", ["alembic", "fastapi", "nicegui", "sklearn", "sqlalchemy", "torch", "uvicorn"])
+def test_no_front_door_loads_what_only_some_need(heavy: str) -> None:
+    rooms = "; ".join(f"import penstock.{room}" for room in ROOMS if room != "web")
+    found = subprocess.run([sys.executable, "-c", f"import sys; {rooms}; print({heavy!r} in sys.modules)"],
+                           capture_output=True, text=True, check=True)  # fmt: skip
+    assert found.stdout.strip() == "False"

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import psutil
 
-from penstock.control import Client, DataDir, UnavailableError, ensure_server
-from penstock.control.views import EventView
+from penstock.client import Client, DataDir, ensure_server
+from penstock.wire import UnavailableError
+from penstock.wire.views import EventView
 
 T = TypeVar("T")
 PATIENCE_S = 180.0

@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from penstock.control import ConflictError
-from penstock.control.book import replay
-from penstock.control.codec import decode
+from penstock.control.state.platform_state import replay
+from penstock.core.codec import decode
+from penstock.wire import ConflictError
 from tests.live.books import Books, check_nothing_ran_twice
 from tests.live.site import OVER, Site, until
 

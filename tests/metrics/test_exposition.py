@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from penstock.control.records import OVER
-from penstock.control.store import Principal, Role
+from penstock.control.state.store import Principal, Role
 from penstock.core import Node, Usage
+from penstock.wire import OVER
 from tests.control.build import ADMIN, Platform, platform
 from tests.control.serving import Served, serving
 from tests.metrics.exposition import Exposition, scrape

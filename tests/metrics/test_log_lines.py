@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control import Client, DataDir
-from penstock.control.log_lines import JsonLines, LogFormat
+from penstock.client import Client, DataDir
+from penstock.control.observe.logging_setup import JsonLines, LogFormat
 from penstock.core import UnknownNameError
 from tests.control.serving import until
 

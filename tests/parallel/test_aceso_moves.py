@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.core import ParallelStage
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.search import aceso
 from penstock.parallel.search.aceso.config import Config, Space
 from penstock.parallel.search.aceso.policy import groups

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core import ClusterError, UnknownNameError
-from penstock.parallel.clusters import TYPICAL, USABLE, cluster_from_file, cluster_named
+from penstock.parallel.devices.clusters import TYPICAL, USABLE, cluster_from_file, cluster_named
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from penstock.core import ParallelPlan, ParallelStage, PlanError
 from penstock.parallel.chain import OpChain, OpKind
 from penstock.parallel.cost.aceso import evaluate, stage_cost
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.layouts import Collective, Layout, Reshard, reshard
-from penstock.parallel.mesh import Mesh
 from penstock.parallel.tables import FORBIDDEN_MS, CostTables, Links, MemoryRule
 
 FWD, BWD = [100.0, 200.0, 400.0], [300.0, 500.0, 700.0]

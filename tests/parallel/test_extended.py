@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.core import ParallelPlan, PipelineSchedule, PlanError
-from penstock.estimate.hardware import Precision
 from penstock.parallel import Planner, Prediction, cluster_named, family_named
 from penstock.parallel.analytic import (
     DeviceModel,
@@ -17,8 +16,9 @@ from penstock.parallel.analytic import (
     best_split,
     splits_of,
 )
-from penstock.parallel.extended import StageTimes, in_flight, iteration_s, overlapped
+from penstock.parallel.full_cost import StageTimes, in_flight, iteration_s, overlapped
 from penstock.parallel.uniform import Degrees, Recompute, plan_of
+from penstock.predict.hardware import Precision
 
 SCHEDULE = PipelineSchedule
 BATCH = 64

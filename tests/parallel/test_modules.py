@@ -10,12 +10,12 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from penstock.core import InputError  # noqa: E402
-from penstock.estimate.capture import Phase, Setup, capture  # noqa: E402
-from penstock.estimate.zoo import network_named  # noqa: E402
 from penstock.parallel import cluster_named, plan_for  # noqa: E402
-from penstock.parallel.modules import ModuleFamily, module_family  # noqa: E402
-from penstock.parallel.modules.segments import Segment, blocks_of, follow  # noqa: E402
+from penstock.parallel.captured import ModuleFamily, module_family  # noqa: E402
+from penstock.parallel.captured.segments import Segment, blocks_of, follow  # noqa: E402
 from penstock.parallel.planner import Planner  # noqa: E402
+from penstock.predict.capture import Phase, Setup, capture  # noqa: E402
+from penstock.predict.zoo import network_named  # noqa: E402
 
 WIDTH = 64
 

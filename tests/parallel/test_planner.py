@@ -9,7 +9,7 @@ import pytest
 from penstock.core import InputError, ParallelPlan, PipelineSchedule, PlanError
 from penstock.parallel import Planned, Planner, cluster_named, family_named, plan_for, throughput_curve
 from penstock.parallel.planner import not_executable
-from penstock.parallel.render import comparison, device_map, findings, letter, picture
+from penstock.parallel.render import device_map, letter, plan_comparison, plan_findings, plan_picture
 from penstock.parallel.uniform import Recompute, even_cuts, grid, recomputed
 
 
@@ -150,11 +150,11 @@ class TestPictures:
         assert signs == "".join(letter(n) * stage.devices for n, stage in enumerate(plan.stages))
 
     def test_the_words_say_the_numbers(self, planned: Planned) -> None:
-        text = picture(planned)
+        text = plan_picture(planned)
         assert "1.32 billion parameters" in text
         assert f"{planned.prediction.samples_per_s:.4g} samples/s" in text
-        assert any("no plan can take less than" in line for line in findings(planned))
-        assert any("s/iteration" in line for line in comparison(planned))
+        assert any("no plan can take less than" in line for line in plan_findings(planned))
+        assert any("s/iteration" in line for line in plan_comparison(planned))
 
     def test_uniform_parts_of_time_add_up(self, planned: Planned) -> None:
         from penstock.parallel.render import shares

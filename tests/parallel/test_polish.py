@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core import ParallelPlan, ParallelStage
 from penstock.parallel import cluster_named, family_named
-from penstock.parallel.extended import Prediction
+from penstock.parallel.full_cost import Prediction
 from penstock.parallel.planner import Planner
 from penstock.parallel.polish import polished
 

@@ -5,10 +5,10 @@ import pytest
 pytest.importorskip("torch", reason="profiles are read with PyTorch installed")
 
 from penstock.core import ParallelPlan
-from penstock.estimate.hardware import Precision, device_named
 from penstock.parallel import cluster_named, family_named, plan_for
 from penstock.parallel.analytic import DeviceModel, Network, ProfiledDevice, TableMaker, device_model
 from penstock.parallel.tables import CostTables
+from penstock.predict.hardware import Precision, device_named
 
 H200 = device_named("h200")
 

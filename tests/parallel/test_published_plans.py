@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.parallel.cost.aceso import evaluate
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.profiles import ProfileDatabase
 from tests.parallel.conftest import DATA, golden_files, read_golden
 

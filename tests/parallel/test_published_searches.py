@@ -5,7 +5,7 @@ Two settings that are searched to their end in seconds; ``python -m bench.plan``
 
 import pytest
 
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.profiles import ProfileDatabase
 from penstock.parallel.search import aceso, anytime
 from penstock.parallel.search.problem import Problem

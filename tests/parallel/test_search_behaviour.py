@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.core import PlanError
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.search import aceso, anytime
 from penstock.parallel.search.curve import best_plans, throughput_curve
 from penstock.parallel.search.problem import Found, Problem
@@ -100,7 +100,7 @@ def test_a_batch_no_measured_size_divides() -> None:
 
 def test_uncompiled_loops_find_the_same_plan() -> None:
     program = (
-        "from penstock.parallel.mesh import Mesh; from penstock.parallel.search.anytime import search\n"
+        "from penstock.parallel.devices.mesh import Mesh; from penstock.parallel.search.anytime import search\n"
         "from penstock.parallel.search.problem import Problem; from tests.parallel.toys import toy_tables\n"
         "best = search(Problem(toy_tables(3, 5), Mesh(per_node=2, memory_mb=2000.0), 4), 300.0).best\n"
         "print(best.plan.to_mapping(), round(best.iteration_s, 9))"

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.search.anytime import search
 from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
 from penstock.parallel.search.problem import Problem

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.jit import ENABLED
 from penstock.policies import PLAN_STEPS, Plans, filling
 from penstock.policies.filling import (
     UNREACHABLE,
@@ -26,6 +25,7 @@ from penstock.policies.filling import (
     usable,
     width_at,
 )
+from penstock.tools.jit import ENABLED
 
 LEVELS = np.array([1, 2, 4])
 RATES = np.array([1.0, 2.0, 4.0])

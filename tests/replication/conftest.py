@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from penstock.simulate.artifact import LEVELS, ArtifactJob, cap, family, widest
+from penstock.simulate.replicas.elasticflow import LEVELS, ArtifactJob, cap, family, widest
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "elasticflow"
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core import UnknownNameError, jit
-from penstock.policies import two_level_plan as planner
-from penstock.policies.two_level_plan import Batch, Plans, give_idle, plan
-from penstock.simulate.artifact import REPLICAS, ArtifactJob, caps, run
-from penstock.simulate.artifact.events import Arrivals, next_moment
-from penstock.simulate.artifact.nodes import place
-from penstock.simulate.artifact.overhead import Trainers, seconds
+from penstock.core import UnknownNameError
+from penstock.simulate.replicas.elasticflow import REPLICAS, ArtifactJob, caps, run
+from penstock.simulate.replicas.elasticflow import two_level_plan as planner
+from penstock.simulate.replicas.elasticflow.events import Arrivals, next_moment
+from penstock.simulate.replicas.elasticflow.nodes import place
+from penstock.simulate.replicas.elasticflow.overhead import Trainers, seconds
+from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, Plans, give_idle, plan
+from penstock.tools import jit
 from tests.replication.conftest import LoadTrace, MakeJob
 
 # -- the public traces ------------------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.control import Client, MissingError
-from penstock.control.codec import decode, encode
-from penstock.control.entries import Launched
-from penstock.control.meters import full_load_w
-from penstock.control.report_page import report_page, sentences
+from penstock.client import Client
+from penstock.control.observe.device_readings import full_load_w
+from penstock.control.reports.page import report_page, sentences
+from penstock.control.state.entries import Launched
 from penstock.core import InputError, Node, PowerModel, Usage
+from penstock.core.codec import decode, encode
+from penstock.wire import MissingError
 from tests.control.build import Platform, platform
 from tests.control.serving import Served, serving
 

@@ -17,9 +17,9 @@ from penstock.core import BestEffort, Cluster, Curve, Deadline, InputError, Job,
 from penstock.policies import policy_named
 from penstock.simulate import Bar, Result, Setting, Timeline, Workload, compare, simulate
 from penstock.simulate.report import Study, page_of, render, write_report
-from penstock.simulate.report.classes import classes_of, fortune
 from penstock.simulate.report.findings import findings
 from penstock.simulate.report.gantt import MOST_BARS, gantt_of
+from penstock.simulate.report.job_groups import classes_of, fortune
 from penstock.simulate.report.packing import pack_bytes, pack_floats, pack_ints, pack_text
 from penstock.simulate.report.series import Clockwork, devices_held, distribution, waiting
 from penstock.simulate.traces import Profiles, Trace, generate, write_trace

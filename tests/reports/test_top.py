@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.outlook import Outlook
+from penstock.control.future.forecasts import Outlook
 from penstock.core import Usage
 from tests.control.build import Platform
 from tests.control.serving import Served, serving

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.link import Leave, Link, World
+from penstock.runtime.agent_link import Leave, Link, World
 from tests.runtime.agent import Agent, Peer, Zygote, wait_until
 
 WORLD = {"generation": 1, "rank": 0, "size": 2, "members": ["w0", "w1"], "rendezvous": "/tmp/x", "survivors": ["w0"]}

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.runtime.pace import Pace
+from penstock.runtime.timing import Pace
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0])

@@ -8,8 +8,8 @@ import pytest
 from penstock.core import FREE, Cluster, UnknownNameError
 from penstock.scheduler import Round
 from penstock.simulate import OVERHEADS, ArtifactCosts, costs_named
-from penstock.simulate.artifact.overhead import seconds
 from penstock.simulate.overhead import Metered
+from penstock.simulate.replicas.elasticflow.overhead import seconds
 from tests.simulate.build import job, run
 
 SMALL = Cluster.parse("2x8")

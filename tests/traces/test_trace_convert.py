@@ -120,7 +120,7 @@ def test_a_record_without_any_amount_of_work(profiles: Profiles) -> None:
 
 def test_caps_bound_the_elastic_width() -> None:
     from penstock.core import Curve
-    from penstock.simulate.artifact.caps import A100, cap
+    from penstock.simulate.replicas.elasticflow.caps import A100, cap
 
     profiles = Profiles("A100", {("bert", 64): Curve.from_table({1: 6.0, 64: 9.0})})
     record = replace(KNOWN, model="bert", batch=64)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core import TraceError, UnknownNameError
-from penstock.simulate.traces import TraceJob, read_trace, write_csv, write_jsonl, write_trace
+from penstock.simulate.traces import TraceJob, read_trace, write_trace, write_trace_csv, write_trace_jsonl
 from penstock.simulate.traces.files import Table
 from penstock.simulate.traces.plain import read, table_of_jsonl
 
@@ -49,7 +49,7 @@ def traces(draw: st.DrawFn) -> list[TraceJob]:
 @given(traces())
 def test_csv_and_jsonl_bring_back_what_was_written(jobs: list[TraceJob]) -> None:
     csv_text, jsonl_text = io.StringIO(newline=""), io.StringIO(newline="")
-    assert write_csv(jobs, csv_text) == write_jsonl(jobs, jsonl_text) == len(jobs)
+    assert write_trace_csv(jobs, csv_text) == write_trace_jsonl(jobs, jsonl_text) == len(jobs)
     from_csv = read(Table.from_csv("t.csv", io.StringIO(csv_text.getvalue(), newline="\n")))
     from_jsonl = read(table_of_jsonl("t.jsonl", io.StringIO(jsonl_text.getvalue(), newline="\n")))
     assert list(from_csv) == list(from_jsonl) == jobs

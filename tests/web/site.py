@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.control import Client, ConflictError, DataDir, ensure_server
-from penstock.estimate import CurveStore
+from penstock.client import Client, DataDir, ensure_server
+from penstock.learn import CurveStore
 from penstock.spec import parse_job
+from penstock.wire import ConflictError
 from tests.live.site import PATIENCE_S, Site, until
 
 TRAIN = """

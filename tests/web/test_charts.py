@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.control.views import QuoteView
-from penstock.control.whatif import Verdicts
-from penstock.estimate import Point
-from penstock.web import charts, drawing
+from penstock.control.future.whatif import Verdicts
+from penstock.learn import Point
+from penstock.web import charts, cluster_svg
 from penstock.web.pages.joblog import marked
 from penstock.web.pages.submit import quote_html, short
-from penstock.web.pictures import ClusterPicture, Mark, Stretch, TenantLine, band_of
-from penstock.web.trail import Sample
+from penstock.web.progress_history import Sample
+from penstock.web.view_models import ClusterPicture, Mark, Stretch, TenantLine, band_of
+from penstock.wire.views import QuoteView
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -49,24 +49,24 @@ def shapes(drawn: str, look: str) -> list[str]:
 
 
 def test_a_resize_is_two_bars_of_one_colour_and_the_plan_is_marked_as_such() -> None:
-    drawn = drawing.gantt(picture(), 104)
+    drawn = cluster_svg.gantt(picture(), 104)
     assert shapes(drawn, "ps-j1") == ["M66.7 0h266.7v4h-266.7zM333.3 0h333.3v2h-333.3z"]
     assert shapes(drawn, "ps-jother ps-planned") == ["M666.7 2h200.0v2h-200.0z"]
     assert drawn.count('data-goes="/ui/jobs/j-1"') == drawn.count("data-goes") == 1, "a stranger's bar leads nowhere"
 
 
 def test_bars_that_are_high_enough_have_names() -> None:
-    assert drawing.gantt(picture(), 104).count("<text") == 3
-    assert "<text" not in drawing.gantt(picture(), 10)
+    assert cluster_svg.gantt(picture(), 104).count("<text") == 3
+    assert "<text" not in cluster_svg.gantt(picture(), 10)
 
 
 def test_failures_are_marks_at_their_time_and_device() -> None:
-    drawn = drawing.gantt(picture(), 104)
+    drawn = cluster_svg.gantt(picture(), 104)
     assert re.search(r'<svg x="40.00%" y="39.0" overflow="visible"><path class="ps-bad"', drawn)
 
 
 def test_an_amount_is_drawn_as_steps_and_can_be_read_with_the_pointer() -> None:
-    drawn = drawing.levels(picture(), ((0.0, 0.0), (10.0, 4.0)), "devices", 4, 0, 100)
+    drawn = cluster_svg.levels(picture(), ((0.0, 0.0), (10.0, 4.0)), "devices", 4, 0, 100)
     assert shapes(drawn, "ps-step") == ["M0.0 4H66.7 L66.7 0H666.7"]
     read = re.findall(r'data-tip="[^"]+: (\d+) devices"', drawn)
     assert (len(read), read[5], read[6], read[-1]) == (60, "0", "4", "4")
@@ -74,11 +74,11 @@ def test_an_amount_is_drawn_as_steps_and_can_be_read_with_the_pointer() -> None:
 
 def test_an_amount_without_a_bound_has_a_round_scale() -> None:
     for most, top in ((0.0, 2), (3.0, 4), (7.0, 10), (41.0, 100)):
-        assert f'viewBox="0 0 1000 {top}"' in drawing.levels(picture(), ((0.0, most),), "jobs", None, 1, 100)
+        assert f'viewBox="0 0 1000 {top}"' in cluster_svg.levels(picture(), ((0.0, most),), "jobs", None, 1, 100)
 
 
 def test_what_people_wrote_is_escaped_wherever_html_is_drawn() -> None:
-    drawn = drawing.gantt(picture(), 104)
+    drawn = cluster_svg.gantt(picture(), 104)
     assert "<img" not in drawn
     assert drawn.count("&lt;img") == 4, "one tip, two names on bars, one mark"
     quote = QuoteView(verdict="refused", reason=EVIL)
@@ -130,7 +130,7 @@ def test_a_refused_deadline_takes_nothing_and_says_so() -> None:
 
 
 def test_the_words_for_a_picture_count_what_is_in_it() -> None:
-    words = drawing.in_words(picture())
+    words = cluster_svg.in_words(picture())
     assert "4 of 4 devices are held now (100 %)" in words
     assert "1 failures" in words
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.ahead import look_ahead
-from penstock.control.entries import RunFinished
-from penstock.control.store import Search
-from penstock.control.whatif import as_it_was, past_of, replay_past
+from penstock.control.future.planned_timeline import look_ahead
+from penstock.control.future.whatif import as_it_was, past_of, replay_past
+from penstock.control.state.entries import RunFinished
+from penstock.control.state.store import Search
 from penstock.core import InputError
 from tests.control.build import ADMIN
 from tests.web.world import Seen, seen

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Page, expect
 
-from penstock.control import Client
+from penstock.client import Client
 from tests.live.site import until
 from tests.web.browsing import Tab, tab
 from tests.web.site import WebSite

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.store import Holding, Principal, Role
+from penstock.control.state.store import Holding, Principal, Role
 from penstock.core import Cluster, Node
 from penstock.core.cluster import PowerModel
-from penstock.web.pictures import (
+from penstock.web.view_models import (
     Stretch,
     band_of,
     busy_devices,

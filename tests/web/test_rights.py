@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control import ForbiddenError, MissingError, UnauthorizedError
-from penstock.control.store import Search
+from penstock.control.state.store import Search
 from penstock.core import InputError
-from penstock.web.data import Window
+from penstock.web.platform_view import Window
+from penstock.wire import ForbiddenError, MissingError, UnauthorizedError
 from tests.web.world import Seen, seen
 
 

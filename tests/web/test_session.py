@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.store import Role, Store
+from penstock.control.state.store import Role, Store
 from penstock.web.session import Links, Sessions, _inside, kept_secret
 
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, expect
 
-from penstock.control import UnauthorizedError
+from penstock.wire import UnauthorizedError
 from tests.web.browsing import tab
 from tests.web.site import WebSite
 

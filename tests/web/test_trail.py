@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.gauges import Gauge
-from penstock.web.trail import Sample, Trail, Trails, speeds
+from penstock.control.loop.run_figures import Gauge
+from penstock.web.progress_history import Sample, Trail, Trails, speeds
 from tests.web.world import Seen, seen
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.control.api import Services
-from penstock.control.store import Principal, Role
-from penstock.web.data import Deck, Window
-from penstock.web.trail import Trails
+from penstock.control.state.store import Principal, Role
+from penstock.web.platform_view import Deck, Window
+from penstock.web.progress_history import Trails
 from tests.control.build import Platform, platform
 
 

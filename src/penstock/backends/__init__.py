@@ -9,8 +9,12 @@ from penstock.backends.base import (
     report_to_json,
 )
 from penstock.backends.local import Inventory, LocalBackend, LocalDevice, discover, fake_devices
+from penstock.backends.local.devices import CPU_KIND
+from penstock.backends.local.usage import CORE_POWER
 
 __all__ = [
+    "CORE_POWER",
+    "CPU_KIND",
     "Backend",
     "BackendError",
     "Inventory",

@@ -32,7 +32,7 @@ def config(
 ) -> None:
     """Show which settings are in effect and where things are kept."""
     try:
-        from penstock.control import default_data_dir
+        from penstock.client import default_data_dir
         from penstock.spec import json_schema
     except ImportError as problem:
         raise InputError(str(problem), hint="pip install 'penstock[live]'") from None

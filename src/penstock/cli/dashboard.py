@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.connect import connect
 from penstock.cli.console import say
-from penstock.cli.session import connect
 from penstock.core import InputError
 
 
@@ -17,7 +17,7 @@ def command(
 ) -> None:
     """Open the dashboard. Prints a link that signs one browser in, once, within five minutes."""
     with connect() as client:
-        from penstock.control import MissingError
+        from penstock.wire import MissingError
 
         try:
             link = client.sign_in_link()

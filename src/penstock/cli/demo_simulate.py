@@ -6,8 +6,18 @@ from pathlib import Path
 from penstock.cli.console import bars, out, percent, say
 from penstock.cli.simulate import comparison
 from penstock.core import Cluster
-from penstock.simulate import Result, Setting, Workload, compare, draw
-from penstock.simulate.traces import Profiles, generate, interval_for_load, read_trace, write_trace
+from penstock.simulate import (
+    Profiles,
+    Result,
+    Setting,
+    Workload,
+    compare,
+    draw,
+    generate,
+    interval_for_load,
+    read_trace,
+    write_trace,
+)
 
 POLICIES = ("deadline", "elasticflow", "edf", "tiresias", "fifo")
 JOBS = 200

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.connect import connect, print_json
 from penstock.cli.console import out, plain_table
+from penstock.cli.format import ACTIVE, ago, bar, clock, due, quote_lines, share_done
 from penstock.cli.logs import JobArgument
-from penstock.cli.session import connect, print_json
-from penstock.cli.words import ACTIVE, ago, bar, clock, due, quote_lines, share_done
 from penstock.core import format_duration
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -85,7 +85,7 @@ def events(
     as_json: JsonOption = False,
 ) -> None:
     """The log: what was recorded, in order. JSON has all of it."""
-    from penstock.control.overview import BOOKKEEPING
+    from penstock.wire import BOOKKEEPING
 
     with connect() as client:
         page = client.events(job, after=after, limit=limit)

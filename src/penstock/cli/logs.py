@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.connect import connect
 from penstock.cli.console import say
-from penstock.cli.session import connect
 
 if TYPE_CHECKING:
-    from penstock.control import Client
+    from penstock.client import Client
 
 JobArgument = Annotated[str, typer.Argument(help="The id of a job.")]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from penstock.cli.console import say
 from penstock.core import InputError
-from penstock.simulate.traces import Profiles
+from penstock.simulate import Profiles
 
 
 def load_profiles(directory: Path | None) -> Profiles:

@@ -10,8 +10,7 @@ from penstock.cli.console import interruptible, out, plain_table, say
 from penstock.core import InputError, PipelineSchedule, UnknownNameError
 
 if TYPE_CHECKING:
-    from penstock.parallel import Planned
-    from penstock.parallel.checking import Checked
+    from penstock.parallel import Checked, Planned
 
 
 def command(
@@ -35,9 +34,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find how to split a model over devices: stages, tensor, data and sequence parallelism, recomputation."""
-    from penstock.parallel import plan_for, throughput_curve
-    from penstock.parallel.exports import TRAINERS
-    from penstock.parallel.exports import export as exported
+    from penstock.parallel import TRAINERS, plan_for, throughput_curve
+    from penstock.parallel import export as exported
 
     if export is not None and export not in TRAINERS:
         raise UnknownNameError.of("trainer", export, TRAINERS)
@@ -79,7 +77,7 @@ def _refuse_contradictions(curve: bool, export: bool, uniform: bool, check: bool
 
 
 def _checked(planned: "Planned") -> "Checked":
-    from penstock.parallel.checking import check_plan
+    from penstock.parallel import check_plan
 
     with interruptible():
         return check_plan(planned.plan)
@@ -113,15 +111,15 @@ def as_mapping(planned: "Planned") -> dict[str, Any]:
 
 
 def _print_plan(planned: "Planned", explain: bool) -> None:
-    from penstock.parallel import render
+    from penstock.parallel import plan_comparison, plan_findings, plan_picture
 
-    out.print(render.picture(planned), soft_wrap=True)
+    out.print(plan_picture(planned), soft_wrap=True)
     out.print()
-    for line in render.findings(planned):
+    for line in plan_findings(planned):
         out.print(line, soft_wrap=True)
     if explain:
         out.print()
-        for line in render.comparison(planned):
+        for line in plan_comparison(planned):
             out.print(line, soft_wrap=True)
     say(f"costs: {planned.costs_from}; assumed links: {planned.cluster.links.note}")
 
@@ -136,7 +134,7 @@ def _print_curve(answers: "dict[int, Planned | InputError]", as_json: bool) -> N
         }
         print(json.dumps(rows, indent=2))
         return
-    from penstock.parallel.render import plan_words
+    from penstock.parallel import plan_words
 
     table = plain_table("devices", "s/iteration", "samples/s", "MFU", "plan")
     for count, answer in answers.items():

@@ -11,8 +11,7 @@ from penstock.cli.console import interruptible, out, percent, plain_table, say
 from penstock.core import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from penstock.estimate.capture import Setup
-    from penstock.estimate.forecast import Forecast, Scaled
+    from penstock.predict import Forecast, Scaled, Setup
 
 _LAYOUTS = {"nchw": "nchw", "channels_first": "nchw", "nhwc": "nhwc", "channels_last": "nhwc"}
 
@@ -53,9 +52,7 @@ def _forecasts(
     measured: tuple[int, float] | None,
 ) -> "list[Forecast]":  # fmt: skip
     try:
-        from penstock.estimate.device_profile import profile_named
-        from penstock.estimate.forecast import forecast
-        from penstock.estimate.hooks import load_hook
+        from penstock.predict import forecast, load_hook, profile_named
     except ImportError as problem:
         raise InputError(str(problem), hint="pip install 'penstock[runtime]'") from None
     with interruptible():
@@ -67,8 +64,7 @@ def setups(
     precision: str, layout: str, optimizer: str, recompute: bool, compare_layouts: bool, compare_precisions: bool
 ) -> "list[Setup]":
     """One setup, or the ones to compare."""
-    from penstock.estimate.capture import Setup
-    from penstock.estimate.kernels import Layout
+    from penstock.predict import Layout, Setup
 
     if layout not in _LAYOUTS:
         raise UnknownNameError.of("layout", layout, _LAYOUTS)

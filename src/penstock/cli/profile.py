@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.connect import connect
 from penstock.cli.console import interruptible, out, plain_table, say
 from penstock.cli.job_options import as_spec, describes_job
-from penstock.cli.session import connect
 
 if TYPE_CHECKING:
-    from penstock.control import Client
+    from penstock.client import Client
     from penstock.spec import JobFile
 
 
@@ -30,6 +30,6 @@ def command(
 
 def measured(client: "Client", file: "JobFile", seconds: float = 8.0) -> dict[int, float]:
     """Steps per second on a few widths; the server keeps its own, finer measurements."""
-    from penstock.control.probing import probe
+    from penstock.client import probe
 
     return probe(client, as_spec(file), seconds=seconds, say=say)

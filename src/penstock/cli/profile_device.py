@@ -42,8 +42,7 @@ def device(
     try:
         import torch
 
-        from penstock.estimate.device_profile import own_profiles
-        from penstock.estimate.measure.session import Session, suite
+        from penstock.predict import Session, own_profiles, suite
     except ImportError as problem:
         raise InputError(str(problem), hint="pip install 'penstock[runtime,predict]'") from None
     if kind not in ("auto", "cuda", "cpu"):
@@ -63,10 +62,7 @@ def device(
 
 
 def _fit(called: str, on: str) -> None:
-    from penstock.estimate.device_profile import own_profiles
-    from penstock.estimate.measure.chips import chip_here
-    from penstock.estimate.measure.raw import read_power, read_raw
-    from penstock.estimate.profile_fitting import fit_profile
+    from penstock.predict import chip_here, fit_profile, own_profiles, read_power, read_raw
 
     folder = own_profiles() / called
     raw = read_raw(folder)

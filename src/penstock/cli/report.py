@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.connect import connect, print_json
 from penstock.cli.console import out, plain_table, say
+from penstock.cli.format import clock
 from penstock.cli.jobs import JsonOption
-from penstock.cli.session import connect, print_json
-from penstock.cli.words import clock
 from penstock.core import InputError, format_bytes, format_duration
 
 if TYPE_CHECKING:
-    from penstock.control.report_views import JobReport, PeriodReport
+    from penstock.wire import JobReport, PeriodReport
 
 
 def command(
@@ -52,8 +52,8 @@ def _check(page: Path | None, force: bool) -> None:
 
 
 def _write(page: Path, report: "PeriodReport") -> None:
-    from penstock.control.report_page import report_page
-    from penstock.simulate.report import replace_file
+    from penstock.control import report_page
+    from penstock.simulate import replace_file
 
     size = replace_file(page, report_page(report))
     say(f"{page}: {format_bytes(size)}, open it in a browser")
@@ -68,7 +68,7 @@ def _tell_job(report: "JobReport") -> None:
 
 
 def _tell(report: "PeriodReport") -> None:
-    from penstock.control.report_page import kilowatt_hours, sentences
+    from penstock.control import kilowatt_hours, sentences
 
     whose = f", tenant {report.tenant}" if report.tenant else ""
     out.print(f"{clock(report.since)} to {clock(report.until)}{whose}: {report.jobs.there} jobs")

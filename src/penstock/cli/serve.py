@@ -23,8 +23,9 @@ def command(
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
     try:
-        from penstock.control import Config, default_data_dir, serve
-        from penstock.control.log_lines import LogFormat, set_up
+        from penstock.client import default_data_dir
+        from penstock.control import LogFormat, set_up
+        from penstock.serve import Config, serve
     except ImportError as problem:
         raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
     policy_named(policy)

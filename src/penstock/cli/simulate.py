@@ -21,11 +21,11 @@ from penstock.simulate import (
     check_policies,
     compare,
     draw,
+    read_trace,
     write_csv,
     write_parquet,
+    write_report,
 )
-from penstock.simulate.report import write_report
-from penstock.simulate.traces import read_trace
 
 
 class RowFormat(StrEnum):

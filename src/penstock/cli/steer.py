@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.connect import connect
 from penstock.cli.console import say
 from penstock.cli.logs import JobArgument
-from penstock.cli.session import connect
 
 JobsArgument = Annotated[list[str], typer.Argument(help="The ids of jobs.")]
 

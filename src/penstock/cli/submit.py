@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.connect import connect, print_json
 from penstock.cli.console import complain, interruptible, out, say
+from penstock.cli.format import quote_lines
 from penstock.cli.job_options import as_spec, describes_job
 from penstock.cli.logs import follow
 from penstock.cli.profile import measured
-from penstock.cli.session import connect, print_json
-from penstock.cli.words import quote_lines
 
 if TYPE_CHECKING:
-    from penstock.control import Client
-    from penstock.control.views import JobDetail, Submission
+    from penstock.client import Client
     from penstock.spec import JobFile
+    from penstock.wire import JobDetail, Submission
 
 EXIT_CODES = {"finished": 0, "failed": 1, "declined": 3, "cancelled": 4}
 """What ``run`` ends with where the job itself gives no code."""

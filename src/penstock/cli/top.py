@@ -7,15 +7,15 @@ import typer
 from rich.console import RenderableType
 from rich.live import Live
 
+from penstock.cli.connect import connect, print_json
 from penstock.cli.console import out
-from penstock.cli.glance import Screen, draw
 from penstock.cli.jobs import JsonOption
-from penstock.cli.keys import Keys, keyboard
-from penstock.cli.session import connect, print_json
+from penstock.cli.keyboard import Keys, keyboard
+from penstock.cli.top_screen import Screen, draw
 
 if TYPE_CHECKING:
-    from penstock.control import Client
-    from penstock.control.overview import OverviewView
+    from penstock.client import Client
+    from penstock.wire import OverviewView
 
 _MOST_JOBS = 200
 _NEWS = 12
@@ -77,7 +77,7 @@ def _after(keys: Keys, every_s: float, screen: Screen) -> Screen | None:
 
 def _look(client: "Client", last: "OverviewView", screen: Screen) -> "tuple[OverviewView, Screen]":
     """A server that is away for a moment is waited for; what was seen last stays."""
-    from penstock.control import UnavailableError
+    from penstock.wire import UnavailableError
 
     try:
         return client.overview(jobs=_MOST_JOBS, events=_NEWS), replace(screen, trouble="")

@@ -13,7 +13,7 @@ from penstock.cli.console import out as stdout
 from penstock.cli.console import say
 from penstock.cli.options import load_profiles, parse_bounds
 from penstock.core import Cluster, InputError, format_duration, parse_duration
-from penstock.simulate.traces import (
+from penstock.simulate import (
     Description,
     Profiles,
     Trace,
@@ -24,8 +24,8 @@ from penstock.simulate.traces import (
     read_trace,
     with_deadline,
     with_model,
-    write_csv,
     write_trace,
+    write_trace_csv,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Look at traces, make them, convert them.")
@@ -86,7 +86,7 @@ def generate_command(
         tenants=tenants,
     )
     if out is None:
-        write_csv(records, sys.stdout)
+        write_trace_csv(records, sys.stdout)
     else:
         say(f"{write_trace(out, records, overwrite=force)} jobs written to {out}")
 

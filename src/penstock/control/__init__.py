@@ -3,42 +3,62 @@
 Opening this door is cheap; a server's own parts (database, web framework) are imported when one starts.
 """
 
-try:
-    from penstock.control.client import Client, LogPiece, ServerStartError, ensure_server, reach
-except ImportError as _problem:
-    raise ImportError(f'the live platform needs {_problem.name}: pip install "penstock[live]"') from _problem
-from penstock.control.config import Config, default_data_dir
-from penstock.control.datadir import Address, AlreadyServedError, DataDir
-from penstock.control.problems import (
-    ConflictError,
-    ForbiddenError,
-    MissingError,
-    RequestError,
-    TooLargeError,
-    TooManyError,
-    UnauthorizedError,
-    UnavailableError,
-)
-from penstock.control.server import serve
+from typing import TYPE_CHECKING
+
+from penstock.tools import lazy_door
+
+if TYPE_CHECKING:
+    from penstock.control.api import Services, create_app
+    from penstock.control.api.services import Platform, Who, admin
+    from penstock.control.future.planned_timeline import Ahead, look_ahead
+    from penstock.control.future.whatif import NODE_KINDS, Verdicts, as_it_was, past_of, replay_past
+    from penstock.control.loop.preparation import LiveIntake
+    from penstock.control.loop.reconciler import Reconciler
+    from penstock.control.loop.run_figures import Gauge
+    from penstock.control.observe.device_readings import full_load_w
+    from penstock.control.observe.logging_setup import LogFormat, set_up
+    from penstock.control.platform.presenter import job_view
+    from penstock.control.platform.service import Desk
+    from penstock.control.reports.page import kilowatt_hours, report_page, sentences
+    from penstock.control.state.entries import Configured
+    from penstock.control.state.journal import Journal
+    from penstock.control.state.records import JobRecord
+    from penstock.control.state.store import Holding, Line, Principal, Role, Search, Store, TokenShelf
 
 __all__ = [
-    "Address",
-    "AlreadyServedError",
-    "Client",
-    "Config",
-    "ConflictError",
-    "DataDir",
-    "ForbiddenError",
-    "LogPiece",
-    "MissingError",
-    "RequestError",
-    "ServerStartError",
-    "TooLargeError",
-    "TooManyError",
-    "UnauthorizedError",
-    "UnavailableError",
-    "default_data_dir",
-    "ensure_server",
-    "reach",
-    "serve",
+    "NODE_KINDS",
+    "Ahead",
+    "Configured",
+    "Desk",
+    "Gauge",
+    "Holding",
+    "JobRecord",
+    "Journal",
+    "Line",
+    "LiveIntake",
+    "LogFormat",
+    "Platform",
+    "Principal",
+    "Reconciler",
+    "Role",
+    "Search",
+    "Services",
+    "Store",
+    "TokenShelf",
+    "Verdicts",
+    "Who",
+    "admin",
+    "as_it_was",
+    "create_app",
+    "full_load_w",
+    "job_view",
+    "kilowatt_hours",
+    "look_ahead",
+    "past_of",
+    "replay_past",
+    "report_page",
+    "sentences",
+    "set_up",
 ]
+
+__getattr__ = lazy_door(__name__)

@@ -5,6 +5,7 @@ frozen; a change is a new value.
 """
 
 from penstock.core.cluster import DEFAULT_KIND, Cluster, Device, Node, PowerModel, fewest_nodes
+from penstock.core.codec import CodecError, build, decode, encode, plain, register
 from penstock.core.curve import ANY_KIND, Curve, Scaling, Source
 from penstock.core.errors import (
     ClusterError,
@@ -71,6 +72,7 @@ __all__ = [
     "Budget",
     "Cluster",
     "ClusterError",
+    "CodecError",
     "Costs",
     "CostsChanged",
     "Curve",
@@ -130,6 +132,9 @@ __all__ = [
     "Work",
     "Worker",
     "WorkerFailed",
+    "build",
+    "decode",
+    "encode",
     "fewest_nodes",
     "format_bytes",
     "format_duration",
@@ -140,4 +145,6 @@ __all__ = [
     "parse_energy",
     "parse_instant",
     "parse_shape",
+    "plain",
+    "register",
 ]

@@ -12,19 +12,19 @@ from functools import cached_property
 import numpy as np
 
 from penstock.core import InputError, ParallelPlan, PipelineSchedule, PlanError, format_bytes, parse_bytes
-from penstock.estimate.hardware import Precision
 from penstock.parallel.analytic import SequenceSplit, TableMaker, best_split
-from penstock.parallel.clusters import USABLE, PlanCluster, cluster_named
+from penstock.parallel.captured import ModuleFamily, ModuleTables, is_module, module_family
 from penstock.parallel.cost.aceso import StageCost
-from penstock.parallel.extended import Prediction, Site, StageKey, predict
+from penstock.parallel.devices.clusters import USABLE, PlanCluster, cluster_named
 from penstock.parallel.families import Family, family_named
-from penstock.parallel.modules import ModuleFamily, ModuleTables, is_module, module_family
+from penstock.parallel.full_cost import Prediction, Site, StageKey, predict
 from penstock.parallel.polish import polished
 from penstock.parallel.profiles import with_micro_batches
 from penstock.parallel.search.anytime import search
 from penstock.parallel.search.problem import Found, Problem
 from penstock.parallel.tables import CostTables, MemoryRule
 from penstock.parallel.uniform import ZERO_STAGES, Degrees, Recompute, grid, plan_of
+from penstock.predict import Precision
 
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 SEARCHED_MICRO_BATCHES = (1, 2, 4, 8)
@@ -178,7 +178,7 @@ class Planner:
     def _maker(self, sequence_parallel: bool, context: int) -> TableMaker:
         device, network, per_node = self.site.device, self.site.network, self.cluster.per_node
         if isinstance(self.family, ModuleFamily):
-            from penstock.estimate.device_profile import profile_named
+            from penstock.predict import profile_named
 
             profile = profile_named(self.cluster.chip.name)
             return ModuleTables(family=self.family, device=device, network=network, per_node=per_node, profile=profile)
@@ -393,7 +393,7 @@ class _Board:
 def not_executable(plan: ParallelPlan) -> str | None:
     """Why our runtime cannot run ``plan``; the runtime itself knows, where it is installed."""
     try:
-        from penstock.runtime.parallel import executable
+        from penstock.runtime import executable
     except ImportError:
         return "the runtime runs data-parallel plans only" if _is_split(plan) else None
     reason: str | None = executable(plan)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from penstock.core import ParallelPlan, ParallelStage
-from penstock.parallel.extended import Prediction
+from penstock.parallel.full_cost import Prediction
 
 SHIFTS = (13, 5, 2, 1)
 """Operators moved at a time; large steps first, they are tried again smaller."""

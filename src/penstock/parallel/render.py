@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core import ParallelPlan, ParallelStage, format_bytes, format_duration
 from penstock.parallel.chain import OpChain
-from penstock.parallel.extended import Prediction, StagePrediction
+from penstock.parallel.full_cost import Prediction, StagePrediction
 from penstock.parallel.planner import Candidate, Planned
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -20,7 +20,7 @@ def letter(stage: int) -> str:
     return LETTERS[stage % len(LETTERS)]
 
 
-def picture(planned: Planned) -> str:
+def plan_picture(planned: Planned) -> str:
     """Devices by node, then stages with their share of the model and their memory."""
     plan, chain = planned.plan, planned.family.chain()
     return "\n".join(
@@ -108,7 +108,7 @@ def memory_bar(cost: StagePrediction, limit: float) -> str:
     return "█" * full + "░" * (BAR_CELLS - full) + f" {format_bytes(cost.memory.total)} ({100 * share:.0f} %)"
 
 
-def findings(planned: Planned) -> Iterator[str]:
+def plan_findings(planned: Planned) -> Iterator[str]:
     """What bounds the plan, what was tried, how far from the bound."""
     prediction = planned.prediction
     yield f"time goes to: {', '.join(f'{name} {100 * share:.1f} %' for name, share in shares(prediction))}"
@@ -148,7 +148,7 @@ def shares(prediction: Prediction) -> Sequence[tuple[str, float]]:
     ]
 
 
-def comparison(planned: Planned) -> Iterator[str]:
+def plan_comparison(planned: Planned) -> Iterator[str]:
     """The plan beside the best one that is the same on every stage."""
     if planned.uniform is None:
         yield "no uniform plan fits; only unequal stages do"

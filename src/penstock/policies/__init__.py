@@ -5,7 +5,6 @@ from penstock.policies.base import Admission, Allocation, Allocator, Plans, Poli
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
-from penstock.policies.elasticflow_artifact import ElasticFlowArtifact
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
 from penstock.policies.srtf import Srtf
@@ -18,7 +17,6 @@ POLICIES: dict[str, type[Policy]] = {
     for policy in (
         DeadlinePolicy,
         ElasticFlow,
-        ElasticFlowArtifact,
         Edf,
         EdfAdmission,
         Fifo,
@@ -50,7 +48,6 @@ __all__ = [
     "Edf",
     "EdfAdmission",
     "ElasticFlow",
-    "ElasticFlowArtifact",
     "Fifo",
     "Floats",
     "Gandiva",

@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core import Quote, Verdict, format_duration
-from penstock.core.jit import compiled
 from penstock.policies.admission import answers
 from penstock.policies.base import Allocation
 from penstock.policies.filling import usable
-from penstock.policies.planned import PlannedPolicy
+from penstock.policies.planned_policy import PlannedPolicy
 from penstock.policies.planning import Layout, Terms, best_layout, extend, fit_in, lay_out, promised_rows
 from penstock.policies.view import Floats, Ints, Standing, View
+from penstock.tools import compiled
 
 REPLANNED_JOBS = 2000
 """Jobs planned again per decision to make room for others: some ten milliseconds."""

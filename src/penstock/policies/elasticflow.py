@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core import Quote
-from penstock.core.jit import compiled
 from penstock.policies.admission import admit_singly
 from penstock.policies.base import Allocation
 from penstock.policies.filling import usable
-from penstock.policies.planned import PlannedPolicy
+from penstock.policies.planned_policy import PlannedPolicy
 from penstock.policies.planning import Layout, Terms, best_layout, promised_rows
 from penstock.policies.view import Floats, Ints, View
+from penstock.tools import compiled
 
 
 class ElasticFlow(PlannedPolicy):

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.jit import compiled
 from penstock.policies.base import Allocation, Policy
 from penstock.policies.view import Floats, Ints, View
+from penstock.tools import compiled
 
 
 class Fifo(Policy):

@@ -12,8 +12,8 @@ padded with (inf, 0). All functions are compiled.
 
 import numpy as np
 
-from penstock.core.jit import compiled
 from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints
+from penstock.tools import compiled
 
 UNREACHABLE = -1
 TOLERANCE_S = 1e-6

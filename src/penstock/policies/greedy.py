@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.core.jit import compiled
 from penstock.policies.view import Ints, View
+from penstock.tools import compiled
 
 
 def serve_in_order(view: View, order: Callable[[], Ints]) -> Ints:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.jit import compiled
 from penstock.policies.base import Plans
 from penstock.policies.filling import fill, follow, grow, profile_of, squeeze, width_at
 from penstock.policies.view import Bools, Floats, Ints, Standing, View
+from penstock.tools import compiled
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,29 @@
 """What runs inside a worker: a training loop that survives changes of its world. Needs PyTorch (``penstock[runtime]``).
 
 ``penstock.elastic`` is the name scripts use; ``penstock.runtime.zygote`` is started by the agent. Nothing is imported
-here, so that the zygote's first line and the tools that only want its name stay light.
+before somebody asks for it, so that the zygote's first line and the tools that only want its name stay light.
 """
 
-__all__: list[str] = []
+from typing import TYPE_CHECKING
+
+from penstock.tools import lazy_door
+
+if TYPE_CHECKING:
+    from penstock.runtime.checkpoint import Checkpoints, Manifest, best_interval_s
+    from penstock.runtime.group import WorldLostError
+    from penstock.runtime.parallel.executable import executable
+    from penstock.runtime.run import Run, init
+    from penstock.runtime.step import Step
+
+__all__ = [
+    "Checkpoints",
+    "Manifest",
+    "Run",
+    "Step",
+    "WorldLostError",
+    "best_interval_s",
+    "executable",
+    "init",
+]
+
+__getattr__ = lazy_door(__name__)

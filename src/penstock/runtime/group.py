@@ -19,7 +19,7 @@ import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, Store, TCPStore
 
 from penstock.core import PenstockError
-from penstock.runtime.link import World
+from penstock.runtime.agent_link import World
 
 _POLL_S = 0.002
 _OVER = "over"

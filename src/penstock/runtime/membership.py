@@ -11,6 +11,8 @@ import os
 import torch
 import torch.distributed as dist
 
+from penstock.runtime.agent_link import Link, World
+from penstock.runtime.environment import Place
 from penstock.runtime.group import (
     WorldLostError,
     WorldOverError,
@@ -20,11 +22,9 @@ from penstock.runtime.group import (
     open_group,
     open_side_group,
 )
-from penstock.runtime.keeper import Keeper
-from penstock.runtime.link import Link, World
-from penstock.runtime.pace import Pace
-from penstock.runtime.place import Place
+from penstock.runtime.saving import Keeper
 from penstock.runtime.state import Parts
+from penstock.runtime.timing import Pace
 from penstock.runtime.transfer import equalize, receive_state, send_state, watch_state
 
 _log = logging.getLogger(__name__)

@@ -17,16 +17,16 @@ import torch
 from torch import nn
 
 from penstock.core import InputError, parse_duration
+from penstock.runtime.agent_link import Link
 from penstock.runtime.checkpoint import Checkpoints
 from penstock.runtime.data import Loader
-from penstock.runtime.keeper import Interval, Keeper
-from penstock.runtime.link import Link
+from penstock.runtime.environment import Place
 from penstock.runtime.membership import Membership
-from penstock.runtime.model import Wrapped, wrap
 from penstock.runtime.order import SampleOrder
-from penstock.runtime.place import Place
+from penstock.runtime.saving import Interval, Keeper
 from penstock.runtime.state import Parts
 from penstock.runtime.step import Step, Surroundings, Word
+from penstock.runtime.wrapping import Wrapped, wrap
 
 _DEFAULT_INTERVAL_S = 300.0
 

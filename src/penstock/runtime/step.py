@@ -22,14 +22,14 @@ import torch.distributed as dist
 from torch import nn
 
 from penstock.core import InputError
+from penstock.runtime.agent_link import Link
 from penstock.runtime.data import Loader
 from penstock.runtime.group import WorldLostError, is_lost
-from penstock.runtime.keeper import Keeper
-from penstock.runtime.link import Link
 from penstock.runtime.membership import Membership
-from penstock.runtime.model import WORD_SIZE
 from penstock.runtime.order import Share, seed_step
+from penstock.runtime.saving import Keeper
 from penstock.runtime.state import Parts
+from penstock.runtime.wrapping import WORD_SIZE
 
 _log = logging.getLogger(__name__)
 _DEVICE_POLL_S = 0.0002

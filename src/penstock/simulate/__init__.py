@@ -1,34 +1,74 @@
 """Traces, a virtual clock, metrics and comparisons: the same scheduler, fed from the past."""
 
-from penstock.simulate.compare import Setting, check_policies, compare, known_policies, run_policy
-from penstock.simulate.engine import Result, simulate
-from penstock.simulate.metrics import Effort, Summary, summarise
-from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
-from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
-from penstock.simulate.picture import draw
-from penstock.simulate.timeline import Bar, Timeline
-from penstock.simulate.workload import Workload
+from typing import TYPE_CHECKING
+
+from penstock.tools import lazy_door
+
+if TYPE_CHECKING:
+    from penstock.simulate.comparison import Setting, check_policies, compare, known_policies, run_policy
+    from penstock.simulate.engine import Result, simulate
+    from penstock.simulate.metrics import Effort, Summary, summarise
+    from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
+    from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
+    from penstock.simulate.picture import draw
+    from penstock.simulate.report import Markup, Page, replace_file, section, table, write_report
+    from penstock.simulate.timeline import Bar, Timeline
+    from penstock.simulate.traces import (
+        Description,
+        Profiles,
+        Trace,
+        TraceJob,
+        describe,
+        generate,
+        interval_for_load,
+        read_trace,
+        with_deadline,
+        with_model,
+        write_trace,
+        write_trace_csv,
+    )
+    from penstock.simulate.workload import Workload
 
 __all__ = [
     "OVERHEADS",
     "ArtifactCosts",
     "Bar",
+    "Description",
     "Effort",
     "Fate",
     "JobOutcome",
+    "Markup",
+    "Page",
+    "Profiles",
     "Result",
     "Setting",
     "Summary",
     "Timeline",
+    "Trace",
+    "TraceJob",
     "Workload",
     "check_policies",
     "compare",
     "costs_named",
+    "describe",
     "draw",
+    "generate",
+    "interval_for_load",
     "known_policies",
+    "read_trace",
+    "replace_file",
     "run_policy",
+    "section",
     "simulate",
     "summarise",
+    "table",
+    "with_deadline",
+    "with_model",
     "write_csv",
     "write_parquet",
+    "write_report",
+    "write_trace",
+    "write_trace_csv",
 ]
+
+__getattr__ = lazy_door(__name__)

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.core import Cluster, Overhead, UnknownNameError
 from penstock.policies import Floats
 from penstock.scheduler import CostModel, ExpectedCosts, Round
-from penstock.simulate.artifact.overhead import Restarts, seconds
+from penstock.simulate.replicas.elasticflow.overhead import Restarts, seconds
 
 _WIDEST = 64
 MEASURED_CHANGE_S = 4.2

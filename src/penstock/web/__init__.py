@@ -1,7 +1,7 @@
 """What a person sees in a browser: pages in front of the same services as the API, drawn by NiceGUI.
 
-Nothing here decides anything. A page asks :class:`~penstock.web.data.Window`, which speaks for one signed-in person.
-Everything a browser needs comes from this server; nothing is fetched from elsewhere.
+Nothing here decides anything. A page asks :class:`~penstock.web.platform_view.Window`, which speaks for one
+signed-in person. Everything a browser needs comes from this server; nothing is fetched from elsewhere.
 """
 
 import logging
@@ -22,13 +22,13 @@ try:
 except ImportError as _problem:
     raise ImportError(f'the dashboard needs {_problem.name}: pip install "penstock[web]"') from _problem
 
-from penstock.control.api import Services
-from penstock.web.data import Deck
+from penstock.control import Services
 from penstock.web.headers import Shielded
 from penstock.web.pages import register
-from penstock.web.place import ROOT, STATIC
+from penstock.web.platform_view import Deck
+from penstock.web.progress_history import Trails
 from penstock.web.session import Sessions, kept_secret, routes
-from penstock.web.trail import Trails
+from penstock.web.urls import ROOT, STATIC
 
 _HERE = Path(__file__).parent
 _RECONNECT_S = 20.0

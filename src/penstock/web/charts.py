@@ -8,12 +8,12 @@ before it goes into a tooltip.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.control.views import QuoteView
-from penstock.control.whatif import Verdicts
+from penstock.control import Verdicts
 from penstock.core import format_duration
-from penstock.estimate import Point
-from penstock.web.pictures import Band, TenantLine
-from penstock.web.trail import Sample, speeds
+from penstock.learn import Point
+from penstock.web.progress_history import Sample, speeds
+from penstock.web.view_models import Band, TenantLine
+from penstock.wire import QuoteView
 
 Options = dict[str, Any]
 

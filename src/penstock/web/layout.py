@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from fastapi import Request
 from nicegui import events, ui
 
-from penstock.control.problems import UnauthorizedError
 from penstock.core import PenstockError
 from penstock.web.charts import Options
-from penstock.web.data import Window
-from penstock.web.firstsight import written_out
-from penstock.web.place import ROOT, STATIC, STYLE_URL
+from penstock.web.format import TONES
+from penstock.web.platform_view import Window
+from penstock.web.prerender import written_out
 from penstock.web.session import sign_in_url
-from penstock.web.words import TONES
+from penstock.web.urls import ROOT, STATIC, STYLE_URL
+from penstock.wire import UnauthorizedError
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -19,9 +19,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from penstock.control.api.services import Platform, Who
-from penstock.control.store import Principal, TokenShelf
-from penstock.web.place import ROOT, STYLE_URL
+from penstock.control import Platform, Principal, TokenShelf, Who
+from penstock.web.urls import ROOT, STYLE_URL
 
 COOKIE = "penstock_session"
 LIFETIME_S = 7 * 86400

@@ -20,15 +20,15 @@ from typing import Any
 
 from penstock.backends.base import worker_from_dict
 from penstock.backends.local import processes
-from penstock.backends.local.claims import Claims
+from penstock.backends.local.device_locks import Claims
 from penstock.backends.local.environment import base_environment, free_port, worker_environment
 from penstock.backends.local.journal import JournalWriter
 from penstock.backends.local.progress import clean_progress, parse_file, parse_line
 from penstock.backends.local.rundir import RunDir, discard_socket, hold_lock, socket_path, write_atomically
 from penstock.backends.local.spawner import Spawner
+from penstock.backends.local.states import Exit, Member, Phase, World
 from penstock.backends.local.supervisor import Supervisor
 from penstock.backends.local.usage import Held, UsageMeter
-from penstock.backends.local.worlds import Exit, Member, Phase, World
 from penstock.core import Launch, PenstockError, ReportKind, Worker
 
 TICK_S = 0.1

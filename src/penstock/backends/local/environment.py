@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.worlds import World
+from penstock.backends.local.states import World
 from penstock.core import Launch, Worker
 
 VISIBILITY = frozenset({"CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})

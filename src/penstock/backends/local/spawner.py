@@ -23,7 +23,7 @@ from penstock.backends.local.environment import Script, find_script, wants_torch
 from penstock.backends.local.logs import LogWriter
 from penstock.backends.local.outputs import TAIL_LINES, Stream, WorkerOutput
 from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.worlds import Exit
+from penstock.backends.local.states import Exit
 from penstock.backends.local.zygote import Event, Zygote
 from penstock.core import Launch
 

@@ -1,6 +1,6 @@
 """Decides what happens to the processes of one run: events in, calls on its hands out.
 
-It holds no process, no socket and no clock (see :class:`~penstock.backends.local.worlds.Hands`). It never starts a
+It holds no process, no socket and no clock (see :class:`~penstock.backends.local.states.Hands`). It never starts a
 worker that no command asked for: whether a failed run is tried again is the server's decision.
 
 A world changes in one of two ways. *Elastic* workers (they said hello) change it in place: newcomers get ready while
@@ -13,7 +13,7 @@ run whose newcomers wait lets its own leavers go first: so runs that swap device
 
 from typing import Any
 
-from penstock.backends.local.worlds import (
+from penstock.backends.local.states import (
     Exit,
     Hands,
     Member,

@@ -9,11 +9,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import jobs, measured, overview, platform, reports
+from penstock.control.api import jobs, metrics, overview, platform, reports
 from penstock.control.api.limits import Buckets, Callers, Limits
 from penstock.control.api.services import Services
-from penstock.control.problems import MEDIA_TYPE, problem
 from penstock.core import InputError
+from penstock.wire import MEDIA_TYPE, problem
 
 _log = logging.getLogger(__name__)
 
@@ -28,12 +28,12 @@ def create_app(
     app.state.services = services
     app.include_router(jobs.router)
     app.include_router(platform.router)
-    app.include_router(measured.router)
+    app.include_router(metrics.router)
     app.include_router(reports.router)
     app.include_router(overview.router)
     callers = Callers(services.journal.store.tokens.holder_of)
     app.add_middleware(Limits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers)
-    app.add_middleware(measured.Counted, metrics=services.metrics)
+    app.add_middleware(metrics.Counted, metrics=services.metrics)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_error)

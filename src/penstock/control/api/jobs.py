@@ -7,17 +7,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from penstock.control import codec
 from penstock.control.api import logs
 from penstock.control.api.services import Platform, Services, Who
-from penstock.control.api.shown import event_view, job_detail, job_view, quote_view
 from penstock.control.api.streams import Message, resume_point, stream
-from penstock.control.records import Phase
-from penstock.control.store import Key, Principal
-from penstock.control.views import (
+from penstock.control.platform.presenter import event_view, job_detail, job_view, quote_view
+from penstock.control.state.store import Key, Principal
+from penstock.core import InputError, UnknownNameError, plain
+from penstock.wire import (
     EventPage,
     JobDetail,
     JobPage,
+    JobPhase,
     LogPage,
     NoteView,
     QuoteView,
@@ -26,7 +26,6 @@ from penstock.control.views import (
     Submission,
     stamp,
 )
-from penstock.core import InputError, UnknownNameError
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 Spec = Annotated[dict[str, Any], Body(description="A job file as JSON.")]
@@ -52,7 +51,7 @@ def submit(
 @router.post("/quote")
 def ask(spec: Spec, platform: Platform, who: Who) -> QuoteView:
     """What a submission would be told now. The real policy is asked; nothing is changed."""
-    return quote_view(codec.plain(platform.desk.quote(spec, who)))
+    return quote_view(plain(platform.desk.quote(spec, who)))
 
 
 @router.get("/jobs")
@@ -179,8 +178,8 @@ def _fingerprint(spec: dict[str, Any]) -> str:
 
 
 def _state(text: str) -> str:
-    if text not in {phase.value for phase in Phase}:
-        raise UnknownNameError.of("state", text, [phase.value for phase in Phase])
+    if text not in {phase.value for phase in JobPhase}:
+        raise UnknownNameError.of("state", text, [phase.value for phase in JobPhase])
     return text
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.control.problems import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, problem
+from penstock.wire import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, problem
 
 _MOST_CALLERS = 10_000
 _REMEMBERED_S = 30.0

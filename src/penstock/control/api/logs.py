@@ -6,7 +6,7 @@ A cursor is ``run:offset``: which of the job's runs, counted from 0, and how man
 from dataclasses import dataclass
 
 from penstock.control.api.services import Services
-from penstock.control.records import JobRecord
+from penstock.control.state.records import JobRecord
 from penstock.core import InputError
 
 

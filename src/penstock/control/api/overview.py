@@ -9,18 +9,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from penstock.control.api.services import Platform, Services, Who
-from penstock.control.api.shown import event_view
-from penstock.control.book import Book
-from penstock.control.gauges import Gauge
-from penstock.control.meters import Reading
-from penstock.control.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
-from penstock.control.records import OVER, JobRecord, Phase
-from penstock.control.standings import promised
-from penstock.control.store import Principal
-from penstock.control.views import EventView, stamp
+from penstock.control.loop.run_figures import Gauge
+from penstock.control.observe.device_readings import Reading
+from penstock.control.observe.job_counts import promised
+from penstock.control.platform.presenter import event_view
+from penstock.control.state.platform_state import Book
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Principal
+from penstock.wire import BOOKKEEPING, OVER, DeviceView, EventView, JobGlance, JobPhase, NodeGlance, OverviewView, stamp
 
 router = APIRouter(prefix="/v1", tags=["platform"])
-_WAITING = frozenset({Phase.ASKING, Phase.PENDING})
+_WAITING = frozenset({JobPhase.ASKING, JobPhase.PENDING})
 _UNTOLD = BOOKKEEPING | {"Progressed"}
 _LOOK_BACK = 200
 """Entries of the log that are looked through for news; most of them only correct a figure."""
@@ -49,12 +48,12 @@ def overview(
     return OverviewView.model_validate({**told, "events": _news(platform, who, events)})
 
 
-def _order(one: tuple[JobRecord, Phase]) -> tuple[bool, int]:
+def _order(one: tuple[JobRecord, JobPhase]) -> tuple[bool, int]:
     record, _ = one
     return record.grant is None, record.number
 
 
-def _oldest_wait_s(active: Sequence[tuple[JobRecord, Phase]], now: float) -> float | None:
+def _oldest_wait_s(active: Sequence[tuple[JobRecord, JobPhase]], now: float) -> float | None:
     waits = [now - record.submission.at for record, phase in active if phase in _WAITING and record.started_at is None]
     return max(waits, default=None)
 
@@ -87,7 +86,7 @@ def _device(index: int, node_state: str, holders: dict[int, str | None], reading
     return DeviceView(index=index, state=state, job_id=holders.get(index), **figures)
 
 
-def _job(platform: Services, book: Book, record: JobRecord, phase: Phase, now: float) -> JobGlance:
+def _job(platform: Services, book: Book, record: JobRecord, phase: JobPhase, now: float) -> JobGlance:
     gauge = platform.reconciler.gauges.get(record.run_id, Gauge())
     left = book.remaining(record, now) / record.work if record.work > 0 else 0.0
     return JobGlance.model_validate(

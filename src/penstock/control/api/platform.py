@@ -8,12 +8,11 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from penstock.control.api.jobs import LastEvent
 from penstock.control.api.services import Admin, Platform, Who
-from penstock.control.api.shown import event_view, node_views, token_view
 from penstock.control.api.streams import Message, resume_point, stream
-from penstock.control.problems import MissingError
-from penstock.control.store import Role
-from penstock.control.views import EventPage, HealthView, NodeView, TokenRequest, TokenView, VersionView
+from penstock.control.platform.presenter import event_view, node_views, token_view
+from penstock.control.state.store import Role
 from penstock.core import InputError
+from penstock.wire import EventPage, HealthView, MissingError, NodeView, TokenRequest, TokenView, VersionView
 
 router = APIRouter(tags=["platform"])
 _PAGE = 500

@@ -7,14 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from penstock.control.api.services import Platform, Services, Who
-from penstock.control.codec import decode
-from penstock.control.problems import RequestError
-from penstock.control.records import JobRecord
-from penstock.control.report import KINDS, Evidence, Happening, JobFacts, period_report
-from penstock.control.report_job import job_report
-from penstock.control.report_views import JobReport, PeriodReport
-from penstock.control.store import Principal
-from penstock.core import UnitError, parse_duration, parse_instant
+from penstock.control.reports.job import job_report
+from penstock.control.reports.period import KINDS, Evidence, Happening, JobFacts, period_report
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Principal
+from penstock.core import UnitError, decode, parse_duration, parse_instant
+from penstock.wire import JobReport, PeriodReport, RequestError
 
 router = APIRouter(prefix="/v1", tags=["reports"])
 _MOST_LINES = 200_000

@@ -6,12 +6,12 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from penstock.control.desk import Desk
-from penstock.control.journal import Journal
-from penstock.control.metrics import Metrics
-from penstock.control.problems import ForbiddenError, UnauthorizedError
-from penstock.control.reconciler import Reconciler
-from penstock.control.store import Principal, Role
+from penstock.control.loop.reconciler import Reconciler
+from penstock.control.observe.metrics import Metrics
+from penstock.control.platform.service import Desk
+from penstock.control.state.journal import Journal
+from penstock.control.state.store import Principal, Role
+from penstock.wire import ForbiddenError, UnauthorizedError
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from penstock.estimate.hardware import Chip, Precision
 from penstock.parallel.families import OpWork, Product
+from penstock.predict import Chip, Precision
 
 SHARPNESS = 4
 """Of the corner between two bounds; SEER-like predictors use the same."""

@@ -1,22 +1,18 @@
 """A device whose kernels were measured: times of a family's operators from the device's own profile.
 
 The roofline of :mod:`device` has one share of the peak for all products; here every product, attention and element-wise
-kernel is asked of the fitted kernel model (:mod:`penstock.estimate.kernels`), the gradients of a product as the two
+kernel is asked of the fitted kernel model (:mod:`penstock.predict.kernels`), the gradients of a product as the two
 products they are. Convolutions are asked as the products they are turned into.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import NamedTuple
 
-from penstock.estimate import hardware
-from penstock.estimate.hardware import Chip, Precision
-from penstock.estimate.kernels import KernelCall, KernelModel
 from penstock.parallel.analytic.device import DeviceModel
 from penstock.parallel.families import OpWork, Product
+from penstock.predict import SHIPPED, Chip, KernelCall, KernelModel, Precision
 
-SHIPPED = Path(hardware.__file__).parent.parent / "profiles"
 READS, WRITES = 2, 1
 """Tensors an element-wise kernel reads and writes, as a sum of two does."""
 
@@ -34,7 +30,7 @@ def device_model(chip: Chip, precision: Precision) -> DeviceModel:
     if not (SHIPPED / chip.name / "profile.json").exists():
         return roofline
     try:
-        from penstock.estimate.device_profile import DeviceProfile
+        from penstock.predict import DeviceProfile
     except ImportError:
         return roofline
     model = DeviceProfile.load(SHIPPED / chip.name).iteration

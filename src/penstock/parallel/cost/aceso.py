@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan, ParallelStage, PlanError
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.tables import CostTables, Floats, OpState
 
 Ints = NDArray[np.int64]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from penstock.core import UnknownNameError
-from penstock.parallel.clusters import PlanCluster
+from penstock.parallel.devices.clusters import PlanCluster
 from penstock.parallel.exports.common import Exported
 from penstock.parallel.exports.deepspeed import deepspeed
 from penstock.parallel.exports.megatron import megatron

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from penstock.parallel.clusters import PlanCluster
+from penstock.parallel.devices.clusters import PlanCluster
 from penstock.parallel.exports.common import Exported, flattened
 from penstock.parallel.families import Family
 from penstock.parallel.planner import Candidate

@@ -1,7 +1,7 @@
 """torchtitan: a job's TOML file."""
 
 from penstock.core import PipelineSchedule, PlanError
-from penstock.parallel.clusters import PlanCluster
+from penstock.parallel.devices.clusters import PlanCluster
 from penstock.parallel.exports.common import Exported, Flat, flattened
 from penstock.parallel.families import Family
 from penstock.parallel.planner import Candidate

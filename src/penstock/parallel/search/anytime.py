@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan
 from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
+from penstock.parallel.search.cut_polish import polished
 from penstock.parallel.search.cuts import CutStage
 from penstock.parallel.search.exact import StageSolver, seats
 from penstock.parallel.search.problem import Found, Problem
 from penstock.parallel.search.progress import Clock, Progress
 from penstock.parallel.search.stage_table import MOST_BYTES, OutOfTimeError, Pipeline, StageTable, never
-from penstock.parallel.search.windows import polished
 
 COARSE_CUTS, FINE_CUTS, ALL_CUTS = 40, 300, 2000
 """Cuts of the coarse look; of the fine one, where a model has too many operators to cut at each."""

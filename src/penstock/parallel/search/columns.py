@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.parallel.search.arrays import Flags, Strip
 from penstock.parallel.search.problem import Problem, Split
-from penstock.parallel.search.strips import Flags, Strip
 from penstock.parallel.tables import CostTables, Floats, OpState
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.jit import compiled
+from penstock.tools import compiled
 
 Floats = NDArray[np.float64]
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelStage
+from penstock.parallel.search.arrays import Limits
 from penstock.parallel.search.columns import Columns, mixed_columns, uniform_columns, variants_of
 from penstock.parallel.search.cuts import CutStage
-from penstock.parallel.search.mixing import bucket_row
+from penstock.parallel.search.mixed_stages import bucket_row
 from penstock.parallel.search.problem import Problem, Split
-from penstock.parallel.search.strips import Limits
 from penstock.parallel.tables import Floats
 
 SEGMENT_STARTS, SEGMENT_OPS = 30, 24

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from penstock.core import ParallelPlan, PlanError
 from penstock.parallel.cost.aceso import Evaluation, evaluate
-from penstock.parallel.mesh import STAGE_DEVICES, Mesh
+from penstock.parallel.devices.mesh import STAGE_DEVICES, Mesh
 from penstock.parallel.tables import CostTables
 
 

@@ -7,13 +7,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.parallel.mesh import Mesh
+from penstock.parallel.devices.mesh import Mesh
+from penstock.parallel.search.arrays import Ints, Limits, Target
 from penstock.parallel.search.columns import Columns, least_work, mixed_columns, uniform_columns
 from penstock.parallel.search.cuts import CutStage, cheapest_pipeline, least_total
-from penstock.parallel.search.mixing import priced_rows
+from penstock.parallel.search.mixed_stages import priced_rows
 from penstock.parallel.search.problem import Problem, Split
-from penstock.parallel.search.rows import uniform_rows
-from penstock.parallel.search.strips import Ints, Limits, Target
+from penstock.parallel.search.uniform_stages import uniform_rows
 from penstock.parallel.tables import Floats
 
 PRICES = np.concatenate([[0.0], np.geomspace(0.03, 300.0, 11)])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.core import InputError
-from penstock.simulate.compare import Setting
+from penstock.simulate.comparison import Setting
 from penstock.simulate.engine import Result
 from penstock.simulate.report.findings import Finding
 from penstock.simulate.report.frame import Best, Markup, Page, section, table

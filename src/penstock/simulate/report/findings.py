@@ -13,8 +13,8 @@ import numpy as np
 from penstock.core import format_duration
 from penstock.policies import Floats
 from penstock.simulate.outcomes import Fate
-from penstock.simulate.report.classes import Fortune, JobClass, classes_of, fortune
-from penstock.simulate.report.columns import Crowd, Outcomes
+from penstock.simulate.report.arrays import Crowd, Outcomes
+from penstock.simulate.report.job_groups import Fortune, JobClass, classes_of, fortune
 from penstock.simulate.report.series import Clockwork, demand, devices_held, jobs_waiting, waiting
 
 _PLAIN = ("fifo", "edf", "srtf", "tiresias", "gandiva", "themis")

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Cluster
 from penstock.policies import Floats
-from penstock.simulate.report.columns import FATES, Outcomes
+from penstock.simulate.report.arrays import FATES, Outcomes
 from penstock.simulate.report.gantt import gantt_of
 from penstock.simulate.report.packing import pack_bytes, pack_floats, pack_text
 from penstock.simulate.report.series import Distribution, distribution

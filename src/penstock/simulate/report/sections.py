@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core import format_duration
 from penstock.policies import Floats
-from penstock.simulate.report.columns import FATES, Outcomes
+from penstock.simulate.report.arrays import FATES, Outcomes
 from penstock.simulate.report.findings import best, plainest
 from penstock.simulate.report.frame import chart, in_words, section, table
 from penstock.simulate.report.study import Study

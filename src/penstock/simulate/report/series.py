@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.policies import Floats
-from penstock.simulate.report.columns import Crowd, Outcomes
+from penstock.simulate.report.arrays import Crowd, Outcomes
 from penstock.simulate.timeline import Timeline
 
 CDF_POINTS = 240

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from penstock.core import Job
 from penstock.policies import Floats
-from penstock.simulate.compare import Setting
+from penstock.simulate.comparison import Setting
 from penstock.simulate.engine import Result
-from penstock.simulate.report.columns import Crowd, Outcomes
+from penstock.simulate.report.arrays import Crowd, Outcomes
 from penstock.simulate.report.series import Clockwork, devices_held, waiting
 
 

@@ -6,8 +6,8 @@ from html import escape
 
 from penstock.core import format_duration
 from penstock.simulate.metrics import Summary
-from penstock.simulate.report.classes import classes_of, fortune
 from penstock.simulate.report.frame import Best, Markup, section, table
+from penstock.simulate.report.job_groups import classes_of, fortune
 from penstock.simulate.report.study import Study
 
 _Column = tuple[str, Callable[[Summary], float], Callable[[float], str], int]

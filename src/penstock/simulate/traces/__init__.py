@@ -7,9 +7,9 @@
 """
 
 from penstock.simulate.traces.convert import jobs_of, to_job, with_deadline, with_model
-from penstock.simulate.traces.describe import Description, describe
+from penstock.simulate.traces.description import Description, describe
 from penstock.simulate.traces.detect import FORMATS, Format, read_trace
-from penstock.simulate.traces.plain import write_csv, write_jsonl, write_trace
+from penstock.simulate.traces.plain import write_trace, write_trace_csv, write_trace_jsonl
 from penstock.simulate.traces.profiles import Profiles
 from penstock.simulate.traces.records import Trace, TraceJob
 from penstock.simulate.traces.synthetic import generate, interval_for_load
@@ -29,7 +29,7 @@ __all__ = [
     "to_job",
     "with_deadline",
     "with_model",
-    "write_csv",
-    "write_jsonl",
     "write_trace",
+    "write_trace_csv",
+    "write_trace_jsonl",
 ]

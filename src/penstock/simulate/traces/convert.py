@@ -130,6 +130,6 @@ def _uniform(seed: int, purpose: str, job_id: str) -> float:
 
 
 def _cap(record: TraceJob, profiles: Profiles) -> int:
-    from penstock.simulate.artifact.caps import cap, family
+    from penstock.simulate.replicas.elasticflow.caps import cap, family
 
     return cap(family(profiles.names), record.model, record.batch)

@@ -59,7 +59,7 @@ def write_trace(path: Path, jobs: Iterable[TraceJob], *, overwrite: bool = False
         return write(jobs, stream)
 
 
-def write_csv(jobs: Iterable[TraceJob], stream: TextIO) -> int:
+def write_trace_csv(jobs: Iterable[TraceJob], stream: TextIO) -> int:
     writer = csv.writer(stream, lineterminator="\n")
     quoting = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(COLUMNS)
@@ -72,7 +72,7 @@ def write_csv(jobs: Iterable[TraceJob], stream: TextIO) -> int:
     return count
 
 
-def write_jsonl(jobs: Iterable[TraceJob], stream: TextIO) -> int:
+def write_trace_jsonl(jobs: Iterable[TraceJob], stream: TextIO) -> int:
     count = 0
     for job in jobs:
         cells = zip(COLUMNS, _cells(job), strict=True)
@@ -85,9 +85,9 @@ def write_jsonl(jobs: Iterable[TraceJob], stream: TextIO) -> int:
 def _writer_for(path: Path) -> Callable[[Iterable[TraceJob], TextIO], int]:
     name = path.name.removesuffix(".gz")
     if name.endswith(".csv"):
-        return write_csv
+        return write_trace_csv
     if name.endswith(".jsonl"):
-        return write_jsonl
+        return write_trace_jsonl
     raise TraceError(f"cannot tell the format of {path}", "a name ending in .csv, .jsonl, .csv.gz or .jsonl.gz")
 
 

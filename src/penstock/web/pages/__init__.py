@@ -6,9 +6,9 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
-from penstock.web.data import Deck, Window
 from penstock.web.layout import framed
 from penstock.web.pages import cluster, job, jobs, nodes, submit, tenants, whatif
+from penstock.web.platform_view import Deck, Window
 from penstock.web.session import COOKIE, Sessions, sign_in_url
 
 Build = Callable[[Window, Request], Awaitable[None]]

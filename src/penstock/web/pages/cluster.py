@@ -6,12 +6,12 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.core import format_duration
-from penstock.web import drawing
-from penstock.web.data import Window
+from penstock.web import cluster_svg
+from penstock.web.format import clock, energy, percent, plural, power
 from penstock.web.layout import Drawing, Text, ask, empty, live
-from penstock.web.pictures import ClusterPicture
-from penstock.web.place import ROOT
-from penstock.web.words import clock, energy, percent, plural, power
+from penstock.web.platform_view import Window
+from penstock.web.urls import ROOT
+from penstock.web.view_models import ClusterPicture
 
 SPANS = {600: "10 min", 3600: "1 h", 21600: "6 h", 86400: "1 d", 604800: "1 w"}
 _MOST_ROWS = 60
@@ -42,8 +42,8 @@ async def build(window: Window, _: Request) -> None:
     async def refresh() -> None:
         picture = await ask(window.cluster, float(chosen["span"]))
         tiles.show(tiles_html(picture))
-        drawn = drawing.gantt(picture, _height(picture))
-        figure.show(drawn, drawing.in_words(picture), _COLUMNS, _rows(picture))
+        drawn = cluster_svg.gantt(picture, _height(picture))
+        figure.show(drawn, cluster_svg.in_words(picture), _COLUMNS, _rows(picture))
         note.show(_left_out(picture))
         nothing.set_visibility(not picture.counts)
         _show_levels(busy, waiting, picture)
@@ -79,7 +79,7 @@ def _show_levels(busy: Drawing, waiting: Drawing, picture: ClusterPicture) -> No
         last = round(steps[-1][1]) if steps else 0
         words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in the window."
         rows = [[clock(at), f"{value:.0f}"] for at, value in steps[-_MOST_ROWS:]]
-        drawn = drawing.levels(picture, steps, unit, most, hue, _LEVEL_PX)
+        drawn = cluster_svg.levels(picture, steps, unit, most, hue, _LEVEL_PX)
         figure.show(drawn, words, ("from", unit), rows)
 
 

@@ -8,15 +8,15 @@ import yaml
 from fastapi import Request
 from nicegui import ui
 
-from penstock.control.problems import MissingError
 from penstock.web import charts
-from penstock.web.data import Window
+from penstock.web.format import OVER, clock, device_time, from_now, number, percent, plural
 from penstock.web.layout import Figure, Text, ask, attempt, badge, empty, live
 from penstock.web.pages.joblog import LogPane
-from penstock.web.pictures import JobPicture, Steps
-from penstock.web.place import ROOT
-from penstock.web.trail import speeds
-from penstock.web.words import OVER, clock, device_time, from_now, number, percent, plural
+from penstock.web.platform_view import Window
+from penstock.web.progress_history import speeds
+from penstock.web.urls import ROOT
+from penstock.web.view_models import JobPicture, Steps
+from penstock.wire import MissingError
 
 
 async def build(window: Window, request: Request) -> None:

@@ -6,8 +6,8 @@ from collections import deque
 
 from nicegui import ui
 
-from penstock.web.data import Window
 from penstock.web.layout import Text, ask
+from penstock.web.platform_view import Window
 
 _MOST_LINES = 2000
 _PIECES = 4

@@ -5,12 +5,12 @@ from typing import Any
 from fastapi import Request
 from nicegui import events, ui
 
-from penstock.control.store import Search
-from penstock.web.data import Window
+from penstock.control import Search
+from penstock.web.format import OVER, STATES, TONES, from_now, promise
 from penstock.web.layout import ask, empty, live
-from penstock.web.pictures import JobLine
-from penstock.web.place import ROOT
-from penstock.web.words import OVER, STATES, TONES, from_now, promise
+from penstock.web.platform_view import Window
+from penstock.web.urls import ROOT
+from penstock.web.view_models import JobLine
 
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "name", "label": "Job", "field": "name", "align": "left", "sortable": True},

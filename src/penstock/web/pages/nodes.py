@@ -6,11 +6,11 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.web.charts import hue
-from penstock.web.data import Window
+from penstock.web.format import percent, plural
 from penstock.web.layout import Text, ask, attempt, badge, live
-from penstock.web.pictures import NodePicture
-from penstock.web.place import job_url
-from penstock.web.words import percent, plural
+from penstock.web.platform_view import Window
+from penstock.web.urls import job_url
+from penstock.web.view_models import NodePicture
 
 _MOST_SLOTS = 64
 

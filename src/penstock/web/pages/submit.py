@@ -12,15 +12,15 @@ import yaml
 from fastapi import Request
 from nicegui import events, ui
 
-from penstock.control.views import QuoteView
 from penstock.core import InputError, PenstockError, format_duration, parse_duration
 from penstock.spec import parse_yaml
 from penstock.web import charts
-from penstock.web.data import Window
+from penstock.web.format import clock, device_time, energy
 from penstock.web.layout import Figure, Text, ask, badge, go_to
-from penstock.web.pictures import Draw
-from penstock.web.place import job_url
-from penstock.web.words import clock, device_time, energy
+from penstock.web.platform_view import Window
+from penstock.web.urls import job_url
+from penstock.web.view_models import Draw
+from penstock.wire import QuoteView
 
 _SHORTEST_S, _LONGEST_S = 10.0, 14 * 86400.0
 _SETTLE_S = 0.35

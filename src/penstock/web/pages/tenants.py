@@ -4,11 +4,11 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.web import charts
-from penstock.web.data import Window
+from penstock.web.format import device_time, percent, plural
 from penstock.web.layout import Figure, Text, ask, empty, live, table_html
 from penstock.web.pages.cluster import SPANS
-from penstock.web.pictures import TenantLine
-from penstock.web.words import device_time, percent, plural
+from penstock.web.platform_view import Window
+from penstock.web.view_models import TenantLine
 
 _COLUMNS = ("tenant", "share of use", "device time", "devices now", "running", "waiting")
 

@@ -5,13 +5,13 @@ import math
 from fastapi import Request
 from nicegui import ui
 
-from penstock.control.whatif import Verdicts
+from penstock.control import Verdicts
 from penstock.core import PenstockError, format_duration
 from penstock.policies import POLICIES
 from penstock.web import charts
-from penstock.web.data import Window
+from penstock.web.format import percent
 from penstock.web.layout import Figure, Text, ask, empty, table_html
-from penstock.web.words import percent
+from penstock.web.platform_view import Window
 
 _USUAL = ("deadline", "elasticflow", "edf", "fifo")
 _COLUMNS = ("policy", "deadlines met", "late", "refused", "mean completion", "mean waiting", "resizes", "use")

@@ -1,7 +1,7 @@
 """Which operators Aceso recomputes: whole groups of equally named ones, the largest activations first.
 
-Ours is a knapsack (:mod:`penstock.parallel.search.rows`); this is the original's greedy, which every one of its
-primitives runs again for each stage it touches.
+Ours is a knapsack (:mod:`penstock.parallel.search.uniform_stages`); this is the original's greedy, which every one of
+its primitives runs again for each stage it touches.
 """
 
 from dataclasses import replace

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.core import ParallelStage
-from penstock.parallel.mesh import STAGE_DEVICES
+from penstock.parallel.devices.mesh import STAGE_DEVICES
 from penstock.parallel.search.aceso.config import Config, Space
 from penstock.parallel.search.aceso.migrate import migrate, start_of
 from penstock.parallel.search.aceso.visits import Visits

@@ -1,0 +1,72 @@
+"""Moments, promises and progress the way people read them."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.core import format_duration
+
+if TYPE_CHECKING:
+    from penstock.wire import JobDetail, JobView, QuoteView
+
+BAR_CELLS = 12
+ACTIVE = ("asking", "pending", "running", "suspended", "paused")
+"""States of a job that something may still become of."""
+OVER = ("finished", "failed", "declined", "cancelled")
+"""States a job never leaves."""
+_DOUBTS = {
+    "guessed": "its speed is a guess, nobody has measured it: `penstock quote --measure` does",
+    "predicted": "its speed is partly predicted: `penstock quote --measure` measures it",
+}
+
+
+def ago(moment: datetime | None) -> str:
+    """ "3m ago", "in 2h", or a dash."""
+    if moment is None:
+        return "-"
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    return f"{format_duration(seconds)} ago" if seconds >= 0 else f"in {format_duration(-seconds)}"
+
+
+def clock(moment: datetime | None) -> str:
+    """Local time of day, with the date if it is not today."""
+    if moment is None:
+        return "-"
+    local = moment.astimezone()
+    return local.strftime("%H:%M:%S" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M")
+
+
+def quote_lines(quote: "QuoteView") -> list[str]:
+    """What a person is told, line by line."""
+    lines = [f"{quote.verdict}: {quote.reason}"]
+    if quote.speed in _DOUBTS:
+        lines.append(_DOUBTS[quote.speed])
+    if quote.expected_at is not None:
+        lines.append(f"expected to be done at {clock(quote.expected_at)} ({ago(quote.expected_at)})")
+    if quote.finish_at is not None:
+        lines.append(f"planned to be done by {clock(quote.finish_at)} on up to {quote.devices} devices, if need be")
+        lines.append(f"device time: {format_duration(quote.device_seconds)}")
+    if quote.counter_offer is not None:
+        lines.append(f"earliest deadline that can be promised now: {clock(quote.counter_offer)}")
+    if quote.answer_by is not None:
+        lines.append(f"final answer by {clock(quote.answer_by)}")
+    return lines
+
+
+def share_done(job: "JobDetail") -> float:
+    """Between 0 and 1."""
+    if job.state == "finished":
+        return 1.0
+    if job.progress is None or job.progress.work <= 0:
+        return 0.0
+    return min(max(1.0 - job.progress.remaining / job.progress.work, 0.0), 1.0)
+
+
+def bar(share: float) -> str:
+    full = round(share * BAR_CELLS)
+    return "█" * full + "░" * (BAR_CELLS - full) + f" {100 * share:3.0f}%"
+
+
+def due(job: "JobView") -> str:
+    """When it is expected to be done."""
+    planned = job.quote.finish_at if job.quote is not None else None
+    return ago(job.expected_at or planned)

@@ -1,0 +1,133 @@
+"""The server's place on the disk, where clients find it: who runs, on which port, and the owner's token."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.core import InputError, PenstockError
+
+
+def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """$PENSTOCK_DATA_DIR, else penstock under $XDG_DATA_HOME, else under ~/.local/share."""
+    env = os.environ if environ is None else environ
+    if given := env.get("PENSTOCK_DATA_DIR"):
+        return Path(given)
+    home = env.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(home) / "penstock"
+
+
+class AlreadyServedError(PenstockError):
+    """Another server holds this data directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens."""
+
+    pid: int
+    host: str
+    port: int
+    started_at: float
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+class DataDir:
+    """Files of one server. ``server.lock`` is held while it lives, which no crash can forget to undo."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+
+    def prepare(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InputError(
+                f"{self.path} cannot be used: {error.strerror}", "a directory this user may write to",
+                "Give another data directory",
+            ) from None  # fmt: skip
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Be the one server of this directory."""
+        self.prepare()
+        with (self.path / "server.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                address = self.address()
+                where = f" (process {address.pid}, {address.url})" if address else ""
+                raise AlreadyServedError(f"{self.path} is already served{where}; stop that server first") from None
+            self._address_file.unlink(missing_ok=True)  # of one that was killed: its port may be somebody else's by now
+            try:
+                yield
+            finally:
+                self._address_file.unlink(missing_ok=True)
+
+    def is_served(self) -> bool:
+        """Whether a server lives here: its lock says so, not a process id that may be somebody else's by now."""
+        try:
+            with (self.path / "server.lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def publish(self, address: Address) -> None:
+        self._write(self._address_file, json.dumps(asdict(address)))
+        self._write(self._port_file, str(address.port))
+
+    def last_port(self) -> int:
+        """Where the server before listened; 0 if there was none."""
+        try:
+            return int(self._port_file.read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def address(self) -> Address | None:
+        try:
+            return Address(**json.loads(self._address_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def owner_token(self) -> str | None:
+        try:
+            return self._token_file.read_text().strip() or None
+        except OSError:
+            return None
+
+    def keep_owner_token(self, secret: str) -> None:
+        self._write(self._token_file, secret)
+
+    @property
+    def _address_file(self) -> Path:
+        return self.path / "server.json"
+
+    @property
+    def _port_file(self) -> Path:
+        return self.path / "server.port"
+
+    @property
+    def _token_file(self) -> Path:
+        return self.path / "owner.token"
+
+    @property
+    def log_file(self) -> Path:
+        return self.path / "server.log"
+
+    def _write(self, path: Path, text: str) -> None:
+        """Whole or not at all, and for nobody else's eyes."""
+        draft = path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+        draft.replace(path)

@@ -1,0 +1,311 @@
+"""The same platform from outside: typed calls over HTTP, the same errors, and a server found or started by itself."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, TypeAdapter
+
+from penstock.client.datadir import DataDir, default_data_dir
+from penstock.core import InputError, PenstockError
+from penstock.wire import (
+    EventPage,
+    EventView,
+    JobDetail,
+    JobPage,
+    JobReport,
+    LogPage,
+    NodeView,
+    OverviewView,
+    PeriodReport,
+    QuoteView,
+    StoryView,
+    Submission,
+    TokenView,
+    UnavailableError,
+    VersionView,
+    error_from,
+)
+
+_V = TypeVar("_V", bound=BaseModel)
+_NODES = TypeAdapter(list[NodeView])
+_TOKENS = TypeAdapter(list[TokenView])
+_FOREVER = httpx.Timeout(10.0, read=60.0)
+_SERVED_BY_ANOTHER = 3
+"""How a server process ends that finds another one in its place."""
+
+
+class ServerStartError(PenstockError):
+    """A server could not be started; says what its log said."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Some output, and the cursor to resume after it."""
+
+    text: str
+    cursor: str
+
+
+class Client:
+    """One platform. Use it as a context manager, or close it."""
+
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, trust_env=False)
+        self.url = url
+
+    @classmethod
+    def local(cls, data_dir: Path | None = None) -> "Client":
+        """The server of a data directory on this machine; it must be running."""
+        place = DataDir(data_dir or default_data_dir())
+        address, token = place.address(), place.owner_token()
+        if address is None or token is None or not place.is_served():
+            raise UnavailableError(f"no server runs on {place.path}", "a running server", "Start one: penstock serve")
+        return cls(address.url, token)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def submit(self, spec: Mapping[str, Any], *, key: str | None = None) -> Submission:
+        """Submit a job; with a key it may be sent again without becoming a second job."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self._post(Submission, "/v1/jobs", json=dict(spec), headers=headers)
+
+    def quote(self, spec: Mapping[str, Any]) -> QuoteView:
+        return self._post(QuoteView, "/v1/quote", json=dict(spec))
+
+    def jobs(
+        self,
+        *,
+        cursor: str | None = None,
+        limit: int = 100,
+        states: Sequence[str] = (),
+        name: str | None = None,
+        tenant: str | None = None,
+    ) -> JobPage:
+        query = {"cursor": cursor, "limit": limit, "state": list(states), "name": name, "tenant": tenant}
+        return self._get(JobPage, "/v1/jobs", **query)
+
+    def job(self, job_id: str) -> JobDetail:
+        return self._get(JobDetail, _job(job_id))
+
+    def cancel(self, job_id: str) -> JobDetail:
+        return self._post(JobDetail, _job(job_id, "cancel"))
+
+    def pause(self, job_id: str) -> JobDetail:
+        return self._post(JobDetail, _job(job_id, "pause"))
+
+    def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> JobDetail:
+        return self._post(JobDetail, _job(job_id, "resume"), json={"deadline": deadline, "best_effort": best_effort})
+
+    def why(self, job_id: str) -> StoryView:
+        return self._get(StoryView, _job(job_id, "why"))
+
+    def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 100) -> EventPage:
+        return self._get(EventPage, _job(job_id, "events") if job_id else "/v1/events", after=after, limit=limit)
+
+    def logs(self, job_id: str, *, cursor: str | None = None, worker: str | None = None, limit: int = 65536) -> LogPage:
+        return self._get(LogPage, _job(job_id, "logs"), cursor=cursor, worker=worker, limit=limit)
+
+    def follow_logs(self, job_id: str, *, cursor: str | None = None, worker: str | None = None) -> Iterator[LogPiece]:
+        """Output as it comes, until the job is over. Break off at any time and resume with the last cursor."""
+        query = _given(cursor=cursor, worker=worker)
+        for identity, kind, data in self._stream(_job(job_id, "logs", "stream"), query):
+            if kind == "log":
+                yield LogPiece(data["text"], identity)
+
+    def follow_events(self, *, after: int | None = None) -> Iterator[EventView]:
+        """The log as it grows."""
+        for _, kind, data in self._stream("/v1/events/stream", _given(after=after)):
+            if kind != "end":
+                yield EventView.model_validate(data)
+
+    def overview(self, *, jobs: int = 50, events: int = 8) -> OverviewView:
+        """The platform at a glance, in one answer."""
+        return self._get(OverviewView, "/v1/overview", jobs=jobs, events=events)
+
+    def report(self, *, since: str = "7d", until: str | None = None, tenant: str | None = None) -> PeriodReport:
+        """What a stretch of time amounted to; ``since`` is how long ago, or when it began."""
+        return self._get(PeriodReport, "/v1/report", since=since, until=until, tenant=tenant)
+
+    def job_report(self, job_id: str) -> JobReport:
+        return self._get(JobReport, _job(job_id, "report"))
+
+    def nodes(self) -> list[NodeView]:
+        return _NODES.validate_python(self._ask("GET", "/v1/nodes"))
+
+    def drain(self, node: str) -> list[NodeView]:
+        return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/drain"))
+
+    def undrain(self, node: str) -> list[NodeView]:
+        return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/undrain"))
+
+    def tokens(self) -> list[TokenView]:
+        return _TOKENS.validate_python(self._ask("GET", "/v1/tokens"))
+
+    def make_token(self, *, name: str, tenant: str, role: str = "user") -> TokenView:
+        return self._post(TokenView, "/v1/tokens", json={"name": name, "tenant": tenant, "role": role})
+
+    def revoke_token(self, token_id: str) -> None:
+        self._ask("DELETE", f"/v1/tokens/{_quoted(token_id)}")
+
+    def sign_in_link(self) -> str:
+        """An address that signs a browser in to the dashboard, once."""
+        return f"{self.url}{self._ask('POST', '/v1/sign-in-links')['path']}"
+
+    def version(self) -> VersionView:
+        return self._get(VersionView, "/version")
+
+    def ready(self) -> bool:
+        try:
+            return self._http.get("/readyz").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def _get(self, kind: type[_V], path: str, **query: Any) -> _V:
+        return kind.model_validate(self._ask("GET", path, params=_given(**query)))
+
+    def _post(self, kind: type[_V], path: str, **options: Any) -> _V:
+        return kind.model_validate(self._ask("POST", path, **options))
+
+    def _ask(self, method: str, path: str, **options: Any) -> Any:
+        try:
+            response = self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
+        _check(response)
+        return response.json() if response.content else None
+
+    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+        try:
+            with self._http.stream("GET", path, params=query, timeout=_FOREVER) as response:
+                if response.is_error:
+                    response.read()
+                _check(response)
+                yield from _messages(response.iter_lines())
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
+
+
+def reach(*, say: Callable[[str], None] = lambda _: None) -> Client:
+    """The server ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name, else the local one, started if need be."""
+    url, token = os.environ.get("PENSTOCK_SERVER"), os.environ.get("PENSTOCK_TOKEN")
+    if not url:
+        return ensure_server(say=say)
+    if not token:
+        raise InputError("PENSTOCK_SERVER is set but PENSTOCK_TOKEN is not", hint="penstock token create makes one")
+    return Client(url, token)
+
+
+def ensure_server(
+    data_dir: Path | None = None,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    options: Sequence[str] = (),
+    within_s: float = 60.0,
+) -> Client:
+    """A client of the local server, which is started in the background if there is none; ``say`` hears about it."""
+    place = DataDir(data_dir or default_data_dir())
+    place.prepare()
+
+    def start() -> "subprocess.Popen[bytes]":
+        say(f"starting a Penstock server for {place.path} (log: {place.log_file})")
+        return _start(place, options)
+
+    return _wait_until_ready(place, start, time.monotonic() + within_s)
+
+
+def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Detached: in a session of its own, so that neither Ctrl-C nor the end of the terminal reaches it.
+
+    It is still a child of this process: a thread waits for it, so that it leaves no zombie if it ends before us.
+    """
+    command = [sys.executable, "-m", "penstock.serve", "--data-dir", str(place.path), *options]
+    with place.log_file.open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+        )
+    threading.Thread(target=process.wait, name="penstock-server", daemon=True).start()
+    return process
+
+
+def _wait_until_ready(place: DataDir, start: "Callable[[], subprocess.Popen[bytes]]", deadline: float) -> Client:
+    """A server that is on its way out when we come still holds the directory: it is succeeded once it has gone."""
+    process = None
+    while time.monotonic() < deadline:
+        if (client := _reachable(place)) is not None:
+            return client
+        ended = process.poll() if process is not None else _SERVED_BY_ANOTHER
+        if ended not in (None, _SERVED_BY_ANOTHER):
+            break
+        if ended is not None and not place.is_served():
+            process = start()
+        time.sleep(0.05)
+    tail = place.log_file.read_text(errors="replace").splitlines()[-5:] if place.log_file.exists() else []
+    raise ServerStartError("\n".join([f"the server for {place.path} did not start; its log ends with:", *tail]))
+
+
+def _reachable(place: DataDir) -> Client | None:
+    with contextlib.suppress(UnavailableError):
+        client = Client.local(place.path)
+        if client.ready():
+            return client
+        client.close()
+    return None
+
+
+def _check(response: httpx.Response) -> None:
+    if not response.is_error:
+        return
+    try:
+        body = response.json()
+    except ValueError:
+        body = {"message": f"the server answered {response.status_code}"}
+    raise error_from(body)
+
+
+def _unreachable(url: str, error: Exception) -> UnavailableError:
+    return UnavailableError(f"{url} does not answer ({error})", "a running server", "Start one: penstock serve")
+
+
+def _messages(lines: Iterator[str]) -> Iterator[tuple[str, str, Any]]:
+    """Server-sent events as (id, kind, data)."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+        elif "data" in fields:
+            yield fields.get("id", ""), fields.get("event", "message"), json.loads(fields["data"])
+            fields = {}
+
+
+def _given(**query: Any) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value not in (None, [], ())}
+
+
+def _quoted(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")
+
+
+def _job(job_id: str, *parts: str) -> str:
+    return "/".join(["/v1/jobs", _quoted(job_id), *parts])

@@ -1,0 +1,87 @@
+"""``/metrics`` for Prometheus, and the middleware that counts requests.
+
+Like the health checks it asks callers on this machine for nothing. Whoever comes from elsewhere, also through a proxy
+that says so, shows an admin's token: figures by tenant are nobody else's business.
+"""
+
+import time
+from ipaddress import ip_address
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from prometheus_client.exposition import choose_encoder
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.control.api.services import Platform, Services, admin, principal
+from penstock.control.observe.metrics import OTHER, Metrics
+
+router = APIRouter(tags=["platform"])
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request, platform: Platform) -> Response:
+    """Everything that is measured, in the format of Prometheus.
+
+    A few milliseconds that wait for nobody, so no thread is asked: beside threads that plan, each handing over costs.
+    """
+    if not _on_this_machine(request):
+        await run_in_threadpool(_must_be_admin, request, platform)
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(platform.metrics.registry), media_type=content_type)
+
+
+def _must_be_admin(request: Request, platform: Services) -> None:
+    admin(principal(request, platform))
+
+
+def _on_this_machine(request: Request) -> bool:
+    """Whether the caller is here, and is not somebody's proxy."""
+    if request.client is None or "x-forwarded-for" in request.headers or "forwarded" in request.headers:
+        return False
+    try:
+        return ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+class Counted:
+    """Middleware: every request once, by the template of its route, up to the first byte of its answer."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, told = time.perf_counter(), False
+
+        def tell(code: int) -> None:
+            nonlocal told
+            if not told:
+                told = True
+                self._metrics.answered(_method(scope), _route(scope), code, time.perf_counter() - began)
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                tell(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            tell(500)
+            raise
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in _METHODS else OTHER
+
+
+def _route(scope: Scope) -> str:
+    """The template, never the path: a path has as many values as there are jobs."""
+    route = scope.get("route")
+    return route.path if isinstance(route, APIRoute) else OTHER

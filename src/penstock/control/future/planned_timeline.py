@@ -1,0 +1,82 @@
+"""Who will hold which devices if nobody submits anything: the same future as a forecast's, drawn while it passes.
+
+Where :mod:`~penstock.control.future.forecast` says when jobs end, this keeps the whole picture. Nothing is estimated
+beside the policy: the copy decides as the original would, so this is the plan that stands behind the promises.
+"""
+
+import math
+import time
+from dataclasses import dataclass, field
+from itertools import islice
+
+from penstock.control.future.forecast import Round, future
+from penstock.control.state.records import job_id_of
+from penstock.core import Grant, Resize, Resume, Start, Stop, Suspend
+from penstock.scheduler import Scheduler
+from penstock.simulate import Bar, Timeline
+
+_MOST_ROUNDS = 400
+_LONGEST_S = 0.25
+"""CPU seconds after which looking further is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """Who will hold what from ``now`` to ``until``, and when each job that ends by then ends."""
+
+    now: float
+    until: float
+    bars: tuple[Bar, ...]
+    ends: dict[str, float]
+
+
+def look_ahead(stage: Scheduler, now: float, horizon_s: float = math.inf) -> Ahead:
+    """Play ``stage`` forward; it must be a :meth:`~penstock.scheduler.Scheduler.twin`, and is used up."""
+    until, enough = now + horizon_s, time.thread_time() + _LONGEST_S
+    sketch = _Sketch(max(now, stage.now))
+    for job_id in stage.active():
+        sketch.hold(job_id, stage.devices_of(job_id))
+    for then in islice(future(stage, sketch.at, until), _MOST_ROUNDS):
+        sketch.draw(then)
+        if time.thread_time() > enough:
+            break
+    if stage.next_finish_at() > until and math.isfinite(until):
+        sketch.at = max(sketch.at, until)
+    return Ahead(now=now, until=sketch.at, bars=sketch.finished(), ends=sketch.ends)
+
+
+@dataclass(slots=True)
+class _Sketch:
+    """The picture so far."""
+
+    at: float
+    ends: dict[str, float] = field(default_factory=dict)
+    _timeline: Timeline = field(default_factory=Timeline)
+    _held: dict[str, tuple[Grant, float]] = field(default_factory=dict)
+
+    def draw(self, then: Round) -> None:
+        for at, job_id in then.done:
+            self.at = self.ends[job_id_of(job_id)] = at
+            self._let_go(job_id)
+        self.at = then.at
+        for instruction in then.said:
+            match instruction:
+                case Start(grant) | Resume(grant) | Resize(grant):
+                    self._let_go(grant.job_id)
+                    self.hold(grant.job_id, grant.devices)
+                case Suspend(job_id) | Stop(job_id, _):
+                    self._let_go(job_id)
+
+    def finished(self) -> tuple[Bar, ...]:
+        for job_id in list(self._held):
+            self._let_go(job_id)
+        return tuple(self._timeline.bars)
+
+    def hold(self, job_id: str, devices: tuple[int, ...]) -> None:
+        if devices:
+            self._held[job_id] = Grant(job_id_of(job_id), "", tuple(sorted(devices)), 0), self.at
+
+    def _let_go(self, job_id: str) -> None:
+        if job_id in self._held:
+            grant, since = self._held.pop(job_id)
+            self._timeline.add(grant, since, self.at)

@@ -1,0 +1,172 @@
+"""What runs teach: how fast they are, and how long they stand still at their start, at a change and at their end.
+
+Reports of each run go into two meters; what these find is kept in the stores that every quote reads. A lesson is what
+the platform did not believe before, and goes into the log, so that decisions that follow from it can be told again.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.control.measuring import weakest_source
+from penstock.control.state.records import JobRecord
+from penstock.core import Costs, Curve, Report, ReportKind, Source, Span
+
+if TYPE_CHECKING:
+    from penstock.learn import CostStore, CurveStore, Delay, DelayMeter, Measurement, ProgressMeter
+
+_WATCHED_S = 5.0
+_GLANCE_S = 1.5
+"""Long enough for a run that ends, and for one of which nothing at all was known."""
+_NEWS = 0.05
+"""A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
+_NEWS_S = 1.0
+"""A delay is news when what is expected of the next one changes by more than this and a fifth."""
+_ENDS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What is believed from now on, where it is not what was believed before."""
+
+    curve: Curve | None = None
+    costs: Costs | None = None
+
+
+class Shelf(Protocol):
+    """Where lessons are kept, and what follows from all of them together."""
+
+    @property
+    def speeds(self) -> "CurveStore": ...
+
+    @property
+    def delays(self) -> "CostStore": ...
+
+    def curve(self, fingerprint: str, kinds: tuple[str, ...]) -> Curve: ...
+
+    def costs(self, fingerprint: str, kinds: tuple[str, ...]) -> Costs: ...
+
+    def learned(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Watch:
+    """The two meters of one run, and the generation of workers they look at."""
+
+    speed: "ProgressMeter"
+    delay: "DelayMeter"
+    generation: int
+    width: int
+    total: int | None = None
+
+
+@dataclass(slots=True)
+class Teacher:
+    """Hears every report of every run."""
+
+    shelf: Shelf
+    _watches: dict[str, _Watch] = field(default_factory=dict)
+
+    def hear(self, report: Report, record: JobRecord) -> Lesson:
+        """Take note; says what changed by it."""
+        if report.run_id != record.run_id or not record.fingerprint:
+            return Lesson()
+        watch = self._watches.get(report.run_id) or self._begin(report.run_id, record)
+        curve = self._speed(report, record, watch)
+        costs = self._delay(report, record, watch)
+        if report.kind in _ENDS:
+            self._watches.pop(report.run_id, None)
+        return Lesson(curve, costs)
+
+    def _begin(self, run_id: str, record: JobRecord) -> _Watch:
+        from penstock.learn import DelayMeter, ProgressMeter
+
+        fresh = record.stint == 1 and not record.failures
+        meter = DelayMeter(max(record.granted_at, record.retry_at), 0 if fresh else -1)
+        width = record.grant.width if record.grant else 0
+        watch = self._watches[run_id] = _Watch(ProgressMeter(), meter, record.generation, width)
+        return watch
+
+    def _speed(self, report: Report, record: JobRecord, watch: _Watch) -> Curve | None:
+        measured = self._measured(report, record, watch)
+        if measured is None or record.grant is None:
+            return None
+        scale = record.work / watch.total if watch.total else 1.0
+        kind, width = record.grant.kind, report.width or watch.width
+        self.shelf.speeds.observe(
+            record.fingerprint, kind, width, measured.rate * scale, measured.seconds, measured.spread * scale
+        )
+        self.shelf.learned()
+        curve = self.shelf.curve(record.fingerprint, record.job.kinds)
+        believed = record.job.curve.rate(width, kind)
+        known = _source(record.job.curve, kind) == _source(curve, kind)
+        return None if known and abs(curve.rate(width, kind) - believed) <= _NEWS * believed else curve
+
+    def _measured(self, report: Report, record: JobRecord, watch: _Watch) -> "Measurement | None":
+        """The rate over the last stretch, once it is long enough to mean something."""
+        meter = watch.speed
+        if report.kind is ReportKind.RESIZED:
+            meter.resized()
+        if report.kind is ReportKind.PROGRESS and report.step is not None:
+            meter.report(report.at, report.step)
+            watch.total = report.total or watch.total
+        found = meter.measured()
+        hurry = report.kind in _ENDS or weakest_source(record.job) is Source.GUESSED
+        long_enough = _GLANCE_S if hurry else _WATCHED_S
+        return meter.drain() if found is not None and found.seconds >= long_enough else None
+
+    def _delay(self, report: Report, record: JobRecord, watch: _Watch) -> Costs | None:
+        from penstock.learn import Delay
+
+        if report.kind is ReportKind.PROGRESS and report.step is not None:
+            if watch.delay.first_step < 0:
+                watch.delay.first_step = report.step - 1
+            found = watch.delay.progress(report.at, report.step)
+            return self._note(record, *found) if found else None
+        if report.kind is ReportKind.RESIZED:
+            return self._resized(report, record, watch)
+        if report.kind is ReportKind.FINISHED:
+            took = watch.delay.ended(report.at, watch.total)
+            return None if took is None else self._note(record, Delay.END, took)
+        return None
+
+    def _resized(self, report: Report, record: JobRecord, watch: _Watch) -> Costs | None:
+        """In place nobody stops but for the pause itself; a restart shows when progress goes on."""
+        from penstock.learn import Delay
+
+        before, watch.width = watch.width, report.width or watch.width
+        told = report.generation == record.generation and record.generation != watch.generation
+        watch.generation = record.generation
+        if not told or record.grant is None:
+            return None
+        if not watch.delay.has_begun:
+            watch.delay.begins(Delay.START, record.granted_at)
+            return None
+        if not report.in_place:
+            watch.delay.begins(Delay.RESIZE, record.granted_at)
+            return None
+        slow, fast = (record.job.curve.rate(width, record.grant.kind) for width in (before, watch.width))
+        waited = max(0.0, report.at - record.granted_at) * max(0.0, 1.0 - slow / fast) if fast else 0.0
+        return self._note(record, Delay.RESIZE, (report.pause_s or 0.0) + waited)
+
+    def _note(self, record: JobRecord, what: "Delay", seconds: float) -> Costs | None:
+        if record.grant is None:
+            return None
+        self.shelf.delays.observe(record.fingerprint, record.grant.kind, what, seconds)
+        self.shelf.learned()
+        costs = self.shelf.costs(record.fingerprint, record.job.kinds)
+        return costs if _is_news(costs, record.job.costs) else None
+
+
+def _source(curve: Curve, kind: str) -> str | None:
+    scaling = curve.scaling(kind)
+    return None if scaling is None else scaling.source.value
+
+
+def _is_news(found: Costs, believed: Costs) -> bool:
+    pairs = ((found.start, believed.start), (found.resize, believed.resize), (found.end, believed.end))
+    return any(_differ(new, old) for new, old in pairs)
+
+
+def _differ(new: Span, old: Span) -> bool:
+    both = ((new.likely, old.likely), (new.most, old.most))
+    return any(abs(after - before) > max(_NEWS_S, 0.2 * before) for after, before in both)

@@ -1,0 +1,280 @@
+"""The loop between what should be and what is.
+
+One pass reads like a sentence: listen to what the runs tell, notice those that are gone without a word, look which
+nodes are there, let time pass for the scheduler, and then make the world look as the book wants it. Whatever is learned
+goes into the journal first; whatever is done follows from the book. So a crash anywhere loses nothing: the next pass,
+in the next process, begins with the same sentence.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from penstock.backends import Backend
+from penstock.control.loop.actuator import Hands, Picture
+from penstock.control.loop.learning import Lesson
+from penstock.control.loop.preparation import Intake
+from penstock.control.loop.report_reader import Hearing
+from penstock.control.loop.run_figures import Gauge
+from penstock.control.state.entries import (
+    Absence,
+    Configured,
+    CostsLearned,
+    CurveLearned,
+    Entry,
+    Launched,
+    NodeCame,
+    NodeLeft,
+    RunFailed,
+    RunFinished,
+    RunSuspended,
+    Ticked,
+)
+from penstock.control.state.journal import Journal
+from penstock.control.state.records import JobRecord, Wanted
+from penstock.control.state.store import Cursor
+from penstock.core import Node, Report, ReportKind, RunStatus, Usage
+
+_log = logging.getLogger(__name__)
+_SNAPSHOT_EVERY = 10_000
+"""Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
+_AFTER_TROUBLE_S = 2.0
+_ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
+
+
+class Reconciler:
+    """Keeps one backend in step with one journal.
+
+    ``launch_grace_s`` is how long a run that was just started may be invisible before it counts as lost,
+    ``nodes_every_s`` how often the backend is asked what there is.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        backend: Backend,
+        intake: Intake,
+        *,
+        hearing: Hearing | None = None,
+        launch_grace_s: float = 10.0,
+        nodes_every_s: float = 5.0,
+        patience_s: float = 60.0,
+    ) -> None:
+        self.journal = journal
+        self.backend = backend
+        self.gauges: dict[str, Gauge] = {}
+        self.trouble = "starting"
+        self.after_each_pass: Callable[[], None] = lambda: None
+        self.foreseen: Callable[[str], float | None] = lambda _: None
+        """When a job was first expected to be done."""
+
+        self.watch_pass: Callable[[float], None] = lambda _: None
+        """Told how many seconds each pass took."""
+
+        self._intake = intake
+        self._hearing = hearing or Hearing()
+        self._hands = Hands(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
+        self._launch_grace_s = launch_grace_s
+        self._nodes_every_s = nodes_every_s
+        self._nodes_seen_at = -math.inf
+        self._read_to = journal.store.log.cursors()
+        self._nudged = threading.Event()
+
+    def begin(self, settings: Configured) -> None:
+        """Take up the settings of this start; if they are new, every job is asked again under them."""
+        with self.journal.reading() as book:
+            if book.settings is None or _rules(book.settings) != _rules(settings) or self._reshaped(settings.nodes):
+                self.journal.record(replace(settings, at=self.journal.now()))
+        self.journal.publish()
+
+    def run(self, stop: threading.Event, every_s: float = 0.2) -> None:
+        """Pass after pass until told to stop; what goes wrong is reported by :attr:`trouble` and tried again."""
+        while not stop.is_set():
+            try:
+                self.step()
+                self.trouble = ""
+            except Exception as error:
+                self.trouble = f"{type(error).__name__}: {error}"
+                _log.exception("a pass failed; trying again")
+            self._nudged.wait(every_s)
+            self._nudged.clear()
+            if self.trouble:
+                stop.wait(_AFTER_TROUBLE_S)
+
+    def nudge(self) -> None:
+        """Something was recorded that is worth a pass at once."""
+        self._nudged.set()
+
+    def step(self) -> None:
+        """One pass."""
+        began = time.perf_counter()
+        statuses = self.backend.runs()
+        self._listen(statuses)
+        self._notice_the_lost(statuses)
+        self._look_at_nodes()
+        self._let_time_pass()
+        self._hands.work(self._picture(statuses), statuses, self.journal.now())
+        self._clear_up(statuses)
+        self.journal.publish()
+        self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
+        self.after_each_pass()
+        self.watch_pass(time.perf_counter() - began)
+
+    def _listen(self, statuses: Iterable[RunStatus]) -> None:
+        for status in statuses:
+            read_to = self._read_to.get(status.run_id, 0)
+            if status.run_id in self.gauges and status.last_seq <= read_to:
+                continue
+            first_sight = status.run_id not in self.gauges
+            reports = self.backend.reports(status.run_id, 0 if first_sight else read_to)
+            self._note_figures(status.run_id, reports)
+            self._take_in(status.run_id, [report for report in reports if report.seq > read_to])
+
+    def _note_figures(self, run_id: str, reports: Iterable[Report]) -> None:
+        gauge = self.gauges.get(run_id, Gauge())
+        for report in reports:
+            gauge = gauge.after(report)
+        self.gauges[run_id] = gauge
+
+    def _take_in(self, run_id: str, reports: list[Report]) -> None:
+        """Each report that means something goes into the log together with the fact that it was read."""
+        for report in _news(reports):
+            spent = self._spent(report)
+            with self.journal.reading() as book:
+                record = book.jobs.get(_job_of(run_id))
+                if record is None:
+                    break
+                lesson = self._intake.learn(report, record)
+                heard = self._hearing.entries(self._with_step(report), record, book, self.journal.now())
+                entries = [self._completed(entry, record, spent) for entry in heard]
+                if entries:
+                    self.journal.record(*entries, cursor=Cursor(run_id, record.id, report.seq))
+                self._believe(lesson, record)
+        if reports:
+            self._read_to[run_id] = reports[-1].seq
+
+    def _spent(self, report: Report) -> Usage:
+        """What a run that is over has used, as far as its backend can tell; asked before anybody is made to wait."""
+        if report.kind not in _ENDS:
+            return Usage()
+        try:
+            return self.backend.usage(report.run_id)
+        except Exception as error:
+            _log.debug("no usage of run %s: %s", report.run_id, error)
+            return Usage()
+
+    def _completed(self, entry: Entry, record: JobRecord, spent: Usage) -> Entry:
+        """The entry, and with it what is known only now and asked for by reports later."""
+        match entry:
+            case Launched() if record.started_at is None:
+                return replace(entry, expected_at=self.foreseen(record.id))
+            case RunFinished() | RunFailed() | RunSuspended():
+                return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
+        return entry
+
+    def _with_step(self, report: Report) -> Report:
+        """A failure knows how far the run had come, even if the report does not say."""
+        if report.kind is ReportKind.FAILED and report.step is None:
+            return replace(report, step=self.gauges[report.run_id].step)
+        return report
+
+    def _believe(self, lesson: Lesson, record: JobRecord) -> None:
+        now, fingerprint = self.journal.now(), record.fingerprint
+        if lesson.curve is not None:
+            self.journal.record(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
+        if lesson.costs is not None:
+            self.journal.record(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
+
+    def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
+        """A run that should be alive, is not, and did not say why."""
+        known = {status.run_id: status for status in statuses}
+        with self.journal.reading() as book:
+            now = self.journal.now()
+            for run_id, want in book.wanted().items():
+                record = book.jobs[want.job_id]
+                if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
+                    step = self.gauges.get(run_id, Gauge()).step
+                    self.journal.record(self._hearing.failed(record, run_id, now, reason="lost", step=step))
+
+    def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
+        if now - self._hands.launched_at.get(run_id, -math.inf) < self._launch_grace_s:
+            return False
+        return was_seen if status is None else not status.alive
+
+    def _look_at_nodes(self) -> None:
+        now = self.journal.now()
+        if now - self._nodes_seen_at < self._nodes_every_s:
+            return
+        self._nodes_seen_at = now
+        here = {node.name: node for node in self.backend.nodes()}
+        with self.journal.reading() as book:
+            known = {node.name for node in book.scheduler.cluster.nodes}
+            for name in known - set(here) - set(book.absent):
+                self.journal.record(NodeLeft(at=now, node=name))
+            for name, node in here.items():
+                if name not in known or book.absent.get(name) is Absence.LOST:
+                    self.journal.record(NodeCame(at=now, node=node))
+
+    def _let_time_pass(self) -> None:
+        with self.journal.reading() as book:
+            now = self.journal.now()
+            if book.wake_at <= now:
+                self.journal.record(Ticked(at=now))
+
+    def _picture(self, statuses: Iterable[RunStatus]) -> Picture:
+        with self.journal.reading() as book:
+            job_of = {status.run_id: _job_of(status.run_id) for status in statuses}
+            listed = {job_id: book.jobs[job_id] for job_id in job_of.values() if job_id in book.jobs}
+            return Picture(
+                wanted=book.wanted(),
+                recipes={record.id: record.submission.recipe for record in book.engaged.values()},
+                job_of=job_of,
+                leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in book.engaged),
+                footprints=_footprints((book.engaged | listed).values()),
+                heard={run_id: gauge.generation for run_id, gauge in self.gauges.items()},
+            )
+
+    def _clear_up(self, statuses: Iterable[RunStatus]) -> None:
+        """A run that has ended, been heard out and is not waited for is forgotten; its logs stay."""
+        with self.journal.reading() as book:
+            wanted = set(book.wanted())
+        for status in statuses:
+            heard_out = self._read_to.get(status.run_id, 0) >= status.last_seq
+            if not status.alive and status.run_id not in wanted and heard_out:
+                self._hands.forget(status.run_id)
+
+    def _cannot_launch(self, want: Wanted, error: Exception) -> None:
+        with self.journal.reading() as book:
+            record = book.jobs[want.job_id]
+            if not record.over and record.run_id == want.run_id:
+                told = (f"{type(error).__name__}: {error}",)
+                entry = self._hearing.failed(record, want.run_id, self.journal.now(), reason="launch", tail=told)
+                self.journal.record(entry)
+
+    def _reshaped(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether a node of a known name is not what it was; indices of devices would then mean something else."""
+        before = {node.name: node for node in self.journal.book.scheduler.cluster.nodes}
+        return any(before.get(node.name, node) != node for node in nodes)
+
+
+def _rules(settings: Configured) -> tuple[object, ...]:
+    return settings.policy, settings.slot, settings.overhead
+
+
+def _job_of(run_id: str) -> str:
+    return run_id.rpartition(".")[0]
+
+
+def _footprints(records: Iterable[JobRecord]) -> Mapping[str, frozenset[int]]:
+    return {run_id: devices for record in records for run_id, devices in record.footprints.items()}
+
+
+def _news(reports: list[Report]) -> Iterator[Report]:
+    """Of progress told several times in a row only the last matters."""
+    for report, following in zip(reports, [*reports[1:], None], strict=False):
+        repeated = following is not None and following.kind is ReportKind.PROGRESS
+        if report.kind is not ReportKind.PROGRESS or not repeated:
+            yield report

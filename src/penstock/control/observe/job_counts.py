@@ -1,0 +1,83 @@
+"""Who stands where, kept up to date as the book changes, so that asking costs nothing however many jobs there are."""
+
+import math
+from collections import Counter as Tally
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.control.state.platform_state import Book
+from penstock.control.state.records import JobRecord
+from penstock.core import Verdict
+from penstock.wire import OVER, JobPhase
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one job stands: its phase and what it was told."""
+
+    phase: JobPhase
+    verdict: Verdict | None
+    tenant: str
+
+
+class Standings:
+    """Every job of one book. :meth:`update` each record that was touched; a new book begins anew by itself.
+
+    ``waiting`` maps jobs that have never run to when they came, ``promises`` those that are promised and not over to
+    their deadlines.
+    """
+
+    def __init__(self, label: Callable[[str], str]) -> None:
+        self.counts: Tally[tuple[str, str]] = Tally()
+        self.waiting: dict[str, float] = {}
+        self.promises: dict[str, float] = {}
+        self._label = label
+        self._book: Book | None = None
+        self._known: dict[str, Standing] = {}
+
+    def follows(self, book: Book) -> bool:
+        """Whether this is the book it has been following; if not, it starts over with what stands there."""
+        if book is self._book:
+            return True
+        self._book = book
+        for place in (self.counts, self.waiting, self.promises, self._known):
+            place.clear()
+        for record in book.jobs.values():
+            self.update(record)
+        return False
+
+    def update(self, record: JobRecord) -> tuple[Standing | None, Standing]:
+        """Take a record in; how it stood before and how it stands now."""
+        assert self._book is not None
+        phase, before = self._book.phase(record), self._known.get(record.id)
+        now = Standing(
+            phase, record.quote.verdict if record.quote is not None else None, self._label(record.job.tenant)
+        )
+        if before != now:
+            self._known[record.id] = now
+            self._recount(before, now)
+        self._note(record, phase)
+        return before, now
+
+    def _recount(self, before: Standing | None, now: Standing) -> None:
+        self.counts[now.phase.value, now.tenant] += 1
+        if before is not None:
+            self.counts[before.phase.value, before.tenant] -= 1
+
+    def _note(self, record: JobRecord, phase: JobPhase) -> None:
+        waits = phase not in OVER and phase is not JobPhase.PAUSED and record.started_at is None
+        _keep(self.waiting, record.id, record.submission.at if waits else None)
+        open_promise = phase not in OVER and promised(record)
+        _keep(self.promises, record.id, record.job.deadline if open_promise else None)
+
+
+def promised(record: JobRecord) -> bool:
+    """Whether the job has a deadline that was promised."""
+    return record.quote is not None and record.quote.verdict is Verdict.PROMISED and math.isfinite(record.job.deadline)
+
+
+def _keep(place: dict[str, float], job_id: str, value: float | None) -> None:
+    if value is None:
+        place.pop(job_id, None)
+    else:
+        place[job_id] = value

@@ -1,0 +1,100 @@
+"""From what is kept to what is shown."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.control.api.services import Services
+from penstock.control.loop.run_figures import Gauge
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import GrantRow, JobRow, Line, Principal
+from penstock.wire import (
+    EventView,
+    JobDetail,
+    JobView,
+    NodeView,
+    ProgressView,
+    QuoteView,
+    StintView,
+    TokenView,
+    stamp,
+)
+
+_ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "reason", "tail")
+
+
+def quote_view(quote: Mapping[str, Any]) -> QuoteView:
+    moments = {name: stamp(quote.get(name)) for name in ("finish_at", "counter_offer", "answer_by", "expected_at")}
+    plain = {name: quote.get(name) for name in ("verdict", "reason", "devices", "device_seconds", "speed")}
+    return QuoteView.model_validate(plain | moments)
+
+
+def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
+    return JobView(**_of_row(row, expected_at))
+
+
+def job_detail(platform: Services, row: JobRow, record: JobRecord) -> JobDetail:
+    """Everything about one job: the row, where it stands now, and what it held when."""
+    return JobDetail(
+        **_of_row(row, platform.desk.outlook.expected_at(row.id)), spec=dict(row.spec),
+        progress=_progress(platform, record), generation=record.generation,
+        workers=[worker.id for worker in record.workers] if record.grant else [],
+        retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
+        history=[_stint(grant) for grant in platform.journal.store.jobs.history(row.id)],
+    )  # fmt: skip
+
+
+def _of_row(row: JobRow, expected_at: float | None) -> dict[str, Any]:
+    moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
+    expected_at = expected_at if row.ended_at is None else None
+    quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
+    shown = {"quote": quote, "expected_at": stamp(expected_at)}
+    return {name: getattr(row, name) for name in _ROW} | moments | shown
+
+
+def _progress(platform: Services, record: JobRecord) -> ProgressView:
+    gauge = platform.reconciler.gauges.get(record.run_id, Gauge())
+    with platform.journal.reading() as book:
+        remaining = book.remaining(record, platform.journal.now())
+    figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
+    return ProgressView(remaining=remaining, work=record.work, told_at=stamp(gauge.at or None), **figures)
+
+
+def _stint(grant: GrantRow) -> StintView:
+    return StintView.model_validate(
+        {
+            "run_id": grant.run_id, "generation": grant.generation, "kind": grant.kind, "devices": grant.devices,
+            "since": stamp(grant.since), "until": stamp(grant.until),
+        }
+    )  # fmt: skip
+
+
+def event_view(line: Line) -> EventView:
+    fields = {"seq": line.seq, "at": stamp(line.at), "kind": line.kind, "job_id": line.job_id}
+    return EventView.model_validate({**fields, "payload": line.payload})
+
+
+def token_view(token: Principal, secret: str | None = None) -> TokenView:
+    fields = {name: getattr(token, name) for name in ("id", "name", "tenant")}
+    return TokenView.model_validate(
+        {**fields, "role": token.role.value, "created_at": stamp(token.created_at), "secret": secret}
+    )
+
+
+def node_views(platform: Services, who: Principal) -> list[NodeView]:
+    """Every node; of the jobs on it, only those that may be seen."""
+    with platform.journal.reading() as book:
+        cluster = book.scheduler.cluster
+        holders = {
+            device: record.id
+            for record in book.jobs.values()
+            if record.grant is not None and who.may_see(record.job.tenant)
+            for device in record.grant.devices
+        }
+        return [
+            NodeView(
+                name=node.name, kind=node.kind, devices=list(cluster.devices_of(position)),
+                state=book.absent[node.name].value if node.name in book.absent else "up",
+                jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
+            )
+            for position, node in enumerate(cluster.nodes)
+        ]  # fmt: skip

@@ -1,0 +1,82 @@
+"""One job's life, in figures and in sentences."""
+
+import math
+from collections.abc import Iterator
+
+from penstock.control.reports.period import Evidence, JobFacts, failures, late_words, resizes, used_s, why_broken
+from penstock.core import format_duration
+from penstock.wire import JobReport, stamp
+
+
+def job_report(job: JobFacts, seen: Evidence) -> JobReport:
+    """``seen`` must be about this job alone, over all its life."""
+    finite, account = math.isfinite(job.deadline), seen.account
+    drawn = account.of(seen.holdings, account.mean_watts(seen.holdings))
+    figures = {
+        "job_id": job.id, "name": job.name, "tenant": job.tenant, "state": job.phase.value,
+        "submitted_at": stamp(job.submitted_at), "started_at": stamp(job.started_at), "ended_at": stamp(job.ended_at),
+        "verdict": job.verdict.value if job.verdict is not None else None, "deadline": stamp(job.deadline),
+        "promised_finish_at": stamp(job.planned_at), "promise": job.promise,
+        "late_s": job.late_s if finite and math.isfinite(job.late_s) else None,
+        "waited_s": None if job.started_at is None else max(0.0, job.started_at - job.submitted_at),
+        "device_seconds": sum(used_s(holding, seen) for holding in seen.holdings),
+        "energy_j": drawn.joules, "energy_estimated": drawn.estimated,
+        "widest": max((len(holding.devices) for holding in seen.holdings), default=0),
+        "failures": failures(seen.happenings, 0.0), "resizes": resizes(seen.happenings, 0.0),
+        "forecast_error": job.forecast_error,
+    }  # fmt: skip
+    bare = JobReport.model_validate({**figures, "words": []})
+    return bare.model_copy(update={"words": list(_sentences(bare, job, seen))})
+
+
+def _sentences(report: JobReport, job: JobFacts, seen: Evidence) -> Iterator[str]:
+    yield _promise(job, seen)
+    if report.waited_s is None:
+        yield "It has never run."
+        return
+    text = f"It waited {format_duration(report.waited_s)} for its start and used "
+    text += f"{format_duration(report.device_seconds)} of device time, at most {report.widest} "
+    yield text + f"device{'s' if report.widest != 1 else ''} at once."
+    if report.energy_j is not None:
+        how = ", estimated" if report.energy_estimated else ""
+        amount = f"{report.energy_j:,.0f} J" if report.energy_j < 3600 else f"{report.energy_j / 3600:,.1f} Wh"
+        yield f"It drew {amount}{how}."
+    yield from _moves(report)
+    if report.failures.count or report.failures.workers_lost:
+        yield _troubles(report)
+    if job.forecast_error is not None:
+        early = "later" if job.forecast_error > 0 else "earlier"
+        what = "the plan behind its promise" if job.expected_at is None else "first expected"
+        yield f"It ended {abs(100 * job.forecast_error):.0f}% of its life {early} than {what}."
+
+
+def _promise(job: JobFacts, seen: Evidence) -> str:
+    told: dict[str, str] = {
+        "none": "Nothing was promised to it.",
+        "refused": f"It was refused: {job.reason}." if job.reason else "It was refused.",
+        "open": f"Its deadline is promised; there are {format_duration(max(0.0, job.deadline - seen.until))} left.",
+        "given up": "Its deadline was promised, and somebody cancelled it.",
+    }
+    if job.promise in told:
+        return told[job.promise]
+    if job.promise == "kept":
+        return f"Its promise was kept: it ended {late_words(job.late_s)}."
+    return f"Its promise was broken ({late_words(job.late_s)}): {why_broken(job, seen.happenings)}."
+
+
+def _moves(report: JobReport) -> Iterator[str]:
+    moved = report.resizes
+    if moved.count:
+        text = f"It changed its number of workers {moved.count} times, {moved.in_place} of them in place"
+        if moved.pauses.count:
+            text += f"; training stood still for {format_duration(moved.pauses.total_s)} in all"
+        yield text + "."
+
+
+def _troubles(report: JobReport) -> str:
+    trouble = report.failures
+    reasons = ", ".join(f"{one.count} x {one.reason}" for one in trouble.by_reason)
+    text = f"{trouble.count} failed run{'s' if trouble.count != 1 else ''}" + (f" ({reasons})" if reasons else "")
+    text += f" and {trouble.workers_lost} lost worker{'s' if trouble.workers_lost != 1 else ''}"
+    text += f"; at least {trouble.lost_steps} steps were done twice"
+    return text + f", and it stood still for {format_duration(trouble.downtime.total_s)}."

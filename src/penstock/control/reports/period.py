@@ -1,0 +1,322 @@
+"""What real runs amounted to: promises, device time, failures, resizes, forecasts.
+
+Everything is read from the log: jobs from the book, which is a fold over it, what was held from the grants that follow
+from it, and failures and resizes from its lines. Pure: facts go in, a report comes out.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from penstock.control.reports.energy import NOTHING_TOLD, Account, Drawn, overlap_s
+from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
+from penstock.control.state.platform_state import Book
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Holding
+from penstock.core import Cluster, Verdict, format_duration
+from penstock.wire import (
+    OVER,
+    BrokenView,
+    DayView,
+    FailuresView,
+    FailureView,
+    ForecastView,
+    JobCountsView,
+    JobPhase,
+    PeriodReport,
+    PromisesView,
+    ResizesView,
+    SpreadView,
+    TenantView,
+    stamp,
+)
+
+KINDS = tuple(kind.__name__ for kind in (Launched, Progressed, Resized, RunFailed, WorkerLost))
+"""The kinds of lines a report reads."""
+
+Happening = Launched | Progressed | Resized | RunFailed | WorkerLost
+_LATE_TOLERANCE_S = 1e-3
+_MOST_BROKEN = 100
+_STRETCHES = 28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """One job as the book has it."""
+
+    id: str
+    name: str
+    tenant: str
+    phase: JobPhase
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    verdict: Verdict | None
+    planned_at: float
+    expected_at: float | None
+    deadline: float
+    failures: int
+    reason: str
+    drawn: Drawn = NOTHING_TOLD
+
+    @classmethod
+    def of(cls, record: JobRecord, book: Book) -> "JobFacts":
+        quote = record.quote
+        return cls(
+            id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=book.phase(record),
+            submitted_at=record.submission.at, started_at=record.started_at, ended_at=record.ended_at,
+            verdict=quote.verdict if quote is not None else None,
+            planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,
+            deadline=record.job.deadline, failures=record.failures, reason=record.reason,
+            drawn=Drawn(record.energy_j, record.energy_estimated),
+        )  # fmt: skip
+
+    @property
+    def promise(self) -> str:
+        """kept, broken, open, given up, refused or none."""
+        if self.verdict is Verdict.REFUSED:
+            return "refused"
+        if self.verdict is not Verdict.PROMISED or math.isinf(self.deadline):
+            return "none"
+        if self.phase is JobPhase.CANCELLED:
+            return "given up"
+        if self.phase not in OVER:
+            return "open"
+        return "kept" if self.phase is JobPhase.FINISHED and self.late_s <= _LATE_TOLERANCE_S else "broken"
+
+    @property
+    def late_s(self) -> float:
+        """Seconds after the deadline; infinite if it never finished."""
+        return (
+            math.inf if self.phase is not JobPhase.FINISHED or self.ended_at is None else self.ended_at - self.deadline
+        )
+
+    @property
+    def forecast_error(self) -> float | None:
+        """How much later than first expected it ended, as a share of its life.
+
+        Logs of older servers do not have what was expected; there the plan behind the promise has to do.
+        """
+        forecast_at = self.planned_at if self.expected_at is None else self.expected_at
+        if self.phase is not JobPhase.FINISHED or self.ended_at is None or math.isinf(forecast_at):
+            return None
+        lived = self.ended_at - self.submitted_at
+        return (self.ended_at - forecast_at) / lived if lived > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything a report about ``since`` to ``until`` is made from; what nobody may see is already left out."""
+
+    since: float
+    until: float
+    tenant: str | None
+    jobs: Sequence[JobFacts]
+    holdings: Sequence[Holding]
+    happenings: Sequence[Happening]
+    cluster: Cluster
+
+    @property
+    def account(self) -> Account:
+        """Of the energy; a job that began or ended outside the period told of more than the period."""
+        inside = (job for job in self.jobs if job.phase in OVER and job.submitted_at >= self.since)
+        told = {job.id: job.drawn for job in inside if job.drawn.joules is not None and _in(job.ended_at, self)}
+        return Account(since=self.since, until=self.until, cluster=self.cluster, told=told)
+
+
+def period_report(seen: Evidence) -> PeriodReport:
+    """The whole period in figures. O(jobs + holdings + lines)."""
+    there = [job for job in seen.jobs if job.submitted_at <= seen.until and (job.ended_at or math.inf) >= seen.since]
+    capacity = seen.cluster.device_count * (seen.until - seen.since)
+    return PeriodReport.model_validate(
+        {
+            "since": stamp(seen.since), "until": stamp(seen.until), "tenant": seen.tenant,
+            "device_seconds": sum(used_s(holding, seen) for holding in seen.holdings),
+            "capacity_device_seconds": capacity, "jobs": _counts(there, seen), "promises": _promises(there, seen),
+            "broken": list(_broken(there, seen))[:_MOST_BROKEN], "tenants": _tenants(there, seen),
+            "failures": failures(seen.happenings, seen.since), "resizes": resizes(seen.happenings, seen.since),
+            "forecast": _forecast(there, seen), "queue_wait": _waits(there, seen), "stretches": _stretches(there, seen),
+        }
+    )  # fmt: skip
+
+
+def used_s(holding: Holding, seen: Evidence) -> float:
+    """Device-seconds of a holding that lie in the period."""
+    return len(holding.devices) * overlap_s(holding, seen.since, seen.until)
+
+
+def failures(happenings: Iterable[Happening], since: float) -> FailuresView:
+    """What went wrong from ``since`` on, and what it cost."""
+    told = list(happenings)
+    failed = [one for one in told if isinstance(one, RunFailed) and one.at >= since]
+    reasons: dict[str, list[RunFailed]] = defaultdict(list)
+    for one in failed:
+        reasons[one.reason].append(one)
+    counted = [
+        FailureView(reason=reason, count=len(those), retried=sum(one.retry_at is not None for one in those))
+        for reason, those in sorted(reasons.items(), key=lambda item: -len(item[1]))
+    ]
+    after = _by_job(told)
+    return FailuresView(
+        by_reason=tuple(counted), workers_lost=sum(isinstance(one, WorkerLost) and one.at >= since for one in told),
+        lost_steps=sum(_steps_lost(one, after[one.job_id]) for one in failed),
+        downtime=spread([gap for one in failed if (gap := _downtime_s(one, after[one.job_id])) is not None]),
+    )  # fmt: skip
+
+
+def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
+    told = [one for one in happenings if isinstance(one, Resized) and one.at >= since]
+    return ResizesView(
+        count=len(told), in_place=sum(bool(one.in_place) for one in told),
+        pauses=spread([one.pause_s for one in told if one.pause_s is not None]),
+    )  # fmt: skip
+
+
+def spread(values: Sequence[float]) -> SpreadView:
+    if not values:
+        return SpreadView()
+    ordered = sorted(values)
+    p95 = ordered[min(len(ordered) - 1, math.ceil(0.95 * len(ordered)) - 1)]
+    return SpreadView(
+        count=len(ordered), total_s=sum(ordered), p50_s=median(ordered), p95_s=p95, most_s=ordered[-1]
+    )  # fmt: skip
+
+
+def _by_job(happenings: Iterable[Happening]) -> dict[str, list[Happening]]:
+    found: dict[str, list[Happening]] = defaultdict(list)
+    for one in happenings:
+        found[one.job_id].append(one)
+    return found
+
+
+def _steps_lost(failed: RunFailed, told: Sequence[Happening]) -> int:
+    """How far back the job was when it was next heard of, before another failure."""
+    for one in told:
+        if one.at <= failed.at or one is failed:
+            continue
+        if isinstance(one, RunFailed):
+            return 0
+        if isinstance(one, Progressed) and one.step is not None:
+            return max(0, (failed.step or 0) - one.step)
+    return 0
+
+
+def _downtime_s(failed: RunFailed, told: Sequence[Happening]) -> float | None:
+    return next((one.at - failed.at for one in told if isinstance(one, Launched) and one.at > failed.at), None)
+
+
+def _in(at: float | None, seen: Evidence) -> bool:
+    return at is not None and seen.since <= at <= seen.until
+
+
+def _settled(jobs: Iterable[JobFacts], promise: str, seen: Evidence) -> list[JobFacts]:
+    return [job for job in jobs if job.promise == promise and _in(job.ended_at, seen)]
+
+
+def _counts(jobs: Sequence[JobFacts], seen: Evidence) -> JobCountsView:
+    def ended(phase: JobPhase) -> int:
+        return sum(job.phase is phase and _in(job.ended_at, seen) for job in jobs)
+
+    return JobCountsView(
+        there=len(jobs), submitted=sum(_in(job.submitted_at, seen) for job in jobs), finished=ended(JobPhase.FINISHED),
+        failed=ended(JobPhase.FAILED), cancelled=ended(JobPhase.CANCELLED), refused=ended(JobPhase.DECLINED),
+        active=sum(job.phase not in OVER for job in jobs),
+    )  # fmt: skip
+
+
+def _promises(jobs: Sequence[JobFacts], seen: Evidence) -> PromisesView:
+    given = ("kept", "broken", "given up", "open")
+    return PromisesView(
+        made=sum(job.promise in given and _in(job.submitted_at, seen) for job in jobs),
+        kept=len(_settled(jobs, "kept", seen)), broken=len(_settled(jobs, "broken", seen)),
+        given_up=len(_settled(jobs, "given up", seen)), refused=len(_settled(jobs, "refused", seen)),
+        open=sum(job.promise == "open" for job in jobs),
+    )  # fmt: skip
+
+
+def _broken(jobs: Sequence[JobFacts], seen: Evidence) -> Iterator[BrokenView]:
+    """The latest first."""
+    trouble = _by_job(seen.happenings)
+    for job in sorted(_settled(jobs, "broken", seen), key=lambda job: -(job.ended_at or 0.0)):
+        yield BrokenView.model_validate(
+            {
+                "job_id": job.id, "name": job.name, "tenant": job.tenant, "deadline": stamp(job.deadline),
+                "ended_at": stamp(job.ended_at), "late_s": None if math.isinf(job.late_s) else job.late_s,
+                "why": why_broken(job, trouble[job.id]),
+            }
+        )  # fmt: skip
+
+
+def why_broken(job: JobFacts, told: Sequence[Happening]) -> str:
+    """The causes the log knows of."""
+    if job.phase is JobPhase.FAILED:
+        return f"it failed for good: {job.reason or 'no reason given'}"
+    parts = []
+    if failed := [one for one in told if isinstance(one, RunFailed)]:
+        parts.append(f"{len(failed)} failed run{'s' if len(failed) > 1 else ''} ({failed[0].reason})")
+    if lost := sum(isinstance(one, WorkerLost) for one in told):
+        parts.append(f"{lost} worker{'s' if lost > 1 else ''} lost")
+    slower = sum(isinstance(one, Progressed) for one in told)
+    if slower:
+        parts.append(f"its speed was corrected {slower} time{'s' if slower > 1 else ''}")
+    return ", ".join(parts) or "nothing in the log explains it; its speed was probably believed too high"
+
+
+def _tenants(jobs: Sequence[JobFacts], seen: Evidence) -> list[TenantView]:
+    names = sorted({job.tenant for job in jobs} | {holding.tenant for holding in seen.holdings})
+    account = seen.account
+    watts, found = account.mean_watts(seen.holdings), []
+    for name in names:
+        own = [job for job in jobs if job.tenant == name]
+        held = [holding for holding in seen.holdings if holding.tenant == name]
+        drawn = account.of(held, watts)
+        found.append(
+            TenantView(
+                tenant=name, jobs=len(own), device_seconds=sum(used_s(holding, seen) for holding in held),
+                energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=len(_settled(own, "kept", seen)),
+                broken=len(_settled(own, "broken", seen)), refused=len(_settled(own, "refused", seen)),
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda tenant: -tenant.device_seconds)
+
+
+def _forecast(jobs: Sequence[JobFacts], seen: Evidence) -> ForecastView:
+    errors = [error for job in jobs if _in(job.ended_at, seen) and (error := job.forecast_error) is not None]
+    if not errors:
+        return ForecastView()
+    return ForecastView(
+        jobs=len(errors), median_error=median(errors), mean_absolute_error=fmean(map(abs, errors)),
+        worst_error=max(errors, key=abs),
+    )  # fmt: skip
+
+
+def _waits(jobs: Sequence[JobFacts], seen: Evidence) -> SpreadView:
+    started = [job for job in jobs if _in(job.started_at, seen)]
+    return spread([max(0.0, (job.started_at or 0.0) - job.submitted_at) for job in started])
+
+
+def _stretches(jobs: Sequence[JobFacts], seen: Evidence) -> list[DayView]:
+    """Equal parts of the period."""
+    width = (seen.until - seen.since) / _STRETCHES
+    failed = [one.at for one in seen.happenings if isinstance(one, RunFailed)]
+    ends = {promise: [job.ended_at for job in _settled(jobs, promise, seen)] for promise in ("kept", "broken")}
+    found = []
+    for place in range(_STRETCHES):
+        start, end = seen.since + place * width, seen.since + (place + 1) * width
+        held = sum(len(holding.devices) * overlap_s(holding, start, end) for holding in seen.holdings)
+        counted = {name: sum(start <= (at or 0.0) < end for at in those) for name, those in ends.items()}
+        found.append(
+            DayView.model_validate(
+                {"since": stamp(start), "device_seconds": held, **counted,
+                 "failures": sum(start <= at < end for at in failed)}
+            )
+        )  # fmt: skip
+    return found
+
+
+def late_words(late_s: float) -> str:
+    if math.isinf(late_s):
+        return "it never finished"
+    return f"{format_duration(abs(late_s))} {'late' if late_s > 0 else 'early'}"

@@ -1,0 +1,243 @@
+"""The language of the log: everything that ever changes the platform's state, as values.
+
+An entry says what happened in the platform's words (a run failed, a person paused a job); the book turns it into the
+scheduler's events. Decisions that depend on anything but the log, such as when a failed run is tried again, are taken
+before the entry is written and stand in it, so that reading the log again gives the same state.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, get_args
+
+from penstock.core import FREE, Costs, Curve, Job, Node, Overhead, register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a job is started: what a :class:`~penstock.core.Launch` needs besides devices."""
+
+    command: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    working_dir: str = "."
+    checkpoint_dir: str = ""
+    grace_s: float = 30.0
+    hang_after_s: float | None = None
+    fingerprint: str = ""
+    max_retries: int = 3
+    backoff_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """The platform runs on these nodes under these rules from now on; jobs that are there are asked again."""
+
+    at: float
+    nodes: tuple[Node, ...]
+    policy: str
+    slot: float = 0.0
+    overhead: Overhead = FREE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    at: float
+    job: Job
+    name: str
+    recipe: Recipe
+    spec: Mapping[str, Any]
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    at: float
+    job_id: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """A person takes the job out of scheduling; what it was promised is given up."""
+
+    at: float
+    job_id: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A paused job asks again, with the work that is left."""
+
+    at: float
+    job_id: str
+    job: Job
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A run has begun. ``expected_at`` of a job's first one is when the job was first expected to be done."""
+
+    at: float
+    job_id: str
+    run_id: str
+    expected_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progressed:
+    """The run is not where it was believed to be: ``remaining`` iterations are left."""
+
+    at: float
+    job_id: str
+    remaining: float
+    step: int | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resized:
+    """The run now has ``width`` workers, because it was told to or because it lost some."""
+
+    at: float
+    job_id: str
+    run_id: str
+    generation: int
+    width: int | None = None
+    pause_s: float | None = None
+    in_place: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLost:
+    """One worker ended badly; the run may go on without it."""
+
+    at: float
+    job_id: str
+    run_id: str
+    worker: str
+    code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveFailed:
+    """The run could not save its state and goes on; until the next save succeeds, a failure would cost more."""
+
+    at: float
+    job_id: str
+    run_id: str
+    step: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuspended:
+    """The run saved its state and ended, because it was told to. What an ended run has drawn is told where known."""
+
+    at: float
+    job_id: str
+    run_id: str
+    step: int | None = None
+    energy_j: float | None = None
+    energy_estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished:
+    at: float
+    job_id: str
+    run_id: str
+    energy_j: float | None = None
+    energy_estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed:
+    """The run is gone. ``retry_at`` says when it is tried again; without it the job has failed for good."""
+
+    at: float
+    job_id: str
+    run_id: str
+    reason: str
+    code: int | None = None
+    step: int | None = None
+    tail: tuple[str, ...] = ()
+    retry_at: float | None = None
+    energy_j: float | None = None
+    energy_estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveLearned:
+    """A run is faster or slower than believed. With a fingerprint the same is true of every job that has it."""
+
+    at: float
+    job_id: str
+    curve: Curve
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsLearned:
+    """Jobs of this fingerprint take another time to start, to change devices or to end than believed."""
+
+    at: float
+    fingerprint: str
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """An entry on which a policy failed is passed over from now on, also when the log is read again."""
+
+    at: float
+    seq: int
+    kind: str
+    why: str
+    job_id: str | None = None
+
+
+class Absence(StrEnum):
+    """Why a node takes no jobs."""
+
+    LOST = "lost"
+    DRAINED = "drained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLeft:
+    at: float
+    node: str
+    why: Absence = Absence.LOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCame:
+    """A node is back, or new. A drained one stays drained until ``why`` says that this is what ended."""
+
+    at: float
+    node: Node
+    why: Absence = Absence.LOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticked:
+    at: float
+
+
+AboutJob = (
+    Cancelled | Paused | Resumed | Launched | Progressed | Resized | WorkerLost | SaveFailed | RunSuspended
+    | RunFinished | RunFailed | CurveLearned
+)  # fmt: skip
+Entry = Configured | Submitted | AboutJob | CostsLearned | Quarantined | NodeLeft | NodeCame | Ticked
+
+register(*get_args(Entry))
+
+
+def job_of(entry: Entry) -> str | None:
+    """The job an entry is about, if it is about one."""
+    if isinstance(entry, Submitted):
+        return entry.job.id
+    return entry.job_id if isinstance(entry, AboutJob | Quarantined) else None

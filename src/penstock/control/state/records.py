@@ -1,0 +1,190 @@
+"""What the platform knows of one job besides what the scheduler knows: where it runs, and how often it failed."""
+
+from dataclasses import dataclass, field, replace
+
+from penstock.control.state.entries import RunFailed, Submitted
+from penstock.core import Grant, Job, Quote, Worker
+from penstock.scheduler import Entry as Note
+from penstock.wire import OVER, JobPhase
+
+_LONGEST_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A run that should be alive now, and in which shape."""
+
+    job_id: str
+    run_id: str
+    workers: tuple[Worker, ...]
+    generation: int
+    attempt: int
+    not_before: float
+
+    @property
+    def devices(self) -> frozenset[int]:
+        return frozenset(worker.device for worker in self.workers)
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """One job.
+
+    A *stint* is the time from getting devices to losing them; each is a run of its own with its own id, so that a word
+    from an earlier run is never mistaken for one from the present run. A *generation* is one world of workers, counted
+    through all stints. An *incarnation* is one life inside the scheduler, which uses an id only once: a job that was
+    paused and comes back is a new one there.
+    """
+
+    id: str
+    number: int
+    submission: Submitted
+    job: Job
+    mark: JobPhase | None = None
+    quote: Quote | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    incarnation: int = 0
+    stint: int = 0
+    generation: int = 0
+    grant: Grant | None = None
+    granted_at: float = 0.0
+    workers: tuple[Worker, ...] = ()
+    workers_made: int = 0
+    runs: list[str] = field(default_factory=list)
+    footprints: dict[str, frozenset[int]] = field(default_factory=dict)
+    failures: int = 0
+    losses: int = 0
+    streak: int = 0
+    failed_at_step: int = 0
+    retry_at: float = 0.0
+    reason: str = ""
+    exit_code: int | None = None
+    tail: tuple[str, ...] = ()
+    notes: list[Note] = field(default_factory=list)
+    lives_told: int = 0
+    expected_at: float | None = None
+    """When it was first expected to be done, as far as that was noted."""
+    energy_j: float | None = None
+    """What its runs that are over have drawn, as far as they told."""
+    energy_estimated: bool = False
+
+    def count_energy(self, joules: float | None, *, estimated: bool) -> None:
+        """A run is over that has drawn so much."""
+        if joules is not None:
+            self.energy_j = (self.energy_j or 0.0) + joules
+            self.energy_estimated = self.energy_estimated or estimated
+
+    @property
+    def core_id(self) -> str:
+        return core_id(self.id, self.incarnation)
+
+    @property
+    def run_id(self) -> str:
+        """The run of the present or last stint."""
+        return f"{self.id}.{self.stint}"
+
+    @property
+    def work(self) -> float:
+        """Iterations in all, as submitted."""
+        return self.submission.job.work.iterations
+
+    @property
+    def fingerprint(self) -> str:
+        """What jobs of the same speed and the same start have in common; empty where nobody knows."""
+        return self.submission.recipe.fingerprint
+
+    @property
+    def over(self) -> bool:
+        return self.mark in OVER
+
+    def tell(self, at: float, text: str) -> None:
+        self.notes.append(Note(at, text))
+
+    def take(self, grant: Grant, at: float) -> None:
+        """Devices to run on: a new run, unless one is there that only has to move."""
+        if self.grant is None:
+            self.begin_stint(grant, at)
+        elif set(self.grant.devices) != set(grant.devices):
+            self.reshape(grant, at)
+
+    def begin_stint(self, grant: Grant, at: float) -> None:
+        self.stint += 1
+        self.workers = ()
+        self.reshape(grant, at)
+
+    def reshape(self, grant: Grant, at: float) -> None:
+        """A new world. Workers whose devices stay keep their ids and come first; the others are new."""
+        self.grant, self.granted_at = grant, at
+        self.generation += 1
+        staying = [worker.device for worker in self.workers if worker.device in grant.devices]
+        ids = {worker.device: worker.id for worker in self.workers}
+        order = [*staying, *(device for device in grant.devices if device not in ids)]
+        self.workers = tuple(
+            Worker(id=ids.get(device) or self._new_worker(), rank=rank, device=device)
+            for rank, device in enumerate(order)
+        )
+        used = self.footprints.get(self.run_id, frozenset())
+        self.footprints[self.run_id] = used | frozenset(grant.devices)
+
+    def settle(self) -> None:
+        """The run has taken the shape it was told to take."""
+        self.losses = 0
+        if self.grant is not None:
+            self.footprints[self.run_id] = frozenset(self.grant.devices)
+
+    def lose_devices(self) -> None:
+        self.grant = None
+
+    def lose_worker(self, worker_id: str) -> None:
+        """Its place in the next world goes to a new worker."""
+        self.workers = tuple(worker for worker in self.workers if worker.id != worker_id)
+
+    def replace_lost(self, at: float) -> None:
+        """Ask for the whole world again: at once the first time, later and later if the new workers keep dying."""
+        self.retry_at = at + min(2.0**self.losses - 1.0, _LONGEST_WAIT_S)
+        self.losses += 1
+        if self.grant is not None:
+            self.reshape(self.grant, at)
+
+    def begin_again(self, at: float) -> None:
+        """The run ended but the devices are still ours: the next run takes them."""
+        if self.grant is not None:
+            self.begin_stint(self.grant, at)
+
+    def streak_after(self, entry: RunFailed) -> int:
+        """Failures in a row without progress: one that got further than the last begins anew."""
+        return 1 if (entry.step or 0) > self.failed_at_step else self.streak + 1
+
+    def count_failure(self, entry: RunFailed) -> None:
+        self.streak = self.streak_after(entry)
+        self.failed_at_step = max(self.failed_at_step, entry.step or 0)
+        self.failures += 1
+        self.reason, self.tail, self.exit_code = entry.reason, entry.tail, entry.code
+        self.retry_at = entry.retry_at or 0.0
+
+    def wanted(self) -> Wanted | None:
+        if self.grant is None:
+            return None
+        return Wanted(
+            job_id=self.id, run_id=self.run_id, workers=self.workers, generation=self.generation,
+            attempt=self.failures, not_before=self.retry_at,
+        )  # fmt: skip
+
+    def incarnate(self, job: Job) -> Job:
+        """The next life inside the scheduler."""
+        self.incarnation += 1
+        self.job = replace(job, id=self.core_id)
+        return self.job
+
+    def _new_worker(self) -> str:
+        self.workers_made += 1
+        return f"w{self.workers_made - 1}"
+
+
+def core_id(job_id: str, incarnation: int) -> str:
+    return f"{job_id}+{incarnation}" if incarnation else job_id
+
+
+def job_id_of(core: str) -> str:
+    return core.partition("+")[0]

@@ -1,0 +1,52 @@
+"""Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
+
+from penstock.control.state.store.database import claim, migrate, open_engine
+from penstock.control.state.store.history import Found, History, Holding, Search
+from penstock.control.state.store.jobs import GrantRow, JobRow, JobShelf
+from penstock.control.state.store.log import Cursor, Key, Line, Log
+from penstock.control.state.store.snapshots import Snapshot, SnapshotShelf
+from penstock.control.state.store.tokens import Principal, Role, TokenShelf
+
+
+class Store:
+    """All shelves of one database, with the schema up to date."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = open_engine(url)
+        try:
+            migrate(self._engine)
+            self._claim = claim(self._engine)
+        except BaseException:
+            self._engine.dispose()
+            raise
+        self.log = Log(self._engine)
+        self.jobs = JobShelf(self._engine)
+        self.tokens = TokenShelf(self._engine)
+        self.snapshots = SnapshotShelf(self._engine)
+        self.history = History(self._engine)
+
+    def close(self) -> None:
+        if self._claim is not None:
+            self._claim.close()
+        self._engine.dispose()
+
+
+__all__ = [
+    "Cursor",
+    "Found",
+    "GrantRow",
+    "History",
+    "Holding",
+    "JobRow",
+    "JobShelf",
+    "Key",
+    "Line",
+    "Log",
+    "Principal",
+    "Role",
+    "Search",
+    "Snapshot",
+    "SnapshotShelf",
+    "Store",
+    "TokenShelf",
+]

@@ -1,0 +1,143 @@
+"""The past as people look at it: jobs by what one types, who held what when, and what went wrong.
+
+Reads only. The log stays the truth; these are questions that a picture asks and that one row at a time cannot answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Engine, func, or_, select
+
+from penstock.control.state.store.jobs import JobRow
+from penstock.control.state.store.log import Line
+from penstock.control.state.store.tables import events, grants, jobs
+
+ORDERS = {
+    "number": jobs.c.number, "name": jobs.c.name, "tenant": jobs.c.tenant, "state": jobs.c.state,
+    "submitted_at": jobs.c.submitted_at, "ended_at": jobs.c.ended_at,
+}  # fmt: skip
+"""What a list of jobs can be sorted by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which jobs, and which part of them. ``text`` is looked for in name and id."""
+
+    text: str = ""
+    states: Sequence[str] = ()
+    tenant: str | None = None
+    order: str = "number"
+    descending: bool = True
+    offset: int = 0
+    limit: int = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page of jobs, and how many there are in all."""
+
+    rows: list[JobRow]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Devices that a job held for a while; ``until`` is ``None`` while it does."""
+
+    job_id: str
+    name: str
+    tenant: str
+    number: int
+    generation: int
+    devices: Sequence[int]
+    since: float
+    until: float | None
+
+
+class History:
+    """Questions about what was."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def search(self, wanted: Search) -> Found:
+        conditions = _conditions(wanted)
+        column = ORDERS.get(wanted.order, jobs.c.number)
+        query = select(jobs).where(*conditions).limit(wanted.limit).offset(wanted.offset)
+        query = query.order_by(column.desc() if wanted.descending else column.asc(), jobs.c.number.desc())
+        with self._engine.connect() as connection:
+            total = connection.scalar(select(func.count()).select_from(jobs).where(*conditions)) or 0
+            return Found([JobRow(**row) for row in connection.execute(query).mappings()], total)
+
+    def counts(self, tenant: str | None = None) -> dict[str, int]:
+        """How many jobs there are in each state."""
+        query = select(jobs.c.state, func.count().label("many")).group_by(jobs.c.state)
+        if tenant is not None:
+            query = query.where(jobs.c.tenant == tenant)
+        with self._engine.connect() as connection:
+            return {row.state: row.many for row in connection.execute(query)}
+
+    def counts_by_tenant(self, tenant: str | None = None) -> dict[str, dict[str, int]]:
+        """How many jobs each tenant has in each state."""
+        query = select(jobs.c.tenant, jobs.c.state, func.count().label("many")).group_by(jobs.c.tenant, jobs.c.state)
+        if tenant is not None:
+            query = query.where(jobs.c.tenant == tenant)
+        found: dict[str, dict[str, int]] = {}
+        with self._engine.connect() as connection:
+            for row in connection.execute(query):
+                found.setdefault(row.tenant, {})[row.state] = row.many
+        return found
+
+    def waits(self, since: float, until: float) -> list[tuple[float, float]]:
+        """From when to when each job waited for its first devices, as far as that lies between the two."""
+        ended = func.coalesce(jobs.c.started_at, jobs.c.ended_at, until)
+        query = select(jobs.c.submitted_at, ended.label("ended")).where(jobs.c.submitted_at <= until, ended >= since)
+        with self._engine.connect() as connection:
+            return [(max(start, since), min(end, until)) for start, end in connection.execute(query).all()]
+
+    def holdings(self, since: float, until: float, *, job_id: str | None = None) -> list[Holding]:
+        """Everything held at some time between the two, in order of time."""
+        query = (
+            select(
+                grants.c.job_id, jobs.c.name, jobs.c.tenant, jobs.c.number, grants.c.generation, grants.c.devices,
+                grants.c.since, grants.c.until,
+            )
+            .join(jobs, jobs.c.id == grants.c.job_id)
+            .where(grants.c.since <= until, or_(grants.c.until.is_(None), grants.c.until >= since))
+            .order_by(grants.c.since, grants.c.job_id, grants.c.generation)
+        )  # fmt: skip
+        if job_id is not None:
+            query = query.where(grants.c.job_id == job_id)
+        with self._engine.connect() as connection:
+            return [Holding(**row) for row in connection.execute(query).mappings().all()]
+
+    def lines(
+        self, kinds: Sequence[str], *, since: float = 0.0, tenant: str | None = None, limit: int = 1000
+    ) -> list[Line]:
+        """The latest entries of some kinds, oldest first; with a tenant, its own and those about nobody's job."""
+        query = select(events).where(events.c.kind.in_(kinds), events.c.at >= since)
+        if tenant is not None:
+            query = query.where(or_(events.c.tenant == tenant, events.c.tenant.is_(None)))
+        with self._engine.connect() as connection:
+            found = connection.execute(query.order_by(events.c.seq.desc()).limit(limit)).mappings()
+            return [Line(**{name: row[name] for name in Line.__slots__}) for row in found][::-1]
+
+
+def _conditions(wanted: Search) -> list[ColumnElement[bool]]:
+    conditions: list[Any] = []
+    if wanted.text:
+        pattern = f"%{_plain(wanted.text.lower())}%"
+        conditions.append(or_(*(func.lower(column).like(pattern, escape="\\") for column in (jobs.c.name, jobs.c.id))))
+    if wanted.states:
+        conditions.append(jobs.c.state.in_(wanted.states))
+    if wanted.tenant is not None:
+        conditions.append(jobs.c.tenant == wanted.tenant)
+    return conditions
+
+
+def _plain(text: str) -> str:
+    """Without the meaning that SQL gives to some characters."""
+    for character in "\\%_":
+        text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,116 @@
+"""The append-only log, and what is written in one transaction with an entry."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, update
+
+from penstock.control.state.store.tables import events, idempotency, runs
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One entry of the log as it is stored; ``seq`` is 0 until then."""
+
+    at: float
+    kind: str
+    payload: Mapping[str, Any]
+    job_id: str | None = None
+    tenant: str | None = None
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A client's word that two requests are the same one."""
+
+    tenant: str
+    key: str
+    fingerprint: str
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The reports of a run have been read up to here."""
+
+    run_id: str
+    job_id: str
+    reports_read: int
+
+
+class Log:
+    """Entries in the order they happened."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def append(self, *lines: Line, keys: Iterable[Key] = (), cursor: Cursor | None = None) -> int:
+        """Write entries and what belongs to them, all or nothing; returns the number of the last one."""
+        with self._engine.begin() as connection:
+            for key in keys:
+                connection.execute(insert(idempotency).values(at=lines[0].at, **_columns(key)))
+            if cursor is not None:
+                _advance(connection, cursor)
+            last = 0
+            for line in lines:
+                values = {name: value for name, value in _columns(line).items() if name != "seq"}
+                last = connection.execute(insert(events).values(**values).returning(events.c.seq)).scalar_one()
+        return last
+
+    def read(self, after: int = 0) -> Iterator[Line]:
+        """Every entry after a number, page by page."""
+        while page := self.page(after=after, limit=_PAGE):
+            yield from page
+            after = page[-1].seq
+
+    def page(
+        self, *, after: int = 0, limit: int = _PAGE, job_id: str | None = None, tenant: str | None = None
+    ) -> list[Line]:
+        query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(limit)
+        if job_id is not None:
+            query = query.where(events.c.job_id == job_id)
+        if tenant is not None:
+            query = query.where(events.c.tenant == tenant)
+        with self._engine.connect() as connection:
+            return [_line(row) for row in connection.execute(query).mappings()]
+
+    def of_kind(self, kind: str) -> list[Line]:
+        """Every entry of a kind; for kinds that are rare."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(events).where(events.c.kind == kind).order_by(events.c.seq)).mappings()
+            return [_line(row) for row in rows]
+
+    def last_seq(self) -> int:
+        with self._engine.connect() as connection:
+            return connection.scalar(select(func.max(events.c.seq))) or 0
+
+    def cursors(self) -> dict[str, int]:
+        """How far the reports of each run have been read."""
+        with self._engine.connect() as connection:
+            return {row.run_id: row.reports_read for row in connection.execute(select(runs))}
+
+    def find_key(self, tenant: str, key: str) -> Key | None:
+        query = select(idempotency).where(idempotency.c.tenant == tenant, idempotency.c.key == key)
+        with self._engine.connect() as connection:
+            row = connection.execute(query).first()
+        return (
+            None if row is None else Key(tenant=row.tenant, key=row.key, fingerprint=row.fingerprint, job_id=row.job_id)
+        )
+
+
+def _columns(value: Line | Key | Cursor) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _advance(connection: Connection, cursor: Cursor) -> None:
+    known = runs.c.run_id == cursor.run_id
+    if not connection.execute(update(runs).where(known).values(reports_read=cursor.reports_read)).rowcount:
+        connection.execute(insert(runs).values(**_columns(cursor)))
+
+
+def _line(row: RowMapping) -> Line:
+    return Line(**{name: row[name] for name in Line.__slots__})

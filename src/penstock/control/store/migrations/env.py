@@ -1,9 +1,0 @@
-"""Runs the migrations on the connection that :func:`penstock.control.store.database.migrate` hands over."""
-
-from alembic import context
-
-from penstock.control.store.tables import metadata
-
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
-with context.begin_transaction():
-    context.run_migrations()

@@ -1,0 +1,134 @@
+"""Values as JSON and back, for the log and for the wire.
+
+Derived from the type annotations of the dataclasses themselves, so a new field or event needs no second description.
+Rules that keep old logs readable: a new field has a default, a field never changes its meaning, and a name is never
+used twice. What a newer version wrote is refused rather than half understood.
+
+JSON has no infinity: such numbers are written as the strings "inf", "-inf" and "nan".
+"""
+
+import math
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from penstock.core.errors import PenstockError
+from penstock.core.events import Event
+from penstock.core.instructions import Instruction
+from penstock.core.jobs import Goal
+
+VERSION = 1
+
+_SPOKEN: dict[str, type] = {kind.__name__: kind for kind in (*get_args(Event), *get_args(Instruction), *get_args(Goal))}
+
+
+class CodecError(PenstockError):
+    """JSON that is not what this version of Penstock writes."""
+
+
+def register(*kinds: type) -> None:
+    """Let dataclasses of another module be told apart by name."""
+    for kind in kinds:
+        if _SPOKEN.setdefault(kind.__name__, kind) is not kind:
+            raise CodecError(f"two types called {kind.__name__!r}")
+
+
+def encode(value: object) -> dict[str, Any]:
+    """A named value with its type and the version of this format."""
+    name = type(value).__name__
+    if _SPOKEN.get(name) is not type(value):
+        raise CodecError(f"{name} has no name in the log; register it")
+    return {"v": VERSION, "type": name, **_plain_fields(value)}
+
+
+def decode(data: Mapping[str, Any]) -> Any:
+    """The value that :func:`encode` was given."""
+    if data.get("v") != VERSION:
+        raise CodecError(f"format version {data.get('v')!r}; this version of Penstock reads {VERSION}")
+    kind = _SPOKEN.get(str(data.get("type")))
+    if kind is None:
+        raise CodecError(f"unknown type {data.get('type')!r}")
+    return _build(kind, {key: value for key, value in data.items() if key not in ("v", "type")})
+
+
+def plain(value: object) -> Any:
+    """Any of our values as JSON, without type and version."""
+    return _plain(value)
+
+
+def build(kind: type, data: Mapping[str, Any]) -> Any:
+    """The value of a known type that :func:`plain` was given."""
+    return _build(kind, data)
+
+
+def _plain_fields(value: object) -> dict[str, Any]:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(cast("Any", value)) if field.init}
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        named = {"type": type(value).__name__} if isinstance(value, Goal) else {}
+        return named | _plain_fields(value)
+    return value
+
+
+@lru_cache(maxsize=256)
+def _readers(kind: type) -> dict[str, Callable[[Any], Any]]:
+    hints = get_type_hints(kind)
+    return {field.name: _reader(hints[field.name]) for field in fields(kind) if field.init}
+
+
+def _build(kind: type, data: Mapping[str, Any]) -> Any:
+    readers = _readers(kind)
+    if unknown := sorted(set(data) - set(readers)):
+        raise CodecError(f"{kind.__name__} with unknown fields {', '.join(unknown)}: written by a newer version?")
+    try:
+        return kind(**{name: readers[name](value) for name, value in data.items()})
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise CodecError(f"not a {kind.__name__}: {error}") from None
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _union_reader(arguments)
+    if origin is tuple:
+        return _tuple_reader(arguments)
+    if origin is not None and issubclass(origin, Mapping):
+        return dict
+    if isinstance(hint, type) and is_dataclass(hint):
+        return lambda data: _build(hint, data)
+    return cast("Callable[[Any], Any]", hint)
+
+
+def _union_reader(members: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """``X | None``, or one of several dataclasses told apart by their names."""
+    present = [member for member in members if member is not types.NoneType]
+    if len(present) == 1:
+        inner = _reader(present[0])
+        return lambda data: None if data is None else inner(data)
+    named = {member.__name__: member for member in present}
+
+    def read(data: Any) -> Any:
+        return _build(named[data["type"]], {key: value for key, value in data.items() if key != "type"})
+
+    return read
+
+
+def _tuple_reader(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if arguments[-1] is Ellipsis:
+        item = _reader(arguments[0])
+        return lambda data: tuple(item(value) for value in data)
+    items = tuple(_reader(argument) for argument in arguments)
+    return lambda data: tuple(read(value) for read, value in zip(items, data, strict=True))

@@ -1,5 +1,0 @@
-"""What a device really does: kernels and iterations measured, kept as raw rows."""
-
-from penstock.estimate.measure.rows import OpRow, OpRows, load_rows, save_rows
-
-__all__ = ["OpRow", "OpRows", "load_rows", "save_rows"]

@@ -1,0 +1,22 @@
+"""What runs teach: speeds, delays and scaling curves of jobs, measured while they run and kept for the next quote."""
+
+from penstock.learn.curve_store import CurveStore
+from penstock.learn.delays import CostStore, Delay, DelayMeter
+from penstock.learn.points import Point, ProfileResult
+from penstock.learn.progress_meter import Measurement, ProgressMeter
+from penstock.learn.scaling_model import Estimate, ScalingModel
+from penstock.learn.trial_counts import profiling_plan
+
+__all__ = [
+    "CostStore",
+    "CurveStore",
+    "Delay",
+    "DelayMeter",
+    "Estimate",
+    "Measurement",
+    "Point",
+    "ProfileResult",
+    "ProgressMeter",
+    "ScalingModel",
+    "profiling_plan",
+]

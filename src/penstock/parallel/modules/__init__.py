@@ -1,9 +1,0 @@
-"""Any PyTorch model as a chain of operators: what it runs is captured, what that takes is predicted kernel by kernel.
-
-PyTorch is needed to follow a model, so nothing here is imported before someone names one.
-"""
-
-from penstock.parallel.modules.family import ModuleFamily, is_module, module_family
-from penstock.parallel.modules.tables import ModuleTables
-
-__all__ = ["ModuleFamily", "ModuleTables", "is_module", "module_family"]

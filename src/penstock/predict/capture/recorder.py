@@ -1,0 +1,151 @@
+"""Every operation of one training iteration, seen on the meta device: nothing is computed, nothing is allocated."""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import suggest_memory_format
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from penstock.predict.capture.mapping import COPY, call_of, format_of, is_split, split, turned
+from penstock.predict.kernels.calls import KernelCall, Precision
+
+_ALLOCATION = 512
+"""CUDA's caching allocator hands out memory in multiples of this."""
+
+
+class Phase(StrEnum):
+    """Where in an iteration an operation runs."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+
+
+class LiveBytes:
+    """Bytes of the storages that are alive, and the most there were at once."""
+
+    def __init__(self) -> None:
+        self.now = self.peak = 0
+        self._known: dict[int, weakref.ref[Any]] = {}
+
+    def see(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._known or tensor.device.type != "meta":
+            return
+        size = -(-storage.nbytes() // _ALLOCATION) * _ALLOCATION
+        self._known[key] = weakref.ref(storage, lambda _: self._gone(key, size))
+        self.now += size
+        self.peak = max(self.peak, self.now)
+
+    def _gone(self, key: int, size: int) -> None:
+        self._known.pop(key, None)
+        self.now -= size
+
+
+class Recorder(TorchDispatchMode):
+    """Counts kernel calls by phase, dispatches by phase, and live bytes."""
+
+    def __init__(self, device: str, *, tf32: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.phase = Phase.FORWARD
+        self.calls: Counter[tuple[KernelCall, Phase]] = Counter()
+        self.dispatches: Counter[Phase] = Counter()
+        self.live = LiveBytes()
+        self.device, self._tf32 = device, tf32
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        out = _laid_out(func, args, func(*args, **kwargs))
+        self.dispatches[self.phase] += 1
+        for each, part, options, made in _parts(func, args, kwargs, out, self.device):
+            self.note(call_of(each, part, options, made, tf32=self._tf32))
+        for tensor in out if isinstance(out, list | tuple) else (out,):
+            if isinstance(tensor, Tensor):
+                self.live.see(tensor)
+        return out
+
+    def note(self, call: KernelCall | None) -> None:
+        if call is not None:
+            self.calls[call, self.phase] += 1
+
+    def rms_norm(
+        self, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+    ) -> Tensor:
+        """The fused kernel a GPU has for it."""
+        del eps
+        out: Tensor = _RmsNorm.apply(input, weight, len(normalized_shape), self._note_norm)  # type: ignore[no-untyped-call]
+        return out
+
+    def _note_norm(self, family: str, values: Tensor, columns: int) -> None:
+        rows, backward = values.numel() // columns, family == "norm_bwd"
+        size, gain, sums = float(values.numel() * values.itemsize), float(columns * values.itemsize), 4.0 * rows
+        low = {torch.bfloat16: Precision.BF16, torch.float16: Precision.FP16}.get(values.dtype, Precision.FP32)
+        self.note(
+            KernelCall(
+                family=family, dims=(rows, columns), precision=low, flops=8.0 * values.numel(),
+                read_bytes=2 * size + sums + gain if backward else size + gain,
+                written_bytes=size + (gain if backward else sums), variant="rms",
+            )
+        )  # fmt: skip
+
+
+def _laid_out(func: Any, args: tuple[Any, ...], out: Any) -> Any:
+    """Results as real devices lay them out: the meta device forgets channels-last in some operations."""
+    name = str(func)
+    if name in _LIKE_THEIR_GRADIENT and out.dim() == 4:
+        return out.contiguous(memory_format=suggest_memory_format(args[0]))
+    if name == "aten.native_batch_norm_backward.default" and args[1].dim() == 4 and out[0] is not None:
+        return (out[0].contiguous(memory_format=suggest_memory_format(args[1])), *out[1:])
+    if name == "aten.convolution.default" and out.dim() == 4:
+        return out.contiguous(memory_format=format_of(args[0], args[1]))
+    if name == "aten.convolution_backward.default" and args[1].dim() == 4:
+        wanted = format_of(args[1], args[2])
+        return tuple(made if made is None or made.dim() != 4 else made.contiguous(memory_format=wanted) for made in out)
+    return out
+
+
+_LIKE_THEIR_GRADIENT = frozenset(["aten.hardtanh_backward.default", "aten.hardswish_backward.default"])
+"""Their result lies as the gradient that comes in; the meta device takes the layout of the other argument."""
+
+
+_Part = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
+
+
+def _parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, device: str) -> Iterator[_Part]:
+    """An operation as the kernels that make it up: which one, its arguments and its results."""
+    if not is_split(func):
+        yield func, args, kwargs, out
+        return
+    wanted = turned(args, device)
+    if wanted is not None:
+        gradient = args[0].contiguous(memory_format=wanted)
+        yield COPY, args[:1], {}, gradient
+        args = (gradient, *args[1:])
+    for part in split(args, device):
+        yield func, part, kwargs, [made for made, asked in zip(out, part[-1], strict=True) if asked]
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, values: Tensor, weight: Tensor | None, axes: int, note: Callable[[str, Tensor, int], None]
+    ) -> Tensor:
+        columns = values.shape[-axes:].numel()
+        ctx.save_for_backward(values, weight)
+        ctx.columns, ctx.note = columns, note
+        note("norm", values, columns)
+        return torch.empty_like(values)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[Any, ...]:
+        values, weight = ctx.saved_tensors
+        ctx.note("norm_bwd", values, ctx.columns)
+        return torch.empty_like(values), None if weight is None else torch.empty_like(weight), None, None

@@ -1,0 +1,151 @@
+"""What vendors publish about devices, so that a device nobody has profiled can still be talked about.
+
+Dense rates (no sparsity), boost clocks. Sources are the vendors' product briefs and architecture white papers unless a
+row says otherwise. Idle power is in no datasheet: those are typical readings with a context open and no work, a
+starting point that a profile replaces.
+"""
+
+import re
+
+from penstock.core import UnknownNameError
+from penstock.predict.hardware.chip import Chip
+from penstock.predict.hardware.precision import Precision
+
+_GB = 1e9
+_MB = 1e6
+_TFLOPS = 1e12
+
+
+def _device(
+    name: str,
+    *,
+    tflops: dict[str, float],
+    gb_s: float,
+    l2_mb: float,
+    units: int,
+    mhz: float,
+    memory_gb: float,
+    link: str,
+    tdp_w: float,
+    idle_w: float,
+    generation: float,
+    process_nm: float,
+    source: str,
+) -> Chip:
+    return Chip(
+        name=name,
+        peaks=tuple((Precision(precision), rate * _TFLOPS) for precision, rate in tflops.items()),
+        bandwidth=gb_s * _GB,
+        l2_bytes=l2_mb * _MB,
+        units=units,
+        clock_hz=mhz * 1e6,
+        memory_bytes=memory_gb * _GB,
+        link=link,
+        tdp_w=tdp_w,
+        idle_w=idle_w,
+        generation=generation,
+        process_nm=process_nm,
+        source=source,
+    )
+
+
+_ALL = (
+    _device(
+        "h200", tflops={"fp32": 66.9, "tf32": 494.7, "bf16": 989.4, "fp16": 989.4}, gb_s=4800, l2_mb=50, units=132,
+        mhz=1980, memory_gb=141, link="nvlink4", tdp_w=700, idle_w=75, generation=9.0, process_nm=4,
+        source="NVIDIA H200 SXM datasheet",
+    ),
+    _device(
+        "h100", tflops={"fp32": 66.9, "tf32": 494.7, "bf16": 989.4, "fp16": 989.4}, gb_s=3350, l2_mb=50, units=132,
+        mhz=1980, memory_gb=80, link="nvlink4", tdp_w=700, idle_w=70, generation=9.0, process_nm=4,
+        source="NVIDIA H100 SXM datasheet",
+    ),
+    _device(
+        "a100-80gb", tflops={"fp32": 19.5, "tf32": 156, "bf16": 312, "fp16": 312}, gb_s=2039, l2_mb=40, units=108,
+        mhz=1410, memory_gb=80, link="nvlink3", tdp_w=400, idle_w=55, generation=8.0, process_nm=7,
+        source="NVIDIA A100 SXM 80 GB datasheet",
+    ),
+    _device(
+        "a100-40gb", tflops={"fp32": 19.5, "tf32": 156, "bf16": 312, "fp16": 312}, gb_s=1555, l2_mb=40, units=108,
+        mhz=1410, memory_gb=40, link="nvlink3", tdp_w=400, idle_w=50, generation=8.0, process_nm=7,
+        source="NVIDIA A100 SXM 40 GB datasheet",
+    ),
+    _device(
+        "v100", tflops={"fp32": 15.7, "fp16": 125}, gb_s=900, l2_mb=6, units=80, mhz=1530, memory_gb=32,
+        link="nvlink2", tdp_w=300, idle_w=40, generation=7.0, process_nm=12,
+        source="NVIDIA V100 SXM2 datasheet",
+    ),
+    _device(
+        "t4", tflops={"fp32": 8.1, "fp16": 65}, gb_s=320, l2_mb=4, units=40, mhz=1590, memory_gb=16, link="pcie3",
+        tdp_w=70, idle_w=10, generation=7.5, process_nm=12,
+        source="NVIDIA T4 datasheet",
+    ),
+    _device(
+        "l4", tflops={"fp32": 30.3, "tf32": 60, "bf16": 121, "fp16": 121}, gb_s=300, l2_mb=48, units=58, mhz=2040,
+        memory_gb=24, link="pcie4", tdp_w=72, idle_w=12, generation=8.9, process_nm=4,
+        source="NVIDIA L4 datasheet (half its rates with sparsity)",
+    ),
+    _device(
+        "p100", tflops={"fp32": 9.3, "fp16": 18.7}, gb_s=732, l2_mb=4, units=56, mhz=1303, memory_gb=16, link="pcie3",
+        tdp_w=250, idle_w=27, generation=6.0, process_nm=16,
+        source="NVIDIA P100 PCIe datasheet",
+    ),
+    _device(
+        "p4", tflops={"fp32": 5.5}, gb_s=192, l2_mb=2, units=20, mhz=1063, memory_gb=8, link="pcie3", tdp_w=75,
+        idle_w=8, generation=6.1, process_nm=16,
+        source="NVIDIA P4 datasheet",
+    ),
+    _device(
+        "a40", tflops={"fp32": 37.4, "tf32": 74.8, "bf16": 149.7, "fp16": 149.7}, gb_s=696, l2_mb=6, units=84,
+        mhz=1740, memory_gb=48, link="pcie4", tdp_w=300, idle_w=30, generation=8.6, process_nm=8,
+        source="NVIDIA A40 datasheet",
+    ),
+    _device(
+        "rtx6000", tflops={"fp32": 16.3, "fp16": 130.5}, gb_s=672, l2_mb=6, units=72, mhz=1770, memory_gb=24,
+        link="pcie3", tdp_w=260, idle_w=20, generation=7.5, process_nm=12,
+        source="NVIDIA Quadro RTX 6000 datasheet",
+    ),
+    _device(
+        "ascend-910b", tflops={"fp32": 94, "bf16": 376, "fp16": 376}, gb_s=1600, l2_mb=192, units=24, mhz=1800,
+        memory_gb=64, link="hccs", tdp_w=400, idle_w=90, generation=0.0, process_nm=7,
+        source="press and benchmark reports; no public datasheet",
+    ),
+    _device(
+        "cpu", tflops={"fp32": 0.1}, gb_s=20, l2_mb=32, units=2, mhz=2500, memory_gb=16, link="gloo", tdp_w=100,
+        idle_w=20, generation=0.0, process_nm=7,
+        source="a nominal two-core share of a server; `penstock profile device` measures the real one",
+    ),
+)  # fmt: skip
+
+DEVICES: dict[str, Chip] = {device.name: device for device in _ALL}
+
+_ALIASES = {"a100": "a100-80gb", "a100-80": "a100-80gb", "a100-40": "a100-40gb", "910b": "ascend-910b"}
+
+
+def device_named(name: str) -> Chip:
+    """The device a person means: "h200", "A100-80GB", or what a driver calls it ("NVIDIA H200", "Tesla T4").
+
+    >>> device_named("NVIDIA A100-SXM4-40GB").name
+    'a100-40gb'
+    """
+    key = re.sub(r"[\s_]+", "-", name.strip().lower())
+    key = _ALIASES.get(key, key)
+    if key in DEVICES:
+        return DEVICES[key]
+    return DEVICES[_by_driver_name(key) or _unknown(name)]
+
+
+def _by_driver_name(key: str) -> str | None:
+    """Driver names contain ours, with a vendor in front and a form factor inside: every part of ours must be there."""
+    vendor, *parts = key.replace("rtx-6000", "rtx6000").split("-")
+    if vendor not in {"nvidia", "tesla", "quadro", "huawei"}:
+        return None
+    parts.append("40gb" if "40g" in key else "80gb")
+    found = [name for name in DEVICES if set(name.split("-")) <= set(parts)]
+    return max(found, key=len, default=None)
+
+
+def _unknown(name: str) -> str:
+    raise UnknownNameError.of(
+        "device", name, DEVICES, "`penstock profile device` measures one that is not in this list"
+    )

@@ -1,0 +1,123 @@
+"""The time model of one family: physics, a learned correction on top, and how far both together may be off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.predict.hardware import Bound, Chip
+from penstock.predict.kernels.calls import KernelCall
+from penstock.predict.kernels.error_bars import Spread
+from penstock.predict.kernels.features import features
+from penstock.predict.kernels.layer_memory import Recall
+from penstock.predict.kernels.physics import Physics, Rates, Terms
+from penstock.predict.kernels.shapes import physics_key
+from penstock.predict.kernels.tiling import Array, Work, work_of
+from penstock.predict.kernels.trees import Forest
+
+UNPROFILED_WIDTH = float(np.log(2.5))
+"""Half-width of a prediction by physics alone with default coefficients: a factor of 2.5 either way."""
+_HALF_FULL = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyPredictions:
+    """Columns over calls; ``log_width`` is half the width of the logarithm's error bar."""
+
+    seconds: Array
+    mean_s: Array
+    log_width: Array
+    bounds: npt.NDArray[np.object_]
+    in_range: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyModel:
+    """Without forests it is physics alone, with coefficients from no measurement if it was never fitted."""
+
+    family: str
+    physics: Mapping[str, Physics] = field(default_factory=dict)
+    """Coefficients by arithmetic and layout, see :func:`physics_key`."""
+    fallback: Physics = field(default_factory=Physics)
+    variants: Mapping[str, float] = field(default_factory=dict)
+    usual: tuple[Forest, ...] = ()
+    """What a kernel usually takes: their mean."""
+    mean: Forest | None = None
+    """What kernels take on average, for sums: some take far longer than others like them."""
+    trust: float = 1.0
+    """How much of the learned correction to apply: all of it on the device it was learned on."""
+    feed: float = 1.0
+    """How much of the vector peak products can be issued at, against the devices that coefficients come from."""
+    recall: Recall | None = None
+    spread: Spread | None = None
+
+    def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
+        work = work_of(self.family, calls)
+        rates = rates_of(calls, [chip] * len(calls)).fed(self.feed)
+        terms = self.terms(calls, work, rates)
+        distance = self.spread.distance(work.shape) if self.spread else np.zeros(len(work))
+        learned = self.corrections(calls, work, rates, terms) + self._recalled(calls)
+        seconds, mean_s = terms.total * np.exp(learned.T)
+        return FamilyPredictions(
+            seconds=seconds,
+            mean_s=mean_s,
+            log_width=self.spread.width(distance) if self.spread else np.full(len(work), UNPROFILED_WIDTH),
+            bounds=bounds_of(terms),
+            in_range=self._covers(calls, work, distance),
+        )
+
+    def terms(self, calls: Sequence[KernelCall], work: Work, rates: Rates) -> Terms:
+        """The analytical part, each precision and layout with its own coefficients."""
+        keys = np.array([physics_key(call) for call in calls])
+        parts = {
+            str(key): self.physics.get(str(key), self.fallback).terms(work.rows(keys == key), rates.rows(keys == key))
+            for key in np.unique(keys)
+        }
+        return Terms.joined(keys, parts)
+
+    def corrections(self, calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms) -> Array:
+        """log(time / physics), a row for every call: of the usual time and of the mean."""
+        if self.mean is None:
+            return np.zeros((len(calls), 2))
+        rows = features(calls, work, rates, terms, self.variants)
+        usual = np.mean([forest.predict(rows) for forest in self.usual], axis=0)
+        return self.trust * np.column_stack([usual, self.mean.predict(rows)])
+
+    def _recalled(self, calls: Sequence[KernelCall]) -> Array:
+        return self.recall.corrections(calls) if self.recall else np.zeros((len(calls), 2))
+
+    def _covers(self, calls: Sequence[KernelCall], work: Work, distance: Array) -> npt.NDArray[np.bool_]:
+        if self.spread is None:
+            return np.zeros(len(work), dtype=np.bool_)
+        known = np.array([physics_key(call) in self.physics for call in calls])
+        return np.asarray(self.spread.covers(work.shape, distance) & known)
+
+
+def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:
+    """What each call's device offers it."""
+
+    def column(values: list[float]) -> Array:
+        return np.array(values, dtype=float)
+
+    return Rates(
+        flops=column([chip.peak(call.precision) for call, chip in zip(calls, chips, strict=True)]),
+        vector_flops=column([chip.vector_peak for chip in chips]),
+        power_bound=column([chip.power_bound for chip in chips]),
+        bandwidth=column([chip.bandwidth for chip in chips]),
+        l2_bandwidth=column([chip.l2_bandwidth for chip in chips]),
+        l1_bytes=column([chip.l1_bytes for chip in chips]),
+        l2_bytes=column([chip.l2_bytes for chip in chips]),
+        units=column([chip.units for chip in chips]),
+        clock_hz=column([chip.clock_hz for chip in chips]),
+    )
+
+
+def bounds_of(terms: Terms) -> npt.NDArray[np.object_]:
+    """The largest term names the bound; arithmetic in waves that leave most units idle is called what it is."""
+    order = (Bound.COMPUTE, Bound.DRAM, Bound.L2, Bound.LATENCY)
+    largest = np.argmax(np.column_stack([terms.compute, terms.dram, terms.l2, terms.latency]), axis=1)
+    names = np.array(order, dtype=object)[largest]
+    fill = (terms.waves - 1 + terms.tail) / terms.waves
+    names[(largest == 0) & (fill < _HALF_FULL)] = Bound.UNDERUSED
+    return np.asarray(names, dtype=object)

@@ -1,0 +1,124 @@
+"""The kernel model of one device: fitted from measured calls, stored as plain arrays, asked for thousands at a time."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.core import InputError
+from penstock.predict.hardware import Chip
+from penstock.predict.kernels.calls import KernelCall
+from penstock.predict.kernels.family import FamilyModel
+from penstock.predict.kernels.files import read_model, write_model
+from penstock.predict.kernels.tiling import Array
+from penstock.predict.lab.boosting import Growth
+from penstock.predict.lab.family_fitting import MeasuredCall, fit_family
+
+_CONV_DIMS = 10
+
+
+def kind_of(call: KernelCall) -> str:
+    """What is fitted together: a family, but grouped convolutions apart, whose kernels are others altogether."""
+    grouped = call.family.startswith("conv") and len(call.dims) == _CONV_DIMS and call.dims[-1] > 1
+    return f"{call.family}, grouped" if grouped else call.family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """Columns in the order the calls were given. Nine of ten kernels take between ``low`` and ``high`` seconds.
+
+    ``mean_s`` is what to add up. ``seconds`` is the usual time, with the smallest relative error; it is shorter, the
+    more kernels that look alike differ.
+    ``in_range`` is false where nothing alike was measured: the bar is wider there, and still only an extrapolation.
+    """
+
+    seconds: Array
+    mean_s: Array
+    low: Array
+    high: Array
+    bounds: npt.NDArray[np.object_]
+    in_range: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelModel:
+    """How long kernels take on a chip.
+
+    >>> from penstock.predict.hardware import device_named
+    >>> from penstock.predict.kernels import KernelCall, Precision
+    >>> call = KernelCall(family="gemm", dims=(1, 4096, 4096, 4096), precision=Precision.BF16, flops=2 * 4096**3,
+    ...                   read_bytes=4 * 4096**2, written_bytes=2 * 4096**2)
+    >>> guess = KernelModel.unprofiled(device_named("a100")).predict([call])
+    >>> str(guess.bounds[0]), bool(guess.in_range[0]), bool(3e-4 < guess.seconds[0] < 1e-3)
+    ('compute', False, True)
+    """
+
+    chip: Chip
+    families: Mapping[str, FamilyModel] = field(default_factory=dict)
+
+    @classmethod
+    def fit(
+        cls, rows: Sequence[MeasuredCall], chip: Chip, *, growth: Growth | None = None, seed: int = 0
+    ) -> "KernelModel":
+        """From measured calls. Rows of other chips count the more, the nearer their generation."""
+        if not rows:
+            raise InputError("no measured kernel", "at least one", "`penstock profile device` measures this machine")
+        by_family: dict[str, list[MeasuredCall]] = defaultdict(list)
+        for row in rows:
+            by_family[kind_of(row.call)].append(row)
+        growth = growth or Growth()
+        return cls(chip=chip, families={name: fit_family(rows, chip, growth, seed) for name, rows in by_family.items()})
+
+    @classmethod
+    def unprofiled(cls, chip: Chip) -> "KernelModel":
+        """Physics with default coefficients, for a device nobody has measured; everything is out of range."""
+        return cls(chip=chip)
+
+    @property
+    def profiled(self) -> bool:
+        return bool(self.families)
+
+    def predict(self, calls: Sequence[KernelCall]) -> Predictions:
+        """Equal calls are predicted once."""
+        index: dict[KernelCall, int] = {}
+        places = np.array([index.setdefault(call, len(index)) for call in calls], dtype=np.int64)
+        found = self._predict_distinct(list(index))
+        return Predictions(
+            seconds=found.seconds[places],
+            mean_s=found.mean_s[places],
+            low=found.low[places],
+            high=found.high[places],
+            bounds=found.bounds[places],
+            in_range=found.in_range[places],
+        )
+
+    def _predict_distinct(self, calls: Sequence[KernelCall]) -> Predictions:
+        seconds, mean_s, width = np.zeros((3, len(calls)))
+        bounds, in_range = np.empty(len(calls), dtype=object), np.zeros(len(calls), dtype=np.bool_)
+        names = np.array([kind_of(call) for call in calls], dtype=str)
+        for name in np.unique(names):
+            mine = np.flatnonzero(names == name)
+            model = self.families.get(str(name)) or FamilyModel(family=calls[int(mine[0])].family)
+            found = model.predict([calls[int(place)] for place in mine], self.chip)
+            seconds[mine], mean_s[mine], width[mine] = found.seconds, found.mean_s, found.log_width
+            bounds[mine], in_range[mine] = found.bounds, found.in_range
+        return Predictions(
+            seconds=seconds,
+            mean_s=mean_s,
+            low=seconds * np.exp(-width),
+            high=seconds * np.exp(width),
+            bounds=bounds,
+            in_range=in_range,
+        )
+
+    def save(self, path: Path) -> None:
+        """One ``.npz`` of arrays and a JSON header; no pickles."""
+        write_model(path, self.chip, self.families)
+
+    @classmethod
+    def load(cls, path: Path) -> "KernelModel":
+        chip, families = read_model(path)
+        return cls(chip=chip, families=families)

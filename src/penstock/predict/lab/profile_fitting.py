@@ -1,0 +1,186 @@
+"""From raw measurements to a device profile: kernels, gaps, host costs, memory and power."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from statistics import median
+
+import numpy as np
+
+from penstock.predict.capture import Capture, Setup, capture
+from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.hardware import Bound, Chip, ClassPower
+from penstock.predict.hardware.energy import MeasuredEnergy
+from penstock.predict.iteration import HostCost, IterationModel
+from penstock.predict.kernels import Growth, KernelModel, Layout, MeasuredCall
+from penstock.predict.lab.raw import IDLE, MeasuredNetwork, Raw, SteadyLoad, shape, shapes_of
+from penstock.predict.memory import MeasuredMemory, MemoryModel
+
+_DEVICE_BOUND = 0.7
+"""An iteration whose issuing takes less than this share of it waited for the device, not for the host."""
+
+_GROWTH_ON_CPU = Growth(trees=100, leaves=31)
+"""Three minutes of a CPU are some ten thousand rows: larger forests take longer and are no better."""
+_LEFT_OUT = 3
+"""One of so many networks of a CPU tells how far sums are off."""
+
+
+def fit_profile(
+    name: str, chip: Chip, raw: Sequence[Raw], *, loads: Sequence[SteadyLoad] = (), growth: Growth | None = None
+) -> DeviceProfile:  # fmt: skip
+    """Fit everything on networks that are not held out, without kernels of shapes that held-out networks use."""
+    serial = raw[0].environment.get("device") == "cpu"
+    growth = growth or (_GROWTH_ON_CPU if serial else Growth())
+    kernels = KernelModel.fit(training_calls(raw), chip, growth=growth)
+    known = list(captured(raw, held_out=False))
+    issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
+    host = _host_beside_kernels(raw) if serial else HostCost.fit(issued)
+    model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
+    factor = _factor_of_unseen(raw, chip, growth) if serial else _common_factor(known, model)
+    model = replace(model, device_factor=factor)
+    memory = MemoryModel.fit(
+        [
+            MeasuredMemory(use=seen.memory, allocated=network.peak_bytes, reserved=network.reserved_bytes)
+            for network, seen in known
+            if network.peak_bytes and network.reserved_bytes
+        ]
+    )
+    return DeviceProfile(
+        name=name, chip=chip, iteration=model, memory=memory, power=_power(raw, kernels, chip, loads),
+        environment=dict(raw[0].environment),
+    )  # fmt: skip
+
+
+def training_calls(raw: Sequence[Raw]) -> list[MeasuredCall]:
+    """Kernel rows to learn from: none of a held-out network, and none of the same shape as one of theirs."""
+    tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
+    return [
+        MeasuredCall(call=call, seconds=float(seconds), alone=alone)
+        for each in raw
+        for call, seconds, held, alone in zip(
+            each.rows.calls, each.rows.seconds, each.held_out(), each.alone(), strict=True
+        )
+        if not held and shape(call) not in tested
+    ]
+
+
+def _common_factor(known: Iterable[tuple[MeasuredNetwork, Capture]], model: IterationModel) -> float:
+    """What whole iterations take more than the sum of their kernels says: a hot chip, the caches of long networks."""
+    ratios = [
+        network.seconds / model.predict(seen).device_s
+        for network, seen in known
+        if network.issue_s < _DEVICE_BOUND * network.seconds
+    ]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
+
+
+def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
+    """What networks left out of a fit take more than the sum of their kernels says: three minutes of a CPU hold so few
+    rows that trees remember them, and sums over others come out short."""
+    off: list[float] = []
+    for each in raw:
+        left_out = each.rows.networks % _LEFT_OUT == 0
+        tested, kept = each.rows.where(left_out), each.rows.where(~left_out)
+        if not len(tested) or not len(kept):
+            continue
+        rows = training_calls([replace(each, rows=kept)])
+        found = KernelModel.fit(rows, chip, growth=growth).predict(tested.calls).mean_s
+        taken, predicted = (
+            np.bincount(tested.networks, seconds * tested.counts) for seconds in (tested.seconds, found)
+        )
+        off += list(np.log(taken[taken > 0] / predicted[taken > 0]))
+    return float(np.exp(np.mean(off))) if off else 1.0
+
+
+def gap_s(raw: Iterable[Raw]) -> float:
+    """Seconds between the end of a kernel call and the start of the next, where the device never waits for the host."""
+    gaps: list[float] = []
+    for each in raw:
+        calls = np.zeros(len(each.networks))
+        np.add.at(calls, each.rows.networks, each.rows.counts)
+        for network, count in zip(each.networks, calls, strict=True):
+            if (
+                network.kernel_s
+                and count
+                and not network.held_out
+                and network.issue_s < _DEVICE_BOUND * network.seconds
+            ):
+                gaps.append((network.seconds - network.kernel_s) / count)
+    return max(0.0, median(gaps)) if gaps else 0.0
+
+
+def captured(raw: Iterable[Raw], *, held_out: bool) -> Iterator[tuple[MeasuredNetwork, Capture]]:
+    """Measured networks of the zoo, each with its capture."""
+    from penstock.predict.zoo import NETWORKS
+
+    known = {network.name for network in NETWORKS}
+    for network in (network for each in raw for network in each.networks):
+        if network.label in known and network.held_out == held_out:
+            yield network, capture_of(network)
+
+
+@lru_cache(maxsize=512)
+def _capture(label: str, batch: int, setup: Setup) -> Capture:
+    from penstock.predict.zoo import network_named
+
+    return capture(network_named(label).hook, batch, setup)
+
+
+def capture_of(network: MeasuredNetwork) -> Capture:
+    return _capture(network.label, network.batch, setup_of(network))
+
+
+def setup_of(network: MeasuredNetwork) -> Setup:
+    return Setup(precision=network.precision, layout=Layout(network.layout), optimizer=network.optimizer)
+
+
+def _unhindered(network: MeasuredNetwork) -> bool:
+    """Whether the time to issue an iteration is the host's own: behind a full queue it waits for the device."""
+    return network.issue_s < _DEVICE_BOUND * network.seconds or network.seconds < 1.1 * network.issue_s
+
+
+def _host_beside_kernels(raw: Iterable[Raw]) -> HostCost:
+    """On a CPU: what an iteration takes beyond its kernels, or less than them, against what was issued."""
+    known = [
+        (network.issued, network.seconds - network.kernel_s, network.seconds)
+        for each in raw
+        for network in each.networks
+        if network.issued and network.kernel_s
+    ]
+    return HostCost.fit([(issued, left) for issued, left, _ in known], [whole for _, _, whole in known])
+
+
+def _power(raw: Iterable[Raw], kernels: KernelModel, chip: Chip, loads: Sequence[SteadyLoad]) -> ClassPower:
+    """From whole networks and from steady loads; a device measured at rest is known to draw that much."""
+    at_rest = [load.watts for load in loads if load.family == IDLE]
+    chip = replace(chip, idle_w=at_rest[0]) if at_rest else chip
+    runs = [*(run for each in raw for run in _energies(each, kernels)), *steady_loads(loads)]
+    return ClassPower.fitted(runs, chip) if runs else ClassPower.of(chip)
+
+
+_COMPUTING = ("gemm", "conv", "attention")
+
+
+def steady_loads(loads: Iterable[SteadyLoad]) -> list[MeasuredEnergy]:
+    """Loads of one kind: large products wait for arithmetic, everything else for memory."""
+    return [
+        MeasuredEnergy(
+            seconds={Bound.COMPUTE if load.family in _COMPUTING else Bound.DRAM: load.seconds},
+            wall_s=load.seconds, joules=load.watts * load.seconds,
+        )
+        for load in loads
+        if load.family != IDLE
+    ]  # fmt: skip
+
+
+def _energies(raw: Raw, kernels: KernelModel) -> Iterator[MeasuredEnergy]:
+    """Measured joules, with the measured kernel seconds put into the classes the model gives them."""
+    bounds = kernels.predict(raw.rows.calls).bounds
+    for index, network in enumerate(raw.networks):
+        if network.joules is None or network.held_out or not network.kernel_s:
+            continue
+        mine = np.flatnonzero(raw.rows.networks == index)
+        seconds = dict.fromkeys(Bound, 0.0)
+        for row in mine:
+            seconds[bounds[row]] += float(raw.rows.seconds[row] * raw.rows.counts[row])
+        yield MeasuredEnergy(seconds=seconds, wall_s=max(network.seconds, sum(seconds.values())), joules=network.joules)

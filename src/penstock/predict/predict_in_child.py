@@ -1,0 +1,183 @@
+"""Predictions for jobs that nobody has measured: made once, in a process of their own, and kept.
+
+A job's script is imported to ask it for its model, and what a script does when it is imported is anybody's guess: it
+may take long, print, start threads or end the process. So that happens in a child with a time limit, started in the
+job's directory with the job's Python; the server reads what it left behind.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from penstock.core import Curve, CurveError, PenstockError, Scaling, Source
+from penstock.predict.model_sources import offers_hook
+from penstock.predict.predicted_curve import prior_curve, profile_for
+
+LIMIT_S = 18.0
+"""How long a script may take to be imported and followed: whoever asks for a quote waits for it, once."""
+_TURN_S = 6.0
+"""How long to wait while other scripts are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a prediction depends on; the same question is asked once."""
+
+    fingerprint: str
+    script: str
+    batch: int
+    kind: str
+    counts: tuple[int, ...]
+    profiles: str
+    """The folder of profiles measured here, besides the usual ones."""
+    threads: int = 0
+    working_dir: str = ""
+    """Where the job runs; the script's own folder if nothing is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A scaling, or why there is none."""
+
+    scaling: Scaling | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Foresight:
+    """Answers under ``folder``; one child at a time, so that a rush of new scripts does not take the machine."""
+
+    folder: Path
+    limit_s: float = LIMIT_S
+    _failed: dict[Question, Answer] = field(default_factory=dict)
+    _busy: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, question: Question, *, python: str = sys.executable, env: Mapping[str, str] | None = None) -> Answer:
+        """What is foreseen; never raises for what is wrong with the script, but says so."""
+        if not offers_hook(Path(question.script)):
+            return Answer()
+        found = self._kept(question) or self._failed.get(question)
+        if found is not None:
+            return found
+        if not self._busy.acquire(timeout=_TURN_S):
+            return Answer(reason="too many scripts are being looked at: its speed is measured instead")
+        try:
+            found = self._kept(question) or self._failed.get(question) or self._made(question, python, env or {})
+        finally:
+            self._busy.release()
+        if found.scaling is None:
+            self._failed[question] = found
+        return found
+
+    def known(self, fingerprint: str, kind: str) -> Scaling | None:
+        """What was foreseen for a job, whoever asked."""
+        written = _read(self._file(fingerprint, kind))
+        return _scaling(written["answer"]) if written else None
+
+    def _kept(self, question: Question) -> Answer | None:
+        file = self._file(question.fingerprint, question.kind)
+        written = _read(file)
+        if not written or written["question"] != _plain(question) or _newer_profile(question, file):
+            return None
+        return Answer(scaling=_scaling(written["answer"]))
+
+    def _made(self, question: Question, python: str, env: Mapping[str, str]) -> Answer:
+        file = self._file(question.fingerprint, question.kind)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        command = [python, "-m", __name__, json.dumps(_plain(question)), str(file)]
+        around = {**os.environ, **env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        try:
+            child = subprocess.Popen(
+                command, cwd=question.working_dir or Path(question.script).parent, env=around,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                errors="replace", start_new_session=True,
+            )  # fmt: skip
+        except OSError as problem:
+            return Answer(reason=f"penstock_model could not be asked: {problem}")
+        try:
+            _, said = child.communicate(timeout=self.limit_s)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            return Answer(reason=f"penstock_model was not done after {self.limit_s:g} s: its speed is measured instead")
+        written = _read(file)
+        if written:
+            return Answer(scaling=_scaling(written["answer"]))
+        words = said.strip().splitlines() or [f"the script ended with status {child.returncode}"]
+        return Answer(reason=f"penstock_model could not be followed: {words[-1]}")
+
+    def _file(self, fingerprint: str, kind: str) -> Path:
+        return self.folder / fingerprint / f"{kind.replace('/', '_')}.json"
+
+
+def counts_up_to(most: int) -> tuple[int, ...]:
+    """Powers of two and the largest."""
+    return tuple(sorted({*(1 << power for power in range(most.bit_length())), most}))
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    """The child and whatever it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def _plain(question: Question) -> dict[str, object]:
+    return asdict(question) | {"counts": list(question.counts)}
+
+
+def _newer_profile(question: Question, file: Path) -> bool:
+    """Whether the device was measured again since."""
+    made_at = file.stat().st_mtime
+    return any(each.stat().st_mtime > made_at for each in Path(question.profiles).glob("*/profile.json"))
+
+
+def _read(file: Path) -> dict[str, dict[str, list[float]]]:
+    try:
+        written: dict[str, dict[str, list[float]]] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return written
+
+
+def _scaling(answer: Mapping[str, Sequence[float]]) -> Scaling:
+    return Scaling(
+        counts=tuple(map(int, answer["counts"])), rates=tuple(answer["rates"]), doubts=tuple(answer["doubts"]),
+        source=Source.PREDICTED,
+    )  # fmt: skip
+
+
+def _answer(question: Question) -> Curve | None:
+    folders = (Path(question.profiles),)
+    return prior_curve(
+        question.script, question.batch, device=profile_for(question.kind, folders), kind=question.kind,
+        counts=question.counts, folders=folders, threads=question.threads,
+    )  # fmt: skip
+
+
+def main(asked: str, file: Path) -> None:
+    """In the child: answer one question into a file, or say on the last line what is wrong."""
+    told = json.loads(asked)
+    question = Question(**{**told, "counts": tuple(told["counts"])})
+    try:
+        curve = _answer(question)
+        if curve is None:
+            raise CurveError("a script without penstock_model", "def penstock_model(batch)")
+    except PenstockError as problem:
+        sys.exit(" ".join(str(problem).split()))
+    scaling = curve.scalings[0][1]
+    answer = {"counts": scaling.counts, "rates": scaling.rates, "doubts": scaling.doubts}
+    partial = file.with_name(f".{file.name}")
+    partial.write_text(json.dumps({"question": told, "answer": answer}))
+    partial.replace(file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

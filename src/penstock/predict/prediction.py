@@ -1,0 +1,129 @@
+"""Iteration time, memory and energy of a model before it runs, on one device and on many.
+
+The batch is the job's: with n devices each takes its share of it and gradients are averaged, overlapped with the
+backward pass. That is what the elastic runtime does, so the curve is the one the scheduler plans with.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.core import Curve, InputError, Scaling, Source
+from penstock.predict.capture import Capture, Hook, Phase, Setup, capture
+from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.hardware import data_parallel_s
+from penstock.predict.iteration import IterationTime
+from penstock.predict.memory import MemoryPrediction
+
+_NOTABLE = 0.1
+"""Share of an iteration predicted beyond what was profiled from which on it is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """One iteration on a number of devices, all of them together holding the batch."""
+
+    devices: int
+    share: int
+    """Samples of the largest share of the batch."""
+    seconds: float
+    low: float
+    high: float
+    communication_s: float
+    """What averaging gradients adds that the backward pass does not hide."""
+    joules: float
+    memory: MemoryPrediction
+    time: IterationTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a model takes on a kind of device. ``points`` is in increasing number of devices."""
+
+    device: str
+    batch: int
+    setup: Setup
+    parameters: int
+    flops: float
+    points: tuple[Scaled, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> Scaled:
+        return self.points[0]
+
+    def curve(self, kind: str) -> Curve:
+        """Iterations per second for the scheduler; counts whose memory does not suffice are left out by the caller."""
+        counts, rates = tuple(p.devices for p in self.points), tuple(1 / p.seconds for p in self.points)
+        return Curve(((kind, Scaling(counts=counts, rates=rates, source=Source.PREDICTED)),))
+
+
+def forecast(
+    hook: Hook,
+    batch: int,
+    profile: DeviceProfile,
+    setup: Setup | None = None,
+    *,
+    devices: Sequence[int] = (1,),
+    link: str | None = None,
+    measured: tuple[int, float] | None = None,
+) -> Forecast:
+    """Predict a model on one or more devices of a kind.
+
+    ``measured`` is one observed (batch, seconds) of the same model on one such device: it corrects the rest.
+
+    >>> from penstock.predict.device_profile import profile_named
+    >>> from penstock.predict.zoo import network_named
+    >>> seen = forecast(network_named("resnet18").hook, 64, profile_named("a100"), devices=(1, 2))
+    >>> [point.share for point in seen.points]
+    [64, 32]
+    """
+    setup = setup or Setup()
+    counts = _counts(devices, batch)
+    if measured is not None:
+        at, seconds = measured
+        model = profile.iteration.calibrated(capture(hook, at, setup, device=profile.kind), seconds)
+        profile = replace(profile, iteration=model)
+    points, seen = [], None
+    for count in counts:
+        share = math.ceil(batch / count)
+        seen = capture(hook, share, setup, device=profile.kind)
+        points.append(_scaled(seen, count, share, profile, link))
+    assert seen is not None
+    return Forecast(
+        device=profile.name, batch=batch, setup=setup, parameters=seen.parameters,
+        flops=seen.flops / points[-1].share * batch, points=tuple(points), notes=tuple(_notes(profile, points)),
+    )  # fmt: skip
+
+
+def _counts(devices: Sequence[int], batch: int) -> tuple[int, ...]:
+    counts = tuple(sorted(set(devices)))
+    if not counts or counts[0] < 1:
+        raise InputError(f"device counts {list(devices)}", "at least one, each 1 or more")
+    if counts[-1] > batch:
+        raise InputError(f"{counts[-1]} devices for a batch of {batch}", f"at most {batch}", "Give a larger --batch")
+    return counts
+
+
+def _scaled(seen: Capture, count: int, share: int, profile: DeviceProfile, link: str | None) -> Scaled:
+    time = profile.iteration.predict(seen)
+    wire = link or profile.chip.link
+    added = (
+        data_parallel_s(seen.gradient_bytes, count, wire, time.by_phase.get(Phase.BACKWARD, 0.0)) if count > 1 else 0.0
+    )
+    seconds = time.seconds + added
+    joules = profile.power.energy_j(time.by_bound, max(seconds, sum(time.by_bound.values()))) * count
+    return Scaled(
+        devices=count, share=share, seconds=seconds, low=time.low + added * 0.7, high=time.high + added * 1.4,
+        communication_s=added, joules=joules, memory=profile.memory.predict(seen.memory), time=time,
+    )  # fmt: skip
+
+
+def _notes(profile: DeviceProfile, points: Sequence[Scaled]) -> Iterable[str]:
+    if not profile.measured:
+        yield f"{profile.name} was never measured: this is the roofline of its data sheet (`penstock profile device`)"
+    beyond = max(point.time.beyond for point in points)
+    if profile.measured and beyond > _NOTABLE:
+        yield f"{beyond:.0%} of the kernel time lies outside of what was profiled: bars are wider there"
+    if not any(point.memory.fits(profile.chip.memory_bytes) for point in points):
+        yield f"does not fit: needs {points[-1].memory.needed / 1e9:.1f} GB of {profile.chip.memory_bytes / 1e9:.0f} GB"

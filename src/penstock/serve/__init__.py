@@ -1,0 +1,16 @@
+"""Puts a server together: configuration, data directory, backend, control plane, API and dashboard."""
+
+from typing import TYPE_CHECKING
+
+from penstock.tools import lazy_door
+
+if TYPE_CHECKING:
+    from penstock.serve.config import Config
+    from penstock.serve.server import serve
+
+__all__ = [
+    "Config",
+    "serve",
+]
+
+__getattr__ = lazy_door(__name__)

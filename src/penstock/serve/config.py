@@ -1,0 +1,51 @@
+"""How a server is set up: one value, from flags and environment to the log."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.client import default_data_dir
+from penstock.control import LogFormat
+from penstock.core import FREE, InputError, Overhead
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything ``penstock serve`` can be told.
+
+    ``port`` 0 takes a free one; clients find it in the data directory. ``database`` defaults to SQLite in the data
+    directory. ``backend`` is "local", or "module:factory" for one of your own. ``slots`` asks the local backend for
+    processor cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
+    ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT`` says.
+    """
+
+    data_dir: Path = field(default_factory=default_data_dir)
+    host: str = "127.0.0.1"
+    port: int = 0
+    database: str = ""
+    policy: str = "deadline"
+    slot_s: float = 0.0
+    overhead: Overhead = FREE
+    backend: str = "local"
+    slots: int | None = None
+    exposed: bool = False
+    log_format: str = ""
+    every_s: float = 0.2
+    max_body: int = 1 << 20
+    requests_per_s: float = 50.0
+    burst: int = 200
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"port {self.port}", "0 (any) to 65535")
+        LogFormat.named(self.log_format)
+        if self.host not in _LOOPBACK and not self.exposed:
+            raise InputError(
+                f"listening on {self.host} lets other machines in", "127.0.0.1 by default",
+                "Say exposed as well, and put TLS in front: tokens travel in the clear",
+            )  # fmt: skip
+
+    @property
+    def database_url(self) -> str:
+        return self.database or f"sqlite:///{self.data_dir / 'penstock.db'}"

@@ -1,0 +1,218 @@
+"""One process: the reconcile loop in a thread, the API in front of it.
+
+``python -m penstock.serve`` is what a client starts when it finds no server. Everything heavy is imported when
+a server really starts.
+"""
+
+import argparse
+import contextlib
+import gc
+import importlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from penstock.client import Address, AlreadyServedError, DataDir
+from penstock.control import LogFormat, set_up
+from penstock.core import InputError, PenstockError
+from penstock.serve.config import Config
+
+if TYPE_CHECKING:
+    from penstock.backends import Backend
+    from penstock.control import Services, Store
+
+_log = logging.getLogger(__name__)
+_LAST_PASS_S = 30.0
+
+
+def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
+    """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
+    data_dir = DataDir(config.data_dir)
+    with data_dir.held(), _listening(config, data_dir) as listener, _platform(config, data_dir) as services:
+        address = Address(
+            pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=services.journal.now()
+        )
+
+        def listening() -> None:
+            data_dir.publish(address)
+            on_ready(address)
+
+        with _reconciling(services, config.every_s), services.metrics.meters.running():
+            _answer(config, services, listener, listening)
+
+
+@contextmanager
+def _listening(config: Config, data_dir: DataDir) -> Iterator[socket.socket]:
+    """The protocol is named because asyncio sends small answers at once only where it reads TCP there.
+
+    Otherwise the body of an answer waits some 40 ms until the client's kernel has acknowledged its headers.
+    """
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            _bind(listener, config.host, config.port, data_dir.last_port())
+        except OSError as error:
+            raise InputError(
+                f"{config.host}:{config.port} cannot be listened on: {error.strerror}", "an address that is free",
+                "Use port 0 to take any free one",
+            ) from None  # fmt: skip
+        yield listener
+
+
+def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
+    """Any free port is best the one of last time: open pages and bookmarks find the server again."""
+    try:
+        listener.bind((host, port or last))
+    except OSError:
+        if port or not last:
+            raise
+        listener.bind((host, 0))
+
+
+@contextmanager
+def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
+    from penstock.control import Configured, Desk, Journal, LiveIntake, Reconciler, Services, Store
+
+    with contextlib.closing(Store(config.database_url)) as store:
+        backend = _backend(config, data_dir)
+        journal = Journal(store)
+        intake = LiveIntake(data_dir.path, lambda: journal.book.scheduler.cluster, foresee=config.backend == "local")
+        reconciler = Reconciler(journal, backend, intake)
+        settings = Configured(
+            at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
+        )
+        reconciler.begin(settings)
+        _ensure_owner(store, data_dir, journal.now())
+        _collect_seldom()
+        desk = Desk(journal, intake, reconciler.nudge)
+        reconciler.after_each_pass = desk.outlook.refresh
+        reconciler.foreseen = desk.outlook.first_expected_at
+        yield Services(journal, reconciler, desk)
+        journal.publish()
+        journal.keep_snapshot()
+
+
+def _collect_seldom() -> None:
+    """Thousands of jobs are hundreds of thousands of objects that live on: looking through all of them for garbage, as
+    Python does after every few thousand new ones, would stop everybody for tenths of a second. What was read at the
+    start is never looked at again, and the rest seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
+
+
+def _backend(config: Config, data_dir: DataDir) -> "Backend":
+    if config.backend == "local":
+        from penstock.backends import LocalBackend, discover
+
+        return LocalBackend(data_dir.path, discover(config.slots))
+    module, _, factory = config.backend.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), factory)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            f"the backend {config.backend!r} cannot be loaded: {error}", "local, or module:factory"
+        ) from None
+    return cast("Backend", made(data_dir.path))
+
+
+def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:
+    """Whoever can read the data directory owns the platform: an admin token lies there."""
+    from penstock.control import Role
+
+    known = data_dir.owner_token()
+    if known is not None and store.tokens.check(known) is not None:
+        return
+    secret, _ = store.tokens.create(name="owner", role=Role.ADMIN, tenant="default", now=now)
+    data_dir.keep_owner_token(secret)
+
+
+@contextmanager
+def _reconciling(services: "Services", every_s: float) -> Iterator[None]:
+    stop = threading.Event()
+    loop = threading.Thread(target=services.reconciler.run, args=(stop, every_s), name="reconcile", daemon=True)
+    loop.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        services.reconciler.nudge()
+        loop.join(_LAST_PASS_S)
+
+
+def _answer(config: Config, services: "Services", listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    import uvicorn
+
+    from penstock.control import create_app
+    from penstock.serve.dashboard import dress
+
+    app = create_app(services, max_body=config.max_body, requests_per_s=config.requests_per_s, burst=config.burst)
+    lifespan: Literal["on", "off"] = "on" if dress(app, services, config.data_dir) else "off"
+
+    class Server(uvicorn.Server):
+        """Tells open streams to end when it is told to stop, and says when it listens.
+
+        The original raises the signal once more when it is done, which would end the process before we have tidied up.
+        """
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            services.stopping.set()
+            super().handle_exit(sig, frame)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            on_ready()
+
+    settings = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan=lifespan)
+    Server(settings).run(sockets=[listener])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """What a client runs in the background: 0 stopped, 1 cannot start, 3 somebody else already serves."""
+    set_up(LogFormat.TEXT)
+    try:
+        config = _parse(arguments)
+        set_up(LogFormat.named(config.log_format))
+        serve(config)
+    except AlreadyServedError as error:
+        _log.warning("%s", error)
+        return 3
+    except PenstockError as error:
+        _log.error("%s", error)
+        return 1
+    return 0
+
+
+def _parse(arguments: list[str] | None) -> Config:
+    parser = argparse.ArgumentParser(prog="penstock.serve", description="Run a Penstock server.")
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--database")
+    parser.add_argument("--policy")
+    parser.add_argument("--backend")
+    parser.add_argument("--slots", type=int)
+    parser.add_argument("--log-format")
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    known = {field.name for field in fields(Config)}
+    return Config(**{name: value for name, value in given.items() if name in known})

@@ -1,0 +1,128 @@
+"""Several policies on the same workload, side by side, each in a process of its own."""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import SynchronizedArray
+from typing import Any
+
+from penstock.core import Cluster, UnknownNameError
+from penstock.placement import placement_named
+from penstock.policies import POLICIES, policy_named
+from penstock.simulate.engine import Result, simulate
+from penstock.simulate.overhead import costs_named
+from penstock.simulate.replicas import elasticflow as artifact
+from penstock.simulate.replicas.replay import replay
+from penstock.simulate.workload import Workload
+
+Progress = Callable[[Sequence[int]], None]
+"""Told now and then how many jobs are over under each policy."""
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The world the policies are compared in."""
+
+    cluster: Cluster
+    slot: float = 60.0
+    overhead: str = "none"
+    placement: str | None = None
+    timeline: bool = False
+
+
+def known_policies() -> dict[str, tuple[str, str]]:
+    """Every name that can be simulated, with its one-line summary and its source."""
+    ours = {name: (policy.summary, policy.paper) for name, policy in POLICIES.items()}
+    return ours | {name: replica for name, replica in artifact.REPLICAS.items() if name not in ours}
+
+
+def check_policies(names: Sequence[str]) -> None:
+    """Refuse unknown names before anything is read or run."""
+    for name in names:
+        if name not in known_policies():
+            raise UnknownNameError.of("policy", name, known_policies(), "`penstock policies` lists them")
+
+
+def run_policy(
+    name: str, workload: Workload, setting: Setting, on_progress: Callable[[int], None] | None = None
+) -> Result:
+    """Simulate one policy; names ending in ``-artifact`` run in the world of the public simulator."""
+    check_policies([name])
+    if name in artifact.REPLICAS:
+        return replay(name, workload, setting.cluster, int(setting.slot))
+    cluster = setting.cluster
+    return simulate(
+        workload.jobs(), cluster, policy_named(name), slot=setting.slot,
+        costs=costs_named(setting.overhead, cluster, setting.slot),
+        placement=placement_named(setting.placement) if setting.placement else None,
+        timeline=setting.timeline, on_progress=on_progress,
+    )  # fmt: skip
+
+
+def compare(
+    names: Sequence[str],
+    workload: Workload,
+    setting: Setting,
+    *,
+    processes: int | None = None,
+    on_progress: Progress | None = None,
+) -> list[Result]:
+    """Run all ``names`` at the same time; results come in the order of the names."""
+    check_policies(names)
+    if processes == 1 or len(names) == 1:
+        return [
+            run_policy(name, workload, setting, _single(on_progress, i, len(names))) for i, name in enumerate(names)
+        ]
+    context = multiprocessing.get_context("fork")
+    counts = context.Array("q", len(names))
+    pool = ProcessPoolExecutor(
+        min(processes or multiprocessing.cpu_count(), len(names)), context,
+        initializer=_enter, initargs=(workload, setting, counts),
+    )  # fmt: skip
+    try:
+        futures = [pool.submit(_work, name, index) for index, name in enumerate(names)]
+        _wait(futures, counts, on_progress)
+        return [future.result() for future in futures]
+    except BaseException:
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _single(on_progress: Progress | None, index: int, count: int) -> Callable[[int], None] | None:
+    if on_progress is None:
+        return None
+    return lambda done: on_progress([done if i == index else 0 for i in range(count)])
+
+
+def _wait(futures: list[Future[Result]], counts: "SynchronizedArray[int]", on_progress: Progress | None) -> None:
+    while not all(future.done() for future in futures):
+        time.sleep(_POLL_S)
+        if on_progress is not None:
+            on_progress(counts[:])
+
+
+_shared: dict[str, Any] = {}
+
+
+def _enter(workload: Workload, setting: Setting, counts: "SynchronizedArray[int]") -> None:
+    """In a worker: remember what all its runs share."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _shared.update(workload=workload, setting=setting, counts=counts)
+
+
+def _work(name: str, index: int) -> Result:
+    counts = _shared["counts"]
+
+    def report(done: int) -> None:
+        counts[index] = done
+
+    return run_policy(name, _shared["workload"], _shared["setting"], report)

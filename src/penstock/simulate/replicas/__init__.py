@@ -1,0 +1,1 @@
+"""Public simulators rebuilt to replicate published figures; the live platform cannot select any of them."""

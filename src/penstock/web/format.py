@@ -1,0 +1,79 @@
+"""Moments, amounts and promises the way people read them on a page."""
+
+import time
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from penstock.core import format_duration
+from penstock.wire import QuoteView
+
+_DAY_S = 86400
+STATES = ("running", "pending", "asking", "suspended", "paused", "finished", "failed", "declined", "cancelled")
+OVER = ("finished", "failed", "declined", "cancelled")
+TONES = {
+    "running": "good", "finished": "calm", "failed": "bad", "declined": "bad", "cancelled": "mute", "paused": "warn",
+    "suspended": "warn", "pending": "wait", "asking": "wait",
+    "promised": "good", "best effort": "calm", "deferred": "warn", "refused": "bad",
+    "up": "good", "lost": "bad", "drained": "warn",
+}  # fmt: skip
+"""How a state feels, for its colour; the word itself is always beside it."""
+
+
+def clock(at: float | datetime | None) -> str:
+    """Time of day in UTC, with the date if it is not today's."""
+    if at is None:
+        return "–"
+    seconds = int(at.timestamp() if isinstance(at, datetime) else at)
+    return _clock(seconds, seconds // _DAY_S == time.time() // _DAY_S)
+
+
+@lru_cache(maxsize=4096)
+def _clock(at: int, today: bool) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
+
+
+def from_now(at: float | datetime | None, now: float) -> str:
+    """ "3m ago", "in 2h", or a dash."""
+    if at is None:
+        return "–"
+    seconds = now - (at.timestamp() if isinstance(at, datetime) else at)
+    return f"{format_duration(seconds)} ago" if seconds >= 0 else f"in {format_duration(-seconds)}"
+
+
+def device_time(seconds: float) -> str:
+    """ "2.4 device-hours"; short ones in minutes or seconds."""
+    for size, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:,.1f} device-{unit}"
+    return f"{seconds:.0f} device-seconds"
+
+
+def energy(joules: float) -> str:
+    if joules < 360.0:
+        return f"{joules:.0f} J"
+    return f"{joules / 3.6e6:,.2f} kWh" if joules >= 3.6e5 else f"{joules / 3600:,.1f} Wh"
+
+
+def power(watts: float) -> str:
+    return f"{watts / 1e3:,.1f} kW" if watts >= 1e3 else f"{watts:.0f} W"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def promise(quote: QuoteView | None) -> str:
+    """The heart of a quote in a few words."""
+    if quote is None:
+        return "not answered yet"
+    if quote.finish_at is not None and quote.verdict == "promised":
+        return f"promised by {clock(quote.finish_at)}"
+    return quote.verdict

@@ -1,0 +1,297 @@
+"""What is kept, as pictures of it: plain values that a chart or a table can be made of.
+
+Pure: rows, a person and a time go in. Whatever that person may not see is gone when it comes out.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.control import Holding, JobRecord, Line, Principal, full_load_w
+from penstock.core import Cluster
+from penstock.learn import Point
+from penstock.simulate import Bar
+from penstock.web.progress_history import Sample
+from penstock.wire import JobDetail, JobView, NodeView, StoryView
+
+TROUBLE_KINDS = ("WorkerLost", "RunFailed", "NodeLeft", "NodeCame")
+MOST_STRETCHES = 1500
+_POINTS = 240
+Steps = tuple[tuple[float, float], ...]
+"""A step function: from each time on this value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """How a job is called, and whose it is."""
+
+    name: str
+    tenant: str
+    number: int
+
+    @classmethod
+    def of(cls, record: JobRecord) -> "Named":
+        return cls(name=record.submission.name, tenant=record.job.tenant, number=record.number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Some neighbouring devices in one hand for a while. Of a job one may not see, only the fact is shown."""
+
+    first: int
+    count: int
+    start: float
+    end: float
+    width: int
+    job_id: str = ""
+    name: str = "another tenant"
+    number: int = -1
+    planned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Something that happened at a moment; ``row`` is the device where it belongs in the picture."""
+
+    at: float
+    text: str
+    bad: bool
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Watts now and joules since a time, or since the server started; ``estimated``: not by a meter."""
+
+    watts: float
+    joules: float
+    since: float | None
+    estimated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Watts of one device at work, and whether they are a model's and not a meter's."""
+
+    watts: float
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPicture:
+    """The cluster over a window of time, from the past into the planned future."""
+
+    now: float
+    since: float
+    until: float
+    devices: int
+    down: int
+    nodes: tuple[tuple[str, int], ...]
+    stretches: tuple[Stretch, ...]
+    left_out: int
+    marks: tuple[Mark, ...]
+    busy: Steps
+    waiting: Steps
+    counts: Mapping[str, int]
+    power: Power | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePicture:
+    """A node, and by device the number of the job that holds it: -1 for a job one may not see, ``None`` for nobody."""
+
+    view: NodeView
+    holders: tuple[int | None, ...]
+    utilisation: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLine:
+    """One row of the list of jobs, and how much of it is done."""
+
+    view: JobView
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """When a job will be done: most likely, and between which times if its speed is known only so well."""
+
+    early: float
+    likely: float
+    late: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPicture:
+    """Everything on the page of one job."""
+
+    now: float
+    detail: JobDetail
+    story: StoryView
+    samples: list[Sample]
+    band: Band | None
+    deadline: float | None
+    kind: str
+    predicted: tuple[tuple[int, float], ...]
+    measured: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantLine:
+    """What one tenant holds and held; ``buckets`` are mean devices over equal parts of the window."""
+
+    tenant: str
+    devices: int
+    running: int
+    waiting: int
+    device_seconds: float
+    share: float
+    buckets: tuple[float, ...]
+
+
+def neighbours(devices: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Runs of neighbouring devices as (first, count)."""
+    ordered = sorted(devices)
+    first = 0
+    for position, device in enumerate(ordered):
+        if position + 1 == len(ordered) or ordered[position + 1] != device + 1:
+            yield ordered[first], position - first + 1
+            first = position + 1
+
+
+def past_stretches(holding: Holding, who: Principal, since: float, now: float) -> Iterator[Stretch]:
+    start, end = max(holding.since, since), now if holding.until is None else min(holding.until, now)
+    known = {"job_id": holding.job_id, "name": holding.name, "number": holding.number}
+    shown = known if who.may_see(holding.tenant) else {}
+    for first, count in neighbours(holding.devices):
+        yield Stretch(first=first, count=count, start=start, end=end, width=len(holding.devices), **shown)  # type: ignore[arg-type]
+
+
+def planned_stretches(
+    bars: Iterable[Bar], names: Mapping[str, Named], who: Principal, now: float, until: float
+) -> Iterator[Stretch]:
+    for bar in bars:
+        start, end = max(bar.start, now), min(bar.end, until)
+        if end <= start or bar.job_id not in names:
+            continue
+        job = names[bar.job_id]
+        known = {"job_id": bar.job_id, "name": job.name, "number": job.number}
+        shown = known if who.may_see(job.tenant) else {}
+        yield Stretch(
+            first=bar.first_device, count=bar.count, start=start, end=end, width=bar.count, planned=True,
+            **shown,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def most_telling(stretches: Sequence[Stretch], most: int = MOST_STRETCHES) -> tuple[tuple[Stretch, ...], int]:
+    """As many as a browser draws at ease, the largest first to stay, and how many had to go."""
+    if len(stretches) <= most:
+        return tuple(stretches), 0
+    kept = sorted(stretches, key=lambda one: (one.end - one.start) * one.count, reverse=True)[:most]
+    return tuple(sorted(kept, key=lambda one: (one.start, one.first))), len(stretches) - most
+
+
+def busy_devices(holdings: Iterable[Holding], since: float, now: float) -> Steps:
+    """How many devices were held, over time."""
+    spans = ((max(h.since, since), now if h.until is None else min(h.until, now), len(h.devices)) for h in holdings)
+    return step_function(spans, since, now)
+
+
+def step_function(spans: Iterable[tuple[float, float, float]], since: float, until: float) -> Steps:
+    """The sum of (from, to, amount) over time, at most a few hundred steps of it."""
+    changes: dict[float, float] = {since: 0.0}
+    for start, end, amount in spans:
+        if end > start:
+            changes[start] = changes.get(start, 0.0) + amount
+            changes[end] = changes.get(end, 0.0) - amount
+    level, steps = 0.0, []
+    for at in sorted(changes):
+        level += changes[at]
+        steps.append((at, level))
+    return (*thinned(steps, since, until), (until, steps[-1][1] if until not in changes else steps[-2][1]))
+
+
+def thinned(steps: Sequence[tuple[float, float]], since: float, until: float) -> Iterator[tuple[float, float]]:
+    """The last step of each of a few hundred equal parts of the window."""
+    width = max(until - since, 1e-9) / _POINTS
+    for position, (at, level) in enumerate(steps):
+        last = position + 1 == len(steps) or int((steps[position + 1][0] - since) / width) != int((at - since) / width)
+        if last and at < until:
+            yield at, level
+
+
+def marks_of(lines: Iterable[Line], cluster: Cluster, rows: Mapping[str, int]) -> tuple[Mark, ...]:
+    """What went wrong, and what came back; ``rows`` says where each job is drawn."""
+    nodes = {node.name: cluster.devices_of(position).start for position, node in enumerate(cluster.nodes)}
+    found = []
+    for line in lines:
+        node = line.payload.get("node")
+        name = node.get("name") if isinstance(node, dict) else node
+        row = nodes.get(str(name), 0) if name else rows.get(line.job_id or "", 0)
+        found.append(Mark(at=line.at, text=_told(line, str(name)), bad=line.kind != "NodeCame", row=row))
+    return tuple(found)
+
+
+def _told(line: Line, node: str) -> str:
+    payload = line.payload
+    match line.kind:
+        case "NodeLeft":
+            return f"{node} was {payload.get('why', 'lost')}"
+        case "NodeCame":
+            return f"{node} came back"
+        case "WorkerLost":
+            how = f"signal {payload['signal']}" if payload.get("signal") else f"code {payload.get('code')}"
+            return f"worker {payload.get('worker')} of {line.job_id} ended ({how})"
+    return f"a run of {line.job_id} failed ({payload.get('reason')})"
+
+
+def power_of(cluster: Cluster, holdings: Iterable[Holding], since: float, now: float) -> Power | None:
+    """By the nodes' power models: idle watts of every device, those at full load of every one that is held."""
+    peaks = [full_load_w(node) for node in cluster.nodes]
+    if not any(peaks):
+        return None
+    idle = sum(node.power.idle_w * node.device_count for node in cluster.nodes)
+    watts, joules = idle, idle * (now - since)
+    for holding in holdings:
+        places = [cluster.node_of(device) for device in holding.devices if device < cluster.device_count]
+        extra = sum((peaks[place] or 0.0) - cluster.nodes[place].power.idle_w for place in places)
+        end = now if holding.until is None else min(holding.until, now)
+        joules += extra * max(0.0, end - max(holding.since, since))
+        watts += extra if holding.until is None else 0.0
+    return Power(watts=watts, joules=joules, since=since)
+
+
+def tenant_lines(
+    holdings: Iterable[Holding], counts: Mapping[str, Mapping[str, int]], since: float, now: float, parts: int = 48
+) -> list[TenantLine]:
+    """Who used how much; ``counts`` are jobs by tenant and state."""
+    width = (now - since) / parts
+    used: dict[str, list[float]] = {tenant: [0.0] * parts for tenant in counts}
+    holding_now = dict.fromkeys(counts, 0)
+    for holding in holdings:
+        buckets = used.setdefault(holding.tenant, [0.0] * parts)
+        start, end = max(holding.since, since), now if holding.until is None else min(holding.until, now)
+        for part in range(max(0, int((start - since) / width)), min(parts, math.ceil((end - since) / width))):
+            overlap = min(end, since + (part + 1) * width) - max(start, since + part * width)
+            buckets[part] += max(0.0, overlap) * len(holding.devices)
+        if holding.until is None:
+            holding_now[holding.tenant] = holding_now.get(holding.tenant, 0) + len(holding.devices)
+    total = sum(map(sum, used.values()))
+    lines = [
+        TenantLine(
+            tenant=tenant, devices=holding_now.get(tenant, 0), running=counts.get(tenant, {}).get("running", 0),
+            waiting=sum(counts.get(tenant, {}).get(state, 0) for state in ("asking", "pending", "suspended")),
+            device_seconds=sum(buckets), share=sum(buckets) / total if total else 0.0,
+            buckets=tuple(bucket / width for bucket in buckets),
+        )
+        for tenant, buckets in used.items()
+    ]  # fmt: skip
+    return sorted(lines, key=lambda line: (-line.device_seconds, line.tenant))
+
+
+def band_of(now: float, likely: float, uncertainty: float) -> Band:
+    """A rate that may be off by a share may end so much earlier, or later."""
+    spread = min(max(uncertainty, 0.0), 1.0)
+    left = max(0.0, likely - now)
+    return Band(early=now + left / (1.0 + spread), likely=likely, late=now + left * (1.0 + spread))

@@ -1,0 +1,22 @@
+"""Where a job stands, in the words that people, the API and the command line share."""
+
+from enum import StrEnum
+
+
+class JobPhase(StrEnum):
+    """Where a job stands, in the words people see: the scheduler's states, and what only the platform knows."""
+
+    ASKING = "asking"
+    PENDING = "pending"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    PAUSED = "paused"
+    """A person took it out of scheduling."""
+    FINISHED = "finished"
+    FAILED = "failed"
+    DECLINED = "declined"
+    CANCELLED = "cancelled"
+
+
+OVER = frozenset({JobPhase.FINISHED, JobPhase.FAILED, JobPhase.DECLINED, JobPhase.CANCELLED})
+"""Phases a job never leaves."""

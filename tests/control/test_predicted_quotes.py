@@ -1,0 +1,82 @@
+"""A first quote from the model a script offers: a real server, asked over HTTP, beside real workers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Client, ensure_server
+from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.hardware import device_named
+from penstock.predict.kernels import Growth
+from penstock.predict.lab.profile_fitting import fit_profile
+from penstock.predict.lab.raw import read_raw
+from penstock.predict.lab.session import Session, affordable_draw
+from tests.control.serving import end_everything_on, until
+
+SCRIPT = """
+import time, torch
+
+def penstock_model(batch):
+    {inside}
+    layers = torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4)
+    return torch.nn.Sequential(*layers), torch.randn(batch, 64)
+
+if __name__ == "__main__":
+    for step in range(1, 401):
+        print(f"penstock: step={{step}} total=400", flush=True)
+        time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> DeviceProfile:
+    """This machine, measured for a moment: good for saying "predicted", not for judging by how much."""
+    folder = tmp_path_factory.mktemp("measured")
+    session = Session(folder, "cpu")
+    for number in (2, 15, 22):
+        item, seen = affordable_draw(number, "cpu")
+        session.measure(item, 0.05, issued=seen.issued)
+    session.save()
+    return fit_profile("cpu", device_named("cpu"), read_raw(folder), growth=Growth(trees=3))
+
+
+@pytest.fixture
+def client(tmp_path: Path, profile: DeviceProfile) -> Iterator[Client]:
+    """A server on a data directory with a profile of this machine; it and its workers are gone afterwards."""
+    data_dir = tmp_path / "data"
+    profile.save(data_dir / "profiles" / "cpu")
+    with ensure_server(data_dir, options=["--slots", "1"]) as client:
+        yield client
+    end_everything_on(data_dir)
+
+
+def _spec(folder: Path, *, inside: str = "pass", **changes: object) -> dict[str, object]:
+    (folder / "train.py").write_text(SCRIPT.format(inside=inside))
+    spec = {"script": "train.py", "work": "400 steps", "global_batch": 32, "deadline": "1h"}
+    return {**spec, "environment": {"working_dir": str(folder)}, **changes}
+
+
+def test_a_first_quote_is_predicted_and_runs_correct_it(client: Client, tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    first = client.quote(spec)
+    assert (first.verdict, first.speed) == ("promised", "predicted")
+    assert "its speed on cpu follows from its penstock_model" in first.reason
+    assert not client.jobs().jobs, "a quote ran something"
+    job = client.submit(spec).job.id
+    until(lambda: client.job(job).state == "running", "its start", 60)
+    until(lambda: client.quote(spec).speed == "measured", "a measured speed", 60)
+    later = client.quote(spec)
+    assert "penstock_model" not in later.reason
+    assert later.device_seconds > 19.0, "400 steps of 50 ms each"
+    client.cancel(job)
+
+
+def test_a_model_that_fails_leaves_a_guess_and_says_why(client: Client, tmp_path: Path) -> None:
+    broken = client.quote(_spec(tmp_path, inside="raise ValueError('no weights here')"))
+    assert broken.speed == "guessed"
+    assert "penstock_model could not be followed" in broken.reason
+    assert "no weights here" in broken.reason
+    without = {key: value for key, value in _spec(tmp_path).items() if key != "global_batch"}
+    assert "gives no global_batch" in client.quote(without).reason
+    assert client.submit(_spec(tmp_path, inside="raise ValueError('no weights here')")).job.state != "failed"

@@ -1,0 +1,248 @@
+"""A fitted kernel model: right on shapes it has not seen, honest about those it knows nothing of, same from disk."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.core import InputError
+from penstock.predict.hardware import Bound, device_named
+from penstock.predict.kernels import Growth, KernelCall, KernelModel, MeasuredCall, Precision
+
+from .made_up import CHIP, add, conv, gemm, measured, some_additions, some_products, true_seconds
+
+QUICK = Growth(trees=80, rate=0.1)
+
+
+@pytest.fixture(scope="module")
+def model() -> KernelModel:
+    rows = measured(some_products(500, seed=1)) + measured(some_additions(300, seed=2), seed=1)
+    return KernelModel.fit(rows, CHIP, growth=QUICK)
+
+
+def relative_errors(model: KernelModel, calls: list[KernelCall]) -> np.ndarray:
+    truth = np.array([true_seconds(call) for call in calls])
+    return model.predict(calls).seconds / truth - 1
+
+
+def test_unseen_shapes_are_predicted_well(model: KernelModel) -> None:
+    products, additions = some_products(200, seed=11), some_additions(200, seed=12)
+
+    assert np.abs(relative_errors(model, products)).mean() < 0.08
+    assert np.abs(relative_errors(model, additions)).mean() < 0.05
+
+
+def test_sums_are_not_biased(model: KernelModel) -> None:
+    calls = some_products(400, seed=21) + some_additions(400, seed=22)
+    truth = sum(true_seconds(call) for call in calls)
+
+    assert model.predict(calls).mean_s.sum() == pytest.approx(truth, rel=0.04)
+
+
+def test_kernels_that_sometimes_take_far_longer_are_longer_in_a_sum_than_usually() -> None:
+    rng, calls = np.random.default_rng(5), some_products(60, seed=51)
+    rows = [
+        replace(row, seconds=row.seconds * (1.6 if rng.random() < 0.25 else 1.0), alone=True)
+        for row in measured(calls * 20)
+    ]
+    found = KernelModel.fit(rows, CHIP, growth=QUICK).predict([row.call for row in rows])
+    truth = np.array([row.seconds for row in rows])
+
+    assert 1.03 < np.median(found.mean_s / found.seconds) < 1.3
+    assert abs(found.mean_s.sum() / truth.sum() - 1) < 0.03 < abs(found.seconds.sum() / truth.sum() - 1)
+    assert np.mean((found.seconds / truth - 1) ** 2) < np.mean((found.mean_s / truth - 1) ** 2)
+
+
+def test_layers_measured_alone_teach_their_shapes_but_are_not_remembered_one_by_one() -> None:
+    rows = [replace(row, alone=True) for row in measured(some_products(400, seed=61))]
+    (alone,) = KernelModel.fit(rows, CHIP, growth=QUICK).families.values()
+    (both,) = KernelModel.fit([*rows, replace(rows[0], alone=False)], CHIP, growth=QUICK).families.values()
+
+    assert alone.recall is None
+    assert both.recall is not None
+    assert len(both.recall.layers) == 1
+
+
+def test_the_learned_part_beats_physics_alone(model: KernelModel) -> None:
+    calls = some_products(200, seed=31)
+
+    learned = np.abs(relative_errors(model, calls)).mean()
+    assert learned < 0.5 * np.abs(relative_errors(KernelModel.unprofiled(CHIP), calls)).mean()
+
+
+def test_error_bars_hold_nine_of_ten(model: KernelModel) -> None:
+    rows = measured(some_products(300, seed=41), seed=9)
+    found = model.predict([row.call for row in rows])
+    truth = np.array([row.seconds for row in rows])
+
+    inside = np.mean((truth >= found.low) & (truth <= found.high))
+    assert 0.8 <= inside <= 0.99
+
+
+def test_shapes_far_outside_are_said_to_be_and_have_wider_bars(model: KernelModel) -> None:
+    found = model.predict([gemm(1000, 900, 800), gemm(10**6, 10**6, 64)])
+    widths = found.high / found.low
+
+    assert list(found.in_range) == [True, False]
+    assert widths[1] > widths[0]
+
+
+def test_a_precision_nobody_measured_is_out_of_range(model: KernelModel) -> None:
+    assert not model.predict([gemm(1000, 900, 800, precision=Precision.FP32)]).in_range[0]
+
+
+def test_large_products_scale_as_physics_says(model: KernelModel) -> None:
+    """Trees are flat outside what they saw; the analytical part must carry the growth."""
+    small, large = model.predict([gemm(8192, 8192, 8192), gemm(32768, 32768, 32768)]).seconds
+
+    assert large / small == pytest.approx(64, rel=0.25)
+
+
+def test_variants_differ_and_an_unknown_one_still_gets_a_time(model: KernelModel) -> None:
+    calls = [add(2**24, "add"), add(2**24, "softplus"), add(2**24, "never seen")]
+    plain, soft, unknown = model.predict(calls).seconds
+
+    assert soft / plain == pytest.approx(1.4, rel=0.1)
+    assert plain * 0.8 < unknown < soft * 1.2
+
+
+def test_the_bound_explains_the_time(model: KernelModel) -> None:
+    found = model.predict([gemm(8192, 8192, 8192), add(2**28), add(64), gemm(64, 64, 8192)])
+
+    assert found.bounds[0] == Bound.COMPUTE
+    assert found.bounds[1] == Bound.DRAM
+    assert found.bounds[2] == Bound.LATENCY
+    assert found.bounds[3] in (Bound.LATENCY, Bound.UNDERUSED)
+
+
+def test_equal_calls_get_equal_times_in_any_order(model: KernelModel) -> None:
+    calls = [gemm(512, 512, 512), add(2**20), gemm(512, 512, 512), add(2**22)]
+    forward, backward = model.predict(calls).seconds, model.predict(calls[::-1]).seconds
+
+    assert forward[0] == forward[2]
+    assert list(forward) == list(backward[::-1])
+
+
+def test_nothing_to_predict_is_no_error(model: KernelModel) -> None:
+    assert len(model.predict([]).seconds) == 0
+
+
+def test_the_same_rows_give_the_same_model() -> None:
+    rows = measured(some_products(60, seed=3))
+    calls = some_products(20, seed=4)
+    first, second = (KernelModel.fit(rows, CHIP, growth=Growth(trees=10)).predict(calls) for _ in range(2))
+
+    assert np.array_equal(first.seconds, second.seconds)
+
+
+def test_a_model_read_back_says_the_same(model: KernelModel, tmp_path: Path) -> None:
+    path = tmp_path / "a100.npz"
+    model.save(path)
+    calls = [*some_products(30, seed=5), *some_additions(30, seed=6), conv(64, 28)]
+    before, after = model.predict(calls), KernelModel.load(path).predict(calls)
+
+    assert KernelModel.load(path).chip == CHIP
+    for column in ("seconds", "low", "high", "in_range"):
+        assert np.array_equal(getattr(before, column), getattr(after, column))
+
+
+def test_a_stored_model_holds_no_pickles(model: KernelModel, tmp_path: Path) -> None:
+    path = tmp_path / "a100.npz"
+    model.save(path)
+
+    with np.load(path, allow_pickle=False) as file:
+        assert all(file[name].dtype != object for name in file.files)
+
+
+def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
+    text, arrays = tmp_path / "text.npz", tmp_path / "arrays.npz"
+    text.write_text("no arrays here")
+    np.savez(arrays, values=np.ones(3))
+
+    for path in (text, arrays, tmp_path / "missing.npz"):
+        with pytest.raises(InputError, match=path.name):
+            KernelModel.load(path)
+
+
+def test_a_family_without_measurements_falls_back_to_physics(model: KernelModel) -> None:
+    found = model.predict([conv(256, 28)])
+
+    assert not found.in_range[0]
+    assert found.seconds[0] == KernelModel.unprofiled(CHIP).predict([conv(256, 28)]).seconds[0]
+
+
+def test_a_faster_unprofiled_device_is_predicted_faster() -> None:
+    calls = [gemm(8192, 8192, 8192), add(2**28)]
+    times = {name: KernelModel.unprofiled(device_named(name)).predict(calls).seconds for name in ("t4", "a100", "h200")}
+
+    assert np.all(times["t4"] > times["a100"])
+    assert np.all(times["a100"] > times["h200"])
+
+
+def test_rows_of_other_chips_teach_less_than_own_ones() -> None:
+    """A new device is predicted from its relatives: near what its datasheet says, with half the learned correction."""
+    other = device_named("a100-40gb")
+    rows = [MeasuredCall(call=row.call, seconds=row.seconds, chip=CHIP) for row in measured(some_products(200, seed=7))]
+    calls = some_products(100, seed=8)
+    truth = np.array([true_seconds(call, other) for call in calls])
+    found = KernelModel.fit(rows, other, growth=QUICK).predict(calls).seconds
+
+    assert np.abs(found / truth - 1).mean() < 0.15
+
+
+def products_on(name: str, *, slower: float = 1.0, variant: str = "nn", seed: int = 0) -> list[MeasuredCall]:
+    """fp32 products as the made-up law has them on another chip, all of them slower by a factor."""
+    chip = device_named(name)
+    calls = [replace(call, precision=Precision.FP32, variant=variant) for call in some_products(150, seed=seed)]
+    return [MeasuredCall(call=call, seconds=slower * true_seconds(call, chip), chip=chip) for call in calls]
+
+
+def test_other_generations_say_little_where_the_own_one_is_measured() -> None:
+    siblings, strangers = products_on("a100-40gb"), products_on("t4", slower=5.0, seed=1)
+    calls = [row.call for row in products_on("a100-40gb", seed=9)]
+    alone, among = (
+        KernelModel.fit(rows, CHIP, growth=QUICK).predict(calls) for rows in (siblings, siblings + strangers)
+    )
+
+    assert np.abs(among.seconds / alone.seconds - 1).mean() < 0.05
+
+
+def test_how_slow_a_relative_is_as_a_whole_is_no_law_of_shapes() -> None:
+    """One relative ran only "nn" products; another ran only "tn" ones, and all of them slowly."""
+    rows = products_on("v100", seed=7) + products_on("t4", slower=3.0, variant="tn", seed=7)
+    model = KernelModel.fit(rows, CHIP, growth=QUICK)
+    straight = [row.call for row in rows[:150]]
+    turned = [replace(call, variant="tn") for call in straight]
+
+    assert np.median(model.predict(turned).seconds / model.predict(straight).seconds) == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_new_generation_with_scarce_issue_slots_is_told_from_its_datasheet(tmp_path: Path) -> None:
+    rows = products_on("v100") + products_on("a100", seed=1)
+    models = {name: KernelModel.fit(rows, device_named(name), growth=QUICK) for name in ("h100", "p100")}
+    models["h100"].save(tmp_path / "h100.npz")
+
+    assert models["h100"].families["gemm"].feed == device_named("h100").issue_share
+    assert models["p100"].families["gemm"].feed == pytest.approx(1.0)
+    assert KernelModel.load(tmp_path / "h100.npz").families["gemm"].feed == models["h100"].families["gemm"].feed
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
+def test_times_that_cannot_be_are_refused(seconds: float) -> None:
+    with pytest.raises(InputError, match="gemm"):
+        MeasuredCall(call=gemm(8, 8, 8), seconds=seconds)
+
+
+def test_no_rows_are_refused() -> None:
+    with pytest.raises(InputError, match="penstock profile device"):
+        KernelModel.fit([], CHIP)
+
+
+def test_unknown_families_and_wrong_dims_are_refused(model: KernelModel) -> None:
+    odd = KernelCall(family="gem", dims=(1,), precision=Precision.FP32, flops=1, read_bytes=1, written_bytes=1)
+    with pytest.raises(InputError, match="gemm"):
+        model.predict([odd])
+    short = KernelCall(family="gemm", dims=(1, 2), precision=Precision.FP32, flops=1, read_bytes=1, written_bytes=1)
+    with pytest.raises(InputError, match="4 numbers"):
+        model.predict([short])

@@ -1,0 +1,140 @@
+"""Measuring this machine: iterations and kernels of small networks, kept as they come, continued later."""
+
+import fcntl
+import time
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from threading import Thread
+
+import pytest
+import torch
+
+from penstock.core import InputError
+from penstock.predict.capture import Capture, Hook, Setup, capture
+from penstock.predict.lab import session as measuring
+from penstock.predict.lab.networks import published
+from penstock.predict.lab.networks.relatives import relative
+from penstock.predict.lab.networks.suite import Draw, draw
+from penstock.predict.lab.raw import read_raw
+from penstock.predict.lab.session import Limits, Session, affordable, networks, suite
+from penstock.predict.zoo import image_task, network_named
+from penstock.predict.zoo.blocks import head
+
+
+def _tiny() -> Draw:
+    def hook(batch: int) -> object:
+        return image_task(lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), head(8, 10)), batch, 32, 10)
+
+    return Draw(label="tiny", hook=hook, batch=2, setup=Setup(precision="fp32", optimizer="sgd"))
+
+
+def test_a_session_keeps_networks_and_kernels_and_goes_on(tmp_path: Path) -> None:
+    session = Session(tmp_path, "cpu")
+    assert session.measure(_tiny(), 0.01, issued={"forward": 5})
+    session.save()
+    again = Session(tmp_path, "cpu", resume=True)
+    assert again.measure(_tiny(), 0.01)
+    again.save()
+    (raw,) = read_raw(tmp_path)
+    assert [network.label for network in raw.networks] == ["tiny", "tiny"]
+    assert raw.networks[0].issued == {"forward": 5}
+    assert set(raw.rows.networks) == {0, 1}
+    families = {call.family for call in raw.rows.calls}
+    assert {"conv", "conv_wgrad", "gemm", "softmax", "reduction", "optimizer"} <= families
+    assert raw.environment["device"] == "cpu"
+    one = raw.rows.where(raw.rows.networks == 0)
+    assert 0 < float((one.seconds * one.counts).sum()) == pytest.approx(raw.networks[0].kernel_s or 0.0, rel=1e-3)
+
+
+def test_networks_measured_apart_are_kept_here(tmp_path: Path) -> None:
+    """One thread: a copy of a process that computed in several may wait for them forever."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        session = Session(tmp_path, "cpu", each_apart=True)
+        assert session.measure(_tiny(), 0.01, issued={"forward": 5})
+    finally:
+        torch.set_num_threads(before)
+    assert session.networks[0]["seconds"] > 0
+    assert len(session.rows) > 5
+
+
+def test_kernels_of_networks_can_be_measured_without_their_iterations(tmp_path: Path) -> None:
+    session = Session(tmp_path, "cpu")
+    assert session.measure_kernels(_tiny())
+    assert networks(session, time.monotonic(), seed=1) == 0
+    (raw,) = read_raw(tmp_path)
+    assert [(network.label, network.seconds, network.is_bag) for network in raw.networks] == [("tiny", 0.0, False)]
+    assert {"conv", "conv_wgrad", "elementwise", "optimizer"} <= {call.family for call in raw.rows.calls}
+    assert not raw.alone().any()
+
+
+def test_relatives_of_published_networks_have_sizes_of_their_own() -> None:
+    rng, layers = Random(4), set()
+    for _ in range(12):
+        hook, optimizer = relative(rng)
+        seen = capture(hook, 2, Setup(optimizer=optimizer), device="cuda")
+        layers |= {each.call.dims[1:5] for each in seen.calls if each.call.family == "conv"}
+    known = {each.call.dims[1:5] for each in capture(network_named("resnet50").hook, 2).calls}
+    assert len(layers) > 100
+    assert len(layers & known) < len(layers) / 10
+
+
+def test_a_suite_ends_when_its_time_is_up_and_saves(tmp_path: Path) -> None:
+    session = Session(tmp_path, "cpu")
+    assert suite(session, time.monotonic(), seed=1, seconds=0.01) == 0
+    assert (tmp_path / "measured.npz").exists()
+
+
+def test_expensive_draws_are_measured_at_a_smaller_batch() -> None:
+    item = draw(11)
+    fitting, seen = affordable(item, "cpu")
+    assert 1 <= fitting.batch < item.batch
+    assert seen.issued["forward"] > 0
+
+
+def test_few_captures_tell_the_largest_batch_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(hook: Hook, batch: int, setup: Setup, device: str) -> Capture:
+        asked.append(batch)
+        return capture(hook, batch, setup, device=device)
+
+    monkeypatch.setattr(measuring, "capture", counted)
+    item = replace(_tiny(), batch=4096)
+    one = capture(item.hook, 1, item.setup, device="cpu").memory.peak
+    limits = Limits(seconds=1.0, bytes=4.0 * one)
+    fitting, seen = affordable(item, "cpu", limits)
+    twice = capture(item.hook, 2 * fitting.batch, item.setup, device="cpu").memory.peak
+    assert seen.memory.peak < limits.bytes <= twice
+    assert len(asked) <= 4, asked
+    assert affordable(item, "cpu", Limits(seconds=1e-12, bytes=1e9), fewest=8)[0].batch == 8
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="PyTorch sees none"):
+        Session(tmp_path, "cuda")
+
+
+def test_sessions_that_share_a_device_take_turns(tmp_path: Path) -> None:
+    turns = tmp_path / "turns"
+    session = Session(tmp_path / "one", "cpu", turns=turns)
+    waiting = Thread(target=session.measure, args=(_tiny(), 0.01))
+    with turns.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        assert not session.networks
+    waiting.join(60)
+    assert [network["label"] for network in session.networks] == ["tiny"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shallow_versions_of_published_networks_can_be_followed(seed: int) -> None:
+    rng = Random(seed)
+    hooks = published.images(rng)[0], published.text(rng, lambda _: 4001)[0], published.vision(rng)[0]
+    for hook in hooks:
+        assert capture(hook, 1).flops > 1e8
