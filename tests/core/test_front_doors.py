@@ -10,7 +10,7 @@ import pytest
 
 ROOMS = [
     "backends", "client", "control", "core", "learn", "parallel", "placement", "policies", "predict", "runtime",
-    "scheduler", "serve", "simulate", "simulate.traces", "spec", "tools", "web", "wire",
+    "scheduler", "serve", "simulate", "simulate.traces", "spec", "tools", "wire",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_every_room_says_what_it_is_for(room: ModuleType) -> None:
 
 @pytest.mark.parametrize("heavy", ["alembic", "fastapi", "nicegui", "sklearn", "sqlalchemy", "torch", "uvicorn"])
 def test_no_front_door_loads_what_only_some_need(heavy: str) -> None:
-    rooms = "; ".join(f"import penstock.{room}" for room in ROOMS if room != "web")
+    rooms = "; ".join(f"import penstock.{room}" for room in ROOMS)
     found = subprocess.run([sys.executable, "-c", f"import sys; {rooms}; print({heavy!r} in sys.modules)"],
                            capture_output=True, text=True, check=True)  # fmt: skip
     assert found.stdout.strip() == "False"

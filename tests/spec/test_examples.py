@@ -1,4 +1,4 @@
-"""The examples in the docstrings of this room and of estimate say what happens."""
+"""The examples in the docstrings of spec and learn say what happens."""
 
 import doctest
 import importlib
@@ -6,7 +6,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("module", ["spec", "spec.model", "estimate.store", "estimate.meter", "estimate.profiling"])
+@pytest.mark.parametrize(
+    "module", ["spec", "spec.model", "learn.curve_store", "learn.progress_meter", "learn.trial_counts"]
+)
 def test_examples_run(module: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"penstock.{module}"))
 
