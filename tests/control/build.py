@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.control.loop.learning import Lesson
+from penstock.control.loop.learning import Learned
 from penstock.control.loop.preparation import Prepared
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.platform.service import Desk
@@ -51,8 +51,8 @@ class StandInIntake:
         )  # fmt: skip
         return Prepared(name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec))
 
-    def learn(self, report: Report, record: JobRecord) -> Lesson:  # noqa: ARG002
-        return Lesson()
+    def learn(self, report: Report, record: JobRecord) -> Learned:  # noqa: ARG002
+        return Learned()
 
 
 @dataclass
@@ -99,14 +99,14 @@ class Platform:
 
     def step(self) -> None:
         self.reconciler.step()
-        self.journal.book.scheduler.validate()
+        self.journal.state.scheduler.validate()
         assert self.backend.violations == []
 
     def phase(self, job_id: str) -> JobPhase:
-        return self.journal.book.phase(self.journal.book.jobs[job_id])
+        return self.journal.state.phase(self.journal.state.jobs[job_id])
 
     def record(self, job_id: str) -> JobRecord:
-        return self.journal.book.jobs[job_id]
+        return self.journal.state.jobs[job_id]
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Life:
     def passes_until_over(self, most: int) -> None:
         for _ in range(most):
             self.passes(1)
-            if not self.world.backend.alive() and all(record.over for record in self.world.journal.book.jobs.values()):
+            if not self.world.backend.alive() and all(record.over for record in self.world.journal.state.jobs.values()):
                 break
         self.passes(2)
 

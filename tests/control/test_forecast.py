@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.future.forecast import forecast
-from penstock.control.future.forecasts import Outlook
+from penstock.control.future.forecasts import Forecasts
 from penstock.core import Cluster, Costs, Curve, Deadline, Job, JobSubmitted, Span, Work
 from penstock.policies import policy_named
 from penstock.scheduler import Scheduler
@@ -53,32 +53,32 @@ def test_without_time_to_look_the_rest_is_extrapolated() -> None:
 def test_everybody_who_is_active_has_an_expected_end(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         first = world.submit(work=100)
-        assert world.desk.outlook.expected_at(first) == world.clock() + 25.0
+        assert world.desk.forecasts.expected_at(first) == world.clock() + 25.0
         second = world.submit(work=100, within=60)
-        ends = [world.desk.outlook.expected_at(job) for job in (first, second)]
+        ends = [world.desk.forecasts.expected_at(job) for job in (first, second)]
         assert all(end is not None and world.clock() < end <= world.clock() + 60 for end in ends)
 
 
 def test_a_forecast_follows_what_happens_and_ends_with_the_job(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         job = world.submit(work=100)
-        outlook = Outlook(world.journal, every_s=0.0)
+        forecasts = Forecasts(world.journal, every_s=0.0)
         _slow_down(world, job)
-        outlook.refresh()
-        later = outlook.expected_at(job)
+        forecasts.refresh()
+        later = forecasts.expected_at(job)
         assert later is not None
         assert later > world.clock() + 20.0
         world.backend.total = 100
         world.passes(60)
-        outlook.refresh()
-        assert outlook.expected_at(job) is None
+        forecasts.refresh()
+        assert forecasts.expected_at(job) is None
 
 
 def test_in_a_rush_of_submissions_most_are_answered_without_a_look(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         ticks = itertools.count()
-        world.desk.outlook = Outlook(world.journal, every_s=1e9, clock=lambda: next(ticks) * 0.01)
-        known = [world.desk.outlook.expected_at(world.submit(work=1e9)) is not None for _ in range(60)]
+        world.desk.forecasts = Forecasts(world.journal, every_s=1e9, clock=lambda: next(ticks) * 0.01)
+        known = [world.desk.forecasts.expected_at(world.submit(work=1e9)) is not None for _ in range(60)]
         assert all(known[:4])
         assert sum(known[30:]) < 10
 

@@ -91,6 +91,6 @@ def test_what_one_run_shows_holds_for_all_that_wait(world: Platform) -> None:
     world.journal.record(CostsLearned(at=world.clock(), fingerprint="same", costs=costs))
     assert {world.record(job).job.curve for job in (first, second)} == {PROPORTIONAL}
     assert {world.record(job).job.costs for job in (first, second)} == {costs}
-    world.journal.book.scheduler.validate()
+    world.journal.state.scheduler.validate()
     world.restart()
     assert world.record(second).job.costs == costs

@@ -43,7 +43,7 @@ def test_it_is_said_and_everything_else_goes_on(world: Platform, caplog: pytest.
         world.submit(work=13)
     assert "thirteen devices granted" in caplog.text
     assert kinds(world)[-2:] == ["Submitted", "Quarantined"]
-    assert list(world.journal.book.jobs) == [good]
+    assert list(world.journal.state.jobs) == [good]
     world.passes(40)
     assert world.phase(good) is JobPhase.FINISHED
 
@@ -53,7 +53,7 @@ def test_the_next_start_passes_over_it(world: Platform) -> None:
     with pytest.raises(SetAsideError):
         world.submit(work=13)
     world.restart()
-    assert list(world.journal.book.jobs) == [good]
+    assert list(world.journal.state.jobs) == [good]
     assert kinds(world).count("Quarantined") == 1
     world.restart()
     world.passes(40)
@@ -65,7 +65,7 @@ def test_a_server_that_died_over_it_starts_again_without_it(world: Platform) -> 
     """The entry is in the log, and nobody had the time to say that it is bad."""
     good = world.submit(work=100)
     journal = world.journal
-    told = journal.book.jobs[good].submission
+    told = journal.state.jobs[good].submission
     bad = Submitted(
         at=journal.now(),
         job=replace(told.job, id="bad", work=Work(13.0)),
@@ -75,7 +75,7 @@ def test_a_server_that_died_over_it_starts_again_without_it(world: Platform) -> 
     )
     journal.store.log.append(journal._line(bad))
     world.restart()
-    assert list(world.journal.book.jobs) == [good]
+    assert list(world.journal.state.jobs) == [good]
     assert kinds(world)[-1] == "Quarantined"
 
 
@@ -90,6 +90,6 @@ def test_a_job_that_it_happened_to_says_so(world: Platform, monkeypatch: pytest.
     world.restart()
     with pytest.raises(SetAsideError):
         world.desk.cancel(job, ADMIN)
-    assert "Cancelled (event 4) was set aside: ZeroDivisionError" in str(world.journal.book.story(world.record(job)))
+    assert "Cancelled (event 4) was set aside: ZeroDivisionError" in str(world.journal.state.story(world.record(job)))
     world.passes(40)
     assert world.phase(job) is JobPhase.FINISHED

@@ -118,7 +118,7 @@ def test_a_job_that_gets_nowhere_fails_for_good_and_keeps_its_last_lines(world: 
     assert row is not None
     assert (row.state, row.reason, row.failures) == ("failed", "exit", 3)
     assert row.tail == ["Traceback", "attempt 3"]
-    assert "giving up" in str(world.journal.book.story(world.record(job)))
+    assert "giving up" in str(world.journal.state.story(world.record(job)))
 
 
 def test_failures_with_progress_in_between_do_not_use_up_the_retries(world: Platform) -> None:
@@ -158,7 +158,7 @@ def test_a_new_server_adopts_what_runs_and_touches_nothing(world: Platform) -> N
     world.passes(3)
     assert world.backend.calls == calls
     assert world.phase(job) is JobPhase.RUNNING
-    assert world.reconciler.gauges[f"{job}.1"].step == 28
+    assert world.reconciler.run_figures[f"{job}.1"].step == 28
     world.passes(30)
     assert world.phase(job) is JobPhase.FINISHED
 
@@ -192,7 +192,7 @@ def test_progress_is_logged_only_when_it_is_news(world: Platform) -> None:
     world.backend.all_runs[f"{job}.1"].step -= 15
     world.passes(10)
     assert kinds(world).count("Progressed") == 1
-    assert world.journal.book.remaining(world.record(job), world.clock()) == pytest.approx(65, abs=2)
+    assert world.journal.state.remaining(world.record(job), world.clock()) == pytest.approx(65, abs=2)
     assert world.backend.reports(f"{job}.1", 0)[-1].seq > 50
 
 
@@ -212,7 +212,7 @@ def test_a_run_that_lost_a_worker_gets_a_new_one(world: Platform) -> None:
     assert lost.id not in {worker.id for worker in workers}
     assert [worker.id for worker in workers[:3]] == [worker.id for worker in left]
     assert run.launch.generation == generation + 1
-    assert "replaced" in str(world.journal.book.story(world.record(job)))
+    assert "replaced" in str(world.journal.state.story(world.record(job)))
 
 
 def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) -> None:
@@ -228,10 +228,10 @@ def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) ->
     world.desk.resume(job, ADMIN)
     world.passes()
     assert world.backend.all_runs[f"{job}.2"].step == saved > 0
-    assert world.journal.book.remaining(world.record(job), world.clock()) == pytest.approx(100 - saved)
+    assert world.journal.state.remaining(world.record(job), world.clock()) == pytest.approx(100 - saved)
     world.passes(30)
     assert world.phase(job) is JobPhase.FINISHED
-    story = str(world.journal.book.story(world.record(job)))
+    story = str(world.journal.state.story(world.record(job)))
     assert [story.count(word) for word in ("submitted:", "paused by ada", "resumed by ada")] == [2, 1, 1]
 
 
@@ -287,7 +287,7 @@ def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) 
         assert set(grant.devices) == {2, 3}
         world.restart()
         world.passes(3)
-        assert world.journal.book.absent == {"a": Absence.DRAINED}
+        assert world.journal.state.absent == {"a": Absence.DRAINED}
         world.desk.undrain("a")
         world.passes(3)
         assert world.backend.width(world.record(job).run_id) == 4
@@ -303,12 +303,12 @@ def test_nodes_that_go_and_come_are_noticed(tmp_path: Path) -> None:
         world.passes(3)
         world.backend.nodes_there = nodes[:1]
         world.passes(3)
-        assert world.journal.book.absent == {"b": Absence.LOST}
+        assert world.journal.state.absent == {"b": Absence.LOST}
         assert world.backend.width(world.record(job).run_id) == 2
         world.backend.nodes_there = (*nodes, Node(name="c", device_count=2))
         world.passes(4)
-        assert world.journal.book.scheduler.cluster.device_count == 6
-        assert world.journal.book.absent == {}
+        assert world.journal.state.scheduler.cluster.device_count == 6
+        assert world.journal.state.absent == {}
 
 
 def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(world: Platform) -> None:
@@ -319,10 +319,10 @@ def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(
     world.passes(5)
     world.restart(policy="fifo")
     world.passes(3)
-    assert world.journal.book.scheduler.policy.name == "fifo"
+    assert world.journal.state.scheduler.policy.name == "fifo"
     assert world.backend.alive() == [f"{job}.1"]
     assert world.phase(paused) is JobPhase.PAUSED
-    assert "set up anew" in str(world.journal.book.story(world.record(job)))
+    assert "set up anew" in str(world.journal.state.story(world.record(job)))
     world.passes(500)
     assert world.phase(job) is JobPhase.FINISHED
     world.restart(policy="deadline")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from penstock.control.state.entries import Entry
 from penstock.control.state.journal import Journal
-from penstock.control.state.platform_state import Book, replay
+from penstock.control.state.platform_state import PlatformState, replay
 from penstock.control.state.store import Store
 from penstock.core import JobSubmitted, Tick
 from penstock.core.codec import decode, encode
@@ -19,32 +19,32 @@ from tests.control.strategies import logs
 from tests.scheduler.build import job
 
 
-def _picture(book: Book) -> dict[str, object]:
-    """Everything that can be told about a book from outside."""
+def _picture(state: PlatformState) -> dict[str, object]:
+    """Everything that can be told about a state from outside."""
     return {
-        "at": book.at,
-        "wake_at": book.wake_at,
-        "absent": book.absent,
-        "wanted": book.wanted(),
-        "phases": {record.id: book.phase(record) for record in book.jobs.values()},
-        "records": {record.id: repr(record) for record in book.jobs.values()},
-        "stories": {record.id: str(book.story(record)) for record in book.jobs.values()},
-        "remaining": {record.id: book.remaining(record, book.at + 7.0) for record in book.jobs.values()},
+        "at": state.at,
+        "wake_at": state.wake_at,
+        "absent": state.absent,
+        "wanted": state.wanted(),
+        "phases": {record.id: state.phase(record) for record in state.jobs.values()},
+        "records": {record.id: repr(record) for record in state.jobs.values()},
+        "stories": {record.id: str(state.story(record)) for record in state.jobs.values()},
+        "remaining": {record.id: state.remaining(record, state.at + 7.0) for record in state.jobs.values()},
     }
 
 
-def _check(book: Book) -> None:
+def _check(state: PlatformState) -> None:
     """The books of the scheduler and ours agree on who holds what, and nobody holds what another holds.
 
     Promises are not looked at: these logs do not wake the scheduler when it asks to be woken.
     """
-    for pool in book.scheduler._pools.values():
-        check_pool(pool, book.at, promises_bind=False)
+    for pool in state.scheduler._pools.values():
+        check_pool(pool, state.at, promises_bind=False)
     used: list[int] = []
-    for record in book.jobs.values():
+    for record in state.jobs.values():
         held = record.grant.devices if record.grant is not None else ()
         if record.mark is None:
-            assert book.scheduler.devices_of(record.core_id) == held
+            assert state.scheduler.devices_of(record.core_id) == held
         else:
             assert held == ()
         if record.grant is not None and len(record.workers) == record.grant.width:
@@ -57,12 +57,12 @@ def _check(book: Book) -> None:
 @given(logs())
 @settings(max_examples=40, deadline=None)
 def test_a_log_read_again_tells_the_same(entries: list[Entry]) -> None:
-    book = Book()
+    state = PlatformState()
     for entry in entries:
-        book.apply(entry)
-        _check(book)
+        state.apply(entry)
+        _check(state)
     written = json.loads(json.dumps([encode(entry) for entry in entries]))
-    assert _picture(replay(decode(line) for line in written)) == _picture(book)
+    assert _picture(replay(decode(line) for line in written)) == _picture(state)
 
 
 @given(logs())
@@ -77,7 +77,7 @@ def test_a_journal_opened_again_tells_the_same(entries: list[Entry]) -> None:
         before = {row.id: row for row in first.store.jobs.page(limit=1000)}
         first.store.close()
         again = Journal(Store(url), lambda: 0.0)
-        assert _picture(again.book) == _picture(first.book)
+        assert _picture(again.state) == _picture(first.state)
         assert {row.id: row for row in again.store.jobs.page(limit=1000)} == before
         again.store.close()
 
@@ -85,12 +85,12 @@ def test_a_journal_opened_again_tells_the_same(entries: list[Entry]) -> None:
 @given(logs())
 @settings(max_examples=25, deadline=None)
 def test_a_rehearsal_changes_nothing_and_tells_the_truth(entries: list[Entry]) -> None:
-    book = replay(entries)
-    before = _picture(book)
-    stage = book.scheduler.twin()
-    asked = JobSubmitted(book.at, job("rehearsed", 50.0, curve=PROPORTIONAL, submitted_at=book.at))
-    rehearsed = [stage.handle(asked), stage.handle(Tick(book.at + 60.0)), stage.handle(Tick(book.at + 600.0))]
-    assert _picture(book) == before
-    real = book.scheduler
-    assert [real.handle(asked), real.handle(Tick(book.at + 60.0)), real.handle(Tick(book.at + 600.0))] == rehearsed
+    state = replay(entries)
+    before = _picture(state)
+    stage = state.scheduler.twin()
+    asked = JobSubmitted(state.at, job("rehearsed", 50.0, curve=PROPORTIONAL, submitted_at=state.at))
+    rehearsed = [stage.handle(asked), stage.handle(Tick(state.at + 60.0)), stage.handle(Tick(state.at + 600.0))]
+    assert _picture(state) == before
+    real = state.scheduler
+    assert [real.handle(asked), real.handle(Tick(state.at + 60.0)), real.handle(Tick(state.at + 600.0))] == rehearsed
     assert not math.isnan(real.now)

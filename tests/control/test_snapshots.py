@@ -35,12 +35,12 @@ def test_a_start_from_a_snapshot_is_the_same_as_reading_everything(entries: list
         first.store.close()
         again = Journal(Store(url), lambda: 0.0)
         assert again._kept == half + 1, "it read everything after all"
-        assert _picture(again.book) == _picture(first.book)
+        assert _picture(again.state) == _picture(first.state)
         assert again.store.jobs.page(limit=1000) == rows
-        again.book.scheduler.twin()
-        again.record(Ticked(at=again.book.at + 1000.0))
-        first.book.apply(Ticked(at=first.book.at + 1000.0))
-        assert _picture(again.book) == _picture(first.book)
+        again.state.scheduler.twin()
+        again.record(Ticked(at=again.state.at + 1000.0))
+        first.state.apply(Ticked(at=first.state.at + 1000.0))
+        assert _picture(again.state) == _picture(first.state)
         again.store.close()
 
 
@@ -50,7 +50,7 @@ def _busy(world: Platform) -> dict[str, object]:
     world.journal.keep_snapshot()
     world.submit(work=100, within=100)
     world.passes(3)
-    return _picture(world.journal.book)
+    return _picture(world.journal.state)
 
 
 def test_a_server_goes_on_from_its_snapshot(tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_server_goes_on_from_its_snapshot(tmp_path: Path) -> None:
         before = _busy(world)
         world.restart()
         assert world.journal._kept
-        assert _picture(world.journal.book) == before
+        assert _picture(world.journal.state) == before
         world.passes(60)
-        assert {world.phase(job) for job in world.journal.book.jobs} == {"finished"}
+        assert {world.phase(job) for job in world.journal.state.jobs} == {"finished"}
 
 
 @pytest.mark.parametrize("damage", ["version", "state", "unreadable", "another log"])
@@ -84,13 +84,13 @@ def test_a_snapshot_that_does_not_fit_is_as_if_there_were_none(
             return
         world.restart()
         assert world.journal._kept == 0
-        assert _picture(world.journal.book) == before
+        assert _picture(world.journal.state) == before
 
 
 def test_a_snapshot_is_not_taken_of_what_is_not_published_yet(tmp_path: Path) -> None:
     """Rows that are listed are only rewritten for jobs that changed after the snapshot."""
     with platform(tmp_path) as world:
         world.submit(work=100)
-        world.journal.book.touched.add(next(iter(world.journal.book.jobs)))
+        world.journal.state.touched.add(next(iter(world.journal.state.jobs)))
         world.journal.keep_snapshot()
         assert world.journal._kept == 0

@@ -37,9 +37,9 @@ def test_all_are_written_in_one_commit(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(log, "append", lambda *lines, **more: commits.append(len(lines)) or append(*lines, **more))
         tickets = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN) for _ in range(6)))
         assert commits == [6]
-        assert {ticket.job_id for ticket in tickets} == set(world.journal.book.jobs)  # type: ignore[union-attr]
+        assert {ticket.job_id for ticket in tickets} == set(world.journal.state.jobs)  # type: ignore[union-attr]
         world.restart()
-        assert len(world.journal.book.jobs) == 6
+        assert len(world.journal.state.jobs) == 6
 
 
 def test_the_same_key_at_the_same_time_is_one_job(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_same_key_at_the_same_time_is_one_job(tmp_path: Path) -> None:
         tickets = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN, key) for _ in range(4)))
         assert len({ticket.job_id for ticket in tickets}) == 1  # type: ignore[union-attr]
         assert sorted(ticket.again for ticket in tickets) == [False, True, True, True]  # type: ignore[union-attr]
-        assert len(world.journal.book.jobs) == 1
+        assert len(world.journal.state.jobs) == 1
 
 
 def test_one_that_is_refused_does_not_harm_the_others(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_one_that_is_refused_does_not_harm_the_others(tmp_path: Path) -> None:
         )
         refused = [answer for answer in answers if isinstance(answer, ConflictError)]
         assert len(refused) == 1
-        assert len(world.journal.book.jobs) == 2
+        assert len(world.journal.state.jobs) == 2
 
 
 def test_a_disk_that_fails_is_told_to_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,4 +73,4 @@ def test_a_disk_that_fails_is_told_to_everyone(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(world.journal.store.log, "append", full)
         answers = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN) for _ in range(3)))
         assert [str(answer) for answer in answers] == ["no space left on device"] * 3
-        assert world.journal.book.jobs == {}
+        assert world.journal.state.jobs == {}

@@ -213,8 +213,8 @@ def _check_outcomes(chaos: Chaos) -> None:
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     endings = Counter(event.job_id for event in events if _is_ending(event.kind, event.payload))
     assert endings == Counter(list(states)), "a job ended more than once, or not at all"
-    book = replay(decode(event.payload) for event in events)
-    assert {record.id: book.phase(record).value for record in book.jobs.values()} == states
+    state = replay(decode(event.payload) for event in events)
+    assert {record.id: state.phase(record).value for record in state.jobs.values()} == states
 
 
 def _is_ending(kind: str, payload: dict[str, Any]) -> bool:

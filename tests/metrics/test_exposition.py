@@ -87,14 +87,14 @@ def test_resizes_and_their_pauses(served: Served) -> None:
 
 def recounted(world: Platform) -> dict[tuple[str, str], int]:
     """Jobs by state and tenant, looked up one by one."""
-    book = world.journal.book
-    return Counter((book.phase(record).value, record.job.tenant) for record in book.jobs.values())
+    state = world.journal.state
+    return Counter((state.phase(record).value, record.job.tenant) for record in state.jobs.values())
 
 
 def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Served) -> None:
     world, chance = served.world, random.Random(5)
     for _ in range(60):
-        what, jobs = chance.random(), [job for job in world.journal.book.jobs if not world.record(job).over]
+        what, jobs = chance.random(), [job for job in world.journal.state.jobs if not world.record(job).over]
         if what < 0.4 or not jobs:
             world.submit(
                 BLUE if chance.random() < 0.5 else ADMIN,
@@ -119,10 +119,10 @@ def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Serve
             if name == "penstock_jobs"
         }
         assert shown == recounted(world)
-        active = [world.record(job) for job in world.journal.book.jobs if world.phase(job) not in (*OVER, "paused")]
+        active = [world.record(job) for job in world.journal.state.jobs if world.phase(job) not in (*OVER, "paused")]
         waits = [world.clock.time - record.submission.at for record in active if record.started_at is None]
         assert told.value("penstock_queue_oldest_seconds") == pytest.approx(max(waits, default=0.0))
-    assert told.total("penstock_jobs_ended_total") == sum(world.record(job).over for job in world.journal.book.jobs)
+    assert told.total("penstock_jobs_ended_total") == sum(world.record(job).over for job in world.journal.state.jobs)
 
 
 def test_requests_are_counted_by_template_and_never_by_path(served: Served) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.future.forecasts import Outlook
+from penstock.control.future.forecasts import Forecasts
 from penstock.core import Usage
 from tests.control.build import Platform
 from tests.control.serving import Served, serving
@@ -54,8 +54,8 @@ def busy(served: Served, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str
     world.passes(2)
     waiting = world.submit(name="colossus", work=100, at_least=4)
     world.passes(3)
-    world.desk.outlook = Outlook(world.journal, every_s=0.0)
-    world.desk.outlook.refresh()
+    world.desk.forecasts = Forecasts(world.journal, every_s=0.0)
+    world.desk.forecasts.refresh()
     served.services.metrics.meters.look()
     return promised, loose, waiting
 

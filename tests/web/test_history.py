@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.future.planned_timeline import look_ahead
+from penstock.control.future.planned_timeline import plan_timeline
 from penstock.control.future.whatif import as_it_was, past_of, replay_past
 from penstock.control.state.entries import RunFinished
 from penstock.control.state.store import Search
@@ -85,8 +85,8 @@ def test_looking_ahead_tells_what_then_happens(there: Seen) -> None:
     world = there.world
     jobs = [world.submit(ADMIN, work=work, at_least=2, at_most=4) for work in (40, 80, 120)]
     world.passes(2)
-    book = world.journal.book
-    ahead = look_ahead(book.scheduler.twin(), world.clock.time)
+    state = world.journal.state
+    ahead = plan_timeline(state.scheduler.twin(), world.clock.time)
     assert set(ahead.ends) == set(jobs)
     assert {bar.job_id for bar in ahead.bars} == set(jobs)
     for at in sorted({bar.start for bar in ahead.bars}):
@@ -107,9 +107,9 @@ def test_looking_ahead_changes_nothing(there: Seen) -> None:
     job = world.submit(ADMIN, work=1000)
     world.passes(2)
     before = (world.journal.seq, world.phase(job), world.record(job).grant)
-    look_ahead(world.journal.book.scheduler.twin(), world.clock.time, horizon_s=10.0)
+    plan_timeline(world.journal.state.scheduler.twin(), world.clock.time, horizon_s=10.0)
     assert (world.journal.seq, world.phase(job), world.record(job).grant) == before
-    world.journal.book.scheduler.validate()
+    world.journal.state.scheduler.validate()
 
 
 def test_the_past_under_two_policies(there: Seen) -> None:
@@ -119,9 +119,9 @@ def test_the_past_under_two_policies(there: Seen) -> None:
     world.passes(2)
     world.journal.record(RunFinished(at=world.clock.time, job_id=done, run_id=world.record(done).run_id))
     world.desk.cancel(gone, ADMIN)
-    past = past_of(world.journal.book, [])
+    past = past_of(world.journal.state, [])
     assert [event.job_id for event in past.faults] == [gone]  # type: ignore[union-attr]
-    real = as_it_was(world.journal.book)
+    real = as_it_was(world.journal.state)
     assert (real.jobs, real.with_deadline, real.met, real.real) == (2, 1, 1, True)
     heard: list[str] = []
     rows = replay_past(past, ["fifo", "deadline"], lambda row: heard.append(row.policy))
@@ -133,4 +133,4 @@ def test_the_past_under_two_policies(there: Seen) -> None:
 
 def test_no_past_is_no_comparison(there: Seen) -> None:
     with pytest.raises(InputError, match="without jobs"):
-        past_of(there.world.journal.book, [])
+        past_of(there.world.journal.state, [])

@@ -87,13 +87,13 @@ def test_only_admins_drain_and_replay(there: Seen, who: str) -> None:
     ):
         with pytest.raises(ForbiddenError):
             action()
-    assert there.world.journal.book.absent == {}
+    assert there.world.journal.state.absent == {}
 
 
 def test_a_job_for_somebody_else_is_refused(there: Seen) -> None:
     with pytest.raises(ForbiddenError):
         there.window("eve").submit({"name": "x", "tenant": "blue"})
-    assert there.world.journal.book.jobs == {}
+    assert there.world.journal.state.jobs == {}
 
 
 def test_a_revoked_token_ends_every_right_at_once(there: Seen) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.loop.run_figures import Gauge
+from penstock.control.loop.run_figures import RunFigures
 from penstock.web.progress_history import Sample, Trail, Trails, speeds
 from tests.web.world import Seen, seen
 
@@ -37,11 +37,11 @@ def test_what_is_older_than_the_last_sample_is_not_news() -> None:
 def test_figures_of_live_runs_are_noted_and_found_again(there: Seen, tmp_path: Path) -> None:
     job = there.world.submit(name="noted", work=1000)
     there.world.passes()
-    run, trails, gauges = there.world.record(job).run_id, there.deck.trails, there.world.reconciler.gauges
+    run, trails, run_figures = there.world.record(job).run_id, there.deck.trails, there.world.reconciler.run_figures
     now = there.world.clock.time
-    gauges[run] = Gauge(at=now + 1, step=10, total=100, loss=0.5)
+    run_figures[run] = RunFigures(at=now + 1, step=10, total=100, loss=0.5)
     trails.look()
-    gauges[run] = Gauge(at=now + 2, step=20, total=100, loss=float("nan"))
+    run_figures[run] = RunFigures(at=now + 2, step=20, total=100, loss=float("nan"))
     trails.look()
     trails.look()
     told_before_we_looked = Sample(now, 0, 100)

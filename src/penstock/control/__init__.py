@@ -10,11 +10,11 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.control.api import Services, create_app
     from penstock.control.api.services import Platform, Who, admin
-    from penstock.control.future.planned_timeline import Ahead, look_ahead
+    from penstock.control.future.planned_timeline import PlannedTimeline, plan_timeline
     from penstock.control.future.whatif import NODE_KINDS, Verdicts, as_it_was, past_of, replay_past
     from penstock.control.loop.preparation import LiveIntake
     from penstock.control.loop.reconciler import Reconciler
-    from penstock.control.loop.run_figures import Gauge
+    from penstock.control.loop.run_figures import RunFigures
     from penstock.control.observe.device_readings import full_load_w
     from penstock.control.observe.logging_setup import LogFormat, set_up
     from penstock.control.platform.presenter import job_view
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from penstock.control.state.entries import Configured
     from penstock.control.state.journal import Journal
     from penstock.control.state.records import JobRecord
-    from penstock.control.state.store import Holding, Line, Principal, Role, Search, Store, TokenShelf
+    from penstock.control.state.store import Holding, Line, Principal, Role, Search, Store, TokenRepository
 
 __all__ = [
     "NODE_KINDS",
-    "Ahead",
     "Configured",
     "Desk",
-    "Gauge",
     "Holding",
     "JobRecord",
     "Journal",
     "Line",
     "LiveIntake",
     "LogFormat",
+    "PlannedTimeline",
     "Platform",
     "Principal",
     "Reconciler",
     "Role",
+    "RunFigures",
     "Search",
     "Services",
     "Store",
-    "TokenShelf",
+    "TokenRepository",
     "Verdicts",
     "Who",
     "admin",
@@ -53,8 +53,8 @@ __all__ = [
     "full_load_w",
     "job_view",
     "kilowatt_hours",
-    "look_ahead",
     "past_of",
+    "plan_timeline",
     "replay_past",
     "report_page",
     "sentences",

@@ -84,7 +84,7 @@ def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
     with contextlib.closing(Store(config.database_url)) as store:
         backend = _backend(config, data_dir)
         journal = Journal(store)
-        intake = LiveIntake(data_dir.path, lambda: journal.book.scheduler.cluster, foresee=config.backend == "local")
+        intake = LiveIntake(data_dir.path, lambda: journal.state.scheduler.cluster, foresee=config.backend == "local")
         reconciler = Reconciler(journal, backend, intake)
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
@@ -93,8 +93,8 @@ def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
         _ensure_owner(store, data_dir, journal.now())
         _collect_seldom()
         desk = Desk(journal, intake, reconciler.nudge)
-        reconciler.after_each_pass = desk.outlook.refresh
-        reconciler.foreseen = desk.outlook.first_expected_at
+        reconciler.after_each_pass = desk.forecasts.refresh
+        reconciler.foreseen = desk.forecasts.first_expected_at
         yield Services(journal, reconciler, desk)
         journal.publish()
         journal.keep_snapshot()

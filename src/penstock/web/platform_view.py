@@ -16,8 +16,8 @@ from typing import Any
 
 from penstock.control import (
     NODE_KINDS,
-    Ahead,
     JobRecord,
+    PlannedTimeline,
     Principal,
     Role,
     Search,
@@ -27,8 +27,8 @@ from penstock.control import (
     as_it_was,
     full_load_w,
     job_view,
-    look_ahead,
     past_of,
+    plan_timeline,
     replay_past,
 )
 from penstock.control.api import jobs, platform
@@ -74,7 +74,7 @@ class Deck:
     trails: Trails
     data_dir: Path
     curves: CurveStore = field(init=False)
-    _ahead: Ahead | None = None
+    _ahead: PlannedTimeline | None = None
     _seen_seq: int = -1
     _rest_s: float = 1.0
     _looking: threading.Lock = field(default_factory=threading.Lock)
@@ -82,7 +82,7 @@ class Deck:
     def __post_init__(self) -> None:
         self.curves = CurveStore(self.data_dir / "curves.db")
 
-    def ahead(self) -> Ahead:
+    def ahead(self) -> PlannedTimeline:
         """The future as it was last looked at. Everyone shares it; looking takes at most a twentieth of one core.
 
         Nobody waits for a newer look: it is taken meanwhile, and whoever asks next has it.
@@ -95,7 +95,7 @@ class Deck:
             threading.Thread(target=self._look_again, name="look-ahead", daemon=True).start()
         return known
 
-    def _is_old(self, known: Ahead) -> bool:
+    def _is_old(self, known: PlannedTimeline) -> bool:
         journal = self.services.journal
         age = journal.now() - known.now
         return age >= self._rest_s and (journal.seq != self._seen_seq or age >= _LOOK_EVERY_S)
@@ -108,11 +108,11 @@ class Deck:
         finally:
             self._looking.release()
 
-    def _look(self) -> Ahead:
+    def _look(self) -> PlannedTimeline:
         journal, began = self.services.journal, time.thread_time()
-        with journal.reading() as book:
-            stage, now, self._seen_seq = book.scheduler.twin(), journal.now(), journal.seq
-        self._ahead = found = look_ahead(stage, now)
+        with journal.reading() as state:
+            stage, now, self._seen_seq = state.scheduler.twin(), journal.now(), journal.seq
+        self._ahead = found = plan_timeline(stage, now)
         self._rest_s = max(0.5, 20.0 * (time.thread_time() - began))
         return found
 
@@ -151,7 +151,7 @@ class Window:
         return self._services.reconciler.trouble
 
     def policy(self) -> str:
-        settings = self._services.journal.book.settings
+        settings = self._services.journal.state.settings
         return settings.policy if settings is not None else ""
 
     # --- the cluster ------------------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ class Window:
         until = now + min(_HORIZON_SHARE * span_s, max(ahead.until - now, 0.03 * span_s))
         held = history.holdings(since, now)
         bars = [bar for bar in ahead.bars if bar.start < until and bar.end > now]
-        with self._services.journal.reading() as book:
-            cluster, absent = book.scheduler.cluster, set(book.absent)
-            names = {bar.job_id: Named.of(book.jobs[bar.job_id]) for bar in bars if bar.job_id in book.jobs}
+        with self._services.journal.reading() as state:
+            cluster, absent = state.scheduler.cluster, set(state.absent)
+            names = {bar.job_id: Named.of(state.jobs[bar.job_id]) for bar in bars if bar.job_id in state.jobs}
         past = [stretch for one in held for stretch in past_stretches(one, who, since, now)]
         stretches, left_out = most_telling([*past, *planned_stretches(bars, names, who, now, until)])
         rows = {one.job_id: one.first for one in stretches}
@@ -194,10 +194,10 @@ class Window:
     def nodes(self) -> list[NodePicture]:
         """Every node with what it does; of other tenants' jobs only that there are some."""
         who, views = self.who, platform.nodes(self._services, self.who)
-        with self._services.journal.reading() as book:
+        with self._services.journal.reading() as state:
             holders = {
                 device: record.number if who.may_see(record.job.tenant) else -1
-                for record in book.engaged.values()
+                for record in state.engaged.values()
                 if record.grant is not None
                 for device in record.grant.devices
             }
@@ -235,8 +235,10 @@ class Window:
             raise InputError(f"the jobs of {wanted.tenant or 'everyone'}", f"those of {who.sees}")
         found = self._services.journal.store.history.search(wanted)
         now = self.now()
-        with self._services.journal.reading() as book:
-            shares = {row.id: _share(book.remaining(book.jobs[row.id], now), book.jobs[row.id]) for row in found.rows}
+        with self._services.journal.reading() as state:
+            shares = {
+                row.id: _share(state.remaining(state.jobs[row.id], now), state.jobs[row.id]) for row in found.rows
+            }
         return [JobLine(view=job_view(row), share=shares[row.id]) for row in found.rows], found.total
 
     def job(self, job_id: str) -> JobPicture:
@@ -256,7 +258,7 @@ class Window:
         )  # fmt: skip
 
     def _band(self, record: JobRecord, kind: str) -> Band | None:
-        likely = self._services.desk.outlook.expected_at(record.id)
+        likely = self._services.desk.forecasts.expected_at(record.id)
         if likely is None:
             return None
         width = record.grant.width if record.grant is not None else record.job.at_least
@@ -299,8 +301,8 @@ class Window:
         told = [one for one in self._services.metrics.meters.readings() if one.power_w is not None]
         if told:
             return Draw(_mean([one.power_w or 0.0 for one in told]), any(one.estimated for one in told))
-        with self._services.journal.reading() as book:
-            full = [watts for node in book.scheduler.cluster.nodes if (watts := full_load_w(node)) is not None]
+        with self._services.journal.reading() as state:
+            full = [watts for node in state.scheduler.cluster.nodes if (watts := full_load_w(node)) is not None]
         return Draw(max(full), True) if full else None
 
     # --- what if ----------------------------------------------------------------------------------------------------
@@ -309,8 +311,8 @@ class Window:
         """The past under other policies; it takes everybody's jobs, so only admins may."""
         admin(self.who)
         lines = self._services.journal.store.history.lines(NODE_KINDS, limit=100_000)
-        with self._services.journal.reading() as book:
-            past, real = past_of(book, lines), as_it_was(book)
+        with self._services.journal.reading() as state:
+            past, real = past_of(state, lines), as_it_was(state)
         on_done(real)
         return [real, *replay_past(past, policies, on_done)]
 

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from penstock.control import Gauge, Services
+from penstock.control import RunFigures, Services
 from penstock.core import InputError, Report, ReportKind
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Trails:
 
     def look(self) -> None:
         """Note where everything stands now."""
-        for run_id, gauge in list(self._services.reconciler.gauges.items()):
+        for run_id, gauge in list(self._services.reconciler.run_figures.items()):
             if gauge.step is None:
                 continue
             before = self._since_the_start(run_id) if run_id not in self._known_runs else []
@@ -158,7 +158,7 @@ def _job_of(run_id: str) -> str:
     return run_id.rpartition(".")[0]
 
 
-def _sample(gauge: Gauge) -> Sample:
+def _sample(gauge: RunFigures) -> Sample:
     return Sample(gauge.at, gauge.step or 0, gauge.total, _finite(gauge.loss), _finite(gauge.samples_per_s))
 
 

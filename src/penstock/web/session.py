@@ -19,7 +19,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from penstock.control import Platform, Principal, TokenShelf, Who
+from penstock.control import Platform, Principal, TokenRepository, Who
 from penstock.web.urls import ROOT, STYLE_URL
 
 COOKIE = "penstock_session"
@@ -58,7 +58,7 @@ class Sessions:
     """Makes and reads the cookie."""
 
     secret: str
-    tokens: TokenShelf
+    tokens: TokenRepository
 
     def cookie_for(self, token_id: str) -> str:
         return self._signer().dumps(token_id)

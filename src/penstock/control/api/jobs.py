@@ -73,7 +73,7 @@ def list_jobs(
         after=_number(cursor), limit=limit + 1, tenant=who.sees or tenant, states=wanted, name=name
     )
     more = str(rows[limit - 1].number) if len(rows) > limit else None
-    expected = platform.desk.outlook.expected_at
+    expected = platform.desk.forecasts.expected_at
     return JobPage(jobs=[job_view(row, expected(row.id)) for row in rows[:limit]], next=more)
 
 
@@ -108,8 +108,8 @@ def resume(job_id: str, platform: Platform, who: Who, how: ResumeRequest | None 
 def why(job_id: str, platform: Platform, who: Who) -> StoryView:
     """What happened to a job, and why it stands where it stands."""
     record = platform.desk.find(job_id, who)
-    with platform.journal.reading() as book:
-        story = book.story(record)
+    with platform.journal.reading() as state:
+        story = state.story(record)
     notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in story.entries]
     return StoryView(job_id=job_id, entries=notes, now=story.now)
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from penstock.control.api.services import Platform, Services, Who
-from penstock.control.loop.run_figures import Gauge
+from penstock.control.loop.run_figures import RunFigures
 from penstock.control.observe.device_readings import Reading
 from penstock.control.observe.job_counts import promised
 from penstock.control.platform.presenter import event_view
-from penstock.control.state.platform_state import Book
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
 from penstock.wire import BOOKKEEPING, OVER, DeviceView, EventView, JobGlance, JobPhase, NodeGlance, OverviewView, stamp
@@ -35,14 +35,14 @@ def overview(
     """Devices, queue, active jobs with their promises and forecasts, and the latest news."""
     now = platform.journal.now()
     readings = {reading.device: reading for reading in platform.metrics.meters.readings() if reading.run_id}
-    with platform.journal.reading() as book:
-        seen = [(record, book.phase(record)) for record in book.jobs.values() if who.may_see(record.job.tenant)]
+    with platform.journal.reading() as state:
+        seen = [(record, state.phase(record)) for record in state.jobs.values() if who.may_see(record.job.tenant)]
         active = sorted((one for one in seen if one[1] not in OVER), key=_order)
         told: dict[str, Any] = {
-            "now": stamp(now), "policy": book.settings.policy if book.settings is not None else "",
+            "now": stamp(now), "policy": state.settings.policy if state.settings is not None else "",
             "trouble": platform.reconciler.trouble, "counts": Counter(phase.value for _, phase in seen),
-            "oldest_wait_s": _oldest_wait_s(active, now), **_cluster(book, who, readings),
-            "jobs": [_job(platform, book, *one, now) for one in active[:jobs]],
+            "oldest_wait_s": _oldest_wait_s(active, now), **_cluster(state, who, readings),
+            "jobs": [_job(platform, state, *one, now) for one in active[:jobs]],
             "left_out": max(0, len(active) - jobs),
         }  # fmt: skip
     return OverviewView.model_validate({**told, "events": _news(platform, who, events)})
@@ -58,19 +58,19 @@ def _oldest_wait_s(active: Sequence[tuple[JobRecord, JobPhase]], now: float) -> 
     return max(waits, default=None)
 
 
-def _cluster(book: Book, who: Principal, readings: dict[int, Reading]) -> dict[str, Any]:
+def _cluster(state: PlatformState, who: Principal, readings: dict[int, Reading]) -> dict[str, Any]:
     holders = {
         device: record.id if who.may_see(record.job.tenant) else None
-        for record in book.engaged.values()
+        for record in state.engaged.values()
         if record.grant is not None
         for device in record.grant.devices
     }
-    cluster = book.scheduler.cluster
+    cluster = state.scheduler.cluster
     nodes = []
     for place, node in enumerate(cluster.nodes):
-        state = book.absent[node.name].value if node.name in book.absent else "up"
-        devices = [_device(index, state, holders, readings) for index in cluster.devices_of(place)]
-        nodes.append(NodeGlance(name=node.name, kind=node.kind, state=state, devices=devices))
+        standing = state.absent[node.name].value if node.name in state.absent else "up"
+        devices = [_device(index, standing, holders, readings) for index in cluster.devices_of(place)]
+        nodes.append(NodeGlance(name=node.name, kind=node.kind, state=standing, devices=devices))
     busy = [one.utilisation for one in readings.values() if one.utilisation is not None]
     watts = [one.power_w for one in readings.values() if one.power_w is not None]
     return {
@@ -86,16 +86,16 @@ def _device(index: int, node_state: str, holders: dict[int, str | None], reading
     return DeviceView(index=index, state=state, job_id=holders.get(index), **figures)
 
 
-def _job(platform: Services, book: Book, record: JobRecord, phase: JobPhase, now: float) -> JobGlance:
-    gauge = platform.reconciler.gauges.get(record.run_id, Gauge())
-    left = book.remaining(record, now) / record.work if record.work > 0 else 0.0
+def _job(platform: Services, state: PlatformState, record: JobRecord, phase: JobPhase, now: float) -> JobGlance:
+    gauge = platform.reconciler.run_figures.get(record.run_id, RunFigures())
+    left = state.remaining(record, now) / record.work if record.work > 0 else 0.0
     return JobGlance.model_validate(
         {
             "id": record.id, "number": record.number, "name": record.submission.name, "tenant": record.job.tenant,
             "state": phase.value, "devices": record.grant.width if record.grant is not None else 0,
             "share_done": min(max(1.0 - left, 0.0), 1.0), "submitted_at": stamp(record.submission.at),
             "started_at": stamp(record.started_at), "deadline": stamp(record.job.deadline),
-            "promised": promised(record), "forecast_at": stamp(platform.desk.outlook.expected_at(record.id)),
+            "promised": promised(record), "forecast_at": stamp(platform.desk.forecasts.expected_at(record.id)),
             "step": gauge.step, "total": gauge.total, "loss": _finite(gauge.loss), "failures": record.failures,
         }
     )  # fmt: skip

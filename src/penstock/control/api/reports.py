@@ -60,9 +60,9 @@ def _moment(text: str, now: float) -> float:
 
 def _evidence(platform: Services, since: float, until: float, tenant: str | None) -> Evidence:
     journal = platform.journal
-    with journal.reading() as book:
-        jobs = [JobFacts.of(record, book) for record in book.jobs.values() if tenant in (None, record.job.tenant)]
-        cluster = book.scheduler.cluster
+    with journal.reading() as state:
+        jobs = [JobFacts.of(record, state) for record in state.jobs.values() if tenant in (None, record.job.tenant)]
+        cluster = state.scheduler.cluster
     holdings = journal.store.history.holdings(since, until)
     return Evidence(
         since=since, until=until, tenant=tenant, jobs=jobs, cluster=cluster,
@@ -73,8 +73,8 @@ def _evidence(platform: Services, since: float, until: float, tenant: str | None
 
 def _about(platform: Services, record: JobRecord, who: Principal) -> JobReport:
     journal = platform.journal
-    with journal.reading() as book:
-        facts, cluster = JobFacts.of(record, book), book.scheduler.cluster
+    with journal.reading() as state:
+        facts, cluster = JobFacts.of(record, state), state.scheduler.cluster
     now = journal.now()
     seen = Evidence(
         since=0.0, until=now, tenant=who.sees, jobs=[facts], cluster=cluster,

@@ -1,6 +1,6 @@
 """When everybody will probably be done, looked up again whenever something has happened.
 
-Forecasts follow from the book and are not part of it: they are never written to the log and no decision rests on them.
+Forecasts follow from the state and are not part of it: they are never written to the log and no decision rests on them.
 """
 
 import math
@@ -22,7 +22,7 @@ _SAVED_UP_S = 0.3
 """Looking time that a quiet while lets them have at once."""
 
 
-class Outlook:
+class Forecasts:
     """The latest forecast of every active job. ``every_s`` is how often it may be made anew."""
 
     def __init__(self, journal: Journal, *, every_s: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,11 +61,15 @@ class Outlook:
 
     def _refresh(self, now: bool, within_s: float) -> bool:
         journal = self._journal
-        with journal.reading() as book:
-            if journal.seq == self._seen or book.settings is None or not self._due(now, book.scheduler.active_count()):
+        with journal.reading() as state:
+            if (
+                journal.seq == self._seen
+                or state.settings is None
+                or not self._due(now, state.scheduler.active_count())
+            ):
                 return False
             self._seen, self._next_at = journal.seq, self._clock() + self._every_s
-            stage = book.scheduler.twin()
+            stage = state.scheduler.twin()
         ends = forecast(stage, stage.active(), within_s=within_s)
         self._expected = {job_id_of(core): at for core, at in ends.items() if math.isfinite(at)}
         self._first = {job_id: self._first.get(job_id, at) for job_id, at in self._expected.items()}

@@ -21,7 +21,7 @@ _LONGEST_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class PlannedTimeline:
     """Who will hold what from ``now`` to ``until``, and when each job that ends by then ends."""
 
     now: float
@@ -30,7 +30,7 @@ class Ahead:
     ends: dict[str, float]
 
 
-def look_ahead(stage: Scheduler, now: float, horizon_s: float = math.inf) -> Ahead:
+def plan_timeline(stage: Scheduler, now: float, horizon_s: float = math.inf) -> PlannedTimeline:
     """Play ``stage`` forward; it must be a :meth:`~penstock.scheduler.Scheduler.twin`, and is used up."""
     until, enough = now + horizon_s, time.thread_time() + _LONGEST_S
     sketch = _Sketch(max(now, stage.now))
@@ -42,7 +42,7 @@ def look_ahead(stage: Scheduler, now: float, horizon_s: float = math.inf) -> Ahe
             break
     if stage.next_finish_at() > until and math.isfinite(until):
         sketch.at = max(sketch.at, until)
-    return Ahead(now=now, until=sketch.at, bars=sketch.finished(), ends=sketch.ends)
+    return PlannedTimeline(now=now, until=sketch.at, bars=sketch.finished(), ends=sketch.ends)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from penstock.control.state.entries import NodeCame, NodeLeft
-from penstock.control.state.platform_state import Book
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Line
 from penstock.core import Cluster, Event, InputError, Job, JobCancelled, NodeJoined, NodeLost, Overhead, decode
@@ -51,10 +51,10 @@ class Verdicts:
     real: bool = False
 
 
-def past_of(book: Book, node_lines: Sequence[Line]) -> Past:
+def past_of(state: PlatformState, node_lines: Sequence[Line]) -> Past:
     """What this server has seen so far."""
-    settings = book.settings
-    records = list(book.jobs.values())
+    settings = state.settings
+    records = list(state.jobs.values())
     if settings is None or not records:
         raise InputError("a server without jobs", "at least one job", "Submit something first")
     if len(records) > _MOST_JOBS:
@@ -62,19 +62,19 @@ def past_of(book: Book, node_lines: Sequence[Line]) -> Past:
     gone = [JobCancelled(r.ended_at or 0.0, r.id) for r in records if r.mark in (JobPhase.CANCELLED, JobPhase.FAILED)]
     faults = sorted([*gone, *_faults(node_lines)], key=lambda event: event.at)
     return Past(
-        jobs=tuple(_as_submitted(record) for record in records), faults=tuple(faults), cluster=book.scheduler.cluster,
+        jobs=tuple(_as_submitted(record) for record in records), faults=tuple(faults), cluster=state.scheduler.cluster,
         slot=settings.slot, overhead=settings.overhead, policy=settings.policy,
     )  # fmt: skip
 
 
-def as_it_was(book: Book) -> Verdicts:
+def as_it_was(state: PlatformState) -> Verdicts:
     """What became of the jobs under this server; those that are not over count in no column but ``jobs``."""
-    records = list(book.jobs.values())
+    records = list(state.jobs.values())
     done = [record for record in records if record.mark is JobPhase.FINISHED and record.ended_at is not None]
     due = [record for record in done if math.isfinite(record.submission.job.deadline)]
     met = sum((record.ended_at or math.inf) <= record.submission.job.deadline for record in due)
     return Verdicts(
-        policy=book.settings.policy if book.settings is not None else "", jobs=len(records),
+        policy=state.settings.policy if state.settings is not None else "", jobs=len(records),
         with_deadline=sum(math.isfinite(record.submission.job.deadline) for record in records), met=met,
         late=len(due) - met, refused=sum(record.mark is JobPhase.DECLINED for record in records),
         completion_s=_mean([(record.ended_at or 0.0) - record.submission.at for record in done]),

@@ -1,4 +1,4 @@
-"""Makes the world look as the book wants it to.
+"""Makes the world look as the state wants it to.
 
 Level-triggered: each pass compares the runs that should be alive with those that are and takes the next step for each.
 Nothing is remembered that matters, so a pass after a crash is a pass like any other. Two rules keep the world safe
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """What the book wants, taken at one moment so that the backend can be called without holding anybody up.
+class DesiredRuns:
+    """What the state wants, taken at one moment so that the backend can be called without holding anybody up.
 
     ``leaving`` are runs of jobs that are not over: they save their state before they go. ``footprints`` are the devices
     a run may still be using, from before and after the change that is under way; ``heard`` are the generations that
@@ -48,7 +48,7 @@ class _Patience:
         self.since.pop(what, None)
 
 
-class Hands:
+class Actuator:
     """Calls the backend.
 
     ``patience_s`` bounds how long a run waits to be launched on devices that another one does not let go of. A run that
@@ -67,7 +67,7 @@ class Hands:
         self._said: set[tuple[str, str]] = set()
         self.launched_at: dict[str, float] = {}
 
-    def work(self, picture: Picture, statuses: Iterable[RunStatus], now: float) -> None:
+    def work(self, picture: DesiredRuns, statuses: Iterable[RunStatus], now: float) -> None:
         """One pass."""
         known = {status.run_id: status for status in statuses}
         alive = [run_id for run_id, status in known.items() if status.alive]
@@ -80,7 +80,7 @@ class Hands:
             elif run_id not in known:
                 self._launch(want, picture, alive, now)
 
-    def _send_away(self, run_id: str, picture: Picture, now: float) -> None:
+    def _send_away(self, run_id: str, picture: DesiredRuns, now: float) -> None:
         recipe = picture.recipes.get(picture.job_of.get(run_id, ""))
         grace = recipe.grace_s if recipe is not None else 30.0
         asked = self._asked_to_go.setdefault(run_id, now)
@@ -89,7 +89,7 @@ class Hands:
         else:
             self._once("stop", run_id, lambda: self._backend.stop(run_id, grace))
 
-    def _shape(self, want: Wanted, picture: Picture, alive: Iterable[str], now: float) -> None:
+    def _shape(self, want: Wanted, picture: DesiredRuns, alive: Iterable[str], now: float) -> None:
         told = max(self._told.get(want.run_id, -1), picture.heard.get(want.run_id, -1))
         too_early = told >= want.generation or now < want.not_before
         if too_early or not _alone(want, picture, alive):
@@ -97,7 +97,7 @@ class Hands:
         if self._try("resize", want.run_id, lambda: self._backend.resize(want.run_id, want.workers, want.generation)):
             self._told[want.run_id] = want.generation
 
-    def _launch(self, want: Wanted, picture: Picture, alive: Iterable[str], now: float) -> None:
+    def _launch(self, want: Wanted, picture: DesiredRuns, alive: Iterable[str], now: float) -> None:
         if now < want.not_before or not self._clear(want, picture, alive, now):
             return
         try:
@@ -109,7 +109,7 @@ class Hands:
             self._told[want.run_id] = want.generation
             self.launched_at[want.run_id] = now
 
-    def _clear(self, want: Wanted, picture: Picture, alive: Iterable[str], now: float) -> bool:
+    def _clear(self, want: Wanted, picture: DesiredRuns, alive: Iterable[str], now: float) -> bool:
         """Whether no other run of the job is alive and nobody else is left on its devices."""
         if not _alone(want, picture, alive):
             return False
@@ -145,7 +145,7 @@ class Hands:
         return True
 
 
-def _alone(want: Wanted, picture: Picture, alive: Iterable[str]) -> bool:
+def _alone(want: Wanted, picture: DesiredRuns, alive: Iterable[str]) -> bool:
     """Whether no other run of the job is alive."""
     return not any(run_id != want.run_id and picture.job_of.get(run_id) == want.job_id for run_id in alive)
 

@@ -25,14 +25,14 @@ _ENDS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class Learned:
     """What is believed from now on, where it is not what was believed before."""
 
     curve: Curve | None = None
     costs: Costs | None = None
 
 
-class Shelf(Protocol):
+class LearningStores(Protocol):
     """Where lessons are kept, and what follows from all of them together."""
 
     @property
@@ -60,22 +60,22 @@ class _Watch:
 
 
 @dataclass(slots=True)
-class Teacher:
+class Learner:
     """Hears every report of every run."""
 
-    shelf: Shelf
+    shelf: LearningStores
     _watches: dict[str, _Watch] = field(default_factory=dict)
 
-    def hear(self, report: Report, record: JobRecord) -> Lesson:
+    def hear(self, report: Report, record: JobRecord) -> Learned:
         """Take note; says what changed by it."""
         if report.run_id != record.run_id or not record.fingerprint:
-            return Lesson()
+            return Learned()
         watch = self._watches.get(report.run_id) or self._begin(report.run_id, record)
         curve = self._speed(report, record, watch)
         costs = self._delay(report, record, watch)
         if report.kind in _ENDS:
             self._watches.pop(report.run_id, None)
-        return Lesson(curve, costs)
+        return Learned(curve, costs)
 
     def _begin(self, run_id: str, record: JobRecord) -> _Watch:
         from penstock.learn import DelayMeter, ProgressMeter

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.control.loop.learning import Lesson, Teacher
+from penstock.control.loop.learning import Learned, Learner
 from penstock.control.state.entries import Recipe
 from penstock.control.state.records import JobRecord
 from penstock.core import Cluster, Costs, Curve, InputError, Job, Report
@@ -45,7 +45,7 @@ class Intake(Protocol):
         """Understand a job file; raises :class:`~penstock.core.InputError`. May take long: called without locks."""
         ...
 
-    def learn(self, report: Report, record: JobRecord) -> Lesson:
+    def learn(self, report: Report, record: JobRecord) -> Learned:
         """Take note of how fast a run is and how long it stands still; says what was not known before."""
         ...
 
@@ -58,7 +58,7 @@ class LiveIntake:
         self._data_dir = data_dir
         self._foresee = foresee
         self._cluster = cluster
-        self._teacher = Teacher(self)
+        self._teacher = Learner(self)
         self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
         self._curve_store: CurveStore | None = None
         self._cost_store: CostStore | None = None
@@ -80,7 +80,7 @@ class LiveIntake:
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
         return Prepared(name=file.name, job=job, recipe=recipe, spec=to_mapping(file), note=note)
 
-    def learn(self, report: Report, record: JobRecord) -> Lesson:
+    def learn(self, report: Report, record: JobRecord) -> Learned:
         return self._teacher.hear(report, record)
 
     def learned(self) -> None:

@@ -1,8 +1,8 @@
 """The loop between what should be and what is.
 
 One pass reads like a sentence: listen to what the runs tell, notice those that are gone without a word, look which
-nodes are there, let time pass for the scheduler, and then make the world look as the book wants it. Whatever is learned
-goes into the journal first; whatever is done follows from the book. So a crash anywhere loses nothing: the next pass,
+nodes are there, let time pass for the scheduler, and then make the world look as the state wants it. Whatever is
+learned goes into the journal first; whatever is done follows from the state. So a crash anywhere loses nothing: the next pass,
 in the next process, begins with the same sentence.
 """
 
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.backends import Backend
-from penstock.control.loop.actuator import Hands, Picture
-from penstock.control.loop.learning import Lesson
+from penstock.control.loop.actuator import Actuator, DesiredRuns
+from penstock.control.loop.learning import Learned
 from penstock.control.loop.preparation import Intake
-from penstock.control.loop.report_reader import Hearing
-from penstock.control.loop.run_figures import Gauge
+from penstock.control.loop.report_reader import ReportReader
+from penstock.control.loop.run_figures import RunFigures
 from penstock.control.state.entries import (
     Absence,
     Configured,
@@ -58,14 +58,14 @@ class Reconciler:
         backend: Backend,
         intake: Intake,
         *,
-        hearing: Hearing | None = None,
+        hearing: ReportReader | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
         patience_s: float = 60.0,
     ) -> None:
         self.journal = journal
         self.backend = backend
-        self.gauges: dict[str, Gauge] = {}
+        self.run_figures: dict[str, RunFigures] = {}
         self.trouble = "starting"
         self.after_each_pass: Callable[[], None] = lambda: None
         self.foreseen: Callable[[str], float | None] = lambda _: None
@@ -75,8 +75,8 @@ class Reconciler:
         """Told how many seconds each pass took."""
 
         self._intake = intake
-        self._hearing = hearing or Hearing()
-        self._hands = Hands(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
+        self._hearing = hearing or ReportReader()
+        self._hands = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
         self._launch_grace_s = launch_grace_s
         self._nodes_every_s = nodes_every_s
         self._nodes_seen_at = -math.inf
@@ -85,8 +85,8 @@ class Reconciler:
 
     def begin(self, settings: Configured) -> None:
         """Take up the settings of this start; if they are new, every job is asked again under them."""
-        with self.journal.reading() as book:
-            if book.settings is None or _rules(book.settings) != _rules(settings) or self._reshaped(settings.nodes):
+        with self.journal.reading() as state:
+            if state.settings is None or _rules(state.settings) != _rules(settings) or self._reshaped(settings.nodes):
                 self.journal.record(replace(settings, at=self.journal.now()))
         self.journal.publish()
 
@@ -126,29 +126,29 @@ class Reconciler:
     def _listen(self, statuses: Iterable[RunStatus]) -> None:
         for status in statuses:
             read_to = self._read_to.get(status.run_id, 0)
-            if status.run_id in self.gauges and status.last_seq <= read_to:
+            if status.run_id in self.run_figures and status.last_seq <= read_to:
                 continue
-            first_sight = status.run_id not in self.gauges
+            first_sight = status.run_id not in self.run_figures
             reports = self.backend.reports(status.run_id, 0 if first_sight else read_to)
             self._note_figures(status.run_id, reports)
             self._take_in(status.run_id, [report for report in reports if report.seq > read_to])
 
     def _note_figures(self, run_id: str, reports: Iterable[Report]) -> None:
-        gauge = self.gauges.get(run_id, Gauge())
+        gauge = self.run_figures.get(run_id, RunFigures())
         for report in reports:
             gauge = gauge.after(report)
-        self.gauges[run_id] = gauge
+        self.run_figures[run_id] = gauge
 
     def _take_in(self, run_id: str, reports: list[Report]) -> None:
         """Each report that means something goes into the log together with the fact that it was read."""
         for report in _news(reports):
             spent = self._spent(report)
-            with self.journal.reading() as book:
-                record = book.jobs.get(_job_of(run_id))
+            with self.journal.reading() as state:
+                record = state.jobs.get(_job_of(run_id))
                 if record is None:
                     break
                 lesson = self._intake.learn(report, record)
-                heard = self._hearing.entries(self._with_step(report), record, book, self.journal.now())
+                heard = self._hearing.entries(self._with_step(report), record, state, self.journal.now())
                 entries = [self._completed(entry, record, spent) for entry in heard]
                 if entries:
                     self.journal.record(*entries, cursor=Cursor(run_id, record.id, report.seq))
@@ -178,10 +178,10 @@ class Reconciler:
     def _with_step(self, report: Report) -> Report:
         """A failure knows how far the run had come, even if the report does not say."""
         if report.kind is ReportKind.FAILED and report.step is None:
-            return replace(report, step=self.gauges[report.run_id].step)
+            return replace(report, step=self.run_figures[report.run_id].step)
         return report
 
-    def _believe(self, lesson: Lesson, record: JobRecord) -> None:
+    def _believe(self, lesson: Learned, record: JobRecord) -> None:
         now, fingerprint = self.journal.now(), record.fingerprint
         if lesson.curve is not None:
             self.journal.record(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
@@ -191,12 +191,12 @@ class Reconciler:
     def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
         """A run that should be alive, is not, and did not say why."""
         known = {status.run_id: status for status in statuses}
-        with self.journal.reading() as book:
+        with self.journal.reading() as state:
             now = self.journal.now()
-            for run_id, want in book.wanted().items():
-                record = book.jobs[want.job_id]
+            for run_id, want in state.wanted().items():
+                record = state.jobs[want.job_id]
                 if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
-                    step = self.gauges.get(run_id, Gauge()).step
+                    step = self.run_figures.get(run_id, RunFigures()).step
                     self.journal.record(self._hearing.failed(record, run_id, now, reason="lost", step=step))
 
     def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
@@ -210,45 +210,45 @@ class Reconciler:
             return
         self._nodes_seen_at = now
         here = {node.name: node for node in self.backend.nodes()}
-        with self.journal.reading() as book:
-            known = {node.name for node in book.scheduler.cluster.nodes}
-            for name in known - set(here) - set(book.absent):
+        with self.journal.reading() as state:
+            known = {node.name for node in state.scheduler.cluster.nodes}
+            for name in known - set(here) - set(state.absent):
                 self.journal.record(NodeLeft(at=now, node=name))
             for name, node in here.items():
-                if name not in known or book.absent.get(name) is Absence.LOST:
+                if name not in known or state.absent.get(name) is Absence.LOST:
                     self.journal.record(NodeCame(at=now, node=node))
 
     def _let_time_pass(self) -> None:
-        with self.journal.reading() as book:
+        with self.journal.reading() as state:
             now = self.journal.now()
-            if book.wake_at <= now:
+            if state.wake_at <= now:
                 self.journal.record(Ticked(at=now))
 
-    def _picture(self, statuses: Iterable[RunStatus]) -> Picture:
-        with self.journal.reading() as book:
+    def _picture(self, statuses: Iterable[RunStatus]) -> DesiredRuns:
+        with self.journal.reading() as state:
             job_of = {status.run_id: _job_of(status.run_id) for status in statuses}
-            listed = {job_id: book.jobs[job_id] for job_id in job_of.values() if job_id in book.jobs}
-            return Picture(
-                wanted=book.wanted(),
-                recipes={record.id: record.submission.recipe for record in book.engaged.values()},
+            listed = {job_id: state.jobs[job_id] for job_id in job_of.values() if job_id in state.jobs}
+            return DesiredRuns(
+                wanted=state.wanted(),
+                recipes={record.id: record.submission.recipe for record in state.engaged.values()},
                 job_of=job_of,
-                leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in book.engaged),
-                footprints=_footprints((book.engaged | listed).values()),
-                heard={run_id: gauge.generation for run_id, gauge in self.gauges.items()},
+                leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in state.engaged),
+                footprints=_footprints((state.engaged | listed).values()),
+                heard={run_id: gauge.generation for run_id, gauge in self.run_figures.items()},
             )
 
     def _clear_up(self, statuses: Iterable[RunStatus]) -> None:
         """A run that has ended, been heard out and is not waited for is forgotten; its logs stay."""
-        with self.journal.reading() as book:
-            wanted = set(book.wanted())
+        with self.journal.reading() as state:
+            wanted = set(state.wanted())
         for status in statuses:
             heard_out = self._read_to.get(status.run_id, 0) >= status.last_seq
             if not status.alive and status.run_id not in wanted and heard_out:
                 self._hands.forget(status.run_id)
 
     def _cannot_launch(self, want: Wanted, error: Exception) -> None:
-        with self.journal.reading() as book:
-            record = book.jobs[want.job_id]
+        with self.journal.reading() as state:
+            record = state.jobs[want.job_id]
             if not record.over and record.run_id == want.run_id:
                 told = (f"{type(error).__name__}: {error}",)
                 entry = self._hearing.failed(record, want.run_id, self.journal.now(), reason="launch", tail=told)
@@ -256,7 +256,7 @@ class Reconciler:
 
     def _reshaped(self, nodes: tuple[Node, ...]) -> bool:
         """Whether a node of a known name is not what it was; indices of devices would then mean something else."""
-        before = {node.name: node for node in self.journal.book.scheduler.cluster.nodes}
+        before = {node.name: node for node in self.journal.state.scheduler.cluster.nodes}
         return any(before.get(node.name, node) != node for node in nodes)
 
 

@@ -1,7 +1,7 @@
 """What runs tell, as entries.
 
-Pure: a report, what the book knows of the job, and the time go in; entries come out. Most reports only confirm what the
-scheduler already projects and leave no trace, so that the log grows with what happens and not with time.
+Pure: a report, what the state knows of the job, and the time go in; entries come out. Most reports only confirm what
+the scheduler already projects and leave no trace, so that the log grows with what happens and not with time.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from penstock.control.state.entries import (
     SaveFailed,
     WorkerLost,
 )
-from penstock.control.state.platform_state import Book
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.core import Report, ReportKind
 
@@ -30,7 +30,7 @@ ASKED = "asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hearing:
+class ReportReader:
     """When a report is news, and when a failure is final.
 
     Progress is news when it differs from the projection by more than ``share`` of the whole work and by more than what
@@ -42,14 +42,14 @@ class Hearing:
     seconds: float = 2.0
     most_s: float = 600.0
 
-    def entries(self, report: Report, record: JobRecord, book: Book, now: float) -> list[Entry]:
+    def entries(self, report: Report, record: JobRecord, state: PlatformState, now: float) -> list[Entry]:
         """What a report of one of the job's runs means."""
         if record.over:
             return []
-        at = min(max(report.at, book.at), max(now, book.at))
+        at = min(max(report.at, state.at), max(now, state.at))
         understood = _UNDERSTOOD.get(report.kind)
-        entry = understood(self, report, record, book, at) if understood else None
-        saved = self._saved(report, record, book, at) if report.kind is ReportKind.SUSPENDED else None
+        entry = understood(self, report, record, state, at) if understood else None
+        saved = self._saved(report, record, state, at) if report.kind is ReportKind.SUSPENDED else None
         return [entry for entry in (entry, saved) if entry is not None]
 
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
@@ -61,28 +61,28 @@ class Hearing:
         wait = min(record.submission.recipe.backoff_s * 2.0 ** (streak - 1), self.most_s)
         return replace(entry, retry_at=at + wait)
 
-    def _progress(self, report: Report, record: JobRecord, book: Book, at: float) -> Entry | None:
-        return self._saved(report, record, book, at) if report.run_id == record.run_id else None
+    def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
+        return self._saved(report, record, state, at) if report.run_id == record.run_id else None
 
-    def _saved(self, report: Report, record: JobRecord, book: Book, at: float) -> Entry | None:
+    def _saved(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
         left = remaining_after(report, record)
         if left is None:
             return None
-        tolerance = max(self.share * record.work, self.seconds * book.rate(record))
-        if abs(left - book.remaining(record, at)) <= tolerance and not self._is_early(report, record, book, at):
+        tolerance = max(self.share * record.work, self.seconds * state.rate(record))
+        if abs(left - state.remaining(record, at)) <= tolerance and not self._is_early(report, record, state, at):
             return None
         return Progressed(at=at, job_id=record.id, remaining=left, step=report.step, total=report.total)
 
-    def _is_early(self, report: Report, record: JobRecord, book: Book, at: float) -> bool:
+    def _is_early(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> bool:
         """Whether the present world makes progress while it is still believed to stand still."""
         if record.grant is None or record.mark is not None or report.generation not in (None, record.generation):
             return False
-        return book.scheduler.pause_ends_at(record.core_id) > at + self.seconds
+        return state.scheduler.pause_ends_at(record.core_id) > at + self.seconds
 
-    def _launched(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
+    def _launched(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return Launched(at=at, job_id=record.id, run_id=report.run_id)
 
-    def _resized(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry | None:
+    def _resized(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry | None:
         if report.generation is None:
             return None
         return Resized(
@@ -90,7 +90,7 @@ class Hearing:
             pause_s=report.pause_s, in_place=report.in_place,
         )  # fmt: skip
 
-    def _worker_exited(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry | None:
+    def _worker_exited(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry | None:
         """One that was told to go is no loss: in a restart it comes back under the same name."""
         if not report.worker or report.reason == ASKED or not (report.code or report.signal):
             return None
@@ -98,18 +98,18 @@ class Hearing:
             at=at, job_id=record.id, run_id=report.run_id, worker=report.worker, code=report.code, signal=report.signal
         )
 
-    def _save_failed(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
+    def _save_failed(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return SaveFailed(
             at=at, job_id=record.id, run_id=report.run_id, step=report.step, reason=report.reason or "no reason given"
         )
 
-    def _suspended(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
+    def _suspended(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
 
-    def _finished(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
+    def _finished(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return RunFinished(at=at, job_id=record.id, run_id=report.run_id)
 
-    def _failed(self, report: Report, record: JobRecord, _: Book, at: float) -> Entry:
+    def _failed(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         if report.reason == STOPPED or report.run_id != record.run_id:
             return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
         return self.failed(
@@ -126,13 +126,13 @@ def remaining_after(report: Report, record: JobRecord) -> float | None:
     return record.work * min(max(share_left, 0.0), 1.0)
 
 
-_UNDERSTOOD: dict[ReportKind, Callable[[Hearing, Report, JobRecord, Book, float], Entry | None]] = {
-    ReportKind.LAUNCHED: Hearing._launched,
-    ReportKind.PROGRESS: Hearing._progress,
-    ReportKind.RESIZED: Hearing._resized,
-    ReportKind.WORKER_EXITED: Hearing._worker_exited,
-    ReportKind.CHECKPOINT_FAILED: Hearing._save_failed,
-    ReportKind.SUSPENDED: Hearing._suspended,
-    ReportKind.FINISHED: Hearing._finished,
-    ReportKind.FAILED: Hearing._failed,
+_UNDERSTOOD: dict[ReportKind, Callable[[ReportReader, Report, JobRecord, PlatformState, float], Entry | None]] = {
+    ReportKind.LAUNCHED: ReportReader._launched,
+    ReportKind.PROGRESS: ReportReader._progress,
+    ReportKind.RESIZED: ReportReader._resized,
+    ReportKind.WORKER_EXITED: ReportReader._worker_exited,
+    ReportKind.CHECKPOINT_FAILED: ReportReader._save_failed,
+    ReportKind.SUSPENDED: ReportReader._suspended,
+    ReportKind.FINISHED: ReportReader._finished,
+    ReportKind.FAILED: ReportReader._failed,
 }

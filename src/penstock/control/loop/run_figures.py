@@ -6,7 +6,7 @@ from penstock.core import Report, ReportKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gauge:
+class RunFigures:
     """The latest known figures of one run."""
 
     at: float = 0.0
@@ -18,7 +18,7 @@ class Gauge:
     generation: int = -1
     saved_step: int | None = None
 
-    def after(self, report: Report) -> "Gauge":
+    def after(self, report: Report) -> "RunFigures":
         """The figures once this report is known: what it does not mention stays."""
         said = {field.name: getattr(report, field.name, None) for field in fields(self) if field.name != "at"}
         if report.kind is ReportKind.CHECKPOINTED:

@@ -49,7 +49,7 @@ class Reading:
     estimated: bool = False
 
 
-class Meters:
+class DeviceReadings:
     """The last reading of every device that has ever been held."""
 
     def __init__(self, journal: Journal, backend: Backend) -> None:
@@ -101,8 +101,8 @@ class Meters:
                 _log.exception("the devices could not be read; trying again")
 
     def _held(self) -> dict[str, Grant]:
-        with self._journal.reading() as book:
-            return {record.run_id: record.grant for record in book.engaged.values() if record.grant is not None}
+        with self._journal.reading() as state:
+            return {record.run_id: record.grant for record in state.engaged.values() if record.grant is not None}
 
     def _usage(self, run_id: str) -> Usage | None:
         """A run that is not there yet, or no longer, uses nothing that could be told."""
@@ -125,9 +125,9 @@ class Meters:
         )  # fmt: skip
 
     def _first(self, device: int) -> Reading:
-        with self._journal.reading() as book:
-            found = book.scheduler.cluster.device(device)
-            node = book.scheduler.cluster.nodes[found.node]
+        with self._journal.reading() as state:
+            found = state.scheduler.cluster.device(device)
+            node = state.scheduler.cluster.nodes[found.node]
         return Reading(device=device, node=node.name, slot=found.slot, kind=found.kind)
 
 

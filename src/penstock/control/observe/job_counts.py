@@ -1,11 +1,11 @@
-"""Who stands where, kept up to date as the book changes, so that asking costs nothing however many jobs there are."""
+"""Who stands where, kept up to date as the state changes, so that asking costs nothing however many jobs there are."""
 
 import math
 from collections import Counter as Tally
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.control.state.platform_state import Book
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.core import Verdict
 from penstock.wire import OVER, JobPhase
@@ -20,8 +20,8 @@ class Standing:
     tenant: str
 
 
-class Standings:
-    """Every job of one book. :meth:`update` each record that was touched; a new book begins anew by itself.
+class JobCounts:
+    """Every job of one state. :meth:`update` each record that was touched; a new state begins anew by itself.
 
     ``waiting`` maps jobs that have never run to when they came, ``promises`` those that are promised and not over to
     their deadlines.
@@ -32,24 +32,24 @@ class Standings:
         self.waiting: dict[str, float] = {}
         self.promises: dict[str, float] = {}
         self._label = label
-        self._book: Book | None = None
+        self._state: PlatformState | None = None
         self._known: dict[str, Standing] = {}
 
-    def follows(self, book: Book) -> bool:
-        """Whether this is the book it has been following; if not, it starts over with what stands there."""
-        if book is self._book:
+    def follows(self, state: PlatformState) -> bool:
+        """Whether this is the state it has been following; if not, it starts over with what stands there."""
+        if state is self._state:
             return True
-        self._book = book
+        self._state = state
         for place in (self.counts, self.waiting, self.promises, self._known):
             place.clear()
-        for record in book.jobs.values():
+        for record in state.jobs.values():
             self.update(record)
         return False
 
     def update(self, record: JobRecord) -> tuple[Standing | None, Standing]:
         """Take a record in; how it stood before and how it stands now."""
-        assert self._book is not None
-        phase, before = self._book.phase(record), self._known.get(record.id)
+        assert self._state is not None
+        phase, before = self._state.phase(record), self._known.get(record.id)
         now = Standing(
             phase, record.quote.verdict if record.quote is not None else None, self._label(record.job.tenant)
         )

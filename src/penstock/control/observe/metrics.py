@@ -1,7 +1,7 @@
 """What Prometheus is told: one registry per server, bounded labels, base units.
 
 Two sources. Things that happen are counted as they pass: a watcher sees every entry the journal takes in and how long
-that took, a middleware every request. Things that are, such as jobs by state, are read from the book when somebody
+that took, a middleware every request. Things that are, such as jobs by state, are read from the state when somebody
 asks. Nothing here is kept: after a restart counters begin at zero, as Prometheus expects.
 """
 
@@ -16,8 +16,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from penstock.control.loop.reconciler import Reconciler
-from penstock.control.observe.device_readings import Meters
-from penstock.control.observe.job_counts import Standings, promised
+from penstock.control.observe.device_readings import DeviceReadings
+from penstock.control.observe.job_counts import JobCounts, promised
 from penstock.control.state.entries import Entry, Launched, Resized, RunFailed, Submitted, WorkerLost
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
@@ -40,14 +40,14 @@ class Metrics:
 
     def __init__(self, journal: Journal, reconciler: Reconciler) -> None:
         self.registry = CollectorRegistry()
-        self.meters = Meters(journal, reconciler.backend)
+        self.meters = DeviceReadings(journal, reconciler.backend)
         self._tenants = _Bounded(_MOST_TENANTS)
         self._last_pass = time.monotonic()
         self._make_instruments()
         ProcessCollector(registry=self.registry)
         self.registry.register(_Now(journal, reconciler, self))
-        self.standings = Standings(self.tenant)
-        self.standings.follows(journal.book)
+        self.standings = JobCounts(self.tenant)
+        self.standings.follows(journal.state)
         self._journal = journal
         journal.watch = self.recorded
         reconciler.watch_pass = self.passed
@@ -84,10 +84,10 @@ class Metrics:
             self.entries.labels(type(entry).__name__).inc()
             self.decisions.observe(apply_s / len(entries))
             self._count(entry)
-        book = self._journal.book
-        if self.standings.follows(book):
-            for job_id in book.touched:
-                self._follow(book.jobs[job_id])
+        state = self._journal.state
+        if self.standings.follows(state):
+            for job_id in state.touched:
+                self._follow(state.jobs[job_id])
 
     def passed(self, seconds: float) -> None:
         """The loop has gone round."""
@@ -124,7 +124,7 @@ class Metrics:
                     self.restarts.inc()
 
     def _waited(self, entry: Launched) -> None:
-        record = self._journal.book.jobs.get(entry.job_id)
+        record = self._journal.state.jobs.get(entry.job_id)
         if record is not None and record.started_at == entry.at:
             self.queue_wait.observe(max(0.0, entry.at - record.submission.at))
 
@@ -180,7 +180,7 @@ class _Now(Collector):
         self._metrics = metrics
 
     def describe(self) -> list[Metric]:
-        """Nothing to look at when it is registered: the book may still be empty."""
+        """Nothing to look at when it is registered: the state may still be empty."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -195,7 +195,7 @@ class _Now(Collector):
         info = GaugeMetricFamily(
             f"{PREFIX}_build_info", "Which software answers.", labels=("version", "python", "policy")
         )
-        settings = self._journal.book.settings
+        settings = self._journal.state.settings
         policy = settings.policy if settings is not None else ""
         info.add_metric((version("penstock"), machine.python_version(), policy), 1)
         return info
@@ -219,15 +219,15 @@ class _Now(Collector):
     def _standing_devices(self) -> Iterator[Metric]:
         devices: Tally[tuple[str, str]] = Tally()
         nodes: Tally[tuple[str, str]] = Tally()
-        book = self._journal.book
-        grants = [record.grant for record in list(book.engaged.values())]
+        state = self._journal.state
+        grants = [record.grant for record in list(state.engaged.values())]
         held = {device for grant in grants if grant is not None for device in grant.devices}
-        absent, cluster = dict(book.absent), book.scheduler.cluster
+        absent, cluster = dict(state.absent), state.scheduler.cluster
         for place, node in enumerate(cluster.nodes):
-            state = absent[node.name].value if node.name in absent else "up"
-            nodes[node.kind, state] += 1
+            standing = absent[node.name].value if node.name in absent else "up"
+            nodes[node.kind, standing] += 1
             for device in cluster.devices_of(place):
-                free = "free" if state == "up" else state
+                free = "free" if standing == "up" else standing
                 devices[node.kind, "held" if device in held else free] += 1
         yield _family("devices", "Devices, by what they are doing.", ("kind", "state"), devices)
         yield _family("nodes", "Nodes, by whether they take jobs.", ("kind", "state"), nodes)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.control.api.services import Services
-from penstock.control.loop.run_figures import Gauge
+from penstock.control.loop.run_figures import RunFigures
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import GrantRow, JobRow, Line, Principal
 from penstock.wire import (
@@ -35,7 +35,7 @@ def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
 def job_detail(platform: Services, row: JobRow, record: JobRecord) -> JobDetail:
     """Everything about one job: the row, where it stands now, and what it held when."""
     return JobDetail(
-        **_of_row(row, platform.desk.outlook.expected_at(row.id)), spec=dict(row.spec),
+        **_of_row(row, platform.desk.forecasts.expected_at(row.id)), spec=dict(row.spec),
         progress=_progress(platform, record), generation=record.generation,
         workers=[worker.id for worker in record.workers] if record.grant else [],
         retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
@@ -52,9 +52,9 @@ def _of_row(row: JobRow, expected_at: float | None) -> dict[str, Any]:
 
 
 def _progress(platform: Services, record: JobRecord) -> ProgressView:
-    gauge = platform.reconciler.gauges.get(record.run_id, Gauge())
-    with platform.journal.reading() as book:
-        remaining = book.remaining(record, platform.journal.now())
+    gauge = platform.reconciler.run_figures.get(record.run_id, RunFigures())
+    with platform.journal.reading() as state:
+        remaining = state.remaining(record, platform.journal.now())
     figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
     return ProgressView(remaining=remaining, work=record.work, told_at=stamp(gauge.at or None), **figures)
 
@@ -82,18 +82,18 @@ def token_view(token: Principal, secret: str | None = None) -> TokenView:
 
 def node_views(platform: Services, who: Principal) -> list[NodeView]:
     """Every node; of the jobs on it, only those that may be seen."""
-    with platform.journal.reading() as book:
-        cluster = book.scheduler.cluster
+    with platform.journal.reading() as state:
+        cluster = state.scheduler.cluster
         holders = {
             device: record.id
-            for record in book.jobs.values()
+            for record in state.jobs.values()
             if record.grant is not None and who.may_see(record.job.tenant)
             for device in record.grant.devices
         }
         return [
             NodeView(
                 name=node.name, kind=node.kind, devices=list(cluster.devices_of(position)),
-                state=book.absent[node.name].value if node.name in book.absent else "up",
+                state=state.absent[node.name].value if node.name in state.absent else "up",
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
             )
             for position, node in enumerate(cluster.nodes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.control.future.forecast import forecast
-from penstock.control.future.forecasts import Outlook
+from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote
 from penstock.control.loop.preparation import Intake, Prepared
 from penstock.control.measuring import weakest_source
@@ -33,7 +33,7 @@ class Desk:
     """Takes requests on behalf of a principal and records what follows from them."""
 
     def __init__(self, journal: Journal, intake: Intake, nudge: Callable[[], None] = lambda: None) -> None:
-        self.outlook = Outlook(journal)
+        self.forecasts = Forecasts(journal)
         self._journal = journal
         self._intake = intake
         self._nudge = nudge
@@ -65,8 +65,8 @@ class Desk:
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
         """What :meth:`submit` would be told now; nothing is changed."""
         prepared = self._prepare(spec, who)
-        with self._journal.reading() as book:
-            now, stage, wake_at = self._journal.now(), book.scheduler.twin(), book.wake_at
+        with self._journal.reading() as state:
+            now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
         job = _moved_to(prepared.job, now)
         later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
         answer = quote(stage, job, now) or later
@@ -111,25 +111,25 @@ class Desk:
     def drain(self, node: str) -> None:
         """No more jobs on a node; those that run there save their state and go elsewhere."""
         self._node(node)
-        with self._journal.reading() as book:
-            if book.absent.get(node) is not Absence.DRAINED:
+        with self._journal.reading() as state:
+            if state.absent.get(node) is not Absence.DRAINED:
                 self._journal.record(NodeLeft(at=self._journal.now(), node=node, why=Absence.DRAINED))
         self._done()
 
     def undrain(self, node: str) -> None:
         found = self._node(node)
-        with self._journal.reading() as book:
-            if book.absent.get(node) is Absence.DRAINED:
+        with self._journal.reading() as state:
+            if state.absent.get(node) is Absence.DRAINED:
                 self._journal.record(NodeCame(at=self._journal.now(), node=found, why=Absence.DRAINED))
         self._done()
 
     def find(self, job_id: str, who: Principal) -> JobRecord:
         """A job this principal may see; somebody else's is as unknown as one that never was."""
-        with self._journal.reading() as book:
-            return self._own(job_id, who) if job_id in book.jobs else self._unknown(job_id)
+        with self._journal.reading() as state:
+            return self._own(job_id, who) if job_id in state.jobs else self._unknown(job_id)
 
     def _own(self, job_id: str, who: Principal) -> JobRecord:
-        record = self._journal.book.jobs.get(job_id)
+        record = self._journal.state.jobs.get(job_id)
         if record is None or not who.may_see(record.job.tenant):
             return self._unknown(job_id)
         return record
@@ -144,8 +144,8 @@ class Desk:
             )
 
     def _node(self, name: str) -> Node:
-        with self._journal.reading() as book:
-            nodes = {node.name: node for node in book.scheduler.cluster.nodes}
+        with self._journal.reading() as state:
+            nodes = {node.name: node for node in state.scheduler.cluster.nodes}
         if name not in nodes:
             raise UnknownNameError.of("node", name, nodes)
         return nodes[name]
@@ -169,7 +169,7 @@ class Desk:
         return self._intake.prepare(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
 
     def _must_fit(self, job: Job, now: float) -> None:
-        answer = quote(self._journal.book.scheduler.twin(), job, now)
+        answer = quote(self._journal.state.scheduler.twin(), job, now)
         if answer is not None and answer.verdict is Verdict.REFUSED:
             raise ConflictError(
                 f"it would be refused now: {answer.reason}", "a deadline that can still be kept",
@@ -178,7 +178,7 @@ class Desk:
 
     def _done(self) -> None:
         self._nudge()
-        self.outlook.refresh(now=True)
+        self.forecasts.refresh(now=True)
 
 
 def _moved_to(job: Job, now: float) -> Job:

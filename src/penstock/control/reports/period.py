@@ -1,6 +1,6 @@
 """What real runs amounted to: promises, device time, failures, resizes, forecasts.
 
-Everything is read from the log: jobs from the book, which is a fold over it, what was held from the grants that follow
+Everything is read from the log: jobs from the state, which is a fold over it, what was held from the grants that follow
 from it, and failures and resizes from its lines. Pure: facts go in, a report comes out.
 """
 
@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 from penstock.control.reports.energy import NOTHING_TOLD, Account, Drawn, overlap_s
 from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
-from penstock.control.state.platform_state import Book
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding
 from penstock.core import Cluster, Verdict, format_duration
@@ -44,7 +44,7 @@ _STRETCHES = 28
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
-    """One job as the book has it."""
+    """One job as the state has it."""
 
     id: str
     name: str
@@ -62,10 +62,10 @@ class JobFacts:
     drawn: Drawn = NOTHING_TOLD
 
     @classmethod
-    def of(cls, record: JobRecord, book: Book) -> "JobFacts":
+    def of(cls, record: JobRecord, state: PlatformState) -> "JobFacts":
         quote = record.quote
         return cls(
-            id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=book.phase(record),
+            id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=state.phase(record),
             submitted_at=record.submission.at, started_at=record.started_at, ended_at=record.ended_at,
             verdict=quote.verdict if quote is not None else None,
             planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,

@@ -1,6 +1,6 @@
 """The language of the log: everything that ever changes the platform's state, as values.
 
-An entry says what happened in the platform's words (a run failed, a person paused a job); the book turns it into the
+An entry says what happened in the platform's words (a run failed, a person paused a job); the state turns it into the
 scheduler's events. Decisions that depend on anything but the log, such as when a failed run is tried again, are taken
 before the entry is written and stand in it, so that reading the log again gives the same state.
 """

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from penstock.control.state import snapshots
 from penstock.control.state.clock import SteadyClock
 from penstock.control.state.entries import Configured, Entry, Quarantined, Submitted, job_of
-from penstock.control.state.platform_state import Book
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
 from penstock.core import PenstockError, decode, encode, plain
@@ -61,7 +61,7 @@ class _Waiting:
 
 
 class Journal:
-    """The book and the log that it is a reading of. Hold :attr:`lock` to look at the book while others write."""
+    """The state and the log that it is a reading of. Hold :attr:`lock` to look at the state while others write."""
 
     def __init__(self, store: Store, clock: Callable[[], float] | None = None) -> None:
         self.store = store
@@ -77,12 +77,12 @@ class Journal:
         self._kept = 0
         self._waiting: deque[_Waiting] = deque()
         self._publishing = threading.Lock()
-        self.book = Book()
+        self.state = PlatformState()
         self._read()
 
     def now(self) -> float:
         """The time, never earlier than what is already written."""
-        return max(self._clock(), self.book.at)
+        return max(self._clock(), self.state.at)
 
     def record(self, *entries: Entry, cursor: Cursor | None = None) -> None:
         """Write, then apply. Entries are moved forward in time where they would be older than the last one."""
@@ -142,41 +142,41 @@ class Journal:
         self.watch(ordered, written - began, time.perf_counter() - written)
 
     def publish(self) -> None:
-        """Bring the listed jobs up to date with the book. Nobody waits for that: the lock is not held meanwhile."""
+        """Bring the listed jobs up to date with the state. Nobody waits for that: the lock is not held meanwhile."""
         with self._publishing:
             with self.lock:
-                touched = [self.book.jobs[job_id] for job_id in sorted(self.book.touched)]
-                held = {record.id: _grant_row(record, self.book.at) for record in touched}
-                rows, at, seq = [self.row(record) for record in touched], self.book.at, self.seq
-                self.book.touched.clear()
+                touched = [self.state.jobs[job_id] for job_id in sorted(self.state.touched)]
+                held = {record.id: _grant_row(record, self.state.at) for record in touched}
+                rows, at, seq = [self.row(record) for record in touched], self.state.at, self.seq
+                self.state.touched.clear()
             try:
                 if rows:
                     self.store.jobs.publish(rows, held, at)
                 self.published = seq
             except BaseException:
                 with self.lock:
-                    self.book.touched.update(held)
+                    self.state.touched.update(held)
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Book]:
-        """The book, standing still."""
+    def reading(self) -> Iterator[PlatformState]:
+        """The state, standing still."""
         with self.lock:
-            yield self.book
+            yield self.state
 
     def keep_snapshot(self, *, every: int = 1) -> None:
         """Make the next start short, if at least ``every`` entries came since the last snapshot."""
         if self.seq - self._kept < every:
             return
         with self._publishing, self.lock:
-            if not self.book.touched:
-                snapshots.keep(self.store, self.book, self.seq)
+            if not self.state.touched:
+                snapshots.keep(self.store, self.state, self.seq)
                 self._kept = self.seq
 
     def _apply(self, seq: int, entry: Entry) -> None:
         """An entry on which the scheduler fails must not stop the platform, neither now nor at every start."""
         try:
-            self.book.apply(entry)
+            self.state.apply(entry)
         except Exception as error:
             if isinstance(entry, Configured):
                 raise
@@ -188,17 +188,17 @@ class Journal:
         """Say loudly that an entry is passed over, and tell the whole story again without it."""
         _log.error("event %d, %s, was set aside: the scheduler failed on it", seq, entry, exc_info=error)
         why, job_id = f"{type(error).__name__}: {error}", job_of(entry)
-        aside = Quarantined(at=max(entry.at, self.book.at), seq=seq, kind=type(entry).__name__, why=why, job_id=job_id)
+        aside = Quarantined(at=max(entry.at, self.state.at), seq=seq, kind=type(entry).__name__, why=why, job_id=job_id)
         self.seq = self.store.log.append(self._line(aside))
         self._replay()
 
     def _replay(self) -> None:
-        """The book as the log tells it, from the newest snapshot that fits."""
+        """The state as the log tells it, from the newest snapshot that fits."""
         aside = {line.payload["seq"]: line.seq for line in self.store.log.of_kind(Quarantined.__name__)}
-        book, seq = snapshots.load(self.store) or (Book(), 0)
+        state, seq = snapshots.load(self.store) or (PlatformState(), 0)
         if any(bad <= seq < noticed for bad, noticed in aside.items()):
-            book, seq = Book(), 0
-        self.book, self.seq, self._kept = book, seq, seq
+            state, seq = PlatformState(), 0
+        self.state, self.seq, self._kept = state, seq, seq
         for line in self.store.log.read(after=self._kept):
             self.seq = line.seq
             if line.seq not in aside:
@@ -210,14 +210,14 @@ class Journal:
                 self._replay()
                 break
         if isinstance(self._clock, SteadyClock):
-            self._clock.not_before(self.book.at)
+            self._clock.not_before(self.state.at)
         if not self._kept:
-            self.book.touched = set(self.book.jobs)
+            self.state.touched = set(self.state.jobs)
         self.publish()
         self.keep_snapshot(every=_LONG_READ)
 
     def _in_order(self, entries: Sequence[Entry]) -> Iterator[Entry]:
-        latest = self.book.at
+        latest = self.state.at
         for entry in entries:
             latest = max(latest, entry.at)
             yield entry if entry.at == latest else replace(entry, at=latest)
@@ -231,14 +231,14 @@ class Journal:
     def _tenant(self, entry: Entry) -> str | None:
         if isinstance(entry, Submitted):
             return entry.job.tenant
-        record = self.book.jobs.get(job_of(entry) or "")
+        record = self.state.jobs.get(job_of(entry) or "")
         return None if record is None else record.job.tenant
 
     def row(self, record: JobRecord) -> JobRow:
         """A job as it is listed."""
         return JobRow(
             id=record.id, number=record.number, name=record.submission.name, tenant=record.job.tenant,
-            state=self.book.phase(record).value, spec=record.submission.spec,
+            state=self.state.phase(record).value, spec=record.submission.spec,
             quote=plain(record.quote) if record.quote else None, submitted_at=record.submission.at,
             started_at=record.started_at, ended_at=record.ended_at, run_id=record.run_id if record.stint else None,
             devices=list(record.grant.devices) if record.grant else [], failures=record.failures,

@@ -1,8 +1,8 @@
 """The state of the platform, as a fold over the log.
 
-The book holds one scheduler and one record per job. Entries go in, in order; what comes out is what should be true of
+The state holds one scheduler and one record per job. Entries go in, in order; what comes out is what should be true of
 the world: which runs should be alive, on which devices. It does no I/O and reads no clock, so reading the same log
-twice gives the same book twice, and recovering from a crash is nothing but reading it again.
+twice gives the same state twice, and recovering from a crash is nothing but reading it again.
 """
 
 import logging
@@ -78,7 +78,7 @@ _log = logging.getLogger(__name__)
 _LEAST_WORK = 1e-9
 
 
-class Book:
+class PlatformState:
     """Everything known, and everything wanted."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Book:
     def apply(self, entry: Entry) -> None:
         """Take in one entry. One that does not fit is passed over, now and whenever the log is read again."""
         if entry.at < self.at:
-            raise EventError(f"{entry} is older than what the book already holds")
+            raise EventError(f"{entry} is older than what the state already holds")
         try:
             self._handlers[type(entry)](entry)
         except EventError as error:
@@ -152,7 +152,7 @@ class Book:
         try:
             return self.jobs[job_id]
         except KeyError:
-            raise EventError(f"no job {job_id!r} in the book") from None
+            raise EventError(f"no job {job_id!r} in the state") from None
 
     def phase(self, record: JobRecord) -> JobPhase:
         return record.mark or JobPhase(self.scheduler.state_of(record.core_id).value)
@@ -254,7 +254,7 @@ class Book:
 
     def _on_submitted(self, entry: Submitted) -> None:
         if entry.job.id in self.jobs:
-            raise EventError(f"a job {entry.job.id!r} is already in the book")
+            raise EventError(f"a job {entry.job.id!r} is already in the state")
         record = JobRecord(entry.job.id, len(self.jobs) + 1, entry, entry.job)
         self.jobs[record.id] = record
         if record.fingerprint:
@@ -436,9 +436,9 @@ def _failure(entry: RunFailed, count: int) -> str:
     return f"attempt {count} failed ({entry.reason}){code}; {then}"
 
 
-def replay(entries: Iterable[Entry]) -> Book:
-    """The book that a log tells."""
-    book = Book()
+def replay(entries: Iterable[Entry]) -> PlatformState:
+    """The state that a log tells."""
+    state = PlatformState()
     for entry in entries:
-        book.apply(entry)
-    return book
+        state.apply(entry)
+    return state

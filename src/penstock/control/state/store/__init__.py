@@ -1,11 +1,11 @@
 """Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
 
 from penstock.control.state.store.database import claim, migrate, open_engine
-from penstock.control.state.store.history import Found, History, Holding, Search
-from penstock.control.state.store.jobs import GrantRow, JobRow, JobShelf
+from penstock.control.state.store.history import History, Holding, JobMatches, Search
+from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
 from penstock.control.state.store.log import Cursor, Key, Line, Log
-from penstock.control.state.store.snapshots import Snapshot, SnapshotShelf
-from penstock.control.state.store.tokens import Principal, Role, TokenShelf
+from penstock.control.state.store.snapshots import Snapshot, SnapshotRepository
+from penstock.control.state.store.tokens import Principal, Role, TokenRepository
 
 
 class Store:
@@ -20,9 +20,9 @@ class Store:
             self._engine.dispose()
             raise
         self.log = Log(self._engine)
-        self.jobs = JobShelf(self._engine)
-        self.tokens = TokenShelf(self._engine)
-        self.snapshots = SnapshotShelf(self._engine)
+        self.jobs = JobRepository(self._engine)
+        self.tokens = TokenRepository(self._engine)
+        self.snapshots = SnapshotRepository(self._engine)
         self.history = History(self._engine)
 
     def close(self) -> None:
@@ -33,12 +33,12 @@ class Store:
 
 __all__ = [
     "Cursor",
-    "Found",
     "GrantRow",
     "History",
     "Holding",
+    "JobMatches",
+    "JobRepository",
     "JobRow",
-    "JobShelf",
     "Key",
     "Line",
     "Log",
@@ -46,7 +46,7 @@ __all__ = [
     "Role",
     "Search",
     "Snapshot",
-    "SnapshotShelf",
+    "SnapshotRepository",
     "Store",
-    "TokenShelf",
+    "TokenRepository",
 ]

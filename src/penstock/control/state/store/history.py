@@ -34,7 +34,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class JobMatches:
     """One page of jobs, and how many there are in all."""
 
     rows: list[JobRow]
@@ -61,14 +61,14 @@ class History:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def search(self, wanted: Search) -> Found:
+    def search(self, wanted: Search) -> JobMatches:
         conditions = _conditions(wanted)
         column = ORDERS.get(wanted.order, jobs.c.number)
         query = select(jobs).where(*conditions).limit(wanted.limit).offset(wanted.offset)
         query = query.order_by(column.desc() if wanted.descending else column.asc(), jobs.c.number.desc())
         with self._engine.connect() as connection:
             total = connection.scalar(select(func.count()).select_from(jobs).where(*conditions)) or 0
-            return Found([JobRow(**row) for row in connection.execute(query).mappings()], total)
+            return JobMatches([JobRow(**row) for row in connection.execute(query).mappings()], total)
 
     def counts(self, tenant: str | None = None) -> dict[str, int]:
         """How many jobs there are in each state."""

@@ -43,7 +43,7 @@ class GrantRow:
     until: float | None = None
 
 
-class JobShelf:
+class JobRepository:
     """The jobs table and the history of grants."""
 
     def __init__(self, engine: Engine) -> None:

@@ -23,7 +23,7 @@ class Snapshot:
     state: bytes
 
 
-class SnapshotShelf:
+class SnapshotRepository:
     """The newest snapshot; older ones are of no use."""
 
     def __init__(self, engine: Engine) -> None:

@@ -36,7 +36,7 @@ class Principal:
         return self.sees in (None, tenant)
 
 
-class TokenShelf:
+class TokenRepository:
     """Makes, checks and revokes tokens."""
 
     def __init__(self, engine: Engine) -> None:
