@@ -2,8 +2,8 @@
 
 One pass reads like a sentence: listen to what the runs tell, notice those that are gone without a word, look which
 nodes are there, let time pass for the scheduler, and then make the world look as the state wants it. Whatever is
-learned goes into the journal first; whatever is done follows from the state. So a crash anywhere loses nothing: the next pass,
-in the next process, begins with the same sentence.
+learned goes into the journal first; whatever is done follows from the state. So a crash anywhere loses nothing: the
+next pass, in the next process, begins with the same sentence.
 """
 
 import logging
