@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.console import interruptible, out, plain_table, say
-from penstock.core import InputError, PipelineSchedule, UnknownNameError
+from penstock.core import InputError, PipelineSchedule, UnknownNameError, is_plugin
 
 if TYPE_CHECKING:
     from penstock.parallel import Checked, Planned
@@ -37,7 +37,7 @@ def command(
     from penstock.parallel import TRAINERS, plan_for, throughput_curve
     from penstock.parallel import export as exported
 
-    if export is not None and export not in TRAINERS:
+    if export is not None and not is_plugin(export) and export not in TRAINERS:
         raise UnknownNameError.of("trainer", export, TRAINERS)
     _refuse_contradictions(devices is not None, export is not None, uniform, check)
     with interruptible():

@@ -16,6 +16,7 @@ from penstock.core.errors import (
     JobError,
     PenstockError,
     PlanError,
+    PluginError,
     TraceError,
     UnitError,
     UnknownNameError,
@@ -48,6 +49,7 @@ from penstock.core.instructions import (
 from penstock.core.jobs import BestEffort, Budget, Deadline, Goal, Job, Strictness, Tenant, Work
 from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
 from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
+from penstock.core.plugins import is_plugin, load_plugin
 from penstock.core.promises import Grant, Plan, Quote, Verdict
 from penstock.core.runs import DeviceUsage, Launch, Report, ReportKind, RunStatus, Usage, Worker
 from penstock.core.units import (
@@ -106,6 +108,7 @@ __all__ = [
     "PipelineSchedule",
     "Plan",
     "PlanError",
+    "PluginError",
     "PowerModel",
     "Progress",
     "Quote",
@@ -138,6 +141,8 @@ __all__ = [
     "fewest_nodes",
     "format_bytes",
     "format_duration",
+    "is_plugin",
+    "load_plugin",
     "parse_bytes",
     "parse_carbon",
     "parse_deadline",

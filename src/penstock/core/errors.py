@@ -9,6 +9,7 @@
     │   ├── ClusterError        a cluster that cannot exist
     │   ├── CurveError          a throughput table that says nothing
     │   ├── JobError            a job or goal that contradicts itself
+    │   ├── PluginError         a part of your own, named module:attribute, that cannot be loaded or does not fit
     │   ├── PlanError           a parallel plan that contradicts itself or cannot be carried out
     │   └── TraceError          a trace file that cannot be read; names file, line and column
     ├── EventError              an event that does not fit the scheduler's state; nothing was changed
@@ -68,6 +69,10 @@ class JobError(InputError):
 
 class PlanError(InputError):
     """A parallel plan that contradicts itself or cannot be carried out."""
+
+
+class PluginError(InputError):
+    """A part that lives outside of the package and cannot be used."""
 
 
 class TraceError(InputError):

@@ -1,10 +1,12 @@
 """On which devices does a job of a given width run?
 
 Strategies share one interface, :class:`Placement`, and one record of who holds what, :class:`Occupancy`. To add one,
-write a class with ``name``, ``summary`` and ``place`` in a file of its own, and list it here.
+write a class with ``name``, ``summary`` and ``place`` in a file of its own and name it ``module:Class``.
 """
 
-from penstock.core import UnknownNameError
+from typing import cast
+
+from penstock.core import PluginError, UnknownNameError, is_plugin, load_plugin
 from penstock.placement.base import Ask, Placement
 from penstock.placement.best_fit import BestFit
 from penstock.placement.buddy import Buddy
@@ -19,11 +21,20 @@ PLACEMENTS: tuple[str, ...] = tuple(_STRATEGIES)
 
 
 def placement_named(name: str) -> Placement:
-    """The strategy of that name; strategies keep no state, so everyone may share it."""
+    """The strategy of that name, or yours as ``module:Class``; strategies keep no state, so everyone may share one."""
+    if is_plugin(name):
+        return _your_own(name)
     try:
         return _STRATEGIES[name]
     except KeyError:
         raise UnknownNameError.of("placement", name, PLACEMENTS) from None
+
+
+def _your_own(name: str) -> Placement:
+    strategy = load_plugin("placement", name)()
+    if not callable(getattr(strategy, "place", None)):
+        raise PluginError(f"the placement {name!r} has no method place", "a class with name, summary and place")
+    return cast("Placement", strategy)
 
 
 __all__ = [

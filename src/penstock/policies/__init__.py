@@ -1,6 +1,6 @@
 """Who gets how many devices, and when: one file per policy."""
 
-from penstock.core import UnknownNameError
+from penstock.core import PluginError, UnknownNameError, is_plugin, load_plugin
 from penstock.policies.base import Admission, Allocation, Allocator, Plans, Policy
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.edf import Edf, EdfAdmission
@@ -30,11 +30,20 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 def policy_named(name: str) -> Policy:
-    """A policy with its default settings."""
+    """A policy with its default settings; one of your own is named ``module:Class``."""
+    if is_plugin(name):
+        return _your_own(name)
     try:
         return POLICIES[name]()
     except KeyError:
         raise UnknownNameError.of("policy", name, POLICIES, "`penstock policies` lists them") from None
+
+
+def _your_own(name: str) -> Policy:
+    made = load_plugin("policy", name)
+    if not (isinstance(made, type) and issubclass(made, Policy)):
+        raise PluginError(f"{name!r} is not a policy", "a class derived from penstock.policies.Policy")
+    return made()
 
 
 __all__ = [

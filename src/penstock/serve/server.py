@@ -7,7 +7,6 @@ a server really starts.
 import argparse
 import contextlib
 import gc
-import importlib
 import logging
 import os
 import signal
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from penstock.client import Address, AlreadyServedError, DataDir
 from penstock.control import LogFormat, set_up
-from penstock.core import InputError, PenstockError
+from penstock.core import InputError, PenstockError, UnknownNameError, is_plugin, load_plugin
 from penstock.serve.config import Config
 
 if TYPE_CHECKING:
@@ -114,14 +113,9 @@ def _backend(config: Config, data_dir: DataDir) -> "Backend":
         from penstock.backends import LocalBackend, discover
 
         return LocalBackend(data_dir.path, discover(config.slots))
-    module, _, factory = config.backend.partition(":")
-    try:
-        made = getattr(importlib.import_module(module), factory)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"the backend {config.backend!r} cannot be loaded: {error}", "local, or module:factory"
-        ) from None
-    return cast("Backend", made(data_dir.path))
+    if not is_plugin(config.backend):
+        raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")
+    return cast("Backend", load_plugin("backend", config.backend)(data_dir.path))
 
 
 def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:

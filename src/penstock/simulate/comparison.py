@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing.sharedctypes import SynchronizedArray
 from typing import Any
 
-from penstock.core import Cluster, UnknownNameError
+from penstock.core import Cluster, UnknownNameError, is_plugin
 from penstock.placement import placement_named
 from penstock.policies import POLICIES, policy_named
 from penstock.simulate.engine import Result, simulate
@@ -43,7 +43,9 @@ def known_policies() -> dict[str, tuple[str, str]]:
 def check_policies(names: Sequence[str]) -> None:
     """Refuse unknown names before anything is read or run."""
     for name in names:
-        if name not in known_policies():
+        if is_plugin(name):
+            policy_named(name)
+        elif name not in known_policies():
             raise UnknownNameError.of("policy", name, known_policies(), "`penstock policies` lists them")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from penstock.core import UnknownNameError
+from penstock.core import UnknownNameError, is_plugin, load_plugin
 from penstock.parallel.devices.clusters import PlanCluster
 from penstock.parallel.exports.common import Exported
 from penstock.parallel.exports.deepspeed import deepspeed
@@ -20,10 +20,11 @@ TRAINERS: dict[str, Callable[[Candidate, Family, PlanCluster], Exported]] = {
 
 def export(planned: Planned, trainer: str, *, uniform: bool = False) -> Exported:
     """The plan (or the best uniform one) as ``trainer`` reads it; what it cannot run is refused with the reason."""
-    if trainer not in TRAINERS:
-        raise UnknownNameError.of("trainer", trainer, TRAINERS)
+    write = load_plugin("export", trainer) if is_plugin(trainer) else TRAINERS.get(trainer)
+    if write is None:
+        raise UnknownNameError.of("trainer", trainer, TRAINERS, "An export of your own is named module:function")
     candidate = planned.uniform if uniform and planned.uniform is not None else planned.best
-    return TRAINERS[trainer](candidate, planned.family, planned.cluster)
+    return write(candidate, planned.family, planned.cluster)
 
 
 __all__ = ["TRAINERS", "Exported", "deepspeed", "export", "megatron", "torchtitan"]
