@@ -3,8 +3,6 @@
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,49 +14,7 @@ from penstock.backends.local.states import World
 from penstock.backends.local.usage import Held, UsageMeter
 from penstock.core import ClusterError, InputError, Worker
 from tests.backends.watching import make_launch
-
-
-class FakeNvml:
-    """Answers as the binding does: old ones with bytes, all of them with milliwatts and structures."""
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self, *names: str | bytes, has_power: bool = True) -> None:
-        self.names = names
-        self.has_power = has_power
-
-    def nvmlDeviceGetCount(self) -> int:
-        return len(self.names)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
-        return int(uuid.removeprefix("GPU-"))
-
-    def nvmlDeviceGetUUID(self, handle: int) -> str | bytes:
-        return f"GPU-{handle}" if isinstance(self.names[handle], str) else f"GPU-{handle}".encode()
-
-    def nvmlDeviceGetName(self, handle: int) -> str | bytes:
-        return self.names[handle]
-
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
-        return SimpleNamespace(total=80 * 2**30, used=(handle + 1) * 2**30)
-
-    def nvmlDeviceGetPowerManagementLimit(self, _handle: int) -> int:
-        if not self.has_power:
-            raise self.NVMLError("not supported")
-        return 400_000
-
-    def nvmlDeviceGetPowerUsage(self, _handle: int) -> int:
-        if not self.has_power:
-            raise self.NVMLError("not supported")
-        return 150_000
-
-    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
-        return SimpleNamespace(gpu=50 * handle)
-
+from tests.tools.fake_nvml import FakeGpu, fake_nvml
 
 NPU_SMI = """
 +------------------------------------------------------------------------------------------------+
@@ -94,7 +50,8 @@ TWO_CHIPS = """
 
 
 def test_gpus_come_with_memory_power_and_their_uuid() -> None:
-    devices = find_nvidia(lambda: FakeNvml("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"))
+    gpus = [FakeGpu(uuid=f"GPU-{i}", name="NVIDIA A100-SXM4-80GB", limit_mw=400_000) for i in range(2)]
+    devices = find_nvidia(lambda: fake_nvml(*gpus))
     (node,) = Inventory(devices, "box").nodes
     assert (node.name, node.kind, node.device_count, node.device_memory) == ("box", "A100", 2, 80 * 2**30)
     assert node.power.peak_w == 400.0
@@ -104,17 +61,17 @@ def test_gpus_come_with_memory_power_and_their_uuid() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("NVIDIA H200", "H200"), (b"Tesla V100-SXM2-32GB", "V100"), ("NVIDIA GeForce RTX 4090", "RTX-4090"),
+        ("NVIDIA H200", "H200"), ("Tesla V100-SXM2-32GB", "V100"), ("NVIDIA GeForce RTX 4090", "RTX-4090"),
         ("NVIDIA RTX A6000", "RTX-A6000"), ("Tesla T4", "T4"), ("NVIDIA H100 80GB HBM3", "H100"),
     ],
 )  # fmt: skip
-def test_models_are_called_as_people_call_them(name: str | bytes, kind: str) -> None:
-    (device,) = find_nvidia(lambda: FakeNvml(name))
+def test_models_are_called_as_people_call_them(name: str, kind: str) -> None:
+    (device,) = find_nvidia(lambda: fake_nvml(FakeGpu(name=name)))
     assert (device.kind, device.id) == (kind, "GPU-0")
 
 
 def test_a_driver_without_power_figures_still_counts() -> None:
-    assert find_nvidia(lambda: FakeNvml("Tesla T4", has_power=False))[0].peak_w == 0.0
+    assert find_nvidia(lambda: fake_nvml(FakeGpu(name="Tesla T4", limit_mw=None)))[0].peak_w == 0.0
 
 
 def test_no_driver_means_no_gpus() -> None:
@@ -122,11 +79,14 @@ def test_no_driver_means_no_gpus() -> None:
 
 
 def test_usage_sums_the_devices_of_a_run() -> None:
-    meter = UsageMeter(os.getpid(), nvml=FakeNvml("H200", "H200", "H200"))
+    gpus = [
+        FakeGpu(uuid=f"GPU-{i}", used_bytes=(i + 1) * 2**30, busy_percent=50 * i, power_mw=150_000) for i in range(3)
+    ]
+    meter = UsageMeter(os.getpid(), nvml=fake_nvml(*gpus))
     usage = meter.sample(Held(gpus=("GPU-1", "GPU-2")))
     assert (usage.device_percent, usage.device_memory_bytes, usage.power_w) == (75.0, 5 * 2**30, 300.0)
     assert [(device.id, device.percent) for device in usage.devices] == [("GPU-1", 50.0), ("GPU-2", 100.0)]
-    without = UsageMeter(os.getpid(), nvml=FakeNvml("H200", has_power=False)).sample(Held(gpus=("GPU-0",)))
+    without = UsageMeter(os.getpid(), nvml=fake_nvml(FakeGpu())).sample(Held(gpus=("GPU-0",)))
     assert (without.device_percent, without.power_w, without.energy_j) == (0.0, None, None)
 
 

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
@@ -15,6 +14,7 @@ from penstock.backends.local.processes import account_of
 from penstock.backends.local.usage import CORE_POWER, Held, UsageMeter, totals
 from tests.backends.conformance import python
 from tests.backends.watching import make_launch, status, until, wait_for_end, wait_for_output
+from tests.tools.fake_nvml import FakeGpu, fake_nvml
 
 BURN = """
 import subprocess, sys, time
@@ -28,36 +28,6 @@ class FakeClock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         monkeypatch.setattr(usage_module, "time", SimpleNamespace(monotonic=lambda: self.now))
-
-
-class Gpus:
-    """NVML with energy counters, as far as they are given."""
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self, watts: dict[str, float], counters_mj: dict[str, float] | None = None) -> None:
-        self.watts = watts
-        self.counters_mj = counters_mj
-
-    def nvmlDeviceGetHandleByUUID(self, name: str) -> str:
-        if name not in self.watts:
-            raise self.NVMLError("fell off the bus")
-        return name
-
-    def nvmlDeviceGetPowerUsage(self, name: str) -> float:
-        return self.watts[name] * 1000.0
-
-    def nvmlDeviceGetUtilizationRates(self, _name: str) -> Any:
-        return SimpleNamespace(gpu=90)
-
-    def nvmlDeviceGetMemoryInfo(self, _name: str) -> Any:
-        return SimpleNamespace(used=2**30)
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, name: str) -> float:
-        if self.counters_mj is None:
-            raise self.NVMLError("not supported")
-        return self.counters_mj[name]
 
 
 @pytest.fixture
@@ -120,27 +90,28 @@ def test_looking_at_processes_that_vanish_never_fails_and_never_goes_back() -> N
 
 
 def test_energy_comes_from_the_devices_counter(clock: FakeClock) -> None:
-    gpus = Gpus({"GPU-0": 300.0, "GPU-1": 500.0}, {"GPU-0": 1e6, "GPU-1": 5e6})
-    meter = UsageMeter(1, nvml=gpus)
+    first = FakeGpu(uuid="GPU-0", busy_percent=90, power_mw=300_000, energy_mj=1_000_000)
+    second = FakeGpu(uuid="GPU-1", busy_percent=90, power_mw=500_000, energy_mj=5_000_000)
+    meter = UsageMeter(1, nvml=fake_nvml(first, second))
     assert meter.sample(Held(gpus=("GPU-0", "GPU-1"))).energy_j is None
-    gpus.counters_mj = {"GPU-0": 1e6 + 40_000, "GPU-1": 5e6 + 2_000}
+    first.energy_mj, second.energy_mj = 1_040_000, 5_002_000
     clock.now += 5.0
     used = meter.sample(Held(gpus=("GPU-0", "GPU-1")))
     assert (used.energy_j, used.power_w, used.device_percent, used.estimated) == (42.0, 800.0, 90.0, False)
-    gpus.counters_mj = {"GPU-0": 2e6, "GPU-1": 5e6 + 3_000}
+    first.energy_mj, second.energy_mj = 2_000_000, 5_003_000
     assert meter.sample(Held(gpus=("GPU-1",))).energy_j == 43.0, "a device that was let go counts no more"
-    gpus.counters_mj["GPU-0"] = 9e6
+    first.energy_mj = 9_000_000
     assert meter.sample(Held(gpus=("GPU-0", "GPU-1"))).energy_j == 43.0, "one that comes back counts from now on"
 
 
 def test_energy_without_a_counter_is_power_over_time(clock: FakeClock) -> None:
-    gpus = Gpus({"GPU-0": 100.0})
-    meter = UsageMeter(1, nvml=gpus)
+    gpu = FakeGpu(uuid="GPU-0", power_mw=100_000)
+    meter = UsageMeter(1, nvml=fake_nvml(gpu))
     meter.sample(Held(gpus=("GPU-0",)))
-    gpus.watts["GPU-0"] = 300.0
+    gpu.power_mw = 300_000
     clock.now += 10.0
     assert meter.sample(Held(gpus=("GPU-0",))).energy_j == 2000.0
-    del gpus.watts["GPU-0"]
+    gpu.uuid = "GPU-that-fell-off-the-bus"
     clock.now += 10.0
     lost = meter.sample(Held(gpus=("GPU-0",)))
     assert (lost.energy_j, lost.power_w, lost.device_percent) == (2000.0, None, None)

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
-from penstock.backends.local.devices import load_nvml
 from penstock.core import Launch, ReportKind, Worker
 from penstock.runtime.checkpoint import Checkpoints, Saved
 from penstock.runtime.state import Parts
+from penstock.tools import Nvml
 from tests.runtime.agent import Agent, Zygote
 
 SCRIPT = Path(__file__).parents[1] / "runtime" / "scripts" / "train.py"
@@ -150,7 +150,7 @@ def a_job_of_the_local_backend(_zygote: Zygote, folder: Path) -> None:
     assert last.kind is ReportKind.FINISHED, last
     used = backend.usage("r")
     assert used.cpu_s > 1.0
-    if load_nvml() is not None:
+    if Nvml.load() is not None:
         assert not used.estimated
         assert used.energy_j is not None
         assert used.energy_j > 0

@@ -5,7 +5,7 @@ the part every device does again (Amdahl), and the exchange of gradients, which 
 below 0 and the last two are bounded by the first; they are found by least squares on relative errors, pulled gently
 towards what is common where the points say little. With one point the shape is all prior; with three it is nearly all
 measurement. Written as a mixture of three extreme jobs the problem is linear with three unknowns that are at least 0,
-so the answer is exact: the best of the choices of which unknowns are 0.
+so the answer is exact.
 
 Where a point is, the curve goes through it: between and beyond points the fit is scaled by how much they disagree
 with it, interpolated over doublings.
@@ -14,7 +14,6 @@ with it, interpolated over doublings.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from penstock.core import CurveError
 from penstock.learn.points import Point
+from penstock.tools import nonnegative_least_squares
 
 PRIOR_FIXED = 0.08
 """Share of a one-device step that does not get shorter with more devices, where nothing else is known."""
@@ -62,7 +62,7 @@ class ScalingModel:
         if not points:
             raise CurveError("no measured rate at all", "at least one", "Profile the job first")
         rows, targets = _equations(points)
-        shares = _least_squares(rows @ _EXTREMES.T, targets)
+        shares = nonnegative_least_squares(rows @ _EXTREMES.T, targets)
         return cls(*map(float, shares @ _EXTREMES))
 
     def step_s(self, count: int) -> float:
@@ -120,18 +120,3 @@ def _equations(points: Sequence[Point]) -> tuple[Floats, Floats]:
     scale = (rates / counts).max()
     prior = _PULL * scale * np.array([[-PRIOR_FIXED, 1.0, 0.0], [-PRIOR_EXCHANGE, 0.0, 1.0]])
     return np.vstack([basis * (rates * weights)[:, None], prior]), np.concatenate([weights, [0.0, 0.0]])
-
-
-def _least_squares(rows: Floats, targets: Floats) -> Floats:
-    """The solution without an unknown below 0, by trying every set of unknowns that are exactly 0."""
-    best, least = np.zeros(rows.shape[1]), math.inf
-    for used in product((True, False), repeat=rows.shape[1]):
-        columns = np.flatnonzero(used)
-        if not columns.size:
-            continue
-        solution = np.zeros(rows.shape[1])
-        solution[columns] = np.linalg.lstsq(rows[:, columns], targets, rcond=None)[0]
-        residual = float(np.sum((rows @ solution - targets) ** 2))
-        if np.all(solution >= 0) and residual < least:
-            best, least = solution, residual
-    return best

@@ -8,7 +8,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from types import MappingProxyType
 
 import numpy as np
@@ -18,6 +17,7 @@ from penstock.core import InputError
 from penstock.predict.capture import Capture, Phase
 from penstock.predict.hardware import Bound
 from penstock.predict.kernels import KernelModel
+from penstock.tools import nonnegative_least_squares
 
 HOST = "host"
 _KINDS = (*map(str, Phase), "convolution")
@@ -57,26 +57,11 @@ class HostCost:
             [[counts.get(k, 0) / scale for k in _KINDS] for (counts, _), scale in zip(issued, scales, strict=True)]
         )
         shares = np.array([seconds / scale for (_, seconds), scale in zip(issued, scales, strict=True)])
-        found = _at_least_0(rows, shares)
+        found = nonnegative_least_squares(rows, shares)
         return cls(**{f"{kind}_s": float(cost) for kind, cost in zip(_KINDS, found, strict=True)})
 
     def seconds(self, issued: Mapping[str, int]) -> float:
         return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in _KINDS)
-
-
-def _at_least_0(rows: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Least squares of rows @ x = wanted without a negative unknown: the best of all choices of which are 0."""
-    best, least = np.zeros(rows.shape[1]), math.inf
-    for used in product((True, False), repeat=rows.shape[1]):
-        columns = np.flatnonzero(used)
-        if not columns.size:
-            continue
-        found = np.zeros(rows.shape[1])
-        found[columns] = np.linalg.lstsq(rows[:, columns], wanted, rcond=None)[0]
-        error = float(np.sum((rows @ found - wanted) ** 2))
-        if np.all(found >= 0) and error < least:
-            best, least = found, error
-    return best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

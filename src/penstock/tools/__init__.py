@@ -1,5 +1,7 @@
 """Tools without words of their own: what several rooms need and no room is about."""
 
+from typing import TYPE_CHECKING
+
 from penstock.tools.doors import lazy_door
 from penstock.tools.files import (
     atomic_directory,
@@ -11,13 +13,23 @@ from penstock.tools.files import (
 )
 from penstock.tools.jit import compiled
 
+if TYPE_CHECKING:
+    from penstock.tools.least_squares import nonnegative_least_squares
+    from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
+
 __all__ = [
+    "GpuMemory",
+    "Nvml",
+    "NvmlDevice",
     "atomic_directory",
     "atomic_file",
     "compiled",
     "lazy_door",
+    "nonnegative_least_squares",
     "partial_path",
     "sync_directory",
     "sync_file",
     "write_atomically",
 ]
+
+__getattr__ = lazy_door(__name__)

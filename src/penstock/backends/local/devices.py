@@ -11,9 +11,9 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.core import ClusterError, InputError, Node, PowerModel
+from penstock.tools import Nvml, NvmlDevice
 
 CPU_KIND = "cpu"
 _USABLE_HEALTH = frozenset({"OK", "Warning"})
@@ -100,25 +100,11 @@ def cpu_slots(slots: int | None = None) -> tuple[LocalDevice, ...]:
     return tuple(LocalDevice(kind=CPU_KIND, id=f"cpu-{i}", memory=memory, env=env) for i in range(count))
 
 
-def find_nvidia(load: Callable[[], Any | None] | None = None) -> tuple[LocalDevice, ...]:
-    """GPUs that NVML knows; ``load`` returns an initialised NVML binding, or nothing where there is no driver."""
-    nvml = (load or load_nvml)()
-    if nvml is None:
-        return ()
-    return tuple(_nvidia_device(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
-
-
-def load_nvml() -> Any | None:
-    """NVML, ready to be asked, if its binding is installed and a driver answers."""
-    try:
-        import pynvml  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    return pynvml
+def find_nvidia(load: Callable[[], Nvml | None] = Nvml.load) -> tuple[LocalDevice, ...]:
+    """GPUs that the driver's library knows; ``load`` returns it initialised, or nothing where there is no driver."""
+    nvml = load()
+    named = ((device, device.uuid()) for device in nvml.devices()) if nvml else ()
+    return tuple(_nvidia_device(device, uuid) for device, uuid in named if uuid)
 
 
 def find_ascend(run: Callable[[], str] | None = None) -> tuple[LocalDevice, ...]:
@@ -126,22 +112,14 @@ def find_ascend(run: Callable[[], str] | None = None) -> tuple[LocalDevice, ...]
     return tuple(_parse_npu_smi((run or _run_npu_smi)().splitlines()))
 
 
-def _nvidia_device(nvml: Any, index: int) -> LocalDevice:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+def _nvidia_device(device: NvmlDevice, uuid: str) -> LocalDevice:
+    memory = device.memory()
     return LocalDevice(
-        kind=_model(_text(nvml.nvmlDeviceGetName(handle))), id=uuid,
-        memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
-        peak_w=_power_limit(nvml, handle),
+        kind=_model(device.name() or "GPU"), id=uuid,
+        memory=memory.total if memory else 0,
+        peak_w=device.power_limit_w() or 0.0,
         env=(("CUDA_VISIBLE_DEVICES", uuid), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")),
     )  # fmt: skip
-
-
-def _power_limit(nvml: Any, handle: Any) -> float:
-    try:
-        return float(nvml.nvmlDeviceGetPowerManagementLimit(handle)) / 1000.0
-    except nvml.NVMLError:
-        return 0.0
 
 
 def _model(name: str) -> str:
@@ -151,11 +129,6 @@ def _model(name: str) -> str:
         short = shorter
     words = short.split("-")[0].split()
     return "-".join(words[:2]) if words[0].upper() in ("RTX", "GTX") else words[0]
-
-
-def _text(value: str | bytes) -> str:
-    """Old bindings return bytes."""
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _run_npu_smi() -> str:

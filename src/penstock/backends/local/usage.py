@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from penstock.backends.local.devices import load_nvml
 from penstock.backends.local.processes import account_of
 from penstock.core import DeviceUsage, PowerModel, Usage
+from penstock.tools import Nvml
 
 CORE_POWER = PowerModel(idle_w=0.74, peak_w=3.5)
 """Watts of one hardware thread: the averages for cloud servers that Cloud Carbon Footprint publishes."""
@@ -41,7 +40,7 @@ class _Reading:
 class UsageMeter:
     """Everything below one process. Totals go on from those in ``record``, which an earlier agent of the run left."""
 
-    def __init__(self, root: int, record: Path | None = None, nvml: Any | None = None) -> None:
+    def __init__(self, root: int, record: Path | None = None, nvml: Nvml | None = None) -> None:
         self._root = root
         self._record = record
         self._nvml = nvml
@@ -103,7 +102,7 @@ class UsageMeter:
 
     def _devices(self, names: Sequence[str], now: float) -> tuple[DeviceUsage, ...]:
         """What each GPU does; one that was let go is not counted any more, one that came back counts from then on."""
-        self._nvml = (self._nvml or load_nvml()) if names else self._nvml
+        self._nvml = (self._nvml or Nvml.load()) if names else self._nvml
         if self._nvml is None:
             return ()
         self._meters = {name: self._meters.get(name) or _DeviceMeter(self._nvml, name) for name in names}
@@ -119,42 +118,32 @@ class UsageMeter:
 class _DeviceMeter:
     """One GPU for as long as the run holds it. Figures that its driver does not give are left out one by one."""
 
-    def __init__(self, nvml: Any, name: str) -> None:
+    def __init__(self, nvml: Nvml, name: str) -> None:
         self._nvml = nvml
         self._name = name
-        self._counter_mj: float | None = None
+        self._counter_j: float | None = None
         self._last: tuple[float, float] | None = None
 
     def read(self, now: float) -> tuple[DeviceUsage, float | None]:
         """What it does now, and the joules since the last look; none the first time."""
-        handle = self._ask("nvmlDeviceGetHandleByUUID", self._name)
-        busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
-        memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
-        milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
-        watts = None if milliwatts is None else milliwatts / 1000.0
-        device = DeviceUsage(
-            id=self._name, percent=None if busy is None else float(busy.gpu),
-            memory_bytes=None if memory is None else int(memory.used), power_w=watts,
-        )  # fmt: skip
-        return device, self._spent(self._ask("nvmlDeviceGetTotalEnergyConsumption", handle), watts, now)
+        device = self._nvml.device_with_uuid(self._name)
+        if device is None:
+            return DeviceUsage(id=self._name), self._spent(None, None, now)
+        memory, watts = device.memory(), device.power_w()
+        usage = DeviceUsage(
+            id=self._name, percent=device.busy_percent(), memory_bytes=memory.used if memory else None, power_w=watts
+        )
+        return usage, self._spent(device.energy_j(), watts, now)
 
-    def _spent(self, counter_mj: float | None, watts: float | None, now: float) -> float | None:
+    def _spent(self, counter_j: float | None, watts: float | None, now: float) -> float | None:
         """By the device's own counter where it has one, else the power between two looks."""
-        counter_before, self._counter_mj = self._counter_mj, counter_mj
+        counter_before, self._counter_j = self._counter_j, counter_j
         last, self._last = self._last, None if watts is None else (now, watts)
-        if counter_mj is not None and counter_before is not None:
-            return max(counter_mj - counter_before, 0.0) / 1000.0
+        if counter_j is not None and counter_before is not None:
+            return max(counter_j - counter_before, 0.0)
         if last is not None and watts is not None:
             return (now - last[0]) * (watts + last[1]) / 2.0
         return None
-
-    def _ask(self, function: str, argument: Any) -> Any:
-        if argument is None:
-            return None
-        try:
-            return getattr(self._nvml, function)(argument)
-        except (self._nvml.NVMLError, AttributeError):
-            return None
 
 
 def totals(record: Path | None) -> Usage:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as functional
 
 from penstock.predict.lab.session import Session
+from penstock.tools import NvmlDevice
 
 _SETTLE_S = 0.4
 _WATCH_S = 1.2
@@ -16,12 +17,13 @@ _WATCH_S = 1.2
 
 def power_by_family(session: Session) -> list[dict[str, Any]]:
     """Idle, products, convolutions, attention and memory-bound work; written as ``power.json``."""
-    if session.device != "cuda" or session.nvml.energy_j() is None:
+    gpu = session.gpu
+    if gpu is None or gpu.energy_j() is None:
         return []
     time.sleep(1.0)
-    found = [_watch(session, "idle", "", lambda: time.sleep(0.05))]
+    found = [_watch(gpu, "idle", "", lambda: time.sleep(0.05))]
     for name, precision, work in _loads():
-        found.append(_watch(session, name, precision, work))
+        found.append(_watch(gpu, name, precision, work))
     (session.folder / "power.json").write_text(json.dumps(found, indent=1))
     return found
 
@@ -52,12 +54,12 @@ def _loads() -> list[tuple[str, str, Callable[[], object]]]:
     ]  # fmt: skip
 
 
-def _watch(session: Session, family: str, precision: str, work: Callable[[], object]) -> dict[str, Any]:
+def _watch(gpu: NvmlDevice, family: str, precision: str, work: Callable[[], object]) -> dict[str, Any]:
     _repeat(work, _SETTLE_S)
-    before, start = session.nvml.energy_j() or 0.0, time.perf_counter()
+    before, start = gpu.energy_j() or 0.0, time.perf_counter()
     times = _repeat(work, _WATCH_S)
-    seconds, joules = time.perf_counter() - start, (session.nvml.energy_j() or 0.0) - before
-    clock = session.nvml.clock_mhz()
+    seconds, joules = time.perf_counter() - start, (gpu.energy_j() or 0.0) - before
+    clock = gpu.clock_mhz()
     return {
         "family": family,
         "precision": precision,

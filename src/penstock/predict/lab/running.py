@@ -22,8 +22,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from penstock.predict.capture.mapping import COPY, call_of, is_split, split, turned
 from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, arithmetic, autocast, workload
 from penstock.predict.kernels.calls import KernelCall
-from penstock.predict.lab.nvml import Nvml
 from penstock.predict.lab.rows import OpRow
+from penstock.tools import NvmlDevice
 
 _CPU = torch._C._autograd.DeviceType.CPU
 _WARM_STEPS = 3
@@ -70,13 +70,13 @@ class Training:
             self.step()
         self._settle()
 
-    def time(self, seconds: float, nvml: Nvml) -> Iteration:
+    def time(self, seconds: float, gpu: NvmlDevice | None) -> Iteration:
         """Step for about ``seconds`` after a warm-up."""
         self.warm_up(_WARM_STEPS if self.device == "cuda" else 1)
         issue = min(self._issue() for _ in range(2)) if self.device == "cuda" else 0.0
-        before = nvml.energy_j()
+        before = gpu.energy_j() if gpu else None
         laps = _laps_on_gpu(self.step, seconds) if self.device == "cuda" else _laps_on_cpu(self.step, seconds)
-        after = nvml.energy_j()
+        after = gpu.energy_j() if gpu else None
         joules = (after - before) / len(laps) if after is not None and before is not None else None
         peak, reserved = _peaks() if self.device == "cuda" else (None, None)
         middle = median(laps)

@@ -21,10 +21,10 @@ from penstock.core import InputError, PenstockError
 from penstock.predict.capture import Capture, Setup, capture
 from penstock.predict.kernels.calls import Layout
 from penstock.predict.kernels.tiling import Array
+from penstock.predict.lab.environment import environment, measured_gpu
 from penstock.predict.lab.isolated import apart
 from penstock.predict.lab.networks.layer_bags import MOST_BYTES, bag, of_layers
 from penstock.predict.lab.networks.suite import CPU_SCALES, Draw, draw
-from penstock.predict.lab.nvml import Nvml, environment
 from penstock.predict.lab.rows import OpRow, load_rows, save_rows
 from penstock.predict.lab.running import Iteration, Records, Training
 from penstock.predict.zoo import NETWORKS
@@ -69,7 +69,7 @@ class Session:
             raise InputError("device cuda, but PyTorch sees none", "cpu here", "Check nvidia-smi and the PyTorch build")
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.device, self._turns, self._each_apart = folder, device, turns, each_apart
-        self.nvml = Nvml()
+        self.gpu = measured_gpu(device)
         self.rows: list[OpRow] = []
         self.networks: list[dict[str, Any]] = []
         self._flush, self._saved_at = flush, time.monotonic()
@@ -92,13 +92,17 @@ class Session:
                 if not self._each_apart:
                     _clean(self.device)
         rows = records.rows(len(self.networks)) if records else []
-        about = asdict(iteration) | {"issued": issued, "clock_mhz": self.nvml.clock_mhz(), "kernel_s": _sum(rows)}
+        about = asdict(iteration) | {
+            "issued": issued,
+            "clock_mhz": self.gpu.clock_mhz() if self.gpu else None,
+            "kernel_s": _sum(rows),
+        }
         self._keep(item, about, rows, held_out=held_out)
         return True
 
     def _timed(self, item: Draw, seconds: float, kernels: bool) -> tuple[Iteration, Records | None]:
         training = Training(item.hook, item.batch, item.setup, self.device)
-        return training.time(seconds, self.nvml), training.record() if kernels else None
+        return training.time(seconds, self.gpu), training.record() if kernels else None
 
     def measure_layers(self, item: Draw) -> bool:
         """The layers of a bag."""
@@ -135,7 +139,7 @@ class Session:
 
     def save(self) -> None:
         save_rows(self._rows_file, self.rows)
-        about = {"environment": environment(self.device, self.nvml), "networks": self.networks}
+        about = {"environment": environment(self.device, self.gpu), "networks": self.networks}
         (self.folder / "measured.json").write_text(json.dumps(about))
         self._saved_at = time.monotonic()
 
