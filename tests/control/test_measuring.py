@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.measuring import LONGEST_S, patience
 from penstock.control.state.entries import CostsLearned, CurveLearned
 from penstock.core import Costs, Curve, Deadline, Job, Source, Span, Verdict, Work
+from penstock.policies import patience
+from penstock.policies.measure_first import LONGEST_S
 from penstock.wire import JobPhase
 from tests.control.build import PROPORTIONAL, Platform, StandInIntake, platform
 

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.control.state.entries import Submitted
 from penstock.control.state.journal import SetAsideError
-from penstock.core import InvariantError, Work
+from penstock.core import InvariantError, JobCancelled, Work
 from penstock.policies import Allocation, View
 from penstock.policies.deadline import DeadlinePolicy
-from penstock.scheduler import Scheduler
+from penstock.scheduler.state import EVENTS
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
 
@@ -86,7 +86,7 @@ def test_a_job_that_it_happened_to_says_so(world: Platform, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise ZeroDivisionError("float division by zero")
 
-    monkeypatch.setattr(Scheduler, "_on_cancelled", fail)
+    monkeypatch.setitem(EVENTS, JobCancelled, fail)
     world.restart()
     with pytest.raises(SetAsideError):
         world.desk.cancel(job, ADMIN)

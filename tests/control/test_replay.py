@@ -38,7 +38,7 @@ def _check(state: PlatformState) -> None:
 
     Promises are not looked at: these logs do not wake the scheduler when it asks to be woken.
     """
-    for pool in state.scheduler._pools.values():
+    for pool in state.scheduler._state.pools.values():
         check_pool(pool, state.at, promises_bind=False)
     used: list[int] = []
     for record in state.jobs.values():

@@ -133,12 +133,18 @@ def test_a_node_needs_a_device(count: int) -> None:
 
 
 def test_nodes_are_found_by_name() -> None:
-    assert MIXED.node_named("node-3") == 3
-    with pytest.raises(ClusterError) as caught:
-        Cluster.parse("2x4").node_named("node-9")
-    assert str(caught.value) == "no node 'node-9'. Allowed: node-0, node-1."
-    with pytest.raises(ClusterError, match=r"node-7, …$"):
-        Cluster.parse("9x1").node_named("nowhere")
+    assert MIXED.position("node-3") == 3
+    assert Cluster.parse("2x4").position("node-9") is None
+
+
+def test_a_node_that_is_retired_keeps_its_indices_and_gives_its_name_away() -> None:
+    before = Cluster.parse("2x4")
+    after = before.without(0).with_node(Node(name="node-0", device_count=2, kind="B"))
+    assert after.position("node-0") == 2
+    assert after.devices_of(1) == before.devices_of(1)
+    assert after.devices_of(2) == range(8, 10)
+    assert (after.capacity("gpu"), after.capacity("B"), after.kinds) == (4, 2, ("gpu", "B"))
+    assert str(after) == "1x4+1x2xB"
 
 
 @pytest.mark.parametrize(("count", "per_node", "nodes"), [(1, 8, 1), (8, 8, 1), (9, 8, 2), (3, 1, 3)])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -12,11 +12,17 @@ from penstock.core import (
     Curve,
     CurveChanged,
     Deadline,
+    DeviceLost,
+    DeviceRestored,
     Event,
     Job,
     JobCancelled,
+    JobFailed,
+    JobPaused,
+    JobResumed,
     JobSubmitted,
     Node,
+    NodeChanged,
     NodeJoined,
     NodeLost,
     Progress,
@@ -26,6 +32,10 @@ from penstock.core import (
 )
 from penstock.scheduler import Scheduler
 
+MISFORTUNES = (
+    "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "change", "break",
+    "mend",
+)  # fmt: skip
 Entry = Event | Callable[[Scheduler, float], Event | None]
 
 
@@ -91,12 +101,29 @@ class Misfortune:
         if self.what == "lose":
             return NodeLost(now, node.name)
         if self.what == "return":
-            return NodeJoined(now, node)
+            position = scheduler.cluster.position(node.name)
+            return None if position is None else NodeJoined(now, scheduler.cluster.nodes[position])
+        if self.what == "change":
+            return NodeChanged(now, replace(node, device_count=1 + self.pick % 5))
+        if self.what == "grow":
+            return NodeChanged(now, replace(node, device_count=8))
+        if self.what in ("break", "mend"):
+            position = scheduler.cluster.position(node.name)
+            slot = self.pick % scheduler.cluster.nodes[position or 0].device_count
+            name = scheduler.cluster.nodes[position or 0].name
+            return DeviceLost(now, name, slot) if self.what == "break" else DeviceRestored(now, name, slot)
+        if self.what == "resume":
+            paused = scheduler.paused()
+            return JobResumed(now, paused[self.pick % len(paused)]) if paused else None
         job_id = _some_job(scheduler, self.pick)
         if job_id is None:
             return None
         if self.what == "cancel":
             return JobCancelled(now, job_id)
+        if self.what == "pause":
+            return JobPaused(now, job_id)
+        if self.what == "give up":
+            return JobFailed(now, job_id, "it cannot be helped")
         if self.what == "progress":
             return Progress(now, job_id, scheduler.remaining(job_id) * self.amount + 1e-6)
         if self.what == "curve":
@@ -116,11 +143,12 @@ def scripts(draw: st.DrawFn, misfortunes: bool) -> tuple[list[Entry], list[float
         times.append(now)
         if misfortunes and draw(st.booleans()):
             now += draw(st.floats(0.0, 500.0))
-            what = draw(st.sampled_from(["lose", "return", "cancel", "progress", "fail", "fail", "curve"]))
+            what = draw(st.sampled_from(MISFORTUNES))
             script.append(Misfortune(what, draw(st.integers(0, 20)), draw(st.floats(0.2, 3.0))))
             times.append(now)
-    for pick in range(8):
-        script.append(Misfortune("return", pick, 1.0))
-        times.append(now + 1000.0)
+    for pick in range(16):
+        for what in ("return", "mend", "grow", "resume") if misfortunes else ("return",):
+            script.append(Misfortune(what, pick, 1.0))
+            times.append(now + 1000.0)
     assert all(math.isfinite(at) for at in times)
     return script, times

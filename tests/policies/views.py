@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
 from penstock.policies import View
-from penstock.scheduler.table import JobTable
+from penstock.scheduler.table import Conditions, JobTable
 
 PROPORTIONAL = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
 
@@ -65,4 +65,5 @@ def view(
             getattr(table, name)[number] = getattr(row, name)
         for step, (at, planned) in enumerate(row.plan):
             table.plan_at[number, step], table.plan_width[number, step] = at, planned
-    return table.view(now, capacity, slot, slot if interval is None else interval, overhead)
+    conditions = Conditions(capacity, slot, slot if interval is None else interval, overhead)
+    return table.view(table.projected(now), conditions)

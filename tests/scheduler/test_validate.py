@@ -102,6 +102,6 @@ def _promise_the_impossible(pool: Pool) -> None:
     ],
 )
 def test_damage_is_noticed(machine: Scheduler, break_it: Callable[[Pool], None], message: str) -> None:
-    break_it(machine._pools["gpu"])
+    break_it(machine._state.pools["gpu"])
     with pytest.raises(InvariantError, match=message):
         machine.validate()

@@ -5,10 +5,12 @@ frozen; a change is a new value.
 """
 
 from penstock.core.cluster import DEFAULT_KIND, Cluster, Device, Node, PowerModel, fewest_nodes
-from penstock.core.codec import CodecError, build, decode, encode, plain, register
+from penstock.core.codec import build, decode, encode, plain, register
 from penstock.core.curve import ANY_KIND, Curve, Scaling, Source
+from penstock.core.decisions import Decision
 from penstock.core.errors import (
     ClusterError,
+    CodecError,
     CurveError,
     EventError,
     InputError,
@@ -24,10 +26,16 @@ from penstock.core.errors import (
 from penstock.core.events import (
     CostsChanged,
     CurveChanged,
+    DeviceLost,
+    DeviceRestored,
     Event,
     JobCancelled,
+    JobFailed,
     JobFinished,
+    JobPaused,
+    JobResumed,
     JobSubmitted,
+    NodeChanged,
     NodeJoined,
     NodeLost,
     Progress,
@@ -45,6 +53,7 @@ from penstock.core.instructions import (
     Stop,
     Suspend,
     Wake,
+    Withdraw,
 )
 from penstock.core.jobs import BestEffort, Budget, Deadline, Goal, Job, Strictness, Tenant, Work
 from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
@@ -81,9 +90,12 @@ __all__ = [
     "CurveChanged",
     "CurveError",
     "Deadline",
+    "Decision",
     "Decline",
     "Defer",
     "Device",
+    "DeviceLost",
+    "DeviceRestored",
     "DeviceUsage",
     "Event",
     "EventError",
@@ -95,10 +107,14 @@ __all__ = [
     "Job",
     "JobCancelled",
     "JobError",
+    "JobFailed",
     "JobFinished",
+    "JobPaused",
+    "JobResumed",
     "JobSubmitted",
     "Launch",
     "Node",
+    "NodeChanged",
     "NodeJoined",
     "NodeLost",
     "Overhead",
@@ -132,6 +148,7 @@ __all__ = [
     "Usage",
     "Verdict",
     "Wake",
+    "Withdraw",
     "Work",
     "Worker",
     "WorkerFailed",

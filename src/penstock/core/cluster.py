@@ -56,18 +56,22 @@ class Device:
 class Cluster:
     """Nodes in order; device indices run through the nodes one after the other.
 
+    Indices never change their meaning: a node that is there no more, because it came back with other devices, keeps
+    its place as ``retired`` (a position in ``nodes``), and what it is now comes last.
+
     >>> cluster = Cluster.parse("2x8xA100-80GB+4x4xT4")
     >>> cluster.device_count, cluster.kinds, cluster.device(17).kind
     (32, ('A100', 'T4'), 'T4')
     """
 
     nodes: tuple[Node, ...]
+    retired: frozenset[int] = frozenset()
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.nodes:
             raise ClusterError("a cluster without nodes", "at least one node")
-        names = [node.name for node in self.nodes]
+        names = [node.name for _, node in self.present()]
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ClusterError(f"two nodes called {twice!r}", "different names")
@@ -91,10 +95,30 @@ class Cluster:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(node.kind for node in self.nodes))
+        return tuple(dict.fromkeys(node.kind for _, node in self.present()))
 
     def capacity(self, kind: str) -> int:
-        return sum(node.device_count for node in self.nodes if node.kind == kind)
+        return sum(node.device_count for _, node in self.present() if node.kind == kind)
+
+    def present(self) -> Iterator[tuple[int, Node]]:
+        """The nodes that are not retired, with their positions."""
+        return ((position, node) for position, node in enumerate(self.nodes) if position not in self.retired)
+
+    def position(self, name: str) -> int | None:
+        """Where the node of that name is in ``nodes``."""
+        return next((position for position, node in self.present() if node.name == name), None)
+
+    def with_node(self, node: Node) -> "Cluster":
+        """One more node, after all others."""
+        return Cluster((*self.nodes, node), self.retired)
+
+    def relabelled(self, position: int, node: Node) -> "Cluster":
+        """The same devices under another description."""
+        return Cluster((*self.nodes[:position], node, *self.nodes[position + 1 :]), self.retired)
+
+    def without(self, position: int) -> "Cluster":
+        """A node is there no more; its device indices stay its own."""
+        return Cluster(self.nodes, self.retired | {position})
 
     def devices_of(self, node: int) -> range:
         """The device indices of a node."""
@@ -114,17 +138,10 @@ class Cluster:
             low, high = (middle, high) if self._starts[middle] <= device else (low, middle)
         return low
 
-    def node_named(self, name: str) -> int:
-        for position, node in enumerate(self.nodes):
-            if node.name == name:
-                return position
-        some = ", ".join(node.name for node in self.nodes[:8])
-        raise ClusterError(f"no node {name!r}", some + (", …" if len(self.nodes) > 8 else ""))
-
     def tree(self) -> dict[str, dict[str, list[str]]]:
         """The topology: spine -> rack -> node names."""
         tree: dict[str, dict[str, list[str]]] = {}
-        for node in self.nodes:
+        for _, node in self.present():
             tree.setdefault(node.spine, {}).setdefault(node.rack, []).append(node.name)
         return tree
 
@@ -140,7 +157,7 @@ class Cluster:
         return 3 if one.spine == two.spine else 4
 
     def __str__(self) -> str:
-        return "+".join(_describe_groups(self.nodes))
+        return "+".join(_describe_groups(node for _, node in self.present()))
 
 
 def fewest_nodes(count: int, devices_per_node: int) -> int:

@@ -15,18 +15,17 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
-from penstock.core.errors import PenstockError
+from penstock.core.decisions import Decision
+from penstock.core.errors import CodecError
 from penstock.core.events import Event
 from penstock.core.instructions import Instruction
 from penstock.core.jobs import Goal
 
 VERSION = 1
 
-_SPOKEN: dict[str, type] = {kind.__name__: kind for kind in (*get_args(Event), *get_args(Instruction), *get_args(Goal))}
-
-
-class CodecError(PenstockError):
-    """JSON that is not what this version of Penstock writes."""
+_SPOKEN: dict[str, type] = {
+    kind.__name__: kind for kind in (*get_args(Event), *get_args(Instruction), *get_args(Goal), Decision)
+}
 
 
 def register(*kinds: type) -> None:
@@ -121,6 +120,8 @@ def _union_reader(members: tuple[Any, ...]) -> Callable[[Any], Any]:
     named = {member.__name__: member for member in present}
 
     def read(data: Any) -> Any:
+        if data is None and types.NoneType in members:
+            return None
         return _build(named[data["type"]], {key: value for key, value in data.items() if key != "type"})
 
     return read

@@ -12,6 +12,7 @@
     │   ├── PluginError         a part of your own, named module:attribute, that cannot be loaded or does not fit
     │   ├── PlanError           a parallel plan that contradicts itself or cannot be carried out
     │   └── TraceError          a trace file that cannot be read; names file, line and column
+    ├── CodecError              data that this version does not write and cannot read
     ├── EventError              an event that does not fit the scheduler's state; nothing was changed
     └── InvariantError          the scheduler broke one of its own promises: always our bug
 
@@ -77,6 +78,10 @@ class PluginError(InputError):
 
 class TraceError(InputError):
     """A trace or profile file that cannot be read."""
+
+
+class CodecError(PenstockError):
+    """Data that is not what this version of Penstock writes."""
 
 
 class EventError(PenstockError):

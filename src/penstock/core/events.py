@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.core.cluster import Node
 from penstock.core.curve import Curve
-from penstock.core.jobs import Job
+from penstock.core.jobs import Goal, Job
 from penstock.core.overhead import Costs
 
 
@@ -21,6 +21,32 @@ class JobCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPaused:
+    """A person takes the job out of scheduling: it gives back its devices and what it was promised."""
+
+    at: float
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobResumed:
+    """A paused job asks again with the work that is left, and with another goal if one is given."""
+
+    at: float
+    job_id: str
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """The job is given up: it failed for good."""
+
+    at: float
+    job_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The job reports how many iterations are left; the truth replaces our projection."""
 
@@ -31,6 +57,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class JobFinished:
+    """The job is done; it may have lost its devices or been paused a moment before it said so."""
+
     at: float
     job_id: str
 
@@ -76,6 +104,30 @@ class NodeJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """A known node is there with other devices: the old ones are gone for good, the new ones come last in order."""
+
+    at: float
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLost:
+    """One device of a node fails alone; ``slot`` counts the devices of its node."""
+
+    at: float
+    node: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRestored:
+    at: float
+    node: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed; the answer to a :class:`~penstock.core.instructions.Wake`."""
 
@@ -83,6 +135,6 @@ class Tick:
 
 
 Event = (
-    JobSubmitted | JobCancelled | Progress | JobFinished | CurveChanged | CostsChanged | WorkerFailed | NodeLost
-    | NodeJoined | Tick
+    JobSubmitted | JobCancelled | JobPaused | JobResumed | JobFailed | Progress | JobFinished | CurveChanged
+    | CostsChanged | WorkerFailed | NodeLost | NodeJoined | NodeChanged | DeviceLost | DeviceRestored | Tick
 )  # fmt: skip

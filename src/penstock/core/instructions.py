@@ -27,6 +27,13 @@ class Decline:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A promise is taken back without the job's doing; the quote says why and what holds instead."""
+
+    quote: Quote
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """Run for the first time on these devices."""
 
@@ -69,4 +76,4 @@ class Wake:
     at: float
 
 
-Instruction = Admit | Defer | Decline | Start | Resize | Suspend | Resume | Stop | Wake
+Instruction = Admit | Defer | Decline | Withdraw | Start | Resize | Suspend | Resume | Stop | Wake

@@ -11,7 +11,7 @@ from penstock.placement.base import Ask, Placement
 from penstock.placement.best_fit import BestFit
 from penstock.placement.buddy import Buddy
 from penstock.placement.first_fit import FirstFit
-from penstock.placement.occupancy import Occupancy
+from penstock.placement.occupancy import Occupancy, slots_of
 from penstock.placement.spread import Spread
 
 _STRATEGIES: dict[str, Placement] = {strategy.name: strategy for strategy in (Buddy(), BestFit(), FirstFit(), Spread())}
@@ -47,4 +47,5 @@ __all__ = [
     "Placement",
     "Spread",
     "placement_named",
+    "slots_of",
 ]

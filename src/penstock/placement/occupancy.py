@@ -72,17 +72,18 @@ class Occupancy:
 
     def __init__(self, cluster: Cluster, kind: str) -> None:
         self.kind = kind
-        self._cluster = cluster
         self._devices: dict[int, tuple[int, ...]] = {}
         self._parts: dict[int, dict[int, int]] = {}
         self._sizes = [node.device_count if node.kind == kind else 0 for node in cluster.nodes]
         self._starts = [cluster.devices_of(position).start for position in range(len(cluster.nodes))]
         self._node_of = [position for position, node in enumerate(cluster.nodes) for _ in range(node.device_count)]
         self._holders: list[dict[int, int]] = [{} for _ in cluster.nodes]
-        self._up = [True] * len(cluster.nodes)
-        self._masks = [block_mask(size, 0) for size in self._sizes]
-        self.size_per_node: Counts = np.array(self._sizes, dtype=np.int64)
-        self.free_per_node: Counts = self.size_per_node.copy()
+        self._up = [position not in cluster.retired for position in range(len(cluster.nodes))]
+        self._broken = [0] * len(cluster.nodes)
+        self._masks = [block_mask(size, 0) if up else 0 for size, up in zip(self._sizes, self._up, strict=True)]
+        self._before: dict[int, Masks] | None = None
+        self.free_per_node: Counts = np.array([mask.bit_count() for mask in self._masks], dtype=np.int64)
+        self.size_per_node: Counts = self.free_per_node.copy()
         self.blocks_per_node: Counts = np.array([_sizes_in(mask) for mask in self._masks], dtype=np.int64)
         self._free = 0
         self._nodes_changed()
@@ -94,23 +95,23 @@ class Occupancy:
         other._devices, other._parts = self._devices.copy(), self._parts.copy()
         other._holders = [holders.copy() for holders in self._holders]
         other._sizes, other._starts, other._node_of = self._sizes.copy(), self._starts.copy(), self._node_of.copy()
-        other._up, other._masks = self._up.copy(), self._masks.copy()
+        other._up, other._masks, other._broken = self._up.copy(), self._masks.copy(), self._broken.copy()
         other.free_per_node, other.blocks_per_node = self.free_per_node.copy(), self.blocks_per_node.copy()
         return other
 
     @property
     def capacity(self) -> int:
-        """Devices in nodes that are up."""
+        """Devices that work, in nodes that are up."""
         return self._capacity
 
     @property
     def free(self) -> int:
-        """Devices in nodes that are up and that nobody holds."""
+        """Devices that work and that nobody holds."""
         return self._free
 
     @property
     def largest_node(self) -> int:
-        """Devices in the largest node that is up."""
+        """Devices that work in the largest node that is up."""
         return self._largest
 
     def fewest_nodes(self, width: int) -> int:
@@ -120,8 +121,8 @@ class Occupancy:
         return int(np.searchsorted(self._reach, width)) + 1
 
     def keys(self) -> tuple[int, ...]:
-        """The jobs that hold devices, in the order in which they took them."""
-        return tuple(self._devices)
+        """The jobs that hold devices, in order."""
+        return tuple(sorted(self._devices))
 
     def devices(self, key: int) -> tuple[int, ...]:
         """The device indices a job holds, sorted; none when it holds nothing."""
@@ -133,6 +134,10 @@ class Occupancy:
     def nodes_of(self, key: int) -> int:
         """How many nodes a job's devices span."""
         return len(self._parts.get(key, ()))
+
+    def span(self, devices: Iterable[int]) -> int:
+        """How many nodes these devices are on."""
+        return len({self._node_of[device] for device in devices})
 
     def parts(self, key: int) -> Masks:
         """The devices a job holds, by node."""
@@ -166,6 +171,8 @@ class Occupancy:
     def assign(self, key: int, parts: Masks) -> None:
         """Like :meth:`take`, with the devices given by node. O(nodes spanned)."""
         self._check_free(key, parts)
+        if self._before is not None:
+            self._before.setdefault(key, {})
         mine: dict[int, int] = {}
         for node in sorted(parts):
             mine[node] = self._holders[node][key] = parts[node]
@@ -176,16 +183,36 @@ class Occupancy:
 
     def release(self, key: int) -> None:
         """Take back all devices of a job; nothing happens when it holds none."""
-        for node, mask in self._parts.pop(key, {}).items():
+        held = self._parts.pop(key, {})
+        if held and self._before is not None:
+            self._before.setdefault(key, held)
+        for node, mask in held.items():
             del self._holders[node][key]
             self._set_mask(node, self._masks[node] | mask)
         self._devices.pop(key, None)
+
+    def try_out(self) -> None:
+        """From now on remember who held what, so that :meth:`take_back` can undo everything since."""
+        self._before = {}
+
+    def settle(self) -> None:
+        """What was tried out stays."""
+        self._before = None
+
+    def take_back(self) -> None:
+        """Undo what was tried out. O(changes)."""
+        before, self._before = self._before or {}, None
+        for key in before:
+            self.release(key)
+        for key, parts in before.items():
+            if parts:
+                self.assign(key, parts)
 
     def lose_node(self, position: int) -> list[int]:
         """A node goes down: who held devices there loses its whole gang, and is returned."""
         if not self._up[position]:
             return []
-        keys = list(self._holders[position])
+        keys = sorted(self._holders[position])
         for key in keys:
             self.release(key)
         self._up[position] = False
@@ -198,20 +225,52 @@ class Occupancy:
         if self._up[position]:
             return
         self._up[position] = True
-        self._set_mask(position, block_mask(self._sizes[position], 0))
+        self._set_mask(position, self._working(position))
         self._nodes_changed()
+
+    def lose_device(self, position: int, slot: int) -> int | None:
+        """A device fails: who held it loses its whole gang, and is returned."""
+        bit = 1 << slot
+        self._broken[position] |= bit
+        key = next((key for key, mask in self._holders[position].items() if mask & bit), None)
+        if key is not None:
+            self.release(key)
+        self._set_mask(position, self._masks[position] & ~bit)
+        self._nodes_changed()
+        return key
+
+    def restore_device(self, position: int, slot: int) -> None:
+        """A device works again; nothing happens when it never failed."""
+        bit = 1 << slot
+        if not self._broken[position] & bit:
+            return
+        self._broken[position] &= ~bit
+        if self._up[position]:
+            self._set_mask(position, self._masks[position] | bit)
+        self._nodes_changed()
+
+    def broken(self, position: int) -> int:
+        """The devices of a node that failed alone, as a mask."""
+        return self._broken[position]
+
+    def is_up(self, position: int) -> bool:
+        return self._up[position]
+
+    def _working(self, position: int) -> int:
+        return block_mask(self._sizes[position], 0) & ~self._broken[position]
 
     def add_node(self, cluster: Cluster) -> None:
         """The cluster grew by one node at the end."""
-        if cluster.nodes[:-1] != self._cluster.nodes:
-            raise InvariantError(f"{cluster} is not {self._cluster} with one more node at the end")
         position, node = len(self._sizes), cluster.nodes[-1]
-        self._cluster = cluster
+        known = [node.device_count if node.kind == self.kind else 0 for node in cluster.nodes[:-1]]
+        if known != self._sizes or cluster.devices_of(position).start != len(self._node_of):
+            raise InvariantError(f"{cluster} is not what it was with one more node at the end")
         self._sizes.append(node.device_count if node.kind == self.kind else 0)
         self._starts.append(cluster.devices_of(position).start)
         self._node_of.extend([position] * node.device_count)
         self._holders.append({})
         self._up.append(False)
+        self._broken.append(0)
         self._masks.append(0)
         self.free_per_node = np.append(self.free_per_node, 0)
         self.blocks_per_node = np.append(self.blocks_per_node, 0)
@@ -240,13 +299,13 @@ class Occupancy:
             raise InvariantError(f"job {key} holds {devices}, its nodes say {self._parts.get(key)}")
 
     def _validate_node(self, node: int) -> None:
-        mask, size = self._masks[node], self._sizes[node] if self._up[node] else 0
+        mask, whole = self._masks[node], self._working(node) if self._up[node] else 0
         for key, held in self._holders[node].items():
             if self.parts(key).get(node) != held:
                 raise InvariantError(f"node {node} says job {key} holds {held:b}, the job says otherwise")
             mask |= held
-        if mask != block_mask(size, 0) or size != self.size_per_node[node]:
-            raise InvariantError(f"free and held devices of node {node} are {mask:b}, it has {size}")
+        if mask != whole or whole.bit_count() != self.size_per_node[node]:
+            raise InvariantError(f"free and held devices of node {node} are {mask:b}, it has {whole:b}")
         indexed = (self.free_per_node[node], self.blocks_per_node[node])
         if indexed != (self._masks[node].bit_count(), _sizes_in(self._masks[node])):
             raise InvariantError(f"the index of node {node} says {indexed}, it has {self._masks[node]:b} free")
@@ -257,7 +316,10 @@ class Occupancy:
         node = self._node_of[device]
         if not self._up[node]:
             raise InvariantError(f"job {key} takes device {device} on node {node}, which is down")
-        return node, 1 << (device - self._starts[node])
+        bit = 1 << (device - self._starts[node])
+        if self._broken[node] & bit:
+            raise InvariantError(f"job {key} takes device {device}, which failed")
+        return node, bit
 
     def _check_free(self, key: int, parts: Masks) -> None:
         if key in self._devices:
@@ -276,9 +338,10 @@ class Occupancy:
         self.blocks_per_node[node] = _sizes_in(mask)
 
     def _nodes_changed(self) -> None:
-        sizes = np.where(self._up, self._sizes, 0).astype(np.int64)
+        broken = [mask.bit_count() for mask in self._broken]
+        sizes = np.where(self._up, np.subtract(self._sizes, broken), 0).astype(np.int64)
         self.size_per_node = sizes
         self._capacity = int(sizes.sum())
-        self._largest = int(sizes.max())
+        self._largest = int(sizes.max(initial=0))
         self._reach = np.cumsum(np.sort(sizes)[::-1])
         self._free = int(self.free_per_node.sum())

@@ -7,6 +7,7 @@ from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
+from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
 from penstock.policies.tiresias import Tiresias
@@ -61,6 +62,7 @@ __all__ = [
     "Floats",
     "Gandiva",
     "Ints",
+    "MeasureFirst",
     "Plans",
     "Policy",
     "Srtf",
@@ -68,5 +70,7 @@ __all__ = [
     "Themis",
     "Tiresias",
     "View",
+    "patience",
     "policy_named",
+    "weakest_source",
 ]

@@ -65,6 +65,8 @@ class Policy:
     placement: ClassVar[str] = "buddy"
     overhead_proof: ClassVar[bool] = False
     """Whether its promises account for what rescheduling costs; if not, they hold only where that is free."""
+    keeps_promises: ClassVar[bool] = False
+    """Whether it keeps what jobs were promised, by itself or by the policy before it."""
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
         reason = f"{self.name} lets every job in and promises nothing"

@@ -40,6 +40,7 @@ class DeadlinePolicy(PlannedPolicy):
     summary: ClassVar[str] = "our default: promises proof against overhead, cheap jobs first, retries, nothing idle"
     paper: ClassVar[str] = "ours, from ElasticFlow's minimum satisfactory share"
     overhead_proof: ClassVar[bool] = True
+    keeps_promises: ClassVar[bool] = True
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
         certain = surely(view)

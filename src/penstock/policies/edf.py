@@ -40,6 +40,7 @@ class EdfAdmission(PlannedPolicy):
     name: ClassVar[str] = "edf-admission"
     summary: ClassVar[str] = "EDF that refuses what it could not finish in time"
     paper: ClassVar[str] = "Gu et al., ASPLOS'23 (a baseline there)"
+    keeps_promises: ClassVar[bool] = True
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
         terms = Terms.stated(view, widest=True)

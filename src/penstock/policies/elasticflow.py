@@ -27,6 +27,7 @@ class ElasticFlow(PlannedPolicy):
     name: ClassVar[str] = "elasticflow"
     summary: ClassVar[str] = "least devices that meet each deadline, idle ones where they save most device-time"
     paper: ClassVar[str] = "Gu et al., ASPLOS'23"
+    keeps_promises: ClassVar[bool] = True
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
         return admit_singly(view, rows, minimum_shares(view), Terms.stated(view))

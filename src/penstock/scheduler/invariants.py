@@ -5,7 +5,7 @@ import numpy as np
 from penstock.core import InvariantError
 from penstock.policies import Standing
 from penstock.scheduler.pool import Pool
-from penstock.scheduler.states import FINAL, JobState
+from penstock.scheduler.records import FINAL, JobState
 
 _RELATIVE = 1e-6
 
@@ -72,7 +72,6 @@ def _check_promises(pool: Pool, now: float) -> None:
         record = pool.records[key]
         if table.standing[row] != Standing.PROMISED or record.excuse:
             continue
-        table.project_row(row, now)
         fastest = float(table.rates[row, table.depth[row] - 1])
-        if now + float(table.remaining[row]) / fastest > record.job.deadline * (1 + 1e-12) + 1e-3:
+        if now + table.remaining_at(row, now, now) / fastest > record.job.deadline * (1 + 1e-12) + 1e-3:
             raise InvariantError(f"the promised deadline of job {record.job.id!r} can no longer be met")

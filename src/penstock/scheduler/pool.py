@@ -1,11 +1,12 @@
-"""One kind of device: its jobs, who holds what, and the round in which that changes.
+"""The devices of one kind and the jobs on them: how events and decisions change who holds what.
 
-A round is the only moment a job gains or loses devices by choice: progress is projected, those who asked are answered,
-the policy says how many, the placement says which, the cost model says how long everyone stands still.
+Nothing here chooses. A job gains or loses devices because an event says so (its worker failed, its node was lost) or
+because a decision does; both are applied the same way whether they come from a policy just asked or from a log.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,21 +17,21 @@ from penstock.core import (
     Defer,
     Grant,
     Instruction,
-    InvariantError,
+    Job,
     Quote,
     Resize,
     Resume,
     Start,
     Suspend,
     Verdict,
+    Withdraw,
 )
-from penstock.placement import Ask, Occupancy, Placement
-from penstock.policies import Admission, Allocator, Bools, Ints, Standing, View
-from penstock.scheduler.costs import CostModel, Round
-from penstock.scheduler.states import JobState, Record
-from penstock.scheduler.table import JobTable
+from penstock.placement import Occupancy
+from penstock.policies import Floats, Plans, Standing
+from penstock.scheduler.records import JobState, Record, Service
+from penstock.scheduler.table import JobTable, Projection
 
-_STANDING = {
+STANDING = {
     Verdict.PROMISED: Standing.PROMISED,
     Verdict.BEST_EFFORT: Standing.ADMITTED,
     Verdict.DEFERRED: Standing.DEFERRED,
@@ -45,25 +46,29 @@ _CALM_SLOTS = 20
 """Gaps longer than this many slots say nothing about how often decisions are taken under load."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoolDecision:
+    """A decision about one kind of device, with jobs as keys and columns over the rows that are left after it.
+
+    Rows of jobs that are refused are gone; the others stand as :meth:`JobTable.remove` leaves them. ``projection`` is
+    the progress up to now where that has been computed already. The occupancy has the grants on trial.
+    """
+
+    wake_at: float = math.inf
+    quotes: Sequence[tuple[int, Quote]] = ()
+    suspended: Sequence[int] = ()
+    grants: Sequence[tuple[int, tuple[int, ...]]] = ()
+    rates: dict[int, float] = field(default_factory=dict)
+    pauses: Floats | None = None
+    plans: Plans | None = None
+    projection: Projection | None = None
+
+
 class Pool:
     """Everything the scheduler knows about the devices of one kind and the jobs on them."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        kind: str,
-        *,
-        admission: Admission,
-        allocation: Allocator,
-        placement: Placement,
-        costs: CostModel,
-        slot: float,
-    ) -> None:
+    def __init__(self, cluster: Cluster, kind: str, slot: float) -> None:
         self.kind = kind
-        self.admission = admission
-        self.allocation = allocation
-        self.placement = placement
-        self.costs = costs
         self.slot = slot
         self.table = JobTable(kind)
         self.occupancy = Occupancy(cluster, kind)
@@ -74,20 +79,30 @@ class Pool:
         self.wake_at = math.inf
         self.interval = slot
 
-    def copy(self, costs: CostModel) -> "Pool":
+    def copy(self) -> "Pool":
         """An independent pool whose jobs have no stories."""
         other = Pool.__new__(Pool)
         other.__dict__.update(self.__dict__)
-        other.costs = costs
         other.table, other.occupancy = self.table.copy(), self.occupancy.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 
     @property
     def due_at(self) -> float:
-        """When the next round should happen if no further event comes."""
+        """When the next decision should be taken if no further event comes."""
         earliest = self.last_round + self.slot
         return earliest if self.dirty else max(self.wake_at, earliest)
+
+    def interval_at(self, now: float) -> float:
+        """The recent mean time between decisions, if one is taken now."""
+        gap = now - self.last_round
+        if not (self.slot and math.isfinite(gap)):
+            return self.interval
+        gap = min(max(gap, self.slot), _CALM_SLOTS * self.slot)
+        return self.interval + 0.1 * (gap - self.interval)
+
+    def row(self, record: Record) -> int:
+        return self.table.row_of[record.key]
 
     def add(self, record: Record, now: float) -> None:
         self.records[record.key] = record
@@ -97,13 +112,98 @@ class Pool:
     def remove(self, record: Record) -> None:
         """Forget a job and free what it holds."""
         self.occupancy.release(record.key)
-        self.table.remove(self.table.row_of[record.key])
+        self.table.remove(self.row(record))
         del self.records[record.key]
+        self.dirty = True
+
+    def pause(self, record: Record, now: float) -> bool:
+        """Take a job out of scheduling; says whether it held devices."""
+        table, row = self.table, self.row(record)
+        table.project_row(row, now)
+        held = bool(table.width[row])
+        record.paused = Service(
+            remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
+            corrected=float(table.corrected[row]), executed=float(table.executed[row]),
+            attained=float(table.attained[row]),
+        )  # fmt: skip
+        self.remove(record)
+        return held
+
+    def resume(self, record: Record, service: Service, now: float) -> None:
+        """A paused job asks again; what it has done and what is left is as it was."""
+        self.add(record, now)
+        table, row = self.table, self.row(record)
+        table.remaining[row] = service.remaining
+        table.progressed[row] = service.progressed
+        table.corrected[row] = service.corrected
+        table.executed[row] = service.executed
+        table.attained[row] = service.attained
+
+    def report(self, record: Record, remaining: float, now: float) -> float:
+        """So many iterations are left; returns how many more that is than was projected."""
+        table, row = self.table, self.row(record)
+        table.project_row(row, now)
+        difference = remaining - float(table.remaining[row])
+        table.corrected[row] += difference
+        table.remaining[row] = remaining
+        table.trained_at[row] = math.inf
+        table.resumes_at[row] = min(table.resumes_at[row], now)
+        table.forecast()
+        self.dirty = True
+        return difference
+
+    def change_curve(self, record: Record, job: Job, now: float) -> bool:
+        """The job runs as fast as its new curve says; says whether it lost its devices because they are too few."""
+        table, row = self.table, self.row(record)
+        table.project_row(row, now)
+        record.job = job
+        table.set_curve(row, job, self.size)
+        table.forget_plan(row)
+        self.dirty = True
+        if not (width := int(table.width[row])):
+            return False
+        table.rate[row] = job.curve.rate(width, self.kind, self.occupancy.nodes_of(record.key))
+        table.forecast()
+        if table.rate[row]:
+            return False
+        self.let_go(record, now)
+        return True
+
+    def change_costs(self, record: Record) -> None:
+        """Take up what the job now loses by starting, changing and ending."""
+        self.table.set_costs(self.row(record), record.job)
+        self.table.forecast()
+        self.dirty = True
+
+    def change_rules(self, slot: float, keeping: set[int]) -> None:
+        """Decisions come at another pace; of the plans only those of ``keeping`` are kept."""
+        self.slot = self.interval = slot
+        for key, row in self.table.row_of.items():
+            if key not in keeping:
+                self.table.forget_plan(row)
+        self.dirty = True
+
+    def withdraw(self, record: Record, why: str, now: float, out: list[Instruction]) -> None:
+        """Take a promise back: the job runs at best effort from now on, and everybody is told."""
+        assert record.quote is not None
+        record.quote = replace(
+            record.quote, verdict=Verdict.BEST_EFFORT, reason=f"its promise is withdrawn: {why}", finish_at=math.inf
+        )
+        self.table.standing[self.row(record)] = Standing.ADMITTED
+        record.tell(now, record.quote.reason)
+        out.append(Withdraw(record.quote))
+
+    def resize(self, size: int) -> None:
+        """The cluster has more or fewer devices of this kind; who cannot run on so few keeps the widths it had."""
+        self.size = size
+        for row, job in enumerate(self.table.jobs):
+            if job.curve.levels(self.kind, job.at_least, min(job.at_most or size, size)):
+                self.table.set_curve(row, job, size)
         self.dirty = True
 
     def stop_gang(self, record: Record, now: float) -> None:
         """Its workers are gone: what was done since the last checkpoint is lost, and so are the devices."""
-        table, row = self.table, self.table.row_of[record.key]
+        table, row = self.table, self.row(record)
         table.project_row(row, now)
         lost = self._unsaved(row, record)
         table.remaining[row] += lost
@@ -113,103 +213,53 @@ class Pool:
     def let_go(self, record: Record, now: float) -> None:
         """Take a job's devices away without loss."""
         self.occupancy.release(record.key)
-        self._let_go(self.table.row_of[record.key], record, now)
+        self._let_go(self.row(record), record, now)
         self.dirty = True
 
-    def view(self, now: float) -> View:
-        return self.table.view(now, self.occupancy.capacity, self.slot, self.interval, self.costs.overhead)
+    def promised(self) -> Sequence[Record]:
+        used = slice(len(self.table))
+        keys = self.table.sequence[used][self.table.standing[used] == Standing.PROMISED]
+        return [self.records[key] for key in keys.tolist()]
 
-    def backlog(self, now: float) -> list[tuple[str, float, float]]:
-        """(job, device-seconds still needed at its narrowest, projected end), the cheapest first."""
-        view, ends = self.view(now), self.table.finish_at[: len(self.table)]
-        standing = np.where(view.width > 0, view.still_s, view.start_s)
-        seconds = view.levels[:, 0] * (view.remaining / view.rates[:, 0] + standing)
-        order = np.argsort(seconds, kind="stable").tolist()
-        return [(self.table.jobs[row].id, float(seconds[row]), float(ends[row])) for row in order]
-
-    def round(self, now: float, out: list[Instruction]) -> None:
-        """Decide for everyone. O(jobs) vector work, plus work per change."""
-        self._note_round(now)
-        self.table.project(now)
-        self._answer(now, out)
-        self.dirty = False
-        if len(self.table):
-            decision = self.allocation.allocate(self.view(now))
-            self._check(decision.widths)
-            self._carry_out(now, decision.widths, out)
-            if decision.plans is not None:
-                self.table.keep(decision.plans)
-            self.wake_at = decision.wake_at if decision.wake_at > now else math.inf
-
-    def _note_round(self, now: float) -> None:
-        gap = now - self.last_round
-        if self.slot and math.isfinite(gap):
-            gap = min(max(gap, self.slot), _CALM_SLOTS * self.slot)
-            self.interval += 0.1 * (gap - self.interval)
+    def apply(self, decision: PoolDecision, now: float, out: list[Instruction]) -> None:
+        """Carry out what was decided. O(jobs) vector work, plus work per change."""
+        self.occupancy.settle()
+        self.interval = self.interval_at(now)
         self.last_round = now
-        self.wake_at = math.inf
+        self.table.adopt(decision.projection or self.table.projected(now))
+        for key, quote in decision.quotes:
+            self._answer(self.records[key], quote, now, out)
+        for key in decision.suspended:
+            self._suspend(self.records[key], now, out)
+        for key, devices in decision.grants:
+            self._grant(self.records[key], devices, now, out)
+        for key, rate in decision.rates.items():
+            self.table.rate[self.table.row_of[key]] = rate
+        if decision.pauses is not None:
+            resumes_at = self.table.resumes_at[: len(self.table)]
+            np.maximum(resumes_at, now + decision.pauses, out=resumes_at)
+        self.table.forecast()
+        if decision.plans is not None:
+            self.table.keep(decision.plans)
+        self.wake_at = decision.wake_at
+        self.dirty = False
 
-    def _answer(self, now: float, out: list[Instruction]) -> None:
-        rows = self.table.undecided()
-        if not len(rows):
-            return
-        keys = self.table.sequence[rows].tolist()
-        quotes = self.admission.admit(self.view(now), rows)
-        for key, quote in zip(keys, quotes, strict=True):
-            self._settle(self.records[key], quote, now, out)
-
-    def _settle(self, record: Record, quote: Quote, now: float, out: list[Instruction]) -> None:
-        before, record.quote = record.quote, quote
-        if before is not None and before.verdict is quote.verdict:
-            return
+    def _answer(self, record: Record, quote: Quote, now: float, out: list[Instruction]) -> None:
+        record.quote = quote
         out.append(_ANSWER[quote.verdict](quote))
         record.tell(now, f"{quote.verdict}: {quote.reason}")
         if quote.verdict is Verdict.REFUSED:
             record.state = JobState.DECLINED
             self.remove(record)
             return
-        row = self.table.row_of[record.key]
-        self.table.standing[row] = _STANDING[quote.verdict]
+        row = self.row(record)
+        self.table.standing[row] = STANDING[quote.verdict]
         if quote.verdict is not Verdict.DEFERRED:
             waiting = JobState.SUSPENDED if record.has_run else JobState.PENDING
             record.state = JobState.RUNNING if self.table.width[row] else waiting
 
-    def _check(self, widths: Ints) -> None:
-        """A policy that grants what is not there, or what a job cannot use, is wrong: say so at once."""
-        if widths.shape != (len(self.table),):
-            raise InvariantError(f"{len(self.table)} jobs but widths of shape {widths.shape}")
-        if int(widths.sum()) > self.occupancy.capacity:
-            raise InvariantError(f"{widths.sum()} devices granted, {self.occupancy.capacity} exist")
-        new = np.flatnonzero(widths != self.table.width[: len(self.table)])
-        wanted = widths[new]
-        usable = (wanted == 0) | (wanted == self.table.requested[new])
-        usable |= (self.table.levels[new] == wanted[:, None]).any(axis=1)
-        if not usable.all():
-            row = int(new[~usable][0])
-            raise InvariantError(f"job {self.table.jobs[row].id!r} cannot use {widths[row]} devices")
-
-    def _carry_out(self, now: float, widths: Ints, out: list[Instruction]) -> None:
-        table = self.table
-        old = table.width[: len(table)].copy()
-        different = np.flatnonzero(widths != old)
-        for row in different[widths[different] == 0].tolist():
-            self._suspend(row, now, out)
-        changed = np.zeros(len(table), dtype=bool)
-        asks = [self._ask(row, int(widths[row])) for row in different[widths[different] > 0].tolist()]
-        for key, devices in self.placement.place(self.occupancy, asks).items() if asks else ():
-            row = table.row_of[key]
-            changed[row] = True
-            self._grant(row, devices, now, out)
-        self._pause(now, old, widths, changed)
-        table.forecast()
-
-    def _ask(self, row: int, width: int) -> Ask:
-        key = int(self.table.sequence[row])
-        return Ask(key, width, self.occupancy.devices(key))
-
-    def _suspend(self, row: int, now: float, out: list[Instruction]) -> None:
-        record = self.records[int(self.table.sequence[row])]
-        self.occupancy.release(record.key)
+    def _suspend(self, record: Record, now: float, out: list[Instruction]) -> None:
+        row = self.row(record)
         out.append(Suspend(record.job.id))
         record.tell(now, f"suspended: its {self.table.width[row]} devices go to others")
         self._let_go(row, record, now)
@@ -224,9 +274,8 @@ class Pool:
         if record.state is JobState.RUNNING:
             record.state = JobState.SUSPENDED
 
-    def _grant(self, row: int, devices: tuple[int, ...], now: float, out: list[Instruction]) -> None:
-        table = self.table
-        record = self.records[int(table.sequence[row])]
+    def _grant(self, record: Record, devices: tuple[int, ...], now: float, out: list[Instruction]) -> None:
+        table, row = self.table, self.row(record)
         grant = Grant(record.job.id, self.kind, devices, self.occupancy.nodes_of(record.key))
         held = int(table.width[row])
         out.append(_instruct(record, grant, held))
@@ -242,28 +291,11 @@ class Pool:
         if record.state in (JobState.PENDING, JobState.SUSPENDED):
             record.state = JobState.RUNNING
 
-    def _pause(self, now: float, old: Ints, widths: Ints, changed: Bools) -> None:
-        """Whoever was touched stands still: for what the decision costs, and what it costs this very job."""
-
-        def devices_of(row: int) -> tuple[int, ...]:
-            return self.occupancy.devices(int(self.table.sequence[row]))
-
-        used = slice(len(self.table))
-        own = np.where(old > 0, self.table.change_s(now), self.table.start_s[used])
-        pauses = self.costs.pauses(Round(widths, changed, self.size, devices_of)) + np.where(changed, own, 0.0)
-        resumes_at = self.table.resumes_at[used]
-        np.maximum(resumes_at, now + pauses, out=resumes_at)
-
     def _unsaved(self, row: int, record: Record) -> float:
         """Iterations since the last checkpoint; one is also written whenever the devices change."""
         table = self.table
         since = math.fmod(float(table.unsaved_s[row]), record.job.checkpoint_every_s)
         return min(float(table.rate[row]) * since, float(table.progressed[row]))
-
-    def promised(self) -> Iterable[Record]:
-        used = slice(len(self.table))
-        keys = self.table.sequence[used][self.table.standing[used] == Standing.PROMISED]
-        return [self.records[key] for key in keys.tolist()]
 
 
 def _instruct(record: Record, grant: Grant, held: int) -> Instruction:

@@ -4,6 +4,7 @@ A policy reads whole columns, events touch single rows: so the rows live in NumP
 contiguous line, and a job that leaves is replaced by the last row. Projection of progress is one vector operation.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ _FLOATS = (
     "attained", "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "requested", "width", "depth", "hard")
+_INTS = ("standing", "sequence", "requested", "width", "depth", "hard", "sized_for")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "remaining", "requested", "requested_rate", "width", "executed",
     "attained", "stint_since", "waited_before", "levels", "rates", "doubts", "depth", "reserve_s", "plan_at",
@@ -29,12 +30,37 @@ LEAST_WORK = 1e-6
 """Iterations left of a job that reports none: it still has to end by itself."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """Progress of all rows up to ``now``; the columns have the meaning of those of the table."""
+
+    now: float
+    remaining: Floats
+    progressed: Floats
+    corrected: Floats
+    trained_at: Floats
+    unsaved_s: Floats
+    executed: Floats
+    attained: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a view tells besides its jobs."""
+
+    capacity: int
+    slot: float
+    interval: float
+    overhead: Overhead
+
+
 class JobTable:
     """Rows of unfinished jobs; see :class:`~penstock.policies.View` for the meaning of the shared columns.
 
     Beyond those: ``rate`` now, ``resumes_at`` the end of a pause, ``as_of`` the time ``remaining`` refers to,
     ``finish_at`` the projected end, ``unsaved_s`` run time since the last checkpoint, ``progressed`` and ``corrected``
-    the two sides of the conservation of work, ``end_s`` what follows the last step and ``trained_at`` when that was.
+    the two sides of the conservation of work, ``end_s`` what follows the last step, ``trained_at`` when that was, and
+    ``sized_for`` the number of devices that the widths worth using were derived for.
     """
 
     submitted: Floats
@@ -63,6 +89,7 @@ class JobTable:
     width: Ints
     depth: Ints
     hard: Ints
+    sized_for: Ints
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -105,6 +132,7 @@ class JobTable:
     def set_curve(self, row: int, job: Job, capacity: int) -> None:
         """(Re)derive everything that follows from the job's curve and bounds."""
         self.jobs[row] = job
+        self.sized_for[row] = capacity
         at_most = capacity if job.at_most is None else min(job.at_most, capacity)
         levels = job.curve.levels(self.kind, job.at_least, max(at_most, job.at_least))
         if len(levels) > self.levels.shape[1]:
@@ -145,38 +173,42 @@ class JobTable:
             self.plan_width[row] = self.plan_width[last]
         self.jobs.pop()
 
-    def project(self, now: float) -> None:
-        """Bring every row's progress up to ``now``: one pass of vector arithmetic."""
-        used = slice(len(self.jobs))
-        width, as_of = self.width[used], self.as_of[used]
+    def projected(self, now: float, only: int | None = None) -> "Projection":
+        """Every row's progress up to ``now``, or that of one, computed beside the table. O(rows), in one pass."""
+        used = slice(len(self.jobs)) if only is None else slice(only, only + 1)
+        width, as_of, rate = self.width[used], self.as_of[used], self.rate[used]
         holding = width > 0
         held = np.where(holding, now - as_of, 0.0)
         ran = np.where(holding, np.maximum(now - np.maximum(as_of, self.resumes_at[used]), 0.0), 0.0)
-        able = self.rate[used] * ran
+        able = rate * ran
         done = np.minimum(able, self.remaining[used])
-        self.remaining[used] -= done
-        self.progressed[used] += done
-        self._note_end(used, now, holding & (self.remaining[used] <= 0.0), able - done)
-        self.unsaved_s[used] += ran
-        self.executed[used] += held
-        self.attained[used] += held * width
-        as_of[:] = now
+        remaining = self.remaining[used] - done
+        trained_at, corrected = self.trained_at[used], self.corrected[used]
+        trained = holding & (remaining <= 0.0)
+        if trained.any():
+            trained_at, more = _after_training(now, trained, trained_at, able - done, rate, self.end_s[used])
+            remaining += more
+            corrected = corrected + more
+        return Projection(
+            now=now, remaining=remaining, progressed=self.progressed[used] + done, corrected=corrected,
+            trained_at=trained_at, unsaved_s=self.unsaved_s[used] + ran, executed=self.executed[used] + held,
+            attained=self.attained[used] + held * width,
+        )  # fmt: skip
 
-    def _note_end(self, used: slice, now: float, trained: Bools, excess: Floats) -> None:
-        """Those that are through with their work end some seconds later; who should have ended needs longer."""
-        if not trained.any():
-            return
-        trained_at, rate = self.trained_at[used], self.rate[used]
-        fresh = trained & np.isinf(trained_at)
-        trained_at[fresh] = now - excess[fresh] / rate[fresh]
-        overdue = trained & (now >= trained_at + self.end_s[used])
-        trained_at[overdue] = np.inf
-        more = np.where(overdue, rate * OVERDUE_S, 0.0)
-        self.remaining[used] += more
-        self.corrected[used] += more
+    def adopt(self, projection: "Projection") -> None:
+        """What was projected is how things stand now."""
+        used = slice(len(self.jobs))
+        self.remaining[used] = projection.remaining
+        self.progressed[used] = projection.progressed
+        self.corrected[used] = projection.corrected
+        self.trained_at[used] = projection.trained_at
+        self.unsaved_s[used] = projection.unsaved_s
+        self.executed[used] = projection.executed
+        self.attained[used] = projection.attained
+        self.as_of[used] = projection.now
 
     def project_row(self, row: int, now: float) -> None:
-        """:meth:`project` for a single row."""
+        """Bring the progress of a single row up to ``now``."""
         if self.width[row]:
             held = now - self.as_of[row]
             ran = max(0.0, now - max(self.as_of[row], self.resumes_at[row]))
@@ -184,17 +216,27 @@ class JobTable:
             done = min(able, self.remaining[row])
             self.remaining[row] -= done
             self.progressed[row] += done
-            one = slice(row, row + 1)
-            self._note_end(one, now, self.remaining[one] <= 0.0, np.array([able - done]))
+            if self.remaining[row] <= 0.0:
+                self._end_training(row, now, able - done)
             self.unsaved_s[row] += ran
             self.executed[row] += held
             self.attained[row] += held * self.width[row]
         self.as_of[row] = now
 
-    def remaining_at(self, row: int, now: float) -> float:
-        """Iterations left at ``now``; nothing is changed."""
-        ran = max(0.0, now - max(float(self.as_of[row]), float(self.resumes_at[row])))
-        return max(0.0, float(self.remaining[row] - (self.rate[row] * ran if self.width[row] else 0.0)))
+    def _end_training(self, row: int, now: float, excess: float) -> None:
+        one = slice(row, row + 1)
+        trained_at, more = _after_training(
+            now, np.array([True]), self.trained_at[one], np.array([excess]), self.rate[one], self.end_s[one]
+        )
+        self.trained_at[one] = trained_at
+        self.remaining[one] += more
+        self.corrected[one] += more
+
+    def remaining_at(self, row: int, now: float, later: float) -> float:
+        """Iterations left at ``later`` if nothing but time happens after ``now``."""
+        left = float(self.projected(now, row).remaining[0])
+        ran = max(0.0, later - max(now, float(self.resumes_at[row])))
+        return max(0.0, left - (float(self.rate[row]) * ran if self.width[row] else 0.0))
 
     def forecast(self) -> None:
         """Recompute the projected end of every row."""
@@ -207,28 +249,38 @@ class JobTable:
         np.copyto(self.finish_at[used], trained_at, where=np.isfinite(trained_at))
         self.finish_at[used] += self.end_s[used]
 
-    def view(self, now: float, capacity: int, slot: float, interval: float, overhead: Overhead) -> View:
-        """A read-only picture for a policy."""
-        used = slice(len(self.jobs))
+    def view(
+        self,
+        projection: "Projection",
+        conditions: Conditions,
+        *,
+        standing: Ints | None = None,
+        rows: Ints | None = None,
+    ) -> View:
+        """A read-only picture for a policy: of ``rows`` only where given, with ``standing`` instead of what is kept."""
+        used: Any = slice(len(self.jobs)) if rows is None else rows
         shown: dict[str, Any] = {name: column[used] for name, column in self._windows().items()}
+        for name in ("remaining", "executed", "attained"):
+            column = getattr(projection, name)
+            shown[name] = column if rows is None else column[rows]
+        if standing is not None:
+            shown["standing"] = standing
+        now, trained_at = projection.now, projection.trained_at if rows is None else projection.trained_at[rows]
+        width, end_s = self.width[used], self.end_s[used]
         return View(
-            now=now, capacity=capacity, slot=slot, interval=interval, overhead=overhead, jobs=self.jobs,
-            hard=self.hard[used].astype(bool), start_s=self.start_s[used] + self.end_s[used],
-            resize_s=self.change_s(now), still_s=self._still(used, now), **shown,
+            now=now, capacity=conditions.capacity, slot=conditions.slot, interval=conditions.interval,
+            overhead=conditions.overhead,
+            jobs=self.jobs if rows is None else [self.jobs[row] for row in rows.tolist()],
+            hard=self.hard[used].astype(bool), start_s=self.start_s[used] + end_s,
+            resize_s=self.change_s(now, width, used),
+            still_s=_still_s(now, width, self.resumes_at[used], trained_at, end_s), **shown,
         )  # fmt: skip
 
-    def change_s(self, now: float) -> Floats:
-        """Seconds each row loses if its devices change now: one that has not begun to train has to start once more."""
-        used = slice(len(self.jobs))
-        starting = (self.width[used] > 0) & (self.resumes_at[used] > now)
-        return np.where(starting, np.maximum(self.start_s[used], self.resize_s[used]), self.resize_s[used])
-
-    def _still(self, used: slice, now: float) -> Floats:
-        """Seconds that whoever holds devices is going to spend on them without progress."""
-        trained_at = self.trained_at[used]
-        passed = np.where(np.isfinite(trained_at), now - trained_at, 0.0)
-        pause = np.maximum(self.resumes_at[used] - now, 0.0)
-        return np.where(self.width[used] > 0, pause + np.maximum(self.end_s[used] - passed, 0.0), 0.0)
+    def change_s(self, now: float, width: Ints, used: Any) -> Floats:
+        """Seconds that ``used`` rows lose if their devices change now: one that is still starting starts once more."""
+        starting = (width > 0) & (self.resumes_at[used] > now)
+        start_s, resize_s = self.start_s[used], self.resize_s[used]
+        return np.asarray(np.where(starting, np.maximum(start_s, resize_s), resize_s))
 
     def forget_plan(self, row: int) -> None:
         """What was laid out for this row no longer makes sense."""
@@ -264,7 +316,7 @@ class JobTable:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the names: they are windows on the matrices, and would become copies."""
+        """Without the columns by name: they are views of the matrices and would become copies."""
         names = {*_FLOATS, *_INTS, "_read_only"}
         return {name: value for name, value in self.__dict__.items() if name not in names}
 
@@ -273,7 +325,7 @@ class JobTable:
         self.reconnect()
 
     def reconnect(self) -> None:
-        """Give the lines of the matrices their names."""
+        """Make every column an attribute: a view of its line in the matrix of floats or of integers."""
         for name, column in zip(_FLOATS, self._floats, strict=True):
             setattr(self, name, column)
         for name, ints in zip(_INTS, self._ints, strict=True):
@@ -296,3 +348,25 @@ class JobTable:
         self.rates = np.concatenate([self.rates, np.repeat(self.rates[:, -1:], extra, axis=1)], axis=1)
         self.doubts = np.concatenate([self.doubts, np.repeat(self.doubts[:, -1:], extra, axis=1)], axis=1)
         self._read_only = None
+
+
+def _after_training(
+    now: float, trained: Bools, trained_at: Floats, excess: Floats, rate: Floats, end_s: Floats
+) -> tuple[Floats, Floats]:
+    """When ``trained`` rows did their last step, and the iterations that rows which should have ended get added.
+
+    A job ends ``end_s`` after its last step. One that has not said so by then is taken to need ``OVERDUE_S`` longer.
+    """
+    fresh = trained & np.isinf(trained_at)
+    trained_at = trained_at.copy()
+    trained_at[fresh] = now - excess[fresh] / rate[fresh]
+    overdue = trained & (now >= trained_at + end_s)
+    trained_at[overdue] = np.inf
+    return trained_at, np.where(overdue, rate * OVERDUE_S, 0.0)
+
+
+def _still_s(now: float, width: Ints, resumes_at: Floats, trained_at: Floats, end_s: Floats) -> Floats:
+    """Seconds that whoever holds devices is going to spend on them without progress."""
+    passed = np.where(np.isfinite(trained_at), now - trained_at, 0.0)
+    pause = np.maximum(resumes_at - now, 0.0)
+    return np.where(width > 0, pause + np.maximum(end_s - passed, 0.0), 0.0)

@@ -7,9 +7,9 @@ the platform did not believe before, and goes into the log, so that decisions th
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.control.measuring import weakest_source
 from penstock.control.state.records import JobRecord
 from penstock.core import Costs, Curve, Report, ReportKind, Source, Span
+from penstock.policies import weakest_source
 
 if TYPE_CHECKING:
     from penstock.learn import CostStore, CurveStore, Delay, DelayMeter, Measurement, ProgressMeter

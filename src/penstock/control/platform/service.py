@@ -10,12 +10,12 @@ from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote
 from penstock.control.loop.preparation import Intake, Prepared
-from penstock.control.measuring import weakest_source
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
 from penstock.control.state.journal import Journal, Request
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
 from penstock.core import BestEffort, Deadline, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
+from penstock.policies import weakest_source
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from penstock.control.measuring import MeasureFirst, weakest_source
 from penstock.control.state.entries import (
     Absence,
     Cancelled,
@@ -70,7 +69,7 @@ from penstock.core import (
     WorkerFailed,
     format_duration,
 )
-from penstock.policies import policy_named
+from penstock.policies import MeasureFirst, policy_named, weakest_source
 from penstock.scheduler import ExpectedCosts, Scheduler, Story
 from penstock.wire import JobPhase
 

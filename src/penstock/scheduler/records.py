@@ -1,14 +1,14 @@
 """Where a job stands, and what the scheduler remembers of it besides its row."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from penstock.core import Job, Quote
+from penstock.core import Job, Quote, Verdict
 from penstock.scheduler.story import Story
 
 
 class JobState(StrEnum):
-    """The life of a job; the last three are final."""
+    """The life of a job; the last four are final."""
 
     ASKING = "asking"
     """Submitted, not answered, or answered "not yet"; it may already run on free devices."""
@@ -17,12 +17,26 @@ class JobState(StrEnum):
     RUNNING = "running"
     SUSPENDED = "suspended"
     """Ran before, holds nothing now."""
+    PAUSED = "paused"
+    """Taken out of scheduling by a person; it asks again when it is resumed."""
     FINISHED = "finished"
     DECLINED = "declined"
     CANCELLED = "cancelled"
+    FAILED = "failed"
 
 
-FINAL = frozenset({JobState.FINISHED, JobState.DECLINED, JobState.CANCELLED})
+FINAL = frozenset({JobState.FINISHED, JobState.DECLINED, JobState.CANCELLED, JobState.FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What a paused job has behind it and ahead of it: the columns of its row that survive a pause."""
+
+    remaining: float
+    progressed: float
+    corrected: float
+    executed: float
+    attained: float
 
 
 @dataclass(slots=True)
@@ -36,11 +50,16 @@ class Record:
     quote: Quote | None = None
     has_run: bool = False
     excuse: str = ""
+    paused: Service | None = None
     story: Story | None = field(default=None, repr=False)
+
+    @property
+    def promised(self) -> bool:
+        return self.quote is not None and self.quote.verdict is Verdict.PROMISED
 
     def copy(self) -> "Record":
         """The same without its story."""
-        return Record(self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse)
+        return replace(self, story=None)
 
     def tell(self, at: float, text: str) -> None:
         if self.story is not None:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.core import Job, Quote, Source, Verdict
-from penstock.policies import Admission, Ints, View
+from penstock.policies.base import Admission
+from penstock.policies.view import Ints, View
 
 LONGEST_S = 120.0
 SHARE = 0.25

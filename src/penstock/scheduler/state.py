@@ -1,0 +1,331 @@
+"""What the scheduler knows, and how events and decisions change it.
+
+Deterministic: the same events and decisions in the same order give the same state, bit for bit, whoever took the
+decisions. No policy, placement, cost model or rate model is asked here. What the world must do because of an event or
+a decision is put into the outbox.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock.core import (
+    ANY_KIND,
+    Cluster,
+    CostsChanged,
+    Curve,
+    CurveChanged,
+    Decision,
+    Decline,
+    Event,
+    EventError,
+    Instruction,
+    Job,
+    JobCancelled,
+    JobError,
+    JobFailed,
+    JobFinished,
+    JobPaused,
+    JobResumed,
+    JobSubmitted,
+    Progress,
+    Quote,
+    Stop,
+    Suspend,
+    Tick,
+    Verdict,
+    WorkerFailed,
+    format_duration,
+)
+from penstock.scheduler.nodes import NODE_EVENTS
+from penstock.scheduler.pool import Pool, PoolDecision
+from penstock.scheduler.recording import from_decision
+from penstock.scheduler.records import FINAL, JobState, Record
+from penstock.scheduler.story import Story
+from penstock.scheduler.table import LEAST_WORK
+
+_LATE_TOLERANCE_S = 1e-3
+
+
+class State:
+    """Jobs, who holds what, and what is still to be told to the world.
+
+    ``promises_bind`` says whether a promised deadline that is missed without an outside cause is our fault.
+    """
+
+    def __init__(self, cluster: Cluster, slot: float, *, stories: bool, promises_bind: bool) -> None:
+        self.cluster = cluster
+        self.slot = slot
+        self.stories = stories
+        self.promises_bind = promises_bind
+        self.records: dict[str, Record] = {}
+        self.pools = {kind: Pool(cluster, kind, slot) for kind in cluster.kinds}
+        self.down: set[str] = set()
+        self.sequence = 0
+        self.outbox: list[Instruction] = []
+        self.broken: list[str] = []
+        self.now = -math.inf
+
+    def copy(self) -> "State":
+        """An independent state without stories; jobs that are over are unknown to it. O(active jobs)."""
+        other = State.__new__(State)
+        other.__dict__.update(self.__dict__)
+        other.stories = False
+        other.pools = {kind: pool.copy() for kind, pool in self.pools.items()}
+        active = [record for pool in other.pools.values() for record in pool.records.values()]
+        paused = [record.copy() for record in self.records.values() if record.state is JobState.PAUSED]
+        other.records = {record.job.id: record for record in (*active, *paused)}
+        other.down, other.outbox, other.broken = self.down.copy(), self.outbox.copy(), self.broken.copy()
+        return other
+
+    @property
+    def due_at(self) -> float:
+        return min(pool.due_at for pool in self.pools.values())
+
+    def apply(self, event: Event) -> None:
+        """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
+        self._check_time(event.at, event)
+        EVENTS[type(event)](self, event)
+        self.now = event.at
+
+    def apply_decision(self, decision: Decision) -> None:
+        """Carry out what was decided, here or elsewhere, now or long ago."""
+        self._check_time(decision.at, "a decision")
+        self.apply_parts(decision.at, from_decision(decision, self.pools, self.records))
+
+    def apply_parts(self, at: float, parts: Mapping[str, PoolDecision]) -> None:
+        """The same for a decision that nobody has to write down."""
+        for kind, part in parts.items():
+            self.pools[kind].apply(part, at, self.outbox)
+            if not self.stories:
+                self._drop(quote.job_id for _, quote in part.quotes if quote.verdict is Verdict.REFUSED)
+        self.now = at
+
+    def reconfigure(self, at: float, *, slot: float, policy: str, keeps_promises: bool, promises_bind: bool) -> None:
+        """Other rules hold from now on; who was promised something keeps it, or is told that it is withdrawn."""
+        self._check_time(at, "new rules")
+        self.slot, self.promises_bind, self.now = slot, promises_bind, at
+        for pool in self.pools.values():
+            promised = pool.promised()
+            pool.change_rules(slot, {record.key for record in promised} if keeps_promises else set())
+            for record in promised:
+                record.excuse = record.excuse or f"the rules changed to {policy}"
+                if not keeps_promises:
+                    why = f"the platform now runs under {policy}, which promises nothing"
+                    pool.withdraw(record, why, at, self.outbox)
+
+    def record(self, job_id: str) -> Record:
+        try:
+            return self.records[job_id]
+        except KeyError:
+            raise EventError(f"no job {job_id!r} is known here") from None
+
+    def live(self, job_id: str) -> tuple[Record, Pool]:
+        """A job that is not over, and the pool of its kind (where it has no row while it is paused)."""
+        record = self.record(job_id)
+        if record.state in FINAL:
+            raise EventError(f"job {job_id!r} is already {record.state}")
+        return record, self.pools[record.kind]
+
+    def kind_for(self, job: Job) -> str | None:
+        """The kind this job runs fastest on, among those it accepts and that can hold it."""
+        best, best_rate = None, 0.0
+        for kind, pool in self.pools.items():
+            if job.kinds and kind not in job.kinds:
+                continue
+            levels = usable_levels(job, pool)
+            if levels and levels[-1][1] > best_rate:
+                best, best_rate = kind, levels[-1][1]
+        return best
+
+    def can_use(self, record: Record, curve: Curve) -> bool:
+        """Whether a job would have a width to run on if this were its curve."""
+        job = replace(record.job, curve=curve)
+        if record.state is JobState.PAUSED:
+            return self.kind_for(job) is not None
+        return bool(usable_levels(job, self.pools[record.kind]))
+
+    def excuse(self, pool: Pool, cause: str) -> None:
+        """Something outside the policy took capacity away: promises made before may now be impossible to keep."""
+        for record in pool.promised():
+            record.excuse = record.excuse or cause
+
+    def stop_gang(self, record: Record, at: float, why: str) -> None:
+        """A job's workers are gone; it goes on from its last checkpoint."""
+        self.pools[record.kind].stop_gang(record, at)
+        self.outbox.append(Suspend(record.job.id))
+        record.tell(at, f"{why}; it goes on from its last checkpoint")
+
+    def _check_time(self, at: float, what: object) -> None:
+        if not at >= self.now:
+            raise EventError(f"{what} happened before {self.now}; events must come in order of time")
+
+    def _drop(self, job_ids: Iterable[str]) -> None:
+        for job_id in job_ids:
+            del self.records[job_id]
+
+    def _on_submitted(self, event: JobSubmitted) -> None:
+        job = event.job
+        if job.id in self.records:
+            raise EventError(f"a job {job.id!r} is already known; ids are used once")
+        kind = self.kind_for(job)
+        story = Story(job.id) if self.stories else None
+        record = Record(job, self.sequence, kind or next(iter(self.pools)), story=story)
+        if story is not None:
+            record.tell(event.at, _describe_request(job))
+        self.sequence += 1
+        self.records[job.id] = record
+        if kind is None:
+            self._turn_away(record, event.at)
+        else:
+            self.pools[kind].add(record, event.at)
+
+    def _turn_away(self, record: Record, now: float) -> None:
+        sizes = ", ".join(f"{pool.size} of {kind}" for kind, pool in self.pools.items())
+        job = record.job
+        least = max(job.at_least, min(scaling.counts[0] for _, scaling in job.curve.scalings))
+        wants = " or ".join(job.kinds or [kind for kind in job.curve.kinds if kind != ANY_KIND] or ["any kind"])
+        reason = f"no device it can use: it needs at least {least} of {wants}, the cluster has {sizes}"
+        record.state = JobState.DECLINED
+        record.quote = Quote(job_id=record.job.id, verdict=Verdict.REFUSED, reason=reason)
+        record.tell(now, f"refused: {reason}")
+        if not self.stories:
+            self._drop([record.job.id])
+        self.outbox.append(Decline(record.quote))
+
+    def _on_cancelled(self, event: JobCancelled) -> None:
+        record, _ = self.live(event.job_id)
+        record.tell(event.at, "cancelled")
+        self.outbox.append(Stop(event.job_id, "cancelled"))
+        self._close(record, JobState.CANCELLED)
+
+    def _on_failed(self, event: JobFailed) -> None:
+        record, _ = self.live(event.job_id)
+        record.tell(event.at, f"failed: {event.reason}" if event.reason else "failed")
+        self.outbox.append(Stop(event.job_id, "failed"))
+        self._close(record, JobState.FAILED)
+
+    def _on_finished(self, event: JobFinished) -> None:
+        record, _ = self.live(event.job_id)
+        if not record.has_run:
+            raise EventError(f"job {event.job_id!r} cannot finish: it holds no devices and never did")
+        late = event.at - record.job.deadline
+        if record.story is not None:
+            record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
+        if record.promised and late > _LATE_TOLERANCE_S and not record.excuse and self.promises_bind:
+            self.broken.append(f"{event.job_id} by {format_duration(late)}")
+        self._close(record, JobState.FINISHED)
+
+    def _close(self, record: Record, state: JobState) -> None:
+        if record.state is not JobState.PAUSED:
+            self.pools[record.kind].remove(record)
+        record.state = state
+        record.paused = None
+        if not self.stories:
+            self._drop([record.job.id])
+
+    def _on_paused(self, event: JobPaused) -> None:
+        record, pool = self.live(event.job_id)
+        if record.state is JobState.PAUSED:
+            raise EventError(f"job {event.job_id!r} is paused already")
+        if pool.pause(record, event.at):
+            self.outbox.append(Suspend(event.job_id))
+        record.state, record.quote, record.excuse = JobState.PAUSED, None, ""
+        record.tell(event.at, "paused")
+
+    def _on_resumed(self, event: JobResumed) -> None:
+        record, _ = self.live(event.job_id)
+        if record.paused is None:
+            raise EventError(f"job {event.job_id!r} is {record.state}, not paused")
+        record.job = _with_goal(record.job, event)
+        service, record.paused, record.state = record.paused, None, JobState.ASKING
+        record.tell(event.at, f"resumed: {service.remaining:g} iterations left, {_describe_goal(record.job, event.at)}")
+        kind = self.kind_for(record.job)
+        if kind is None:
+            self._turn_away(record, event.at)
+            return
+        record.kind = kind
+        self.pools[kind].resume(record, service, event.at)
+
+    def _on_progress(self, event: Progress) -> None:
+        record, pool = self.live(event.job_id)
+        if not (math.isfinite(event.remaining) and event.remaining >= 0):
+            raise EventError(f"job {event.job_id!r} reports {event.remaining} iterations left; allowed: zero or more")
+        remaining = max(event.remaining, LEAST_WORK)
+        if (service := record.paused) is not None:
+            corrected = service.corrected + remaining - service.remaining
+            record.paused = replace(service, remaining=remaining, corrected=corrected)
+        elif pool.report(record, remaining, event.at) > 0:
+            self.excuse(pool, f"{event.job_id} progresses more slowly than its curve says")
+
+    def _on_curve_changed(self, event: CurveChanged) -> None:
+        record, pool = self.live(event.job_id)
+        if not self.can_use(record, event.curve):
+            raise EventError(f"the new curve of job {event.job_id!r} has no usable count on {pool.kind}")
+        job = replace(record.job, curve=event.curve)
+        if record.paused is not None:
+            record.job = job
+        else:
+            if pool.change_curve(record, job, event.at):
+                self.outbox.append(Suspend(job.id))
+            self.excuse(pool, f"the curve of {job.id} changed")
+        record.tell(event.at, "its curve changed")
+
+    def _on_costs_changed(self, event: CostsChanged) -> None:
+        record, pool = self.live(event.job_id)
+        record.job = replace(record.job, costs=event.costs)
+        if record.paused is None:
+            pool.change_costs(record)
+            self.excuse(pool, f"{event.job_id} takes another time to start or end than it did")
+
+    def _on_worker_failed(self, event: WorkerFailed) -> None:
+        record, pool = self.live(event.job_id)
+        if not pool.occupancy.devices(record.key):
+            raise EventError(f"job {event.job_id!r} holds no devices, so no worker of it can fail")
+        self.stop_gang(record, event.at, "a worker failed")
+        self.excuse(pool, f"a worker of {event.job_id} failed")
+
+    def _on_tick(self, event: Tick) -> None:
+        """Time has passed, nothing else."""
+
+
+EVENTS: dict[type, Callable[[State, Any], None]] = {
+    JobSubmitted: State._on_submitted,
+    JobCancelled: State._on_cancelled,
+    JobFailed: State._on_failed,
+    JobFinished: State._on_finished,
+    JobPaused: State._on_paused,
+    JobResumed: State._on_resumed,
+    Progress: State._on_progress,
+    CurveChanged: State._on_curve_changed,
+    CostsChanged: State._on_costs_changed,
+    WorkerFailed: State._on_worker_failed,
+    Tick: State._on_tick,
+    **NODE_EVENTS,
+}
+"""What each event does."""
+
+
+def usable_levels(job: Job, pool: Pool) -> tuple[tuple[int, float], ...]:
+    """The widths at which a job could run on the devices of a pool."""
+    at_most = pool.size if job.at_most is None else min(job.at_most, pool.size)
+    return job.curve.levels(pool.kind, job.at_least, at_most)
+
+
+def _with_goal(job: Job, event: JobResumed) -> Job:
+    if event.goal is None:
+        return job
+    try:
+        return replace(job, goal=event.goal)
+    except JobError as error:
+        raise EventError(f"job {job.id!r} cannot be resumed with {event.goal}: {error}") from error
+
+
+def _describe_request(job: Job) -> str:
+    return f"submitted: {job.work.iterations:g} iterations {_describe_goal(job, job.submitted_at)}"
+
+
+def _describe_goal(job: Job, since: float) -> str:
+    due = job.deadline - since
+    return f"within {format_duration(due)}" if math.isfinite(due) else "at best effort"

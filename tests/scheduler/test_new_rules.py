@@ -1,0 +1,84 @@
+"""Another policy, slot or overhead: jobs and devices stay, promises are kept or withdrawn in plain words."""
+
+import pytest
+
+from penstock.core import Deadline, EventError, JobFinished, JobSubmitted, Overhead, Tick, Verdict, Withdraw
+from penstock.policies import POLICIES, policy_named
+from penstock.scheduler import ExpectedCosts, JobState, Scheduler
+from tests.scheduler.build import job, scheduler
+
+KEEPERS = sorted(name for name, policy in POLICIES.items() if policy.keeps_promises)
+OTHERS = sorted(name for name, policy in POLICIES.items() if not policy.keeps_promises)
+
+
+def promising(policy: str) -> Scheduler:
+    """Two promised jobs that fill the cluster until their deadlines, and one that nobody promised anything."""
+    machine = scheduler("1x4", policy)
+    machine.handle(
+        JobSubmitted(0.0, job("a", 300.0, goal=Deadline(160.0))),
+        JobSubmitted(0.0, job("b", 300.0, goal=Deadline(160.0))),
+    )
+    machine.handle(JobSubmitted(1.0, job("c", submitted_at=1.0)))
+    return machine
+
+
+def run_out(machine: Scheduler) -> dict[str, float]:
+    """Let everybody end; when each did."""
+    ends: dict[str, float] = {}
+    for _ in range(100):
+        at = min(machine.next_finish_at(), machine.due_at)
+        if at == float("inf"):
+            return ends
+        done = machine.finishing_by(at)
+        ends |= {name: when for when, name in done}
+        machine.handle(*(JobFinished(when, name) for when, name in done), Tick(max(at, machine.now)))
+        machine.validate()
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize("after", KEEPERS)
+@pytest.mark.parametrize("before", KEEPERS)
+def test_policies_that_keep_promises_keep_those_of_others(before: str, after: str) -> None:
+    machine = promising(before)
+    machine.handle(Tick(20.0))
+    machine.reconfigure(20.0, policy_named(after))
+    told = machine.handle()
+    assert not any(isinstance(each, Withdraw) for each in told)
+    for name in ("a", "b"):
+        assert machine.quote_of(name).verdict is Verdict.PROMISED  # type: ignore[union-attr]
+    ends = run_out(machine)
+    assert max(ends["a"], ends["b"]) <= 160.0 + 1e-6
+
+
+@pytest.mark.parametrize("after", OTHERS)
+def test_a_policy_that_promises_nothing_withdraws_promises_in_plain_words(after: str) -> None:
+    machine = promising("deadline")
+    held = machine.devices_of("a")
+    machine.reconfigure(20.0, policy_named(after))
+    told = machine.collect()
+    withdrawn = {each.quote.job_id: each.quote for each in told if isinstance(each, Withdraw)}
+    assert set(withdrawn) == {"a", "b"}
+    reason = f"its promise is withdrawn: the platform now runs under {after}, which promises nothing"
+    assert withdrawn["a"].reason == machine.why("a").entries[-1].text == reason
+    assert machine.quote_of("a").verdict is Verdict.BEST_EFFORT  # type: ignore[union-attr]
+    assert machine.job("a").hard, "no deadline is softened"
+    assert machine.devices_of("a") == held
+    assert machine.policy.name == after
+    assert set(run_out(machine)) == {"a", "b", "c"}
+
+
+def test_jobs_and_devices_stay() -> None:
+    machine = promising("deadline")
+    before = {name: (machine.state_of(name), machine.devices_of(name)) for name in machine.active()}
+    machine.reconfigure(20.0, policy_named("elasticflow"), slot=30.0, costs=ExpectedCosts(Overhead(change_s=1.0)))
+    assert {name: (machine.state_of(name), machine.devices_of(name)) for name in machine.active()} == before
+    assert machine.slot == 30.0
+    assert machine.state_of("a") is JobState.RUNNING
+
+
+def test_rules_do_not_change_in_the_past() -> None:
+    machine = promising("deadline")
+    machine.handle(Tick(20.0))
+    with pytest.raises(EventError, match="happened before"):
+        machine.reconfigure(19.0, policy_named("fifo"))
+    assert machine.policy.name == "deadline"
