@@ -46,14 +46,14 @@ class Terminal:
         found: dict[str, object] = json.loads(done.stdout)
         return found
 
-    def answered(self, job: str, within_s: float = 120.0) -> None:
+    def answered(self, job: str, within_s: float = 300.0) -> None:
         """Until a question that was put off has its answer."""
         deadline = time.monotonic() + within_s
         while "promised" not in json.dumps(self.json("show", job)["quote"]):  # type: ignore[index, call-overload]
             assert time.monotonic() < deadline, self("why", job).stdout
             time.sleep(0.2)
 
-    def wait(self, job: str, *states: str, within_s: float = 60.0) -> dict[str, object]:
+    def wait(self, job: str, *states: str, within_s: float = 300.0) -> dict[str, object]:
         deadline = time.monotonic() + within_s
         while (detail := self.json("show", job))["state"] not in states:
             assert time.monotonic() < deadline, detail

@@ -129,6 +129,14 @@ def test_bad_options_are_explained(trace: Path, tmp_path: Path, arguments: tuple
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("target", [("--out", "/proc/study"), ("--report", "/proc/study.html")])
+def test_a_place_nobody_can_write_to_is_one_sentence(trace: Path, tmp_path: Path, target: tuple[str, str]) -> None:
+    done = penstock("simulate", trace, "--policy", "fifo", *target, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{target[1]} cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     write_trace(path, generate(60_000, seed=5, profiles=Profiles.builtin(), mean_interval_s=30))

@@ -1,6 +1,8 @@
 """Checkpoints are whole or not there, and any world can go on from one."""
 
+import errno
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -127,10 +129,19 @@ def test_what_was_left_half_written_is_ignored_and_swept(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["step-notes"]
 
 
-def test_a_manifest_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_manifest_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = Checkpoints(tmp_path)
     save(files, 1, 1.0)
-    (tmp_path / ".step-0000000002.json.partial").mkdir()
+    rename = Path.replace
+
+    def full(path: Path, target: Path) -> Path:
+        if target.name == "step-0000000002.json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", full)
     files.begin(parts_with(2.0).capture(2))
     assert isinstance(files.settle(), NotSaved)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-0000000001", "step-0000000001.json"]

@@ -10,6 +10,7 @@ from penstock.cli.console import out, plain_table, say
 from penstock.cli.format import clock
 from penstock.cli.jobs import JsonOption
 from penstock.core import InputError, format_bytes, format_duration
+from penstock.tools import write_atomically
 
 if TYPE_CHECKING:
     from penstock.wire import JobReport, PeriodReport
@@ -53,9 +54,10 @@ def _check(page: Path | None, force: bool) -> None:
 
 def _write(page: Path, report: "PeriodReport") -> None:
     from penstock.control import report_page
-    from penstock.simulate import replace_file
 
-    size = replace_file(page, report_page(report))
+    text = report_page(report)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    size = write_atomically(page, text)
     say(f"{page}: {format_bytes(size)}, open it in a browser")
 
 

@@ -2,8 +2,8 @@
 
 import json
 import shutil
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +26,7 @@ from penstock.simulate import (
     write_parquet,
     write_report,
 )
+from penstock.tools import atomic_directory
 
 
 class RowFormat(StrEnum):
@@ -82,7 +83,8 @@ def command(
         if out_dir is not None:
             _write(out_dir, figures, results, setting, rows, picture)
         if report is not None:
-            size = write_report(report, workload, setting, results)
+            with _writable(report):
+                size = write_report(report, workload, setting, results)
             say(f"{report}: {format_bytes(size)}, open it in a browser")
     print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results))
 
@@ -136,10 +138,8 @@ def _write(
     rows: RowFormat,
     picture: bool,
 ) -> None:
-    """Write everything beside the target and move it there in one step."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    try:
+    """Everything, in one step: nobody finds half of a study."""
+    with _writable(directory), atomic_directory(directory) as staging:
         (staging / "summary.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
         write = write_parquet if rows is RowFormat.PARQUET else write_csv
         for result in results:
@@ -149,9 +149,15 @@ def _write(
                 (staging / f"{result.summary.policy}.html").write_text(page, encoding="utf-8")
         if directory.exists():
             shutil.rmtree(directory)
-        staging.chmod(0o755)
-        staging.rename(directory)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
     say(f"per-job rows written to {directory}")
+
+
+@contextmanager
+def _writable(target: Path) -> Iterator[None]:
+    """Parent folders are made; what the disk refuses is said in one sentence."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise InputError(f"{target} cannot be written: {reason}", "a place this user may write to") from None

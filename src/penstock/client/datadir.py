@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.core import InputError, PenstockError
+from penstock.tools import write_atomically
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -126,8 +127,4 @@ class DataDir:
 
     def _write(self, path: Path, text: str) -> None:
         """Whole or not at all, and for nobody else's eyes."""
-        draft = path.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-        draft.replace(path)
+        write_atomically(path, text, durable=True, mode=0o600)

@@ -19,6 +19,7 @@ from pathlib import Path
 from penstock.core import Curve, CurveError, PenstockError, Scaling, Source
 from penstock.predict.model_sources import offers_hook
 from penstock.predict.predicted_curve import prior_curve, profile_for
+from penstock.tools import write_atomically
 
 LIMIT_S = 18.0
 """How long a script may take to be imported and followed: whoever asks for a quote waits for it, once."""
@@ -174,9 +175,7 @@ def main(asked: str, file: Path) -> None:
         sys.exit(" ".join(str(problem).split()))
     scaling = curve.scalings[0][1]
     answer = {"counts": scaling.counts, "rates": scaling.rates, "doubts": scaling.doubts}
-    partial = file.with_name(f".{file.name}")
-    partial.write_text(json.dumps({"question": told, "answer": answer}))
-    partial.replace(file)
+    write_atomically(file, json.dumps({"question": told, "answer": answer}))
 
 
 if __name__ == "__main__":

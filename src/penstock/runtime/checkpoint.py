@@ -10,7 +10,6 @@ before it alone and is told; training goes on. Reading checks every checksum and
 import hashlib
 import json
 import logging
-import os
 import shutil
 import time
 import warnings
@@ -31,6 +30,7 @@ from torch.distributed.checkpoint.state_dict_saver import async_save, save
 from penstock.core import InputError
 from penstock.runtime.staging import Arena, Copy
 from penstock.runtime.state import Parts, Snapshot, TensorSpec
+from penstock.tools import sync_directory, sync_file, write_atomically
 
 _log = logging.getLogger(__name__)
 _EXTRAS = "extras.pt"
@@ -225,7 +225,6 @@ class Checkpoints:
         """Make room again, and say what is wrong in one line unless it is nothing a disk does."""
         _discard(writing.partial)
         manifest = writing.path.with_suffix(".json")
-        _discard(manifest.with_name(f".{manifest.name}.partial"))
         if not manifest.exists():
             _discard(writing.path)
         cause = _cause(error)
@@ -240,15 +239,14 @@ class Checkpoints:
     def _commit(self, snapshot: Snapshot, partial: Path, target: Path) -> None:
         with (partial / _EXTRAS).open("wb") as file:
             torch.save(snapshot.extras, file)
-            file.flush()
-            os.fsync(file.fileno())
+            sync_file(file)
         files = tuple(_sum(path) for path in sorted(partial.iterdir()))
-        _sync(partial)
+        sync_directory(partial)
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
-        _sync(self.directory)
+        sync_directory(self.directory)
         manifest = Manifest(step=snapshot.step, directory=target.name, made_at=time.time(), files=files)
-        _write_whole(target.with_suffix(".json"), json.dumps(asdict(manifest), indent=1))
+        write_atomically(target.with_suffix(".json"), json.dumps(asdict(manifest), indent=1), durable=True)
         self._forget_old()
 
     def _forget_old(self) -> None:
@@ -290,27 +288,9 @@ def _sum(path: Path) -> FileSum:
     return FileSum(name=path.name, bytes=path.stat().st_size, sha256=digest)
 
 
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
-    _sync(path.parent)
-
-
 def _discard(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
             path.unlink()
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
     from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
     from penstock.simulate.picture import draw
-    from penstock.simulate.report import Markup, Page, replace_file, section, table, write_report
+    from penstock.simulate.report import Markup, Page, section, table, write_report
     from penstock.simulate.timeline import Bar, Timeline
     from penstock.simulate.traces import (
         Description,
@@ -56,7 +56,6 @@ __all__ = [
     "interval_for_load",
     "known_policies",
     "read_trace",
-    "replace_file",
     "run_policy",
     "section",
     "simulate",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from penstock.control import RunFigures, Services
 from penstock.core import InputError, Report, ReportKind
+from penstock.tools import write_atomically
 
 _log = logging.getLogger(__name__)
 _MOST = 400
@@ -141,9 +142,7 @@ class Trails:
 
     def _write(self, job_id: str, samples: list[Sample]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        draft = self._file(job_id).with_suffix(".new")
-        draft.write_text(json.dumps([astuple(sample) for sample in samples]))
-        draft.replace(self._file(job_id))
+        write_atomically(self._file(job_id), json.dumps([astuple(sample) for sample in samples]))
 
     def _file(self, job_id: str) -> Path:
         return self._folder / f"{job_id}.json"

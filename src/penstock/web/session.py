@@ -6,7 +6,6 @@ click on an open page, asks the store whether that token still counts, so revoki
 
 import hashlib
 import html
-import os
 import secrets
 import threading
 import time
@@ -20,6 +19,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from itsdangerous import BadData, URLSafeTimedSerializer
 
 from penstock.control import Platform, Principal, TokenRepository, Who
+from penstock.tools import write_atomically
 from penstock.web.urls import ROOT, STYLE_URL
 
 COOKIE = "penstock_session"
@@ -80,12 +80,8 @@ def kept_secret(path: Path) -> str:
     known = path.read_text().strip() if path.exists() else ""
     if known:
         return known
-    draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
     made = secrets.token_urlsafe(32)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(made)
-    draft.replace(path)
+    write_atomically(path, made, durable=True, mode=0o600)
     return made
 
 

@@ -24,12 +24,13 @@ from penstock.backends.local.device_locks import Claims
 from penstock.backends.local.environment import base_environment, free_port, worker_environment
 from penstock.backends.local.journal import JournalWriter
 from penstock.backends.local.progress import clean_progress, parse_file, parse_line
-from penstock.backends.local.rundir import RunDir, discard_socket, hold_lock, socket_path, write_atomically
+from penstock.backends.local.rundir import RunDir, discard_socket, hold_lock, socket_path
 from penstock.backends.local.spawner import Spawner
 from penstock.backends.local.states import Exit, Member, Phase, World
 from penstock.backends.local.supervisor import Supervisor
 from penstock.backends.local.usage import Held, UsageMeter
 from penstock.core import Launch, PenstockError, ReportKind, Worker
+from penstock.tools import write_atomically
 
 TICK_S = 0.1
 PROGRESS_EVERY_S = 0.5
@@ -77,7 +78,7 @@ class Agent:
         server = await asyncio.start_unix_server(self._serve, path=self._socket, limit=_LONGEST_MESSAGE)
         self.report(ReportKind.LAUNCHED, pid=os.getpid())
         about = {"pid": os.getpid(), "started_at": time.time(), "socket": str(self._socket)}
-        write_atomically(self._run_dir.agent_file, json.dumps(about))
+        write_atomically(self._run_dir.agent_file, json.dumps(about), durable=True)
         self._supervisor.start()
         while self._supervisor.phase is not Phase.OVER or not self._journal.settled:
             await asyncio.sleep(TICK_S)

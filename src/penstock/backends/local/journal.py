@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.backends.base import report_from_json, report_to_json
-from penstock.backends.local.rundir import sync_directory
 from penstock.core import Report, ReportKind
+from penstock.tools import sync_directory
 
 _TAIL_BLOCK = 64 * 1024
 

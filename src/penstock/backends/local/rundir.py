@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.backends.base import launch_from_json, launch_to_json
 from penstock.core import Launch
+from penstock.tools import write_atomically
 
 LONGEST_SOCKET_PATH = 100
 """Bytes of a unix socket's path; the kernel takes 107, and some of our neighbours append to it."""
@@ -53,7 +54,7 @@ class RunDir:
     def write_launch(self, launch: Launch) -> None:
         """Say what is to run, before anyone runs it; the last agent's particulars become void."""
         self.agent_file.unlink(missing_ok=True)
-        write_atomically(self.launch_file, launch_to_json(launch))
+        write_atomically(self.launch_file, launch_to_json(launch), durable=True)
 
     def read_agent(self) -> dict[str, Any] | None:
         """The agent's pid and socket, once an agent has started for the present launch."""
@@ -132,32 +133,3 @@ def discard_socket(path: Path, run_dir: Path) -> None:
         path.unlink(missing_ok=True)
         if path.parent != run_dir:
             path.parent.rmdir()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Either the old content or all of the new one, also after a power cut."""
-    with _temporary(path) as temporary:
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make a new name in a directory durable."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)

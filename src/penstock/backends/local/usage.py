@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.backends.local.processes import account_of
 from penstock.core import DeviceUsage, PowerModel, Usage
-from penstock.tools import Nvml
+from penstock.tools import Nvml, write_atomically
 
 CORE_POWER = PowerModel(idle_w=0.74, peak_w=3.5)
 """Watts of one hardware thread: the averages for cloud servers that Cloud Carbon Footprint publishes."""
@@ -71,9 +71,8 @@ class UsageMeter:
         """Leave the totals for whoever asks after the run's end; a full disk loses them, not the run."""
         if self._record is not None:
             with suppress(OSError):
-                draft = self._record.with_suffix(".draft")
-                draft.write_text(json.dumps([self._before.cpu_s + self._cpu_s, self._energy_j, self._estimated]))
-                draft.replace(self._record)
+                totals = [self._before.cpu_s + self._cpu_s, self._energy_j, self._estimated]
+                write_atomically(self._record, json.dumps(totals))
 
     def _usage(self, percent: float, memory: int, devices: tuple[DeviceUsage, ...], watts: float | None) -> Usage:
         busy = [device.percent for device in devices if device.percent is not None]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.core import InputError
 from penstock.predict.kernels.calls import KernelCall, Layout, Precision
+from penstock.tools import atomic_file
 
 MOST_DIMS = 10
 _FORMAT = 2
@@ -73,10 +74,8 @@ def save_rows(path: Path, rows: Sequence[OpRow]) -> None:
     }.items():  # fmt: skip
         table, codes = np.unique(np.array(texts, dtype=str), return_inverse=True)
         columns[f"{name}_names"], columns[name] = table, codes.astype(np.int32)
-    partial = path.with_name(f".{path.name}")
-    with partial.open("wb") as file:
+    with atomic_file(path) as file:
         np.savez_compressed(file, **columns)
-    partial.replace(path)
 
 
 def load_rows(path: Path) -> OpRows:

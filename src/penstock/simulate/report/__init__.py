@@ -3,8 +3,6 @@
 The charts are drawn by a small script inside the page from arrays that are packed with the data; nothing is fetched.
 """
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from penstock.simulate.report.frame import Best, Markup, Page, section, table
 from penstock.simulate.report.page import page_of
 from penstock.simulate.report.study import Study
 from penstock.simulate.workload import Workload
+from penstock.tools import write_atomically
 
 
 def render(workload: Workload, setting: Setting, results: Sequence[Result]) -> str:
@@ -27,23 +26,9 @@ def render(workload: Workload, setting: Setting, results: Sequence[Result]) -> s
 
 def write_report(path: Path, workload: Workload, setting: Setting, results: Sequence[Result]) -> int:
     """Write the page in one step, so that nobody ever opens half of it; returns its size in bytes."""
-    return replace_file(path, render(workload, setting, results))
-
-
-def replace_file(path: Path, text: str) -> int:
-    """Write beside the target and move it there."""
-    data = text.encode("utf-8")
+    text = render(workload, setting, results)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, staging = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(staging, 0o644)
-        os.replace(staging, path)
-    except BaseException:
-        Path(staging).unlink(missing_ok=True)
-        raise
-    return len(data)
+    return write_atomically(path, text)
 
 
 __all__ = [
@@ -54,7 +39,6 @@ __all__ = [
     "Study",
     "page_of",
     "render",
-    "replace_file",
     "section",
     "table",
     "write_report",

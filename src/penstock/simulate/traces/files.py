@@ -8,7 +8,6 @@ import csv
 import gzip
 import io
 import math
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn, TextIO, cast
 
 from penstock.core import TraceError
+from penstock.tools import atomic_file
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GUIDE = "docs/trace-formats.md describes the formats"
@@ -128,15 +128,11 @@ def replacing(path: Path, *, overwrite: bool, source: Path | None = None) -> Ite
     """A text file that takes the place of ``path`` once all of it is written, and leaves no trace of itself if not."""
     target = path.resolve()
     _check_target(path, target, overwrite=overwrite, source=source)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as raw, _text_writer(raw, compressed=target.suffix == ".gz") as stream:
+        with atomic_file(target) as raw, _text_writer(raw, compressed=target.suffix == ".gz") as stream:
             yield stream
-        part.replace(target)
     except OSError as problem:
         raise TraceError(f"cannot write {path}: {problem.strerror or problem}", "a file we may write") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _check_target(path: Path, target: Path, *, overwrite: bool, source: Path | None) -> None:
