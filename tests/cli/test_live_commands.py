@@ -21,6 +21,14 @@ print("the end")
 sys.exit(code)
 """
 
+GATED = """
+import time
+from pathlib import Path
+while not Path("gate").exists():
+    time.sleep(0.05)
+print("penstock: step=9 total=9", flush=True)
+"""
+
 
 class Terminal:
     """One person at one machine, with a data directory of their own."""
@@ -197,11 +205,13 @@ def test_bad_input_is_explained(penstock: Terminal, arguments: tuple[str, ...], 
 def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
     from penstock.client import DataDir
 
-    job = penstock("submit", "--best-effort", "--work", "60 steps", "--", "train.py", "60", "0.1", "0").stdout.strip()
+    (penstock.home / "gated.py").write_text(GATED)
+    job = penstock("submit", "--best-effort", "--work", "9 steps", "--", "gated.py").stdout.strip()
     run = penstock.wait(job, "running")["run_id"]
     address = DataDir(penstock.data).address()
     assert address is not None
     os.kill(address.pid, signal.SIGKILL)
+    (penstock.home / "gate").touch()
     ended = penstock.wait(job, "finished", "failed")
     assert (ended["state"], ended["run_id"], ended["failures"]) == ("finished", run, 0)
 
