@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.learning import Learned
 from penstock.control.loop.preparation import Prepared
 from penstock.control.loop.reconciler import Reconciler
-from penstock.control.platform.service import Desk
+from penstock.control.observe.device_readings import DeviceReadings
+from penstock.control.observe.metrics import Metrics
+from penstock.control.platform.commands import Commands
+from penstock.control.platform.service import Platform as PlatformService
 from penstock.control.state.entries import Configured, Recipe
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
@@ -62,11 +66,16 @@ class Platform:
     url: str
     clock: TestClock = field(default_factory=TestClock)
     policy: str = "deadline"
+    forecast_every_s: float = 2.0
     nodes: tuple[Node, ...] = (Node(name="node-0", device_count=4),)
     backend: FakeBackend = field(init=False)
     journal: Journal = field(init=False)
     reconciler: Reconciler = field(init=False)
-    desk: Desk = field(init=False)
+    forecasts: Forecasts = field(init=False)
+    commands: Commands = field(init=False)
+    platform: PlatformService = field(init=False)
+    metrics: Metrics = field(init=False)
+    readings: DeviceReadings = field(init=False)
 
     def __post_init__(self) -> None:
         self.backend = FakeBackend(self.clock, self.nodes)
@@ -86,10 +95,16 @@ class Platform:
             self.journal, self.backend, StandInIntake(), launch_grace_s=5.0, nodes_every_s=1.0, patience_s=20.0
         )
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
-        self.desk = Desk(self.journal, StandInIntake())
+        self.forecasts = Forecasts(self.journal, every_s=self.forecast_every_s)
+        self.commands = Commands(self.journal, StandInIntake(), self.forecasts)
+        self.readings = DeviceReadings(self.journal, self.backend)
+        self.platform = PlatformService(self.journal, self.reconciler, self.commands, self.forecasts, self.readings)
+        self.metrics = Metrics(self.journal, self.reconciler, self.readings)
+        self.journal.watch = self.metrics.recorded
+        self.reconciler.watch_pass = self.metrics.passed
 
     def submit(self, who: Principal = ADMIN, **spec: Any) -> str:
-        return self.desk.submit(spec, who).job_id
+        return self.commands.submit(spec, who).job_id
 
     def passes(self, seconds: float = 0.0, every: float = 1.0) -> None:
         """Let time pass, one pass of the loop after the other, at least two."""

@@ -14,7 +14,7 @@ import psutil
 import uvicorn
 
 from penstock.client import Client
-from penstock.control.api import Services, create_app
+from penstock.control.api import create_app
 from penstock.control.state.store import Role
 from tests.control.build import Platform
 
@@ -53,7 +53,6 @@ class Served:
 
     world: Platform
     url: str
-    services: Services
     secrets: dict[str, str]
 
     def client(self, who: str = "admin") -> Client:
@@ -66,7 +65,6 @@ class Served:
 
 @contextmanager
 def serving(world: Platform, **limits: Any) -> Iterator[Served]:
-    services = Services(world.journal, world.reconciler, world.desk)
     tokens = world.journal.store.tokens
     people = {"admin": (Role.ADMIN, "default"), "ada": (Role.USER, "blue"), "eve": (Role.USER, "red")}
     secrets = {
@@ -74,7 +72,11 @@ def serving(world: Platform, **limits: Any) -> Iterator[Served]:
     }
     world.reconciler.trouble = ""
     config = uvicorn.Config(
-        create_app(services, **limits), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=5
+        create_app(world.platform, world.metrics, **limits),
+        port=0,
+        log_config=None,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -82,9 +84,9 @@ def serving(world: Platform, **limits: Any) -> Iterator[Served]:
     until(lambda: server.started, "the server")
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(world, f"http://127.0.0.1:{port}", services, secrets)
+        yield Served(world, f"http://127.0.0.1:{port}", secrets)
     finally:
-        services.stopping.set()
+        world.platform.stopping.set()
         server.should_exit = True
         thread.join(10)
         assert not thread.is_alive(), "the server does not stop"

@@ -218,7 +218,7 @@ def test_a_fault_of_ours_says_so_and_gives_nothing_away(served: Served, monkeypa
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the secret is 42")
 
-    monkeypatch.setattr(served.world.desk, "quote", broken)
+    monkeypatch.setattr(served.world.commands, "quote", broken)
     with served.http() as http:
         answer = http.post("/v1/quote", json={"work": 1})
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")

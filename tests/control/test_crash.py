@@ -77,7 +77,7 @@ class Life:
     def submit(self, name: str, **spec: Any) -> None:
         key = Key(tenant="default", key=name, fingerprint="same")
         request = {"name": name, **spec}
-        self.ids[name] = self.insist(lambda: self.world.desk.submit(request, ADMIN, key)).job_id
+        self.ids[name] = self.insist(lambda: self.world.commands.submit(request, ADMIN, key)).job_id
 
     def passes(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -105,11 +105,11 @@ def play(life: Life) -> None:
     life.passes(4)
     backend.fail(life.run_of("urgent"), save=True)
     life.passes(3)
-    life.insist(lambda: life.world.desk.pause(life.ids["first"], ADMIN))
+    life.insist(lambda: life.world.commands.pause(life.ids["first"], ADMIN))
     life.passes(3)
-    life.insist(lambda: life.world.desk.cancel(life.ids["doomed"], ADMIN))
+    life.insist(lambda: life.world.commands.cancel(life.ids["doomed"], ADMIN))
     life.passes(2)
-    life.insist(lambda: life.world.desk.resume(life.ids["first"], ADMIN))
+    life.insist(lambda: life.world.commands.resume(life.ids["first"], ADMIN))
     life.passes(2)
     if (run := life.run_of("first")) in backend.alive():
         backend.vanish(run)

@@ -8,11 +8,12 @@ import pytest
 
 from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
+from penstock.control.platform.commands import Commands
 from penstock.core import Cluster, Costs, Curve, Deadline, Job, JobSubmitted, Span, Work
 from penstock.policies import policy_named
 from penstock.scheduler import Scheduler
 from penstock.simulate import simulate
-from tests.control.build import Platform, platform
+from tests.control.build import ADMIN, Platform, StandInIntake, platform
 
 CURVE = Curve.from_table({1: 1.0, 2: 1.8, 4: 3.0})
 COSTS = Costs(start=Span(6.0, 9.0), resize=Span(1.0, 2.0), end=Span(2.0, 3.0))
@@ -53,9 +54,9 @@ def test_without_time_to_look_the_rest_is_extrapolated() -> None:
 def test_everybody_who_is_active_has_an_expected_end(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         first = world.submit(work=100)
-        assert world.desk.forecasts.expected_at(first) == world.clock() + 25.0
+        assert world.forecasts.expected_at(first) == world.clock() + 25.0
         second = world.submit(work=100, within=60)
-        ends = [world.desk.forecasts.expected_at(job) for job in (first, second)]
+        ends = [world.forecasts.expected_at(job) for job in (first, second)]
         assert all(end is not None and world.clock() < end <= world.clock() + 60 for end in ends)
 
 
@@ -77,8 +78,9 @@ def test_a_forecast_follows_what_happens_and_ends_with_the_job(tmp_path: Path) -
 def test_in_a_rush_of_submissions_most_are_answered_without_a_look(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         ticks = itertools.count()
-        world.desk.forecasts = Forecasts(world.journal, every_s=1e9, clock=lambda: next(ticks) * 0.01)
-        known = [world.desk.forecasts.expected_at(world.submit(work=1e9)) is not None for _ in range(60)]
+        forecasts = Forecasts(world.journal, every_s=1e9, clock=lambda: next(ticks) * 0.01)
+        commands = Commands(world.journal, StandInIntake(), forecasts)
+        known = [forecasts.expected_at(commands.submit({"work": 1e9}, ADMIN).job_id) is not None for _ in range(60)]
         assert all(known[:4])
         assert sum(known[30:]) < 10
 

@@ -89,7 +89,7 @@ def test_a_job_that_it_happened_to_says_so(world: Platform, monkeypatch: pytest.
     monkeypatch.setitem(EVENTS, JobCancelled, fail)
     world.restart()
     with pytest.raises(SetAsideError):
-        world.desk.cancel(job, ADMIN)
+        world.commands.cancel(job, ADMIN)
     assert "Cancelled (event 4) was set aside: ZeroDivisionError" in str(world.journal.state.story(world.record(job)))
     world.passes(40)
     assert world.phase(job) is JobPhase.FINISHED

@@ -59,10 +59,10 @@ def test_a_job_never_has_two_runs_alive_even_on_other_devices(world: Platform) -
     world.backend.slow_to_leave = True
     job = world.submit(work=100, at_most=1)
     world.passes(2)
-    world.desk.pause(job, ADMIN)
+    world.commands.pause(job, ADMIN)
     world.passes(2)
     world.submit(work=100, at_most=1)
-    world.desk.resume(job, ADMIN)
+    world.commands.resume(job, ADMIN)
     world.passes(3)
     grant = world.record(job).grant
     assert grant is not None
@@ -78,7 +78,7 @@ def test_a_run_that_does_not_leave_in_time_is_stopped(world: Platform) -> None:
     world.backend.total = 1000
     job = world.submit(work=1000)
     world.passes()
-    world.desk.pause(job, ADMIN)
+    world.commands.pause(job, ADMIN)
     world.passes(40)
     assert ("stop", f"{job}.1") in world.backend.calls
     assert world.backend.alive() == []
@@ -218,14 +218,14 @@ def test_a_run_that_lost_a_worker_gets_a_new_one(world: Platform) -> None:
 def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) -> None:
     job = world.submit(work=100)
     world.passes(5)
-    world.desk.pause(job, ADMIN)
-    world.desk.pause(job, ADMIN)
+    world.commands.pause(job, ADMIN)
+    world.commands.pause(job, ADMIN)
     world.passes()
     assert world.phase(job) is JobPhase.PAUSED
     assert world.backend.alive() == []
     saved = world.backend.saved[job]
     world.passes(50)
-    world.desk.resume(job, ADMIN)
+    world.commands.resume(job, ADMIN)
     world.passes()
     assert world.backend.all_runs[f"{job}.2"].step == saved > 0
     assert world.journal.state.remaining(world.record(job), world.clock()) == pytest.approx(100 - saved)
@@ -237,15 +237,15 @@ def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) ->
 
 def test_a_paused_job_whose_deadline_became_impossible_stays_paused(world: Platform) -> None:
     job = world.submit(work=100, within=40)
-    world.desk.pause(job, ADMIN)
+    world.commands.pause(job, ADMIN)
     world.passes(30)
     with pytest.raises(ConflictError, match="would be refused"):
-        world.desk.resume(job, ADMIN)
+        world.commands.resume(job, ADMIN)
     assert world.phase(job) is JobPhase.PAUSED
     world.passes(30)
     with pytest.raises(ConflictError, match="passed while it was paused"):
-        world.desk.resume(job, ADMIN)
-    world.desk.resume(job, ADMIN, deadline="2h")
+        world.commands.resume(job, ADMIN)
+    world.commands.resume(job, ADMIN, deadline="2h")
     quote = world.record(job).quote
     assert quote is not None
     assert quote.verdict is Verdict.PROMISED
@@ -254,22 +254,22 @@ def test_a_paused_job_whose_deadline_became_impossible_stays_paused(world: Platf
 def test_a_cancelled_job_is_stopped_and_stays_cancelled(world: Platform) -> None:
     job = world.submit(work=100)
     world.passes(2)
-    world.desk.cancel(job, ADMIN)
-    world.desk.cancel(job, ADMIN)
+    world.commands.cancel(job, ADMIN)
+    world.commands.cancel(job, ADMIN)
     world.passes(2)
     assert world.backend.alive() == []
     assert ("stop", f"{job}.1") in world.backend.calls
     with pytest.raises(ConflictError, match="cancelled and cannot be paused"):
-        world.desk.pause(job, ADMIN)
+        world.commands.pause(job, ADMIN)
     with pytest.raises(MissingError, match="no job"):
-        world.desk.cancel("j-nothing", ADMIN)
+        world.commands.cancel("j-nothing", ADMIN)
 
 
 def test_a_job_that_finishes_while_it_is_sent_away_is_finished(world: Platform) -> None:
     world.backend.slow_to_leave = True
     job = world.submit(work=100)
     world.passes(24)
-    world.desk.pause(job, ADMIN)
+    world.commands.pause(job, ADMIN)
     world.passes(4)
     assert world.phase(job) is JobPhase.FINISHED
 
@@ -280,7 +280,7 @@ def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) 
         job = world.submit(work=1000)
         world.backend.total = 1000
         world.passes(3)
-        world.desk.drain("a")
+        world.commands.drain("a")
         world.passes(3)
         grant = world.record(job).grant
         assert grant is not None
@@ -288,11 +288,11 @@ def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) 
         world.restart()
         world.passes(3)
         assert world.journal.state.absent == {"a": Absence.DRAINED}
-        world.desk.undrain("a")
+        world.commands.undrain("a")
         world.passes(3)
         assert world.backend.width(world.record(job).run_id) == 4
         with pytest.raises(InputError, match="unknown node 'c'"):
-            world.desk.drain("c")
+            world.commands.drain("c")
 
 
 def test_nodes_that_go_and_come_are_noticed(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(
     job = world.submit(work=400, within=4000)
     world.backend.total = 400
     paused = world.submit(work=100)
-    world.desk.pause(paused, ADMIN)
+    world.commands.pause(paused, ADMIN)
     world.passes(5)
     world.restart(policy="fifo")
     world.passes(3)
@@ -326,7 +326,7 @@ def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(
     world.passes(500)
     assert world.phase(job) is JobPhase.FINISHED
     world.restart(policy="deadline")
-    world.desk.resume(paused, ADMIN)
+    world.commands.resume(paused, ADMIN)
     world.passes(120)
     assert world.phase(paused) is JobPhase.FINISHED
     assert kinds(world).count("Configured") == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.platform.service import Ticket
+from penstock.control.platform.commands import Ticket
 from penstock.control.state.store import Key
 from penstock.wire.problems import ConflictError
 from tests.control.build import ADMIN, Platform, platform
@@ -35,7 +35,7 @@ def test_all_are_written_in_one_commit(tmp_path: Path, monkeypatch: pytest.Monke
         log, commits = world.journal.store.log, list[int]()
         append = log.append
         monkeypatch.setattr(log, "append", lambda *lines, **more: commits.append(len(lines)) or append(*lines, **more))
-        tickets = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN) for _ in range(6)))
+        tickets = at_once(world, *(lambda: world.commands.submit({"work": 100}, ADMIN) for _ in range(6)))
         assert commits == [6]
         assert {ticket.job_id for ticket in tickets} == set(world.journal.state.jobs)  # type: ignore[union-attr]
         world.restart()
@@ -45,7 +45,7 @@ def test_all_are_written_in_one_commit(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_same_key_at_the_same_time_is_one_job(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         key = Key(tenant="default", key="k", fingerprint="same")
-        tickets = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN, key) for _ in range(4)))
+        tickets = at_once(world, *(lambda: world.commands.submit({"work": 100}, ADMIN, key) for _ in range(4)))
         assert len({ticket.job_id for ticket in tickets}) == 1  # type: ignore[union-attr]
         assert sorted(ticket.again for ticket in tickets) == [False, True, True, True]  # type: ignore[union-attr]
         assert len(world.journal.state.jobs) == 1
@@ -56,9 +56,9 @@ def test_one_that_is_refused_does_not_harm_the_others(tmp_path: Path) -> None:
         same, other = (Key(tenant="default", key="k", fingerprint=text) for text in ("same", "other"))
         answers = at_once(
             world,
-            lambda: world.desk.submit({"work": 100}, ADMIN, same),
-            lambda: world.desk.submit({"work": 200}, ADMIN, other),
-            lambda: world.desk.submit({"work": 300}, ADMIN),
+            lambda: world.commands.submit({"work": 100}, ADMIN, same),
+            lambda: world.commands.submit({"work": 200}, ADMIN, other),
+            lambda: world.commands.submit({"work": 300}, ADMIN),
         )
         refused = [answer for answer in answers if isinstance(answer, ConflictError)]
         assert len(refused) == 1
@@ -71,6 +71,6 @@ def test_a_disk_that_fails_is_told_to_everyone(tmp_path: Path, monkeypatch: pyte
 
     with platform(tmp_path) as world:
         monkeypatch.setattr(world.journal.store.log, "append", full)
-        answers = at_once(world, *(lambda: world.desk.submit({"work": 100}, ADMIN) for _ in range(3)))
+        answers = at_once(world, *(lambda: world.commands.submit({"work": 100}, ADMIN) for _ in range(3)))
         assert [str(answer) for answer in answers] == ["no space left on device"] * 3
         assert world.journal.state.jobs == {}

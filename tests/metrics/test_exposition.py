@@ -102,13 +102,13 @@ def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Serve
                 within=chance.choice((20, 200, 900)),
             )
         elif what < 0.55:
-            world.desk.cancel(chance.choice(jobs), ADMIN)
+            world.commands.cancel(chance.choice(jobs), ADMIN)
         elif what < 0.7:
-            world.desk.pause(chance.choice(jobs), ADMIN)
+            world.commands.pause(chance.choice(jobs), ADMIN)
         elif what < 0.8:
             paused = [job for job in jobs if world.phase(job) == "paused"]
             if paused:
-                world.desk.resume(paused[0], ADMIN, best_effort=True)
+                world.commands.resume(paused[0], ADMIN, best_effort=True)
         elif alive := world.backend.alive():
             world.backend.fail(chance.choice(alive))
         world.passes(chance.randint(1, 15))
@@ -172,17 +172,17 @@ def test_devices_are_read_from_the_runs_that_hold_them(served: Served, monkeypat
     monkeypatch.setattr(world.backend, "usage", lambda _: usage)
     job = world.submit(work=10_000, at_least=4)
     world.passes(3)
-    served.services.metrics.meters.look()
-    served.services.metrics.meters.look()
+    served.world.readings.look()
+    served.world.readings.look()
     told = look(served)
     held = len(world.record(job).grant.devices)  # type: ignore[union-attr]
     assert told.total("penstock_device_utilisation_ratio") == pytest.approx(0.8 * held)
     assert told.total("penstock_device_power_watts", source="measured") == pytest.approx(800.0)
     assert told.total("penstock_device_memory_used_bytes") == pytest.approx(4_000)
     assert told.total("penstock_device_energy_joules_total") > 0
-    world.desk.cancel(job, ADMIN)
+    world.commands.cancel(job, ADMIN)
     world.passes(2)
-    served.services.metrics.meters.look()
+    served.world.readings.look()
     gone = look(served)
     assert gone.total("penstock_device_utilisation_ratio") == 0
     assert gone.total("penstock_device_energy_joules_total") == told.total("penstock_device_energy_joules_total")
@@ -197,8 +197,8 @@ def test_a_modelled_energy_is_said_to_be_estimated(served: Served, monkeypatch: 
     )
     served.world.submit(work=10_000)
     served.world.passes(3)
-    served.services.metrics.meters.look()
-    served.services.metrics.meters.look()
+    served.world.readings.look()
+    served.world.readings.look()
     joules = look(served).total("penstock_device_energy_joules_total", source="estimated")
     assert joules == pytest.approx(60.0), "what was drawn before the first look belongs to another server"
 
@@ -210,7 +210,7 @@ def test_a_run_that_cannot_be_asked_leaves_no_reading(served: Served, monkeypatc
     monkeypatch.setattr(served.world.backend, "usage", unreachable)
     served.world.submit(work=10_000)
     served.world.passes(3)
-    served.services.metrics.meters.look()
+    served.world.readings.look()
     assert look(served).total("penstock_device_utilisation_ratio") == 0
 
 
@@ -225,9 +225,9 @@ def test_a_lost_node_is_seen(served: Served) -> None:
 
 def test_tenants_do_not_grow_without_end(served: Served) -> None:
     for number in range(110):
-        served.services.metrics.tenant(f"tenant-{number}")
-    assert served.services.metrics.tenant("tenant-3") == "tenant-3"
-    assert served.services.metrics.tenant("tenant-109") == "other"
+        served.world.metrics.tenant(f"tenant-{number}")
+    assert served.world.metrics.tenant("tenant-3") == "tenant-3"
+    assert served.world.metrics.tenant("tenant-109") == "other"
 
 
 def test_names_follow_the_conventions(served: Served) -> None:

@@ -16,17 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.future.forecasts import Forecasts
 from penstock.core import Usage
-from tests.control.build import Platform
+from tests.control.build import platform
 from tests.control.serving import Served, serving
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][A-Z0-9]?")
 
 
 @pytest.fixture
-def served(world: Platform) -> Iterator[Served]:
-    with serving(world, requests_per_s=1e6, burst=10**6) as running:
+def served(tmp_path: Path) -> Iterator[Served]:
+    with (
+        platform(tmp_path, forecast_every_s=0.0) as world,
+        serving(world, requests_per_s=1e6, burst=10**6) as running,
+    ):
         yield running
 
 
@@ -54,9 +56,8 @@ def busy(served: Served, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str
     world.passes(2)
     waiting = world.submit(name="colossus", work=100, at_least=4)
     world.passes(3)
-    world.desk.forecasts = Forecasts(world.journal, every_s=0.0)
-    world.desk.forecasts.refresh()
-    served.services.metrics.meters.look()
+    world.forecasts.refresh()
+    served.world.readings.look()
     return promised, loose, waiting
 
 

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
+from tests.control.conftest import world
 from tests.web.browsing import running_browser
 from tests.web.site import WebSite
+
+__all__ = ["world"]
 
 
 @pytest.fixture(scope="session")

@@ -12,25 +12,25 @@ from penstock.web import charts, cluster_svg
 from penstock.web.pages.joblog import marked
 from penstock.web.pages.submit import quote_html, short
 from penstock.web.progress_history import Sample
-from penstock.web.view_models import ClusterPicture, Mark, Stretch, TenantLine, band_of
+from penstock.web.view_models import ClusterTimeline, DeviceSpan, TenantUse, TimelineMark, forecast_band
 from penstock.wire.views import QuoteView
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
-def picture(**changes: Any) -> ClusterPicture:
-    stretches = (
-        Stretch(first=0, count=4, start=10.0, end=50.0, width=4, job_id="j-1", name=EVIL, number=1),
-        Stretch(first=0, count=2, start=50.0, end=100.0, width=2, job_id="j-1", name=EVIL, number=1),
-        Stretch(first=2, count=2, start=100.0, end=130.0, width=2, planned=True),
+def picture(**changes: Any) -> ClusterTimeline:
+    spans = (
+        DeviceSpan(first=0, count=4, start=10.0, end=50.0, width=4, job_id="j-1", name=EVIL, number=1),
+        DeviceSpan(first=0, count=2, start=50.0, end=100.0, width=2, job_id="j-1", name=EVIL, number=1),
+        DeviceSpan(first=2, count=2, start=100.0, end=130.0, width=2, planned=True),
     )
     base: dict[str, Any] = {
         "now": 100.0, "since": 0.0, "until": 150.0, "devices": 4, "down": 0, "nodes": (("node-0", 0),), "left_out": 0,
-        "stretches": stretches, "marks": (Mark(at=60.0, text=EVIL, bad=True, row=1),),
+        "spans": spans, "marks": (TimelineMark(at=60.0, text=EVIL, bad=True, row=1),),
         "busy": ((0.0, 0.0), (10.0, 4.0)),
         "waiting": ((0.0, 1.0),), "counts": {"running": 1}, "power": None,
     }  # fmt: skip
-    return ClusterPicture(**(base | changes))
+    return ClusterTimeline(**(base | changes))
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -89,7 +89,7 @@ def test_what_people_wrote_is_escaped_wherever_html_is_drawn() -> None:
 def test_every_chart_is_plain_json() -> None:
     samples = [Sample(1.0, 10, 100, 0.5), Sample(2.0, 20, 100, None), Sample(3.0, 30, 100, 0.25)]
     point = Point(count=1, rate=10.0, spread=0.1, seconds=60.0, updated_at=0.0)
-    line = TenantLine(tenant="blue", devices=1, running=1, waiting=0, device_seconds=1.0, share=1.0, buckets=(1.0, 0.0))
+    line = TenantUse(tenant="blue", devices=1, running=1, waiting=0, device_seconds=1.0, share=1.0, buckets=(1.0, 0.0))
     row = Verdicts(
         policy="fifo", jobs=1, with_deadline=1, met=1, late=0, refused=0, completion_s=1.0, waiting_s=0.0, resizes=0,
         utilisation=0.5,
@@ -97,7 +97,7 @@ def test_every_chart_is_plain_json() -> None:
     drawn = [
         charts.usage([line], 0.0, 10.0), charts.usage([], 0.0, 10.0), charts.progress(samples), charts.progress([]),
         charts.speed(samples), charts.scaling([(1, 10.0), (2, 18.0)], [point]), charts.widths(((0.0, 2.0),), 0.0, 1.0),
-        charts.forecast(0.0, band_of(0.0, 10.0, 0.2), 9.0, 20.0), charts.forecast(0.0, None, None, None),
+        charts.forecast(0.0, forecast_band(0.0, 10.0, 0.2), 9.0, 20.0), charts.forecast(0.0, None, None, None),
         charts.trade_off([60.0], [QuoteView(verdict="promised", reason="", devices=2, device_seconds=90.0)], 60.0),
         charts.comparison([row]),
     ]  # fmt: skip
@@ -107,7 +107,7 @@ def test_every_chart_is_plain_json() -> None:
 
 
 def test_the_promise_line_and_the_band_are_where_they_belong() -> None:
-    series = charts.forecast(0.0, band_of(0.0, 100.0, 0.25), 110.0, 200.0)["series"][0]
+    series = charts.forecast(0.0, forecast_band(0.0, 100.0, 0.25), 110.0, 200.0)["series"][0]
     assert [mark["xAxis"] for mark in series["markLine"]["data"]] == [0.0, 200e3, 110e3]
     assert [edge["xAxis"] for edge in series["markArea"]["data"][0]] == [80e3, 125e3]
 

@@ -118,7 +118,7 @@ def test_the_past_under_two_policies(there: Seen) -> None:
     gone = world.submit(ADMIN, work=100_000)
     world.passes(2)
     world.journal.record(RunFinished(at=world.clock.time, job_id=done, run_id=world.record(done).run_id))
-    world.desk.cancel(gone, ADMIN)
+    world.commands.cancel(gone, ADMIN)
     past = past_of(world.journal.state, [])
     assert [event.job_id for event in past.faults] == [gone]  # type: ignore[union-attr]
     real = as_it_was(world.journal.state)

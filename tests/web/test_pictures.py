@@ -11,15 +11,15 @@ from penstock.control.state.store import Holding, Principal, Role
 from penstock.core import Cluster, Node
 from penstock.core.cluster import PowerModel
 from penstock.web.view_models import (
-    Stretch,
-    band_of,
+    DeviceSpan,
     busy_devices,
-    most_telling,
+    forecast_band,
+    held_spans,
+    largest_spans,
+    modelled_power,
     neighbours,
-    past_stretches,
-    power_of,
     step_function,
-    tenant_lines,
+    tenant_use,
 )
 
 ADMIN = Principal(id="a", name="a", role=Role.ADMIN, tenant="default")
@@ -38,8 +38,8 @@ def test_neighbours_cover_every_device_once(devices: set[int]) -> None:
     assert all(b[0] > a[0] + a[1] for a, b in pairwise(runs)), "runs do not touch"
 
 
-def test_a_holding_is_cut_to_the_window() -> None:
-    (one,) = past_stretches(held((2, 3), 0.0, None), ADMIN, since=100.0, now=160.0)
+def test_a_holding_is_cut_to_the_viewer() -> None:
+    (one,) = held_spans(held((2, 3), 0.0, None), ADMIN, since=100.0, now=160.0)
     assert (one.first, one.count, one.start, one.end, one.width) == (2, 2, 100.0, 160.0, 2)
 
 
@@ -69,14 +69,14 @@ def test_busy_devices_end_at_the_present() -> None:
 
 
 def test_the_largest_stretches_stay() -> None:
-    small, large = (Stretch(first=0, count=1, start=0.0, end=end, width=1) for end in (1.0, 9.0))
-    assert most_telling([small, large], most=1) == ((large,), 1)
-    assert most_telling([small, large]) == ((small, large), 0)
+    small, large = (DeviceSpan(first=0, count=1, start=0.0, end=end, width=1) for end in (1.0, 9.0))
+    assert largest_spans([small, large], most=1) == ((large,), 1)
+    assert largest_spans([small, large]) == ((small, large), 0)
 
 
 def test_tenants_share_what_was_used() -> None:
     holdings = [held((0, 1, 2), 0.0, 10.0, "blue"), held((3,), 0.0, None, "red")]
-    blue, red = tenant_lines(holdings, {"blue": {"finished": 1}, "red": {"running": 1}}, 0.0, 10.0, parts=5)
+    blue, red = tenant_use(holdings, {"blue": {"finished": 1}, "red": {"running": 1}}, 0.0, 10.0, parts=5)
     assert (blue.tenant, blue.device_seconds, blue.share, blue.devices) == ("blue", 30.0, 0.75, 0)
     assert (red.tenant, red.device_seconds, red.share, red.devices, red.running) == ("red", 10.0, 0.25, 1, 1)
     assert blue.buckets == pytest.approx((3.0,) * 5)
@@ -84,15 +84,15 @@ def test_tenants_share_what_was_used() -> None:
 
 def test_power_counts_idle_devices_and_held_ones() -> None:
     node = Node(name="n", device_count=4, power=PowerModel(50.0, 250.0))
-    power = power_of(Cluster((node,)), [held((0, 1), 0.0, 5.0), held((2,), 0.0, None)], 0.0, 10.0)
+    power = modelled_power(Cluster((node,)), [held((0, 1), 0.0, 5.0), held((2,), 0.0, None)], 0.0, 10.0)
     assert power is not None
     assert power.watts == 4 * 50.0 + 200.0
     assert power.joules == 4 * 50.0 * 10 + 2 * 200.0 * 5 + 200.0 * 10
-    assert power_of(Cluster((Node(name="n", device_count=1),)), [], 0.0, 1.0) is None
+    assert modelled_power(Cluster((Node(name="n", device_count=1),)), [], 0.0, 1.0) is None
 
 
 def test_a_band_holds_the_likely_end_and_is_a_point_when_the_speed_is_certain() -> None:
-    assert band_of(100.0, 200.0, 0.0).early == band_of(100.0, 200.0, 0.0).late == 200.0
-    band = band_of(100.0, 200.0, 0.25)
+    assert forecast_band(100.0, 200.0, 0.0).early == forecast_band(100.0, 200.0, 0.0).late == 200.0
+    band = forecast_band(100.0, 200.0, 0.25)
     assert (band.early, band.likely, band.late) == (180.0, 200.0, 225.0)
-    assert math.isfinite(band_of(100.0, 200.0, 50.0).late)
+    assert math.isfinite(forecast_band(100.0, 200.0, 50.0).late)

@@ -4,29 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.state.store import Role, Store
-from penstock.web.session import Links, Sessions, _inside, kept_secret
+from penstock.control.state.store import Role
+from penstock.web.session import Sessions, SignInLinks, _inside, kept_secret
+from tests.control.build import Platform
 
 
-@pytest.fixture
-def sessions(tmp_path: Path) -> Sessions:
-    return Sessions("secret", Store(f"sqlite:///{tmp_path}/penstock.db").tokens)
-
-
-def test_a_cookie_stands_for_its_token_until_that_is_revoked(sessions: Sessions) -> None:
-    _, ada = sessions.tokens.create(name="ada", role=Role.USER, tenant="blue", now=1.0)
+def test_a_cookie_stands_for_its_token_until_that_is_revoked(world: Platform) -> None:
+    tokens, sessions = world.journal.store.tokens, Sessions("secret", world.platform)
+    _, ada = tokens.create(name="ada", role=Role.USER, tenant="blue", now=1.0)
     cookie = sessions.cookie_for(ada.id)
     assert sessions.holder(cookie) == ada
     assert sessions.holder(None) is None
     assert sessions.holder(cookie + "x") is None
-    assert Sessions("another secret", sessions.tokens).holder(cookie) is None
-    sessions.tokens.revoke(ada.id, 2.0)
+    assert Sessions("another secret", world.platform).holder(cookie) is None
+    tokens.revoke(ada.id, 2.0)
     assert sessions.holder(cookie) is None
 
 
 def test_a_link_works_once_and_not_for_long() -> None:
     now = [0.0]
-    links = Links(lambda: now[0])
+    links = SignInLinks(lambda: now[0])
     code = links.make("token-1")
     assert links.use("something else") is None
     assert links.use(code) == "token-1"
@@ -37,7 +34,7 @@ def test_a_link_works_once_and_not_for_long() -> None:
 
 
 def test_links_do_not_pile_up() -> None:
-    links = Links(lambda: 0.0)
+    links = SignInLinks(lambda: 0.0)
     codes = [links.make(f"token-{number}") for number in range(1100)]
     assert links.use(codes[0]) is None
     assert links.use(codes[-1]) == "token-1099"

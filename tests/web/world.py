@@ -1,14 +1,14 @@
-"""A platform without processes or a browser, seen through a window."""
+"""A platform without processes or a browser, seen through a viewer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.control.api import Services
 from penstock.control.state.store import Principal, Role
-from penstock.web.platform_view import Deck, Window
-from penstock.web.progress_history import Trails
+from penstock.learn import CurveStore
+from penstock.web.progress_history import ProgressRecorder
+from penstock.web.viewer import DashboardData, Viewer
 from tests.control.build import Platform, platform
 
 
@@ -17,21 +17,21 @@ class Seen:
     """A platform, and what different people see of it."""
 
     world: Platform
-    deck: Deck
+    data: DashboardData
     people: dict[str, Principal]
 
-    def window(self, who: str) -> Window:
-        return Window(self.deck, self.people[who])
+    def viewer(self, who: str) -> Viewer:
+        return Viewer(self.data, self.people[who])
 
 
 @contextmanager
 def seen(folder: Path) -> Iterator[Seen]:
     with platform(folder) as world:
-        services = Services(world.journal, world.reconciler, world.desk)
         tokens = world.journal.store.tokens
         roles = {"admin": (Role.ADMIN, "default"), "ada": (Role.USER, "blue"), "eve": (Role.USER, "red")}
         people = {
             name: tokens.create(name=name, role=role, tenant=tenant, now=1.0)[1]
             for name, (role, tenant) in roles.items()
         }
-        yield Seen(world, Deck(services, Trails(services, folder / "trails"), folder), people)
+        recorder = ProgressRecorder(world.platform, folder / "trails")
+        yield Seen(world, DashboardData(world.platform, recorder, CurveStore(folder / "curves.db")), people)

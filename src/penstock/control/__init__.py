@@ -1,4 +1,4 @@
-"""The live platform: one journal, one loop, one API.
+"""The live platform: one journal, one loop, one service that the API and the dashboard call.
 
 Opening this door is cheap; a server's own parts (database, web framework) are imported when one starts.
 """
@@ -8,33 +8,39 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.control.api import Services, create_app
-    from penstock.control.api.services import Platform, Who, admin
-    from penstock.control.future.planned_timeline import PlannedTimeline, plan_timeline
-    from penstock.control.future.whatif import NODE_KINDS, Verdicts, as_it_was, past_of, replay_past
+    from penstock.control.api import create_app
+    from penstock.control.api.dependencies import Caller
+    from penstock.control.future.forecasts import Forecasts
+    from penstock.control.future.planned_timeline import PlannedTimeline
+    from penstock.control.future.whatif import Verdicts
     from penstock.control.loop.preparation import LiveIntake
     from penstock.control.loop.reconciler import Reconciler
     from penstock.control.loop.run_figures import RunFigures
-    from penstock.control.observe.device_readings import full_load_w
+    from penstock.control.observe.device_readings import DeviceReadings, full_load_w
     from penstock.control.observe.logging_setup import LogFormat, set_up
+    from penstock.control.observe.metrics import Metrics
+    from penstock.control.platform.commands import Commands
     from penstock.control.platform.presenter import job_view
-    from penstock.control.platform.service import Desk
+    from penstock.control.platform.service import Platform
     from penstock.control.reports.page import kilowatt_hours, report_page, sentences
     from penstock.control.state.entries import Configured
     from penstock.control.state.journal import Journal
     from penstock.control.state.records import JobRecord
-    from penstock.control.state.store import Holding, Line, Principal, Role, Search, Store, TokenRepository
+    from penstock.control.state.store import Holding, Line, Principal, Role, Search, Store
 
 __all__ = [
-    "NODE_KINDS",
+    "Caller",
+    "Commands",
     "Configured",
-    "Desk",
+    "DeviceReadings",
+    "Forecasts",
     "Holding",
     "JobRecord",
     "Journal",
     "Line",
     "LiveIntake",
     "LogFormat",
+    "Metrics",
     "PlannedTimeline",
     "Platform",
     "Principal",
@@ -42,20 +48,12 @@ __all__ = [
     "Role",
     "RunFigures",
     "Search",
-    "Services",
     "Store",
-    "TokenRepository",
     "Verdicts",
-    "Who",
-    "admin",
-    "as_it_was",
     "create_app",
     "full_load_w",
     "job_view",
     "kilowatt_hours",
-    "past_of",
-    "plan_timeline",
-    "replay_past",
     "report_page",
     "sentences",
     "set_up",

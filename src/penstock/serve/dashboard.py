@@ -1,30 +1,30 @@
-"""The pages in front of the API, where they are installed.
+"""The dashboard in front of the API, where its packages are installed.
 
-They live in a room above this one, so they are found by name and not imported. A server without them works as well;
-its front page then says how to get them.
+A server without them works as well; its front page then says how to get them.
 """
 
-import importlib
 from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 
-from penstock.control import Services
+from penstock.control import Platform
 
-_WITHOUT = (
+_WITHOUT_DASHBOARD = (
     "This is a Penstock server. Its API is described at /docs.\n"
     'It has no dashboard, because {missing} is not installed. On this machine: pip install "penstock[web]"\n'
     "and start the server again.\n"
 )
 
 
-def dress(app: FastAPI, services: Services, data_dir: Path) -> bool:
-    """Put the dashboard in front; whether there is one."""
+def mount_dashboard(app: FastAPI, platform: Platform, data_dir: Path) -> bool:
+    """Put the dashboard, or a page that says how to install it, at ``/``; returns whether there is a dashboard."""
     try:
-        importlib.import_module("penstock.web").mount(app, services, data_dir)
+        from penstock.web import mount
     except ImportError as problem:
         missing = getattr(problem.__cause__, "name", None) or problem.name or "a package"
-        app.add_api_route("/", lambda: PlainTextResponse(_WITHOUT.format(missing=missing)), include_in_schema=False)
+        page = PlainTextResponse(_WITHOUT_DASHBOARD.format(missing=missing))
+        app.add_api_route("/", lambda: page, include_in_schema=False)
         return False
+    mount(app, platform, data_dir)
     return True

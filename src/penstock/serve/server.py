@@ -5,8 +5,6 @@ a server really starts.
 """
 
 import argparse
-import contextlib
-import gc
 import logging
 import os
 import signal
@@ -16,16 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from penstock.client import Address, AlreadyServedError, DataDir
 from penstock.control import LogFormat, set_up
-from penstock.core import InputError, PenstockError, UnknownNameError, is_plugin, load_plugin
+from penstock.core import InputError, PenstockError
+from penstock.serve.assembly import Assembly, assembled
 from penstock.serve.config import Config
-
-if TYPE_CHECKING:
-    from penstock.backends import Backend
-    from penstock.control import Services, Store
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 30.0
@@ -34,17 +29,17 @@ _LAST_PASS_S = 30.0
 def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
     """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
     data_dir = DataDir(config.data_dir)
-    with data_dir.held(), _listening(config, data_dir) as listener, _platform(config, data_dir) as services:
+    with data_dir.held(), _listening(config, data_dir) as listener, assembled(config, data_dir) as parts:
         address = Address(
-            pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=services.journal.now()
+            pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=parts.journal.now()
         )
 
         def listening() -> None:
             data_dir.publish(address)
             on_ready(address)
 
-        with _reconciling(services, config.every_s), services.metrics.meters.running():
-            _answer(config, services, listener, listening)
+        with _reconciling(parts, config.every_s), parts.readings.running():
+            _answer(config, parts, listener, listening)
 
 
 @contextmanager
@@ -77,79 +72,30 @@ def _bind(listener: socket.socket, host: str, port: int, last: int) -> None:
 
 
 @contextmanager
-def _platform(config: Config, data_dir: DataDir) -> Iterator["Services"]:
-    from penstock.control import Configured, Desk, Journal, LiveIntake, Reconciler, Services, Store
-
-    with contextlib.closing(Store(config.database_url)) as store:
-        backend = _backend(config, data_dir)
-        journal = Journal(store)
-        intake = LiveIntake(data_dir.path, lambda: journal.state.scheduler.cluster, foresee=config.backend == "local")
-        reconciler = Reconciler(journal, backend, intake)
-        settings = Configured(
-            at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
-        )
-        reconciler.begin(settings)
-        _ensure_owner(store, data_dir, journal.now())
-        _collect_seldom()
-        desk = Desk(journal, intake, reconciler.nudge)
-        reconciler.after_each_pass = desk.forecasts.refresh
-        reconciler.foreseen = desk.forecasts.first_expected_at
-        yield Services(journal, reconciler, desk)
-        journal.publish()
-        journal.keep_snapshot()
-
-
-def _collect_seldom() -> None:
-    """Thousands of jobs are hundreds of thousands of objects that live on: looking through all of them for garbage, as
-    Python does after every few thousand new ones, would stop everybody for tenths of a second. What was read at the
-    start is never looked at again, and the rest seldom."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
-
-
-def _backend(config: Config, data_dir: DataDir) -> "Backend":
-    if config.backend == "local":
-        from penstock.backends import LocalBackend, discover
-
-        return LocalBackend(data_dir.path, discover(config.slots))
-    if not is_plugin(config.backend):
-        raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")
-    return cast("Backend", load_plugin("backend", config.backend)(data_dir.path))
-
-
-def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:
-    """Whoever can read the data directory owns the platform: an admin token lies there."""
-    from penstock.control import Role
-
-    known = data_dir.owner_token()
-    if known is not None and store.tokens.check(known) is not None:
-        return
-    secret, _ = store.tokens.create(name="owner", role=Role.ADMIN, tenant="default", now=now)
-    data_dir.keep_owner_token(secret)
-
-
-@contextmanager
-def _reconciling(services: "Services", every_s: float) -> Iterator[None]:
+def _reconciling(parts: Assembly, every_s: float) -> Iterator[None]:
     stop = threading.Event()
-    loop = threading.Thread(target=services.reconciler.run, args=(stop, every_s), name="reconcile", daemon=True)
+    loop = threading.Thread(target=parts.reconciler.run, args=(stop, every_s), name="reconcile", daemon=True)
     loop.start()
     try:
         yield
     finally:
         stop.set()
-        services.reconciler.nudge()
+        parts.reconciler.nudge()
         loop.join(_LAST_PASS_S)
 
 
-def _answer(config: Config, services: "Services", listener: socket.socket, on_ready: Callable[[], None]) -> None:
+def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     import uvicorn
 
     from penstock.control import create_app
-    from penstock.serve.dashboard import dress
+    from penstock.serve.dashboard import mount_dashboard
 
-    app = create_app(services, max_body=config.max_body, requests_per_s=config.requests_per_s, burst=config.burst)
-    lifespan: Literal["on", "off"] = "on" if dress(app, services, config.data_dir) else "off"
+    app = create_app(
+        parts.platform, parts.metrics, max_body=config.max_body, requests_per_s=config.requests_per_s,
+        burst=config.burst,
+    )  # fmt: skip
+    has_dashboard = mount_dashboard(app, parts.platform, config.data_dir)
+    lifespan: Literal["on", "off"] = "on" if has_dashboard else "off"
 
     class Server(uvicorn.Server):
         """Tells open streams to end when it is told to stop, and says when it listens.
@@ -170,7 +116,7 @@ def _answer(config: Config, services: "Services", listener: socket.socket, on_re
                     signal.signal(number, handler)
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            services.stopping.set()
+            parts.platform.stopping.set()
             super().handle_exit(sig, frame)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:

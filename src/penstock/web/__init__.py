@@ -1,7 +1,7 @@
-"""What a person sees in a browser: pages in front of the same services as the API, drawn by NiceGUI.
+"""What a person sees in a browser: pages in front of the same service as the API, drawn by NiceGUI.
 
-Nothing here decides anything. A page asks :class:`~penstock.web.platform_view.Window`, which speaks for one
-signed-in person. Everything a browser needs comes from this server; nothing is fetched from elsewhere.
+Nothing here decides anything. A page asks :class:`~penstock.web.viewer.Viewer`, which acts for one signed-in person
+on the platform service. Everything a browser needs comes from this server; nothing is fetched from elsewhere.
 """
 
 import logging
@@ -22,35 +22,36 @@ try:
 except ImportError as _problem:
     raise ImportError(f'the dashboard needs {_problem.name}: pip install "penstock[web]"') from _problem
 
-from penstock.control import Services
-from penstock.web.headers import Shielded
+from penstock.control import Platform
+from penstock.learn import CurveStore
+from penstock.web.headers import SecurityHeaders
 from penstock.web.pages import register
-from penstock.web.platform_view import Deck
-from penstock.web.progress_history import Trails
+from penstock.web.progress_history import ProgressRecorder
 from penstock.web.session import Sessions, kept_secret, routes
 from penstock.web.urls import ROOT, STATIC
+from penstock.web.viewer import DashboardData
 
 _HERE = Path(__file__).parent
 _RECONNECT_S = 20.0
 """How long the server remembers a page whose connection broke; after that the browser loads it anew by itself."""
 
 
-def mount(app: FastAPI, services: Services, data_dir: Path) -> None:
+def mount(app: FastAPI, platform: Platform, data_dir: Path) -> None:
     """Put the dashboard under ``/ui`` of an application; ``/`` leads there. Once per process: NiceGUI is global."""
-    trails = Trails(services, data_dir / "trails")
-    sessions = Sessions(kept_secret(data_dir / "web.secret"), services.journal.store.tokens)
+    recorder = ProgressRecorder(platform, data_dir / "trails")
+    sessions = Sessions(kept_secret(data_dir / "web.secret"), platform)
     app.include_router(routes(sessions))
     app.add_api_route("/", _to_the_pages, include_in_schema=False)
     app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
-    register(Deck(services, trails, data_dir), sessions)
+    register(DashboardData(platform, recorder, CurveStore(data_dir / "curves.db")), sessions)
     ui.run_with(
         app, mount_path=ROOT, title="Penstock", language="en-US", favicon=_HERE / "static" / "gate.svg", dark=None,
         tailwind=False, gzip_middleware_factory=_quickly_packed, binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT_S, show_welcome_message=False,
     )  # fmt: skip
-    pages_app.add_middleware(Shielded)
+    pages_app.add_middleware(SecurityHeaders)
     _keep_addresses_out_of_the_log()
-    _while_running(app, trails)
+    _while_running(app, recorder)
 
 
 def _quickly_packed(app: ASGIApp) -> GZipMiddleware:
@@ -68,17 +69,17 @@ def _to_the_pages() -> Response:
     return RedirectResponse(f"{ROOT}/", 307)
 
 
-def _while_running(app: FastAPI, trails: Trails) -> None:
+def _while_running(app: FastAPI, recorder: ProgressRecorder) -> None:
     inner = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-        trails.start()
+        recorder.start()
         try:
             async with inner(app) as state:
                 yield state
         finally:
-            trails.stop()
+            recorder.stop()
 
     app.router.lifespan_context = lifespan
 

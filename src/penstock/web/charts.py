@@ -12,7 +12,7 @@ from penstock.control import Verdicts
 from penstock.core import format_duration
 from penstock.learn import Point
 from penstock.web.progress_history import Sample, speeds
-from penstock.web.view_models import Band, TenantLine
+from penstock.web.view_models import ForecastBand, TenantUse
 from penstock.wire import QuoteView
 
 Options = dict[str, Any]
@@ -69,7 +69,7 @@ def hue(number: int) -> str:
 # --- tenants --------------------------------------------------------------------------------------------------------
 
 
-def usage(lines: Sequence[TenantLine], since: float, now: float) -> Options:
+def usage(lines: Sequence[TenantUse], since: float, now: float) -> Options:
     """Devices held by each tenant over time, one on top of the other."""
     parts = len(lines[0].buckets) if lines else 1
     width = (now - since) / parts
@@ -160,7 +160,7 @@ def widths(held: Sequence[tuple[float, float]], since: float, until: float) -> O
     )  # fmt: skip
 
 
-def forecast(now: float, band: Band | None, planned: float | None, deadline: float | None) -> Options:
+def forecast(now: float, band: ForecastBand | None, planned: float | None, deadline: float | None) -> Options:
     """Deadline, the end as planned, and the band of the forecast on one line of time."""
     moments = [now, *(at for at in (planned, deadline) if at is not None), *((band.early, band.late) if band else ())]
     room = 0.08 * max(max(moments) - min(moments), 1.0)

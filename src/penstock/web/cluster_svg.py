@@ -1,6 +1,6 @@
 """The cluster as SVG, drawn here: the first page shows it without a chart library, and before any script has run.
 
-Pure functions of a picture. Shapes live in a plot of 1000 by as many units as there are devices, stretched to whatever
+Pure functions of a timeline. Shapes live in a plot of 1000 by as many units as there are devices, stretched to whatever
 room there is, so nothing is drawn anew when a window is resized; text lies beside it and is not stretched. All stays of
 a job are one path, which says who it is and leads to its page (``static/charts.js`` listens). Text that came from
 people is escaped.
@@ -14,7 +14,7 @@ from itertools import cycle, pairwise
 
 from penstock.web.format import clock, percent, plural
 from penstock.web.urls import job_url
-from penstock.web.view_models import ClusterPicture, Mark, Steps, Stretch
+from penstock.web.view_models import ClusterTimeline, DeviceSpan, StepFunction, TimelineMark
 
 HUES = 10
 _WIDTH = 1000.0
@@ -29,49 +29,54 @@ _COLUMNS = 60
 _TIPS = re.compile(r' data-(tip|goes)="[^"]*"')
 
 
-def gantt(picture: ClusterPicture, height: int) -> str:
+def gantt(timeline: ClusterTimeline, height: int) -> str:
     """Devices downwards, time to the right; what is planned is pale and dashed, what went wrong is marked."""
-    scale = _Scale(picture.since, picture.until)
-    rows = max(picture.devices, 1)
-    lines = "".join(f"M0 {first}H{_WIDTH:.0f}" for first, _ in _rows_named(picture))
-    jobs = "".join(_job(stays, scale) for stays in _by_job(picture.stretches))
+    scale = _Scale(timeline.since, timeline.until)
+    rows = max(timeline.devices, 1)
+    lines = "".join(f"M0 {first}H{_WIDTH:.0f}" for first, _ in _rows_named(timeline))
+    jobs = "".join(_job(stays, scale) for stays in _by_job(timeline.spans))
     plot = (
         f'<svg class="ps-plot" viewBox="0 0 {_WIDTH:.0f} {rows}" preserveAspectRatio="none" height="{height}">'
-        f'<path class="ps-lines" d="{lines}"/>{jobs}{_now(picture, scale, rows)}</svg>'
+        f'<path class="ps-lines" d="{lines}"/>{jobs}{_now(timeline, scale, rows)}</svg>'
     )
-    over = f"{_labels(picture, scale, height)}{''.join(_mark(one, scale, height / rows) for one in picture.marks)}"
-    names = "".join(_side(name, 100.0 * first / rows) for first, name in _rows_named(picture))
+    over = f"{_labels(timeline, scale, height)}{''.join(_mark(one, scale, height / rows) for one in timeline.marks)}"
+    names = "".join(_side(name, 100.0 * first / rows) for first, name in _rows_named(timeline))
     return _framed(plot + f'<svg class="ps-over" height="{height}">{over}</svg>', names, scale, height)
 
 
-def levels(picture: ClusterPicture, steps: Steps, unit: str, most: float | None, hue: int, height: int) -> str:
-    """An amount over the window of the cluster's picture, up to now."""
-    scale, top = _Scale(picture.since, picture.until), most or _round_up(max((value for _, value in steps), default=0))
-    ends = [*(at for at, _ in steps[1:]), picture.now]
+def levels(timeline: ClusterTimeline, steps: StepFunction, unit: str, most: float | None, hue: int, height: int) -> str:
+    """An amount over the window of the cluster's timeline, up to now."""
+    scale, top = (
+        _Scale(timeline.since, timeline.until),
+        most or _round_up(max((value for _, value in steps), default=0)),
+    )
+    ends = [*(at for at, _ in steps[1:]), timeline.now]
     line = " ".join(
         f"{'M' if not number else 'L'}{scale.x(at):.1f} {top - value:g}H{scale.x(end):.1f}"
         for number, ((at, value), end) in enumerate(zip(steps, ends, strict=True))
     )
     area = f"{line}V{top:g}H{scale.x(steps[0][0]):.1f}Z" if steps else ""
-    drawn = f'<path class="ps-area" d="{area}"/><path class="ps-step" d="{line}"/>{_columns(picture, steps, unit, top)}'
+    drawn = (
+        f'<path class="ps-area" d="{area}"/><path class="ps-step" d="{line}"/>{_columns(timeline, steps, unit, top)}'
+    )
     plot = (
         f'<svg class="ps-plot ps-j{hue}" viewBox="0 0 {_WIDTH:.0f} {top:g}" preserveAspectRatio="none" '
         f'height="{height}"><path class="ps-lines" d="M0 0H1000M0 {top / 2:g}H1000M0 {top:g}H1000"/>'
-        f"{drawn}{_now(picture, scale, top)}</svg>"
+        f"{drawn}{_now(timeline, scale, top)}</svg>"
     )
     sides = "".join(_side(f"{value:g}", 100.0 * (1 - value / top)) for value in (top, top / 2, 0.0) if value % 1 == 0)
     return _framed(plot, sides, scale, height)
 
 
-def in_words(picture: ClusterPicture) -> str:
+def in_words(timeline: ClusterTimeline) -> str:
     """The cluster for those who cannot see it."""
-    busy = round(picture.busy[-1][1]) if picture.busy else 0
-    jobs = len({one.job_id for one in picture.stretches if not one.planned})
-    planned = len({one.job_id for one in picture.stretches if one.planned})
-    use = percent(busy / picture.devices) if picture.devices else "0 %"
+    busy = round(timeline.busy[-1][1]) if timeline.busy else 0
+    jobs = len({one.job_id for one in timeline.spans if not one.planned})
+    planned = len({one.job_id for one in timeline.spans if one.planned})
+    use = percent(busy / timeline.devices) if timeline.devices else "0 %"
     return (
-        f"Devices over time: {busy} of {picture.devices} devices are held now ({use}), {jobs} jobs held some in the "
-        f"window, {planned} are planned to, {sum(mark.bad for mark in picture.marks)} failures."
+        f"Devices over time: {busy} of {timeline.devices} devices are held now ({use}), {jobs} jobs held some in the "
+        f"window, {planned} are planned to, {sum(mark.bad for mark in timeline.marks)} failures."
     )
 
 
@@ -107,23 +112,23 @@ def _side(text: str, place: float) -> str:
     return f'<span style="top:{place:.1f}%">{html.escape(text)}</span>'
 
 
-def _rows_named(picture: ClusterPicture) -> list[tuple[int, str]]:
+def _rows_named(timeline: ClusterTimeline) -> list[tuple[int, str]]:
     """Which rows have a name: every device of a small node, else the first of each node, not more than fit."""
-    if picture.devices <= _FEW_DEVICES and len(picture.nodes) == 1:
-        return [(device, f"device {device}") for device in range(picture.devices)]
-    every = max(1, round(len(picture.nodes) / _MOST_NODES))
-    return [(first, name) for name, first in picture.nodes[::every]]
+    if timeline.devices <= _FEW_DEVICES and len(timeline.nodes) == 1:
+        return [(device, f"device {device}") for device in range(timeline.devices)]
+    every = max(1, round(len(timeline.nodes) / _MOST_NODES))
+    return [(first, name) for name, first in timeline.nodes[::every]]
 
 
-def _by_job(stretches: Iterable[Stretch]) -> Iterable[list[Stretch]]:
+def _by_job(spans: Iterable[DeviceSpan]) -> Iterable[list[DeviceSpan]]:
     """What is drawn as one: the stays of a job, held and planned apart; of strangers' jobs all together."""
-    found: dict[tuple[str, bool], list[Stretch]] = {}
-    for one in stretches:
+    found: dict[tuple[str, bool], list[DeviceSpan]] = {}
+    for one in spans:
         found.setdefault((one.job_id, one.planned), []).append(one)
     return found.values()
 
 
-def _job(stays: Sequence[Stretch], scale: _Scale) -> str:
+def _job(stays: Sequence[DeviceSpan], scale: _Scale) -> str:
     one = stays[0]
     look = f"ps-j{one.number % HUES if one.number >= 0 else 'other'}" + (" ps-planned" if one.planned else "")
     goes = f' data-goes="{html.escape(job_url(one.job_id))}"' if one.job_id else ""
@@ -140,13 +145,13 @@ def without_tips(drawn: str) -> str:
     return _TIPS.sub("", drawn)
 
 
-def _box(one: Stretch, scale: _Scale) -> str:
+def _box(one: DeviceSpan, scale: _Scale) -> str:
     left = scale.x(one.start)
     width = max(scale.x(one.end) - left, 1.5)
     return f"M{left:.1f} {one.first}h{width:.1f}v{one.count}h-{width:.1f}z"
 
 
-def _told(stays: Sequence[Stretch]) -> str:
+def _told(stays: Sequence[DeviceSpan]) -> str:
     one, what = stays[0], "planned" if stays[0].planned else "held"
     if not one.job_id:
         return f"{one.name}, {what}"
@@ -159,14 +164,14 @@ def _told(stays: Sequence[Stretch]) -> str:
     return "\n".join([f"{one.name} {one.job_id}, {what}", *shown, *more])
 
 
-def _labels(picture: ClusterPicture, scale: _Scale, height: int) -> str:
+def _labels(timeline: ClusterTimeline, scale: _Scale, height: int) -> str:
     """Names on bars that are high and wide enough; each is cut off where its bar ends."""
-    row = height / max(picture.devices, 1)
-    roomy = (one for one in picture.stretches if scale.x(one.end) - scale.x(one.start) >= _ROOM_FOR_TEXT)
+    row = height / max(timeline.devices, 1)
+    roomy = (one for one in timeline.spans if scale.x(one.end) - scale.x(one.start) >= _ROOM_FOR_TEXT)
     return "".join(_label(one, scale, row) for one in roomy if one.count * row >= _ROOM_FOR_TEXT_PX)
 
 
-def _label(one: Stretch, scale: _Scale, row: float) -> str:
+def _label(one: DeviceSpan, scale: _Scale, row: float) -> str:
     left, tall = scale.x(one.start) / 10, one.count * row
     width = max(scale.x(one.end) / 10 - left, 0.0)
     look = ' class="ps-planned"' if one.planned else ""
@@ -176,7 +181,7 @@ def _label(one: Stretch, scale: _Scale, row: float) -> str:
     )
 
 
-def _mark(one: Mark, scale: _Scale, row: float) -> str:
+def _mark(one: TimelineMark, scale: _Scale, row: float) -> str:
     shape = "M0-6L6 5H-6Z" if one.bad else "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0-5 0Z"
     return (
         f'<svg x="{scale.x(one.at) / 10:.2f}%" y="{(one.row + 0.5) * row:.1f}" overflow="visible">'
@@ -184,15 +189,15 @@ def _mark(one: Mark, scale: _Scale, row: float) -> str:
     )
 
 
-def _now(picture: ClusterPicture, scale: _Scale, height: float) -> str:
-    return f'<path class="ps-now" d="M{scale.x(picture.now):.1f} 0V{height:g}"/>'
+def _now(timeline: ClusterTimeline, scale: _Scale, height: float) -> str:
+    return f'<path class="ps-now" d="M{scale.x(timeline.now):.1f} 0V{height:g}"/>'
 
 
-def _columns(picture: ClusterPicture, steps: Steps, unit: str, top: float) -> str:
+def _columns(timeline: ClusterTimeline, steps: StepFunction, unit: str, top: float) -> str:
     """What the pointer reads: the value at the beginning of each of so many parts of the past."""
-    width = (picture.now - picture.since) / _COLUMNS
-    edges = [picture.since + number * width for number in range(_COLUMNS + 1)]
-    scale, place, drawn = _Scale(picture.since, picture.until), 0, []
+    width = (timeline.now - timeline.since) / _COLUMNS
+    edges = [timeline.since + number * width for number in range(_COLUMNS + 1)]
+    scale, place, drawn = _Scale(timeline.since, timeline.until), 0, []
     for start, end in pairwise(edges):
         while place + 1 < len(steps) and steps[place + 1][0] <= start:
             place += 1

@@ -11,7 +11,7 @@ _HEADERS = {
 }
 
 
-class Shielded:
+class SecurityHeaders:
     """Middleware that adds them to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:

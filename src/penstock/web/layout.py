@@ -16,10 +16,10 @@ from nicegui import events, ui
 from penstock.core import PenstockError
 from penstock.web.charts import Options
 from penstock.web.format import TONES
-from penstock.web.platform_view import Window
-from penstock.web.prerender import written_out
+from penstock.web.prerender import prerendered
 from penstock.web.session import sign_in_url
 from penstock.web.urls import ROOT, STATIC, STYLE_URL
+from penstock.web.viewer import Viewer
 from penstock.wire import UnauthorizedError
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ _GATE = (
 
 
 @contextmanager
-def framed(window: Window, request: Request, title: str) -> Iterator[None]:
+def framed(viewer: Viewer, request: Request, title: str) -> Iterator[None]:
     """The frame of a page; what is made inside is its content."""
     ui.add_head_html(f'<link rel="stylesheet" href="{STYLE_URL}"><script src="{STATIC}/charts.js"></script>')
     ui.context.client.content.classes("ps-content")
@@ -59,26 +59,26 @@ def framed(window: Window, request: Request, title: str) -> Iterator[None]:
             .classes("ps-quiet lt-md")
         )
         ui.html(html.escape(title), sanitize=False, tag="h1")
-        _who(window, theme)
+        _who(viewer, theme)
     side = ui.left_drawer(value=False, elevated=False).props("width=212 breakpoint=1023 show-if-above")
-    around = _navigation(window, request)
+    around = _navigation(viewer, request)
     with side.classes("ps-side"):
         ui.html(around, sanitize=False).classes("ps-around")
     menu.on_click(side.toggle)
     with ui.element("div").props('role="status" aria-live="polite"').classes("ps-status"):
         ui.html("", sanitize=False, tag="span").props('id="content" tabindex="-1"')
-        look = _health(window)
+        look = _health(viewer)
     yield
     ui.timer(2.0, look)  # not before: a page is sent as soon as a timer waits for its connection, whatever it lacks
-    ui.add_body_html(written_out(ui.context.client.content, title, around, dark))
+    ui.add_body_html(prerendered(ui.context.client.content, title, around, dark))
 
 
-def _navigation(window: Window, request: Request) -> str:
+def _navigation(viewer: Viewer, request: Request) -> str:
     here = request.url.path.rstrip("/") or "/"
     items = "".join(_item(name, url, icon, here) for name, url, icon in NAVIGATION)
     return (
         f'<a class="ps-brand" href="{ROOT}/">{_GATE}Penstock</a><nav class="ps-nav" aria-label="Main">{items}</nav>'
-        f'<div class="ps-foot">Policy <b>{html.escape(window.policy())}</b>. Times are UTC.</div>'
+        f'<div class="ps-foot">Policy <b>{html.escape(viewer.policy())}</b>. Times are UTC.</div>'
     )
 
 
@@ -88,8 +88,8 @@ def _item(name: str, url: str, icon: str, here: str) -> str:
     return f'<a href="{url}"{mark}><svg viewBox="0 0 24 24" aria-hidden="true"><path d="{icon}"/></svg>{name}</a>'
 
 
-def _who(window: Window, theme: ui.dark_mode) -> None:
-    holder = window.holder
+def _who(viewer: Viewer, theme: ui.dark_mode) -> None:
+    holder = viewer.holder
     with ui.element("div").classes("ps-who"):
         who = f"{holder.name} · {holder.role} · {holder.tenant}"
         ui.label(who).classes("ps-who-name ps-wide").props(f'title="{html.escape(who)}"')
@@ -113,13 +113,13 @@ def _choose(theme: ui.dark_mode, name: str) -> None:
     ui.run_javascript(f"penstock.theme({name!r})")
 
 
-def _health(window: Window) -> Callable[[], None]:
+def _health(viewer: Viewer) -> Callable[[], None]:
     """A word when the platform itself is in trouble; what it gives looks again."""
     note = ui.label().classes("ps-trouble")
     note.set_visibility(False)
 
     def look() -> None:
-        trouble = window.trouble()
+        trouble = viewer.trouble()
         note.set_text(f"The platform is in trouble and tries again: {trouble}" if trouble else "")
         note.set_visibility(bool(trouble))
 
@@ -149,16 +149,16 @@ def go_to(url: str) -> None:
     ui.run_javascript(f"location.assign({json.dumps(url)})")
 
 
-def live(window: Window, refresh: Callable[[], Awaitable[None]], *, idle_s: float = 1.0) -> None:
+def live(viewer: Viewer, refresh: Callable[[], Awaitable[None]], *, idle_s: float = 1.0) -> None:
     """Call ``refresh`` soon after something happened, and every ``idle_s`` seconds while nothing does.
 
     The timer belongs to the page and ends with it. A token that was revoked meanwhile ends at the sign-in form.
     """
-    seen, looked_at = window.seq(), time.monotonic()
+    seen, looked_at = viewer.position(), time.monotonic()
 
     async def tick() -> None:
         nonlocal seen, looked_at
-        latest = window.seq()
+        latest = viewer.position()
         if latest == seen and time.monotonic() - looked_at < idle_s:
             return
         seen, looked_at = latest, time.monotonic()
@@ -193,7 +193,7 @@ class Text:
             self._element.set_content(content)
 
 
-class _Card:
+class _FigureCard:
     """A figure with a title, and its numbers as a table for those who do not see it."""
 
     def __init__(self, title: str, legend: str = "") -> None:
@@ -221,7 +221,7 @@ class _Card:
         self._tell(*self._numbers)
 
 
-class Figure(_Card):
+class Figure(_FigureCard):
     """A chart that the browser draws, and what it shows in words."""
 
     def __init__(self, title: str, height: int) -> None:
@@ -243,7 +243,7 @@ class Figure(_Card):
         self._chart.style(f"height: {pixels}px")
 
 
-class Drawing(_Card):
+class Drawing(_FigureCard):
     """A figure that comes drawn, as SVG, and what it shows in words. It needs nothing loaded to be seen."""
 
     def __init__(self, title: str, legend: str = "") -> None:

@@ -16,7 +16,7 @@ from penstock.web.cluster_svg import without_tips
 _PLAIN = ("div", "section", "figure", "details")
 
 
-def written_out(content: Element, title: str, side: str, dark: bool | None) -> str:
+def prerendered(content: Element, title: str, side: str, dark: bool | None) -> str:
     """The whole page; ``dark`` is what the person chose, ``None`` what the system says."""
     choice = 'matchMedia("(prefers-color-scheme: dark)").matches' if dark is None else str(dark).lower()
     return (

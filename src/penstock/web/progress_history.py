@@ -1,8 +1,8 @@
-"""How each job came along: step, loss and speed over time, thinned out as it grows.
+"""How each job progressed: step, loss and speed over time, thinned out as it grows.
 
 The log keeps what changes decisions, and a run's own reports go when it is tidied away; neither is a curve to look at.
-A thread notes the latest figures of every live run once a second. A trail has at most ``_MOST`` points: when it is
-full every second one goes, and from then on half as many are taken. Trails lie in the data directory as small files.
+A thread samples the latest figures of every live run once a second. A history has at most ``_MOST`` points: when it is
+full every second one goes, and from then on half as many are taken. Histories are small files in the data directory.
 """
 
 import json
@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from penstock.control import RunFigures, Services
+from penstock.control import Platform, RunFigures
 from penstock.core import InputError, Report, ReportKind
 from penstock.tools import write_atomically
 
@@ -36,7 +36,7 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Trail:
+class ProgressHistory:
     """Samples of one job in order of time, at least ``spacing_s`` apart."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -58,17 +58,17 @@ class Trail:
             self.spacing_s = max(2 * self.spacing_s, span / _MOST)
 
 
-class Trails:
-    """The trails of all jobs, and the thread that lays them."""
+class ProgressRecorder:
+    """Records the progress of every live run in a thread, and keeps the histories of all jobs as files."""
 
-    def __init__(self, services: Services, folder: Path) -> None:
-        self._services = services
+    def __init__(self, platform: Platform, folder: Path) -> None:
+        self._platform = platform
         self._folder = folder
-        self._trails: dict[str, Trail] = {}
+        self._histories: dict[str, ProgressHistory] = {}
         self._known_runs: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="trails", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="progress-recorder", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -81,11 +81,11 @@ class Trails:
 
     def of(self, job_id: str) -> list[Sample]:
         with self._lock:
-            return list(self._trail(job_id).samples)
+            return list(self._history(job_id).samples)
 
-    def look(self) -> None:
-        """Note where everything stands now."""
-        for run_id, gauge in list(self._services.reconciler.run_figures.items()):
+    def record(self) -> None:
+        """Take one sample of every live run."""
+        for run_id, gauge in self._platform.history.run_figures().items():
             if gauge.step is None:
                 continue
             before = self._since_the_start(run_id) if run_id not in self._known_runs else []
@@ -96,32 +96,34 @@ class Trails:
         passed = 0.0
         while not self._stop.wait(_EVERY_S):
             try:
-                self.look()
+                self.record()
                 passed += _EVERY_S
                 if passed >= _SAVE_EVERY_S:
                     passed = 0.0
                     self._save()
             except Exception:
-                _log.exception("trails were not noted; trying again")
+                _log.exception("the progress of runs could not be recorded; trying again")
 
     def _note(self, job_id: str, samples: Iterable[Sample]) -> None:
         with self._lock:
-            trail = self._trail(job_id)
+            history = self._history(job_id)
             for sample in samples:
-                trail.add(sample)
+                history.add(sample)
 
     def _since_the_start(self, run_id: str) -> list[Sample]:
         """What a run told before we looked, as long as its reports are there."""
         try:
-            reports = self._services.reconciler.backend.reports(run_id, 0)
+            reports = self._platform.history.reports(run_id)
         except (InputError, OSError):
             return []
-        return [_told(report) for report in reports if report.kind is ReportKind.PROGRESS and report.step is not None]
+        return [
+            _reported(report) for report in reports if report.kind is ReportKind.PROGRESS and report.step is not None
+        ]
 
-    def _trail(self, job_id: str) -> Trail:
-        if job_id not in self._trails:
-            self._trails[job_id] = Trail(self._read(job_id))
-        return self._trails[job_id]
+    def _history(self, job_id: str) -> ProgressHistory:
+        if job_id not in self._histories:
+            self._histories[job_id] = ProgressHistory(self._read(job_id))
+        return self._histories[job_id]
 
     def _read(self, job_id: str) -> list[Sample]:
         try:
@@ -131,12 +133,12 @@ class Trails:
             return []
 
     def _save(self) -> None:
-        """Write what has changed; trails of jobs that stand still need no memory."""
+        """Write what has changed; histories of jobs that stand still need no memory."""
         with self._lock:
-            changed = {job_id: list(trail.samples) for job_id, trail in self._trails.items() if trail.dirty}
-            self._trails = {job_id: trail for job_id, trail in self._trails.items() if trail.dirty}
-            for trail in self._trails.values():
-                trail.dirty = False
+            changed = {job_id: list(history.samples) for job_id, history in self._histories.items() if history.dirty}
+            self._histories = {job_id: history for job_id, history in self._histories.items() if history.dirty}
+            for history in self._histories.values():
+                history.dirty = False
         for job_id, samples in changed.items():
             self._write(job_id, samples)
 
@@ -161,7 +163,7 @@ def _sample(gauge: RunFigures) -> Sample:
     return Sample(gauge.at, gauge.step or 0, gauge.total, _finite(gauge.loss), _finite(gauge.samples_per_s))
 
 
-def _told(report: Report) -> Sample:
+def _reported(report: Report) -> Sample:
     return Sample(report.at, report.step or 0, report.total, _finite(report.loss), _finite(report.samples_per_s))
 
 

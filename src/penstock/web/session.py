@@ -18,9 +18,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from penstock.control import Platform, Principal, TokenRepository, Who
+from penstock.control import Caller, Platform, Principal
 from penstock.tools import write_atomically
 from penstock.web.urls import ROOT, STYLE_URL
+from penstock.wire import UnauthorizedError
 
 COOKIE = "penstock_session"
 LIFETIME_S = 7 * 86400
@@ -28,7 +29,7 @@ _LINK_LIFETIME_S = 300.0
 _MOST_LINKS = 1000
 
 
-class Links:
+class SignInLinks:
     """Codes that sign somebody in once, within five minutes. They are kept as hashes, in memory only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +59,7 @@ class Sessions:
     """Makes and reads the cookie."""
 
     secret: str
-    tokens: TokenRepository
+    platform: Platform
 
     def cookie_for(self, token_id: str) -> str:
         return self._signer().dumps(token_id)
@@ -69,7 +70,7 @@ class Sessions:
             token_id = self._signer().loads(cookie or "", max_age=LIFETIME_S)
         except BadData:
             return None
-        return self.tokens.find(token_id) if isinstance(token_id, str) else None
+        return self.platform.find_holder(token_id) if isinstance(token_id, str) else None
 
     def _signer(self) -> URLSafeTimedSerializer:
         return URLSafeTimedSerializer(self.secret, salt="penstock.session")
@@ -88,7 +89,7 @@ def kept_secret(path: Path) -> str:
 def routes(sessions: Sessions) -> APIRouter:
     """Signing in and out. Plain pages: they work before any script has loaded."""
     router = APIRouter(include_in_schema=False)
-    links = Links()
+    links = SignInLinks()
 
     @router.get(f"{ROOT}/sign-in")
     def form(request: Request) -> Response:
@@ -100,15 +101,16 @@ def routes(sessions: Sessions) -> APIRouter:
     async def sign_in(request: Request) -> Response:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
         target = _inside(fields.get("next", [""])[0])
-        found = sessions.tokens.check(fields.get("token", [""])[0].strip())
-        if found is None:
-            return _form(target, "That is not a valid token here. It may have been revoked.", 401)
-        return _entered(request, sessions.cookie_for(found.id), target)
+        try:
+            holder = sessions.platform.authenticate(fields.get("token", [""])[0])
+        except UnauthorizedError as refusal:
+            return _form(target, str(refusal), 401)
+        return _entered(request, sessions.cookie_for(holder.id), target)
 
     @router.get(f"{ROOT}/enter/{{code}}")
     def enter(code: str, request: Request) -> Response:
         token_id = links.use(code)
-        if token_id is None or sessions.tokens.find(token_id) is None:
+        if token_id is None or sessions.platform.find_holder(token_id) is None:
             return _form(f"{ROOT}/", "That link was used before, or is too old; penstock dashboard makes another.", 401)
         return _entered(request, sessions.cookie_for(token_id), ROOT + "/")
 
@@ -119,7 +121,7 @@ def routes(sessions: Sessions) -> APIRouter:
         return response
 
     @router.post("/v1/sign-in-links", status_code=201, include_in_schema=True, tags=["platform"])
-    def make_link(who: Who, _: Platform) -> dict[str, str]:
+    def make_link(who: Caller) -> dict[str, str]:
         """A path that signs a browser in once, as whoever asks."""
         return {"path": f"{ROOT}/enter/{links.make(who.id)}"}
 

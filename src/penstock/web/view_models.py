@@ -14,15 +14,15 @@ from penstock.simulate import Bar
 from penstock.web.progress_history import Sample
 from penstock.wire import JobDetail, JobView, NodeView, StoryView
 
-TROUBLE_KINDS = ("WorkerLost", "RunFailed", "NodeLeft", "NodeCame")
-MOST_STRETCHES = 1500
+INCIDENT_KINDS = ("WorkerLost", "RunFailed", "NodeLeft", "NodeCame")
+MOST_SPANS = 1500
 _POINTS = 240
-Steps = tuple[tuple[float, float], ...]
+StepFunction = tuple[tuple[float, float], ...]
 """A step function: from each time on this value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class JobLabel:
     """How a job is called, and whose it is."""
 
     name: str
@@ -30,12 +30,12 @@ class Named:
     number: int
 
     @classmethod
-    def of(cls, record: JobRecord) -> "Named":
+    def of(cls, record: JobRecord) -> "JobLabel":
         return cls(name=record.submission.name, tenant=record.job.tenant, number=record.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class DeviceSpan:
     """Some neighbouring devices in one hand for a while. Of a job one may not see, only the fact is shown."""
 
     first: int
@@ -50,8 +50,8 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """Something that happened at a moment; ``row`` is the device where it belongs in the picture."""
+class TimelineMark:
+    """Something that happened at a moment; ``row`` is the device where it belongs in the timeline."""
 
     at: float
     text: str
@@ -60,7 +60,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Power:
+class ClusterPower:
     """Watts now and joules since a time, or since the server started; ``estimated``: not by a meter."""
 
     watts: float
@@ -70,7 +70,7 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class DevicePower:
     """Watts of one device at work, and whether they are a model's and not a meter's."""
 
     watts: float
@@ -78,7 +78,7 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPicture:
+class ClusterTimeline:
     """The cluster over a window of time, from the past into the planned future."""
 
     now: float
@@ -87,17 +87,17 @@ class ClusterPicture:
     devices: int
     down: int
     nodes: tuple[tuple[str, int], ...]
-    stretches: tuple[Stretch, ...]
+    spans: tuple[DeviceSpan, ...]
     left_out: int
-    marks: tuple[Mark, ...]
-    busy: Steps
-    waiting: Steps
+    marks: tuple[TimelineMark, ...]
+    busy: StepFunction
+    waiting: StepFunction
     counts: Mapping[str, int]
-    power: Power | None
+    power: ClusterPower | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodePicture:
+class NodeUse:
     """A node, and by device the number of the job that holds it: -1 for a job one may not see, ``None`` for nobody."""
 
     view: NodeView
@@ -106,7 +106,7 @@ class NodePicture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLine:
+class JobTableRow:
     """One row of the list of jobs, and how much of it is done."""
 
     view: JobView
@@ -114,7 +114,7 @@ class JobLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
+class ForecastBand:
     """When a job will be done: most likely, and between which times if its speed is known only so well."""
 
     early: float
@@ -123,14 +123,14 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPicture:
+class JobOverview:
     """Everything on the page of one job."""
 
     now: float
     detail: JobDetail
     story: StoryView
     samples: list[Sample]
-    band: Band | None
+    band: ForecastBand | None
     deadline: float | None
     kind: str
     predicted: tuple[tuple[int, float], ...]
@@ -138,8 +138,8 @@ class JobPicture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantLine:
-    """What one tenant holds and held; ``buckets`` are mean devices over equal parts of the window."""
+class TenantUse:
+    """What one tenant holds and held; ``buckets`` are mean devices over equal parts of the viewer."""
 
     tenant: str
     devices: int
@@ -160,17 +160,17 @@ def neighbours(devices: Iterable[int]) -> Iterator[tuple[int, int]]:
             first = position + 1
 
 
-def past_stretches(holding: Holding, who: Principal, since: float, now: float) -> Iterator[Stretch]:
+def held_spans(holding: Holding, who: Principal, since: float, now: float) -> Iterator[DeviceSpan]:
     start, end = max(holding.since, since), now if holding.until is None else min(holding.until, now)
     known = {"job_id": holding.job_id, "name": holding.name, "number": holding.number}
     shown = known if who.may_see(holding.tenant) else {}
     for first, count in neighbours(holding.devices):
-        yield Stretch(first=first, count=count, start=start, end=end, width=len(holding.devices), **shown)  # type: ignore[arg-type]
+        yield DeviceSpan(first=first, count=count, start=start, end=end, width=len(holding.devices), **shown)  # type: ignore[arg-type]
 
 
-def planned_stretches(
-    bars: Iterable[Bar], names: Mapping[str, Named], who: Principal, now: float, until: float
-) -> Iterator[Stretch]:
+def planned_spans(
+    bars: Iterable[Bar], names: Mapping[str, JobLabel], who: Principal, now: float, until: float
+) -> Iterator[DeviceSpan]:
     for bar in bars:
         start, end = max(bar.start, now), min(bar.end, until)
         if end <= start or bar.job_id not in names:
@@ -178,27 +178,27 @@ def planned_stretches(
         job = names[bar.job_id]
         known = {"job_id": bar.job_id, "name": job.name, "number": job.number}
         shown = known if who.may_see(job.tenant) else {}
-        yield Stretch(
+        yield DeviceSpan(
             first=bar.first_device, count=bar.count, start=start, end=end, width=bar.count, planned=True,
             **shown,  # type: ignore[arg-type]
         )  # fmt: skip
 
 
-def most_telling(stretches: Sequence[Stretch], most: int = MOST_STRETCHES) -> tuple[tuple[Stretch, ...], int]:
+def largest_spans(spans: Sequence[DeviceSpan], most: int = MOST_SPANS) -> tuple[tuple[DeviceSpan, ...], int]:
     """As many as a browser draws at ease, the largest first to stay, and how many had to go."""
-    if len(stretches) <= most:
-        return tuple(stretches), 0
-    kept = sorted(stretches, key=lambda one: (one.end - one.start) * one.count, reverse=True)[:most]
-    return tuple(sorted(kept, key=lambda one: (one.start, one.first))), len(stretches) - most
+    if len(spans) <= most:
+        return tuple(spans), 0
+    kept = sorted(spans, key=lambda one: (one.end - one.start) * one.count, reverse=True)[:most]
+    return tuple(sorted(kept, key=lambda one: (one.start, one.first))), len(spans) - most
 
 
-def busy_devices(holdings: Iterable[Holding], since: float, now: float) -> Steps:
+def busy_devices(holdings: Iterable[Holding], since: float, now: float) -> StepFunction:
     """How many devices were held, over time."""
     spans = ((max(h.since, since), now if h.until is None else min(h.until, now), len(h.devices)) for h in holdings)
     return step_function(spans, since, now)
 
 
-def step_function(spans: Iterable[tuple[float, float, float]], since: float, until: float) -> Steps:
+def step_function(spans: Iterable[tuple[float, float, float]], since: float, until: float) -> StepFunction:
     """The sum of (from, to, amount) over time, at most a few hundred steps of it."""
     changes: dict[float, float] = {since: 0.0}
     for start, end, amount in spans:
@@ -213,7 +213,7 @@ def step_function(spans: Iterable[tuple[float, float, float]], since: float, unt
 
 
 def thinned(steps: Sequence[tuple[float, float]], since: float, until: float) -> Iterator[tuple[float, float]]:
-    """The last step of each of a few hundred equal parts of the window."""
+    """The last step of each of a few hundred equal parts of the viewer."""
     width = max(until - since, 1e-9) / _POINTS
     for position, (at, level) in enumerate(steps):
         last = position + 1 == len(steps) or int((steps[position + 1][0] - since) / width) != int((at - since) / width)
@@ -221,7 +221,7 @@ def thinned(steps: Sequence[tuple[float, float]], since: float, until: float) ->
             yield at, level
 
 
-def marks_of(lines: Iterable[Line], cluster: Cluster, rows: Mapping[str, int]) -> tuple[Mark, ...]:
+def timeline_marks(lines: Iterable[Line], cluster: Cluster, rows: Mapping[str, int]) -> tuple[TimelineMark, ...]:
     """What went wrong, and what came back; ``rows`` says where each job is drawn."""
     nodes = {node.name: cluster.devices_of(position).start for position, node in enumerate(cluster.nodes)}
     found = []
@@ -229,7 +229,7 @@ def marks_of(lines: Iterable[Line], cluster: Cluster, rows: Mapping[str, int]) -
         node = line.payload.get("node")
         name = node.get("name") if isinstance(node, dict) else node
         row = nodes.get(str(name), 0) if name else rows.get(line.job_id or "", 0)
-        found.append(Mark(at=line.at, text=_told(line, str(name)), bad=line.kind != "NodeCame", row=row))
+        found.append(TimelineMark(at=line.at, text=_told(line, str(name)), bad=line.kind != "NodeCame", row=row))
     return tuple(found)
 
 
@@ -246,7 +246,7 @@ def _told(line: Line, node: str) -> str:
     return f"a run of {line.job_id} failed ({payload.get('reason')})"
 
 
-def power_of(cluster: Cluster, holdings: Iterable[Holding], since: float, now: float) -> Power | None:
+def modelled_power(cluster: Cluster, holdings: Iterable[Holding], since: float, now: float) -> ClusterPower | None:
     """By the nodes' power models: idle watts of every device, those at full load of every one that is held."""
     peaks = [full_load_w(node) for node in cluster.nodes]
     if not any(peaks):
@@ -259,12 +259,12 @@ def power_of(cluster: Cluster, holdings: Iterable[Holding], since: float, now: f
         end = now if holding.until is None else min(holding.until, now)
         joules += extra * max(0.0, end - max(holding.since, since))
         watts += extra if holding.until is None else 0.0
-    return Power(watts=watts, joules=joules, since=since)
+    return ClusterPower(watts=watts, joules=joules, since=since)
 
 
-def tenant_lines(
+def tenant_use(
     holdings: Iterable[Holding], counts: Mapping[str, Mapping[str, int]], since: float, now: float, parts: int = 48
-) -> list[TenantLine]:
+) -> list[TenantUse]:
     """Who used how much; ``counts`` are jobs by tenant and state."""
     width = (now - since) / parts
     used: dict[str, list[float]] = {tenant: [0.0] * parts for tenant in counts}
@@ -279,7 +279,7 @@ def tenant_lines(
             holding_now[holding.tenant] = holding_now.get(holding.tenant, 0) + len(holding.devices)
     total = sum(map(sum, used.values()))
     lines = [
-        TenantLine(
+        TenantUse(
             tenant=tenant, devices=holding_now.get(tenant, 0), running=counts.get(tenant, {}).get("running", 0),
             waiting=sum(counts.get(tenant, {}).get(state, 0) for state in ("asking", "pending", "suspended")),
             device_seconds=sum(buckets), share=sum(buckets) / total if total else 0.0,
@@ -290,8 +290,8 @@ def tenant_lines(
     return sorted(lines, key=lambda line: (-line.device_seconds, line.tenant))
 
 
-def band_of(now: float, likely: float, uncertainty: float) -> Band:
+def forecast_band(now: float, likely: float, uncertainty: float) -> ForecastBand:
     """A rate that may be off by a share may end so much earlier, or later."""
     spread = min(max(uncertainty, 0.0), 1.0)
     left = max(0.0, likely - now)
-    return Band(early=now + left / (1.0 + spread), likely=likely, late=now + left * (1.0 + spread))
+    return ForecastBand(early=now + left / (1.0 + spread), likely=likely, late=now + left * (1.0 + spread))

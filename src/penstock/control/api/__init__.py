@@ -1,4 +1,4 @@
-"""The HTTP API: thin routes over the desk and the store, versioned under /v1, described at /openapi.json."""
+"""The HTTP API: thin routes over the platform service, versioned under /v1, described at /openapi.json."""
 
 import logging
 from importlib.metadata import version
@@ -9,9 +9,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import jobs, metrics, overview, platform, reports
-from penstock.control.api.limits import Buckets, Callers, Limits
-from penstock.control.api.services import Services
+from penstock.control.api import jobs, metrics, platform, reports
+from penstock.control.api.limits import Buckets, Callers, RequestLimits
+from penstock.control.observe.metrics import Metrics
+from penstock.control.platform.service import Platform
 from penstock.core import InputError
 from penstock.wire import MEDIA_TYPE, problem
 
@@ -21,19 +22,19 @@ MAX_BODY = 1 << 20
 
 
 def create_app(
-    services: Services, *, max_body: int = MAX_BODY, requests_per_s: float = 50.0, burst: int = 200
+    service: Platform, observed: Metrics, *, max_body: int = MAX_BODY, requests_per_s: float = 50.0, burst: int = 200
 ) -> FastAPI:
     """The application in front of a platform. Limits hold per token, or per address where there is none."""
     app = FastAPI(title="Penstock", version=version("penstock"), description=__doc__ or "")
-    app.state.services = services
+    app.state.platform = service
+    app.state.metrics = observed
     app.include_router(jobs.router)
     app.include_router(platform.router)
     app.include_router(metrics.router)
     app.include_router(reports.router)
-    app.include_router(overview.router)
-    callers = Callers(services.journal.store.tokens.holder_of)
-    app.add_middleware(Limits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers)
-    app.add_middleware(metrics.Counted, metrics=services.metrics)
+    callers = Callers(service.token_id)
+    app.add_middleware(RequestLimits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers)
+    app.add_middleware(metrics.RequestCounter, metrics=observed)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_error)
@@ -45,7 +46,7 @@ def _answer(body: dict[str, Any], headers: dict[str, str] | None = None) -> JSON
     return JSONResponse(body, status_code=body["status"], media_type=MEDIA_TYPE, headers=headers)
 
 
-def _said(status: int, code: str, message: str, allowed: str = "", hint: str = "") -> dict[str, Any]:
+def _problem(status: int, code: str, message: str, allowed: str = "", hint: str = "") -> dict[str, Any]:
     return {"status": status, "code": code, "message": message, "allowed": allowed, "hint": hint}
 
 
@@ -60,19 +61,19 @@ async def _on_invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _answer(_said(422, "invalid", f"{where}: {first['msg']}", hint="See /docs for what is expected"))
+    return _answer(_problem(422, "invalid", f"{where}: {first['msg']}", hint="See /docs for what is expected"))
 
 
 async def _on_http_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}.get(error.status_code, "http_error")
-    body = _said(error.status_code, code, str(error.detail), hint="See /docs for what there is")
+    body = _problem(error.status_code, code, str(error.detail), hint="See /docs for what there is")
     return _answer(body, dict(error.headers or {}))
 
 
 async def _on_fault(request: Request, error: Exception) -> JSONResponse:
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(_said(500, "internal", "something went wrong on our side", hint="The server's log says what"))
+    return _answer(_problem(500, "internal", "something went wrong on our side", hint="The server's log says what"))
 
 
-__all__ = ["MAX_BODY", "Services", "create_app"]
+__all__ = ["MAX_BODY", "create_app"]

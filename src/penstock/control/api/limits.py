@@ -67,7 +67,7 @@ class Callers:
         return holder
 
 
-class Limits:
+class RequestLimits:
     """Middleware: refuses what is too large or too much, with the same kind of answer as everything else."""
 
     def __init__(self, app: ASGIApp, *, max_body: int, buckets: Buckets, callers: Callers) -> None:
@@ -83,7 +83,7 @@ class Limits:
         headers = {name.lower(): value for name, value in scope["headers"]}
         address = str((scope.get("client") or ("unknown",))[0])
         if wait := self._buckets.take(self._callers.of(address, headers.get(b"authorization"))):
-            late = TooManyError("too many requests", "fewer per second", f"Wait {wait:.2f} s")
+            late = TooManyError("You sent too many requests", "fewer of them per second", f"Wait {wait:.2f} s")
             await _refuse(send, late, {"retry-after": str(max(1, round(wait)))})
         elif _announced(headers) > self._max_body:
             await _refuse(send, self._too_large(), _HANG_UP)
@@ -91,7 +91,7 @@ class Limits:
             await self._pass_on(scope, receive, send)
 
     def _too_large(self) -> TooLargeError:
-        return TooLargeError("a request that is too large", f"at most {self._max_body} bytes", "Send less")
+        return TooLargeError("The request is too large", f"at most {self._max_body} bytes", "Send less")
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A body that does not say how long it is gets counted on the way in.

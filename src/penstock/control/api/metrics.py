@@ -13,15 +13,17 @@ from prometheus_client.exposition import choose_encoder
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.control.api.services import Platform, Services, admin, principal
+from penstock.control.api.dependencies import Service, caller
 from penstock.control.observe.metrics import OTHER, Metrics
+from penstock.control.platform.access import require_admin
+from penstock.control.platform.service import Platform
 
 router = APIRouter(tags=["platform"])
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
 @router.get("/metrics", response_class=Response)
-async def metrics(request: Request, platform: Platform) -> Response:
+async def metrics(request: Request, platform: Service) -> Response:
     """Everything that is measured, in the format of Prometheus.
 
     A few milliseconds that wait for nobody, so no thread is asked: beside threads that plan, each handing over costs.
@@ -29,11 +31,12 @@ async def metrics(request: Request, platform: Platform) -> Response:
     if not _on_this_machine(request):
         await run_in_threadpool(_must_be_admin, request, platform)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(platform.metrics.registry), media_type=content_type)
+    observed: Metrics = request.app.state.metrics
+    return Response(encode(observed.registry), media_type=content_type)
 
 
-def _must_be_admin(request: Request, platform: Services) -> None:
-    admin(principal(request, platform))
+def _must_be_admin(request: Request, platform: Platform) -> None:
+    require_admin(caller(request, platform))
 
 
 def _on_this_machine(request: Request) -> bool:
@@ -46,7 +49,7 @@ def _on_this_machine(request: Request) -> bool:
         return False
 
 
-class Counted:
+class RequestCounter:
     """Middleware: every request once, by the template of its route, up to the first byte of its answer."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -57,23 +60,23 @@ class Counted:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, told = time.perf_counter(), False
+        began, counted = time.perf_counter(), False
 
-        def tell(code: int) -> None:
-            nonlocal told
-            if not told:
-                told = True
+        def count(code: int) -> None:
+            nonlocal counted
+            if not counted:
+                counted = True
                 self._metrics.answered(_method(scope), _route(scope), code, time.perf_counter() - began)
 
-        async def watched(message: Message) -> None:
+        async def counting_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                tell(message["status"])
+                count(message["status"])
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, counting_send)
         except Exception:
-            tell(500)
+            count(500)
             raise
 
 

@@ -3,17 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from threading import Event
+from typing import Annotated, Any
 
+from fastapi import Header
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
-
-from penstock.control.api.services import Services
 
 _POLL_S = 0.2
 _SILENCE_S = 15.0
 """After this long without news a comment is sent, so that proxies keep the connection and dead ones are noticed."""
 
+LastEvent = Annotated[str | None, Header(alias="Last-Event-ID")]
 Message = tuple[str, str, Any]
 """The id to resume from, the kind, and the data."""
 
@@ -23,16 +24,16 @@ def frame(message: Message) -> str:
     return f"id: {identity}\nevent: {kind}\ndata: {json.dumps(data, default=str)}\n\n"
 
 
-def stream(platform: Services, more: Callable[[], tuple[list[Message], bool]]) -> StreamingResponse:
-    """Everything ``more`` has to say until it says that this was all, or the server stops."""
+def stream(stopping: Event, more: Callable[[], tuple[list[Message], bool]]) -> StreamingResponse:
+    """Every message ``more`` has, until it says that there will be no others or ``stopping`` is set."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_frames(platform, more), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_frames(stopping, more), media_type="text/event-stream", headers=headers)
 
 
-async def _frames(platform: Services, more: Callable[[], tuple[list[Message], bool]]) -> AsyncIterator[str]:
+async def _frames(stopping: Event, more: Callable[[], tuple[list[Message], bool]]) -> AsyncIterator[str]:
     silent_s = 0.0
     yield ": hello\n\n"
-    while not platform.stopping.is_set():
+    while not stopping.is_set():
         messages, complete = await run_in_threadpool(more)
         for text in map(frame, messages):
             yield text

@@ -36,11 +36,11 @@ _SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 
 
 class Metrics:
-    """All instruments of one server. Making one attaches it to the journal and to the loop."""
+    """All instruments of one server. The journal tells :meth:`recorded`, the loop :meth:`passed`."""
 
-    def __init__(self, journal: Journal, reconciler: Reconciler) -> None:
+    def __init__(self, journal: Journal, reconciler: Reconciler, readings: DeviceReadings) -> None:
         self.registry = CollectorRegistry()
-        self.meters = DeviceReadings(journal, reconciler.backend)
+        self.readings = readings
         self._tenants = _Bounded(_MOST_TENANTS)
         self._last_pass = time.monotonic()
         self._make_instruments()
@@ -49,8 +49,6 @@ class Metrics:
         self.standings = JobCounts(self.tenant)
         self.standings.follows(journal.state)
         self._journal = journal
-        journal.watch = self.recorded
-        reconciler.watch_pass = self.passed
 
     def _make_instruments(self) -> None:
         counter, histogram = self._counter, self._histogram
@@ -238,7 +236,7 @@ class _Now(Collector):
         memory = _labelled("device_memory_used_bytes", "Memory in use on a held device.", labels)
         power = _labelled("device_power_watts", "What a held device draws.", sourced)
         energy = CounterMetricFamily(f"{PREFIX}_device_energy_joules", "Energy drawn while held.", labels=sourced)
-        for reading in self._metrics.meters.readings():
+        for reading in self._metrics.readings.readings():
             where = (reading.node, str(reading.slot), reading.kind)
             source = (*where, "estimated" if reading.estimated else "measured")
             _add(use, where, reading.utilisation)

@@ -1,10 +1,12 @@
-"""From what is kept to what is shown."""
+"""From records and rows to the views that people are shown."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.control.api.services import Services
+from penstock.control.future.forecasts import Forecasts
+from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
+from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import GrantRow, JobRow, Line, Principal
 from penstock.wire import (
@@ -12,9 +14,11 @@ from penstock.wire import (
     JobDetail,
     JobView,
     NodeView,
+    NoteView,
     ProgressView,
     QuoteView,
     StintView,
+    StoryView,
     TokenView,
     stamp,
 )
@@ -28,35 +32,53 @@ def quote_view(quote: Mapping[str, Any]) -> QuoteView:
     return QuoteView.model_validate(plain | moments)
 
 
+class JobPresenter:
+    """Jobs as views: the record, the row it is listed by, and the latest figures and forecasts beside them."""
+
+    def __init__(self, journal: Journal, reconciler: Reconciler, forecasts: Forecasts) -> None:
+        self._journal = journal
+        self._reconciler = reconciler
+        self._forecasts = forecasts
+
+    def listed(self, row: JobRow) -> JobView:
+        return job_view(row, self._forecasts.expected_at(row.id))
+
+    def detail(self, record: JobRecord) -> JobDetail:
+        """Everything about one job: the row, where it stands now, and what it held when."""
+        with self._journal.reading():
+            row = self._journal.row(record)
+        return JobDetail(
+            **_row_fields(row, self._forecasts.expected_at(row.id)), spec=dict(row.spec),
+            progress=self._progress(record), generation=record.generation,
+            workers=[worker.id for worker in record.workers] if record.grant else [],
+            retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
+            history=[_stint(grant) for grant in self._journal.store.jobs.history(row.id)],
+        )  # fmt: skip
+
+    def story(self, record: JobRecord) -> StoryView:
+        with self._journal.reading() as state:
+            story = state.story(record)
+        notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in story.entries]
+        return StoryView(job_id=record.id, entries=notes, now=story.now)
+
+    def _progress(self, record: JobRecord) -> ProgressView:
+        gauge = self._reconciler.run_figures.get(record.run_id, RunFigures())
+        with self._journal.reading() as state:
+            remaining = state.remaining(record, self._journal.now())
+        figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
+        return ProgressView(remaining=remaining, work=record.work, told_at=stamp(gauge.at or None), **figures)
+
+
 def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
-    return JobView(**_of_row(row, expected_at))
+    return JobView(**_row_fields(row, expected_at))
 
 
-def job_detail(platform: Services, row: JobRow, record: JobRecord) -> JobDetail:
-    """Everything about one job: the row, where it stands now, and what it held when."""
-    return JobDetail(
-        **_of_row(row, platform.desk.forecasts.expected_at(row.id)), spec=dict(row.spec),
-        progress=_progress(platform, record), generation=record.generation,
-        workers=[worker.id for worker in record.workers] if record.grant else [],
-        retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
-        history=[_stint(grant) for grant in platform.journal.store.jobs.history(row.id)],
-    )  # fmt: skip
-
-
-def _of_row(row: JobRow, expected_at: float | None) -> dict[str, Any]:
+def _row_fields(row: JobRow, expected_at: float | None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
     expected_at = expected_at if row.ended_at is None else None
     quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
     shown = {"quote": quote, "expected_at": stamp(expected_at)}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
-
-
-def _progress(platform: Services, record: JobRecord) -> ProgressView:
-    gauge = platform.reconciler.run_figures.get(record.run_id, RunFigures())
-    with platform.journal.reading() as state:
-        remaining = state.remaining(record, platform.journal.now())
-    figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
-    return ProgressView(remaining=remaining, work=record.work, told_at=stamp(gauge.at or None), **figures)
 
 
 def _stint(grant: GrantRow) -> StintView:
@@ -80,9 +102,9 @@ def token_view(token: Principal, secret: str | None = None) -> TokenView:
     )
 
 
-def node_views(platform: Services, who: Principal) -> list[NodeView]:
+def node_views(journal: Journal, who: Principal) -> list[NodeView]:
     """Every node; of the jobs on it, only those that may be seen."""
-    with platform.journal.reading() as state:
+    with journal.reading() as state:
         cluster = state.scheduler.cluster
         holders = {
             device: record.id

@@ -1,200 +1,268 @@
-"""Where people's requests become entries. Every refusal says what was given, what is allowed and what to do next."""
+"""Everything people may ask of a running platform, in the views of the wire and on behalf of a principal.
 
-import math
-import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+The HTTP API and the dashboard both call this service and nothing behind it, so a right is checked, a refusal worded
+and a view made in one place. Reads change nothing. Making a service starts and attaches nothing either: whoever puts a
+server together does that (:mod:`penstock.serve`).
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
-from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
-from penstock.control.future.quoting import quote
-from penstock.control.loop.preparation import Intake, Prepared
-from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
-from penstock.control.state.journal import Journal, Request
+from penstock.control.future.timeline_cache import TimelineCache
+from penstock.control.future.whatif import NODE_KINDS, Verdicts, as_it_was, past_of, replay_past
+from penstock.control.loop.reconciler import Reconciler
+from penstock.control.observe.device_readings import DeviceReadings
+from penstock.control.platform import access
+from penstock.control.platform.commands import Commands
+from penstock.control.platform.history import PlatformHistory
+from penstock.control.platform.job_logs import LogCursor, log_page
+from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
+from penstock.control.platform.overview import Overview
+from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view, token_view
+from penstock.control.platform.reports import Reports
+from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
-from penstock.policies import weakest_source
-from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
+from penstock.control.state.store import Key, Principal, Role
+from penstock.core import plain
+from penstock.wire import (
+    EventPage,
+    HealthView,
+    JobDetail,
+    JobPage,
+    JobReport,
+    LogPage,
+    MissingError,
+    NodeView,
+    OverviewView,
+    PeriodReport,
+    QuoteView,
+    ResumeRequest,
+    StoryView,
+    Submission,
+    TokenRequest,
+    TokenView,
+    VersionView,
+)
 
-_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+_EVENTS_AT_ONCE = 500
+_MOST_NODE_LINES = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
-    """What became of a submission; ``again`` if the same request had already been answered."""
+class Platform:
+    """One running platform. ``commands`` changes it, ``history`` is what the dashboard draws from it."""
 
-    job_id: str
-    again: bool = False
+    def __init__(
+        self,
+        journal: Journal,
+        reconciler: Reconciler,
+        commands: Commands,
+        forecasts: Forecasts,
+        readings: DeviceReadings,
+    ) -> None:
+        self.stopping = threading.Event()
+        """Set when the server goes down; open streams end then."""
 
-
-class Desk:
-    """Takes requests on behalf of a principal and records what follows from them."""
-
-    def __init__(self, journal: Journal, intake: Intake, nudge: Callable[[], None] = lambda: None) -> None:
-        self.forecasts = Forecasts(journal)
+        self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
         self._journal = journal
-        self._intake = intake
-        self._nudge = nudge
+        self._reconciler = reconciler
+        self._commands = commands
+        self._presenter = JobPresenter(journal, reconciler, forecasts)
+        self._overview = Overview(journal, reconciler, forecasts, readings)
+        self._reports = Reports(journal)
 
-    def submit(self, spec: Mapping[str, Any], who: Principal, key: Key | None = None) -> Ticket:
-        """A new job. The same key with the same content is the same job, however often it is sent."""
-        if key is not None and (ticket := self._answered(key)):
-            return ticket
-        prepared = self._prepare(spec, who)
-        again: list[Ticket] = []
+    # --- who is asking ----------------------------------------------------------------------------------------------
 
-        def make() -> Request | None:
-            if key is not None and (ticket := self._answered(key)):
-                again.append(ticket)
-                return None
-            job = _moved_to(prepared.job, self._journal.now())
-            entry = Submitted(
-                at=job.submitted_at, job=job, name=prepared.name, recipe=prepared.recipe, spec=prepared.spec,
-                by=who.name,
-            )  # fmt: skip
-            return Request(entry, key and replace(key, job_id=job.id))
+    def authenticate(self, secret: str) -> Principal:
+        """The holder of a valid token; raises :class:`~penstock.wire.UnauthorizedError`."""
+        return access.authenticate(self._journal.store.tokens, secret)
 
-        self._journal.record_with_others(make)
-        if again:
-            return again[0]
-        self._done()
-        return Ticket(job_id=prepared.job.id)
+    def token_id(self, secret: str) -> str | None:
+        """The id of a valid token; requests are counted by it."""
+        return self._journal.store.tokens.holder_of(secret)
 
-    def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
-        """What :meth:`submit` would be told now; nothing is changed."""
-        prepared = self._prepare(spec, who)
-        with self._journal.reading() as state:
-            now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
-        job = _moved_to(prepared.job, now)
-        later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
-        answer = quote(stage, job, now) or later
-        if stage.is_active(job.id):
-            answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
-        reason = f"{answer.reason}; {prepared.note}" if prepared.note else answer.reason
-        return replace(answer, speed=weakest_source(job), reason=reason)
+    def find_holder(self, token_id: str) -> Principal | None:
+        """Whoever holds the token with this id, unless it was revoked."""
+        return self._journal.store.tokens.find(token_id)
 
-    def cancel(self, job_id: str, who: Principal) -> None:
-        """End a job for good. Cancelling one that is cancelled changes nothing."""
-        with self._journal.lock:
-            record = self._own(job_id, who)
-            if record.mark is JobPhase.CANCELLED:
-                return
-            self._not_over(record, "cancelled")
-            self._journal.record(Cancelled(at=self._journal.now(), job_id=job_id, by=who.name))
-        self._done()
+    def still_valid(self, holder: Principal) -> Principal:
+        """The holder as of now; raises :class:`~penstock.wire.UnauthorizedError` once the token is revoked."""
+        return access.still_valid(self._journal.store.tokens, holder)
 
-    def pause(self, job_id: str, who: Principal) -> None:
-        """Take a job out of scheduling; it keeps its state and its place in the list, not its promise."""
-        with self._journal.lock:
-            record = self._own(job_id, who)
-            if record.mark is JobPhase.PAUSED:
-                return
-            self._not_over(record, "paused")
-            self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
-        self._done()
+    def tokens(self, who: Principal) -> list[TokenView]:
+        access.require_admin(who)
+        return [token_view(token) for token in self._journal.store.tokens.list(who.sees)]
 
-    def resume(self, job_id: str, who: Principal, *, deadline: str | None = None, best_effort: bool = False) -> None:
-        """Let a paused job ask again. If it would be refused it stays paused, and the caller learns what could work."""
-        with self._journal.lock:
-            record = self._own(job_id, who)
-            if record.mark is not JobPhase.PAUSED:
-                self._not_over(record, "resumed")
-                return
-            now = self._journal.now()
-            job = _next_life(record, now, deadline, best_effort)
-            self._must_fit(job, now)
-            self._journal.record(Resumed(at=now, job_id=job_id, job=job, by=who.name))
-        self._done()
+    def create_token(self, wanted: TokenRequest, who: Principal) -> TokenView:
+        """A new token. Its secret is in this answer and nowhere else."""
+        access.require_admin(who)
+        secret, token = self._journal.store.tokens.create(
+            name=wanted.name, role=Role(wanted.role), tenant=wanted.tenant, now=self._journal.now()
+        )
+        return token_view(token, secret)
 
-    def drain(self, node: str) -> None:
-        """No more jobs on a node; those that run there save their state and go elsewhere."""
-        self._node(node)
-        with self._journal.reading() as state:
-            if state.absent.get(node) is not Absence.DRAINED:
-                self._journal.record(NodeLeft(at=self._journal.now(), node=node, why=Absence.DRAINED))
-        self._done()
-
-    def undrain(self, node: str) -> None:
-        found = self._node(node)
-        with self._journal.reading() as state:
-            if state.absent.get(node) is Absence.DRAINED:
-                self._journal.record(NodeCame(at=self._journal.now(), node=found, why=Absence.DRAINED))
-        self._done()
-
-    def find(self, job_id: str, who: Principal) -> JobRecord:
-        """A job this principal may see; somebody else's is as unknown as one that never was."""
-        with self._journal.reading() as state:
-            return self._own(job_id, who) if job_id in state.jobs else self._unknown(job_id)
-
-    def _own(self, job_id: str, who: Principal) -> JobRecord:
-        record = self._journal.state.jobs.get(job_id)
-        if record is None or not who.may_see(record.job.tenant):
-            return self._unknown(job_id)
-        return record
-
-    def _unknown(self, job_id: str) -> JobRecord:
-        raise MissingError(f"no job {job_id!r}", "the id of a job of yours", "GET /v1/jobs lists them")
-
-    def _not_over(self, record: JobRecord, what: str) -> None:
-        if record.over:
-            raise ConflictError(
-                f"job {record.id!r} is {record.mark} and cannot be {what}", "a job that is not over", "Submit it again"
+    def revoke_token(self, token_id: str, who: Principal) -> None:
+        access.require_admin(who)
+        if not self._journal.store.tokens.revoke(token_id, self._journal.now()):
+            raise MissingError(
+                f"There is no token {token_id!r}", "the id of a token that is valid", "GET /v1/tokens lists them"
             )
 
-    def _node(self, name: str) -> Node:
+    # --- jobs -------------------------------------------------------------------------------------------------------
+
+    def submit(self, spec: Mapping[str, Any], who: Principal, *, key: str | None = None) -> Submission:
+        """A new job. The same key with the same content is the same job, however often it is sent."""
+        stored_key = Key(tenant=who.tenant, key=key, fingerprint=_fingerprint(spec)) if key else None
+        ticket = self._commands.submit(spec, who, stored_key)
+        return Submission(job=self.job(ticket.job_id, who), again=ticket.again)
+
+    def quote(self, spec: Mapping[str, Any], who: Principal) -> QuoteView:
+        """What :meth:`submit` would be told now. The real policy is asked; nothing is changed."""
+        return quote_view(plain(self._commands.quote(spec, who)))
+
+    def cancel(self, job_id: str, who: Principal) -> JobDetail:
+        """End a job for good."""
+        self._commands.cancel(job_id, who)
+        return self.job(job_id, who)
+
+    def pause(self, job_id: str, who: Principal) -> JobDetail:
+        """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise."""
+        self._commands.pause(job_id, who)
+        return self.job(job_id, who)
+
+    def resume(self, job_id: str, who: Principal, how: ResumeRequest | None = None) -> JobDetail:
+        """Let a paused job ask again, with its old goal or another."""
+        how = how or ResumeRequest()
+        self._commands.resume(job_id, who, deadline=how.deadline, best_effort=how.best_effort)
+        return self.job(job_id, who)
+
+    def find(self, job_id: str, who: Principal) -> JobRecord:
+        """The record of a job this principal may see; raises :class:`~penstock.wire.MissingError`."""
+        return self._commands.find(job_id, who)
+
+    def job(self, job_id: str, who: Principal) -> JobDetail:
+        return self._presenter.detail(self.find(job_id, who))
+
+    def jobs(
+        self,
+        who: Principal,
+        *,
+        cursor: str | None = None,
+        limit: int = 100,
+        states: Sequence[str] = (),
+        name: str | None = None,
+        tenant: str | None = None,
+    ) -> JobPage:
+        """Jobs, newest first."""
+        wanted = JobFilter(states=tuple(states), name=name, tenant=who.sees or tenant)
+        if tenant is not None and not who.may_see(tenant):
+            return JobPage(jobs=[])
+        rows = listed_jobs(self._journal, wanted, after=parse_cursor(cursor), limit=limit + 1)
+        following = str(rows[limit - 1].number) if len(rows) > limit else None
+        return JobPage(jobs=[self._presenter.listed(row) for row in rows[:limit]], next=following)
+
+    def why(self, job_id: str, who: Principal) -> StoryView:
+        """What happened to a job, and why it stands where it stands."""
+        return self._presenter.story(self.find(job_id, who))
+
+    def logs(
+        self,
+        job_id: str,
+        who: Principal,
+        *,
+        cursor: str | None = None,
+        worker: str | None = None,
+        limit: int = 1 << 16,
+    ) -> LogPage:
+        """Output of a job, run after run, from a cursor on."""
+        record = self.find(job_id, who)
+        with self._journal.reading():
+            runs, over = list(record.runs), record.over
+        return log_page(
+            self._reconciler.backend, runs, over, worker=worker, cursor=LogCursor.parse(cursor), limit=limit
+        )
+
+    # --- events and reports -----------------------------------------------------------------------------------------
+
+    @property
+    def last_event(self) -> int:
+        """The number of the newest entry of the log."""
+        return self._journal.seq
+
+    def events(self, who: Principal, *, after: int = 0, limit: int = 100) -> EventPage:
+        """The log, as far as it concerns whoever asks."""
+        lines = self._journal.store.log.page(after=after, limit=limit, tenant=who.sees)
+        return EventPage(events=[event_view(line) for line in lines], next=lines[-1].seq if lines else after)
+
+    def new_events(self, who: Principal, after: int) -> EventPage:
+        """What came after an event; ``next`` also passes over what this principal may not see."""
+        latest = self._journal.seq
+        if latest <= after:
+            return EventPage(events=[], next=after)
+        page = self.events(who, after=after, limit=_EVENTS_AT_ONCE)
+        read_to = page.next if len(page.events) == _EVENTS_AT_ONCE else max(latest, page.next)
+        return EventPage(events=page.events, next=read_to)
+
+    def job_events(self, job_id: str, who: Principal, *, after: int = 0, limit: int = 100) -> EventPage:
+        """A job's part of the log."""
+        self.find(job_id, who)
+        lines = self._journal.store.log.page(after=after, limit=limit, job_id=job_id)
+        return EventPage(events=[event_view(line) for line in lines], next=lines[-1].seq if lines else after)
+
+    def overview(self, who: Principal, *, jobs: int = 50, events: int = 8) -> OverviewView:
+        """Devices, queue, active jobs with their promises and forecasts, and the latest news."""
+        return self._overview.view(who, jobs=jobs, events=events)
+
+    def period_report(
+        self, who: Principal, *, since: str = "7d", until: str | None = None, tenant: str | None = None
+    ) -> PeriodReport:
+        """A stretch of time: promises, device time and energy by tenant, failures, resizes, forecasts."""
+        return self._reports.period(who, since, until, tenant)
+
+    def job_report(self, job_id: str, who: Principal) -> JobReport:
+        """One job's life in figures and in sentences."""
+        return self._reports.job(who, self.find(job_id, who))
+
+    # --- nodes and the platform itself ------------------------------------------------------------------------------
+
+    def nodes(self, who: Principal) -> list[NodeView]:
+        return node_views(self._journal, who)
+
+    def drain(self, node: str, who: Principal) -> list[NodeView]:
+        """No more jobs on a node; those that run there save their state and go elsewhere."""
+        access.require_admin(who)
+        self._commands.drain(node)
+        return self.nodes(who)
+
+    def undrain(self, node: str, who: Principal) -> list[NodeView]:
+        """Jobs may run on a drained node again."""
+        access.require_admin(who)
+        self._commands.undrain(node)
+        return self.nodes(who)
+
+    def what_if(
+        self, policies: Sequence[str], who: Principal, on_done: Callable[[Verdicts], None] = lambda _: None
+    ) -> list[Verdicts]:
+        """The past under other policies, what really happened first; it takes everybody's jobs, so only admins may."""
+        access.require_admin(who)
+        lines = self._journal.store.history.lines(NODE_KINDS, limit=_MOST_NODE_LINES)
         with self._journal.reading() as state:
-            nodes = {node.name: node for node in state.scheduler.cluster.nodes}
-        if name not in nodes:
-            raise UnknownNameError.of("node", name, nodes)
-        return nodes[name]
+            past, recorded = past_of(state, lines), as_it_was(state)
+        on_done(recorded)
+        return [recorded, *replay_past(past, policies, on_done)]
 
-    def _answered(self, key: Key) -> Ticket | None:
-        known = self._journal.store.log.find_key(key.tenant, key.key)
-        if known is None:
-            return None
-        if known.fingerprint != key.fingerprint:
-            raise ConflictError(
-                f"the idempotency key {key.key!r} was used for another job ({known.job_id})", "one key per job",
-                "Use a new key",
-            )  # fmt: skip
-        return Ticket(job_id=known.job_id, again=True)
+    def health(self) -> HealthView:
+        """Whether the platform does its work, and the trouble if not."""
+        trouble = "stopping" if self.stopping.is_set() else self._reconciler.trouble
+        return HealthView(status="not ready" if trouble else "ready", trouble=trouble)
 
-    def _prepare(self, spec: Mapping[str, Any], who: Principal) -> Prepared:
-        named = "".join(secrets.choice(_ALPHABET) for _ in range(8))
-        tenant = str(spec.get("tenant") or who.tenant)
-        if not who.may_see(tenant):
-            raise ForbiddenError(f"a job for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
-        return self._intake.prepare(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
-
-    def _must_fit(self, job: Job, now: float) -> None:
-        answer = quote(self._journal.state.scheduler.twin(), job, now)
-        if answer is not None and answer.verdict is Verdict.REFUSED:
-            raise ConflictError(
-                f"it would be refused now: {answer.reason}", "a deadline that can still be kept",
-                "Resume it with another deadline, or with best_effort",
-            )  # fmt: skip
-
-    def _done(self) -> None:
-        self._nudge()
-        self.forecasts.refresh(now=True)
+    def version(self) -> VersionView:
+        return VersionView(version=version("penstock"))
 
 
-def _moved_to(job: Job, now: float) -> Job:
-    """Preparing takes time: a deadline given as a duration counts from when the job is really there."""
-    return replace(job, submitted_at=now) if job.deadline > now else job
-
-
-def _next_life(record: JobRecord, now: float, deadline: str | None, best_effort: bool) -> Job:
-    goal = record.job.goal
-    if deadline is not None:
-        goal = Deadline(parse_deadline(deadline, now))
-    elif best_effort:
-        goal = BestEffort()
-    elif isinstance(goal, Deadline) and goal.at <= now:
-        raise ConflictError(
-            f"the deadline of job {record.id!r} passed while it was paused", "a deadline after now",
-            "Resume it with another deadline, or with best_effort",
-        )  # fmt: skip
-    return replace(record.job, id=f"{record.id}+{record.incarnation + 1}", goal=goal, submitted_at=now)
+def _fingerprint(spec: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(spec), sort_keys=True, default=str).encode()).hexdigest()

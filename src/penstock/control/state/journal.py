@@ -77,6 +77,7 @@ class Journal:
         self._kept = 0
         self._waiting: deque[_Waiting] = deque()
         self._publishing = threading.Lock()
+        self._being_listed: list[JobRow] = []
         self.state = PlatformState()
         self._read()
 
@@ -149,6 +150,7 @@ class Journal:
                 held = {record.id: _grant_row(record, self.state.at) for record in touched}
                 rows, at, seq = [self.row(record) for record in touched], self.state.at, self.seq
                 self.state.touched.clear()
+                self._being_listed = rows
             try:
                 if rows:
                     self.store.jobs.publish(rows, held, at)
@@ -157,6 +159,15 @@ class Journal:
                 with self.lock:
                     self.state.touched.update(held)
                 raise
+            finally:
+                self._being_listed = []
+
+    def unlisted(self) -> list[JobRow]:
+        """Jobs as they are now of which the stored list may still show an older row, or none."""
+        with self.lock:
+            rows = {row.id: row for row in self._being_listed}
+            rows |= {job_id: self.row(self.state.jobs[job_id]) for job_id in self.state.touched}
+            return list(rows.values())
 
     @contextmanager
     def reading(self) -> Iterator[PlatformState]:

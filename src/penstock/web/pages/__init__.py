@@ -8,10 +8,10 @@ from nicegui import ui
 
 from penstock.web.layout import framed
 from penstock.web.pages import cluster, job, jobs, nodes, submit, tenants, whatif
-from penstock.web.platform_view import Deck, Window
 from penstock.web.session import COOKIE, Sessions, sign_in_url
+from penstock.web.viewer import DashboardData, Viewer
 
-Build = Callable[[Window, Request], Awaitable[None]]
+Build = Callable[[Viewer, Request], Awaitable[None]]
 
 PAGES: tuple[tuple[str, str, Build], ...] = (
     ("/", "Cluster", cluster.build),
@@ -24,19 +24,19 @@ PAGES: tuple[tuple[str, str, Build], ...] = (
 )
 
 
-def register(deck: Deck, sessions: Sessions) -> None:
+def register(data: DashboardData, sessions: Sessions) -> None:
     """Every page, behind the sign-in."""
     for path, title, build in PAGES:
-        _register(deck, sessions, path, title, build)
+        _register(data, sessions, path, title, build)
 
 
-def _register(deck: Deck, sessions: Sessions, path: str, title: str, build: Build) -> None:
+def _register(data: DashboardData, sessions: Sessions, path: str, title: str, build: Build) -> None:
     @ui.page(path, title=f"{title} · Penstock", response_timeout=15.0)
     async def page(request: Request) -> Response | None:
         holder = sessions.holder(request.cookies.get(COOKIE))
         if holder is None:
             return RedirectResponse(sign_in_url(request.url.path), 303)
-        window = Window(deck, holder)
-        with framed(window, request, title):
-            await build(window, request)
+        viewer = Viewer(data, holder)
+        with framed(viewer, request, title):
+            await build(viewer, request)
         return None

@@ -9,9 +9,9 @@ from penstock.core import format_duration
 from penstock.web import cluster_svg
 from penstock.web.format import clock, energy, percent, plural, power
 from penstock.web.layout import Drawing, Text, ask, empty, live
-from penstock.web.platform_view import Window
 from penstock.web.urls import ROOT
-from penstock.web.view_models import ClusterPicture
+from penstock.web.view_models import ClusterTimeline
+from penstock.web.viewer import Viewer
 
 SPANS = {600: "10 min", 3600: "1 h", 21600: "6 h", 86400: "1 d", 604800: "1 w"}
 _MOST_ROWS = 60
@@ -22,7 +22,7 @@ _LEGEND = (
 )
 
 
-async def build(window: Window, _: Request) -> None:
+async def build(viewer: Viewer, _: Request) -> None:
     chosen = {"span": 600}
     tiles = Text(classes="w-full")
     figure = Drawing("Devices over time", _LEGEND)
@@ -40,13 +40,13 @@ async def build(window: Window, _: Request) -> None:
         busy, waiting = Drawing("Devices in use"), Drawing("Jobs waiting")
 
     async def refresh() -> None:
-        picture = await ask(window.cluster, float(chosen["span"]))
-        tiles.show(tiles_html(picture))
-        drawn = cluster_svg.gantt(picture, _height(picture))
-        figure.show(drawn, cluster_svg.in_words(picture), _COLUMNS, _rows(picture))
-        note.show(_left_out(picture))
-        nothing.set_visibility(not picture.counts)
-        _show_levels(busy, waiting, picture)
+        timeline = await ask(viewer.cluster, float(chosen["span"]))
+        tiles.show(tiles_html(timeline))
+        drawn = cluster_svg.gantt(timeline, _height(timeline))
+        figure.show(drawn, cluster_svg.in_words(timeline), _COLUMNS, _rows(timeline))
+        note.show(_left_out(timeline))
+        nothing.set_visibility(not timeline.counts)
+        _show_levels(busy, waiting, timeline)
 
     async def choose() -> None:
         chosen["span"] = toggle.value or 600
@@ -54,48 +54,48 @@ async def build(window: Window, _: Request) -> None:
 
     toggle.on_value_change(choose)
     await refresh()
-    live(window, refresh, idle_s=4.0)
+    live(viewer, refresh, idle_s=4.0)
 
 
 _COLUMNS = ("job", "name", "devices", "from", "to", "")
 
 
-def _rows(picture: ClusterPicture) -> list[list[str]]:
-    latest = sorted(picture.stretches, key=lambda one: one.start, reverse=True)[:_MOST_ROWS]
+def _rows(timeline: ClusterTimeline) -> list[list[str]]:
+    latest = sorted(timeline.spans, key=lambda one: one.start, reverse=True)[:_MOST_ROWS]
     held = [
         [one.job_id or "–", one.name, f"{one.first}–{one.first + one.count - 1}", clock(one.start), clock(one.end),
          "planned" if one.planned else "held"]
         for one in latest
     ]  # fmt: skip
-    return held + [["–", mark.text, "–", clock(mark.at), "–", "event"] for mark in picture.marks[-20:]]
+    return held + [["–", mark.text, "–", clock(mark.at), "–", "event"] for mark in timeline.marks[-20:]]
 
 
-def _show_levels(busy: Drawing, waiting: Drawing, picture: ClusterPicture) -> None:
+def _show_levels(busy: Drawing, waiting: Drawing, timeline: ClusterTimeline) -> None:
     shown = (
-        (busy, picture.busy, "devices", picture.devices, 0),
-        (waiting, picture.waiting, "jobs", None, 1),
+        (busy, timeline.busy, "devices", timeline.devices, 0),
+        (waiting, timeline.waiting, "jobs", None, 1),
     )
     for figure, steps, unit, most, hue in shown:
         last = round(steps[-1][1]) if steps else 0
-        words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in the window."
+        words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in the viewer."
         rows = [[clock(at), f"{value:.0f}"] for at, value in steps[-_MOST_ROWS:]]
-        drawn = cluster_svg.levels(picture, steps, unit, most, hue, _LEVEL_PX)
+        drawn = cluster_svg.levels(timeline, steps, unit, most, hue, _LEVEL_PX)
         figure.show(drawn, words, ("from", unit), rows)
 
 
-def tiles_html(picture: ClusterPicture) -> str:
+def tiles_html(timeline: ClusterTimeline) -> str:
     """The figures a person looks for first."""
-    busy = round(picture.busy[-1][1]) if picture.busy else 0
-    up = picture.devices - picture.down
-    counts = picture.counts
+    busy = round(timeline.busy[-1][1]) if timeline.busy else 0
+    up = timeline.devices - timeline.down
+    counts = timeline.counts
     queued = sum(counts.get(state, 0) for state in ("asking", "pending", "suspended"))
-    down = f", {plural(picture.down, 'device')} down" if picture.down else ""
+    down = f", {plural(timeline.down, 'device')} down" if timeline.down else ""
     tiles = [
         ("Devices in use", f"{busy} of {up}", f"{percent(busy / up if up else 0)} used{down}"),
         ("Running", f"{counts.get('running', 0):,}", plural(counts.get("paused", 0), "job") + " paused"),
         ("Waiting", f"{queued:,}", "for devices or an answer"),
         ("Finished", f"{counts.get('finished', 0):,}", _bad_ends(counts)),
-        _power_tile(picture),
+        _power_tile(timeline),
     ]  # fmt: skip
     cells = (
         f'<dl class="ps-card ps-tile"><dt>{name}</dt><dd>{value}</dd><dd class="ps-note">{note}</dd></dl>'
@@ -108,18 +108,18 @@ def _bad_ends(counts: Mapping[str, int]) -> str:
     return f"{counts.get('failed', 0)} failed, {counts.get('declined', 0)} refused"
 
 
-def _power_tile(picture: ClusterPicture) -> tuple[str, str, str]:
-    if picture.power is None:
+def _power_tile(timeline: ClusterTimeline) -> tuple[str, str, str]:
+    if timeline.power is None:
         return "Power", "–", "no node says what it draws"
-    since = picture.power.since
-    span = "since the server started" if since is None else f"in the last {format_duration(picture.now - since)}"
-    how = "estimated, " if picture.power.estimated else ""
-    return "Power", power(picture.power.watts), f"{how}{energy(picture.power.joules)} {span}"
+    since = timeline.power.since
+    span = "since the server started" if since is None else f"in the last {format_duration(timeline.now - since)}"
+    how = "estimated, " if timeline.power.estimated else ""
+    return "Power", power(timeline.power.watts), f"{how}{energy(timeline.power.joules)} {span}"
 
 
-def _height(picture: ClusterPicture) -> int:
-    return min(600, max(110, picture.devices * (26 if picture.devices <= 16 else 8)))
+def _height(timeline: ClusterTimeline) -> int:
+    return min(600, max(110, timeline.devices * (26 if timeline.devices <= 16 else 8)))
 
 
-def _left_out(picture: ClusterPicture) -> str:
-    return f"{picture.left_out:,} short stretches are not drawn; look at a shorter time." if picture.left_out else ""
+def _left_out(timeline: ClusterTimeline) -> str:
+    return f"{timeline.left_out:,} short stretches are not drawn; look at a shorter time." if timeline.left_out else ""

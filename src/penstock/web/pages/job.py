@@ -12,17 +12,17 @@ from penstock.web import charts
 from penstock.web.format import OVER, clock, device_time, from_now, number, percent, plural
 from penstock.web.layout import Figure, Text, ask, attempt, badge, empty, live
 from penstock.web.pages.joblog import LogPane
-from penstock.web.platform_view import Window
 from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
-from penstock.web.view_models import JobPicture, Steps
+from penstock.web.view_models import JobOverview, StepFunction
+from penstock.web.viewer import Viewer
 from penstock.wire import MissingError
 
 
-async def build(window: Window, request: Request) -> None:
+async def build(viewer: Viewer, request: Request) -> None:
     job_id = str(request.path_params["job_id"])
     try:
-        first = await ask(window.job, job_id)
+        first = await ask(viewer.job, job_id)
     except MissingError:
         ui.context.client.status_code = 404
         with ui.element("div").classes("ps-card"):
@@ -31,22 +31,22 @@ async def build(window: Window, request: Request) -> None:
             )
         return
     ui.page_title(f"{first.detail.name} · Penstock")
-    page = _JobPage(window, job_id)
+    page = _JobPage(viewer, job_id)
     page.show(first)
     await page.log.refresh()
 
     async def refresh() -> None:
-        page.show(await ask(window.job, job_id))
+        page.show(await ask(viewer.job, job_id))
         await page.log.refresh()
 
-    live(window, refresh)
+    live(viewer, refresh)
 
 
 class _JobPage:
     """The parts of the page, made once and filled again and again."""
 
-    def __init__(self, window: Window, job_id: str) -> None:
-        self._window, self._id = window, job_id
+    def __init__(self, viewer: Viewer, job_id: str) -> None:
+        self._viewer, self._id = viewer, job_id
         with ui.element("section").classes("ps-card").props('aria-label="This job"'):
             with ui.element("div").classes("ps-head"):
                 self._title = Text()
@@ -65,11 +65,11 @@ class _JobPage:
             with ui.element("section").classes("ps-card").props('aria-label="Job file"'):
                 ui.html("Job file", sanitize=False, tag="h2").style("margin-bottom: 8px")
                 self._file = Text()
-        self.log = LogPane(window, job_id)
+        self.log = LogPane(viewer, job_id)
 
     def _buttons(self) -> None:
         with ui.element("div").classes("ps-push").style("display: flex; gap: 4px"):
-            self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._window.pause, "paused")
+            self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._viewer.pause, "paused")
             self._resume = ui.button("Resume", icon="M7 5l12 7l-12 7z", on_click=self._ask_resume, color=None)
             self._resume.props("flat dense no-caps").classes("ps-quiet")
             self._cancel = ui.button("Cancel", icon="M6 6h12v12H6z", on_click=self._ask_cancel, color=None)
@@ -96,7 +96,7 @@ class _JobPage:
                     "ps-quiet"
                 )
         if await dialog:
-            await attempt(self._window.cancel, self._id, done=f"{self._id} is cancelled")
+            await attempt(self._viewer.cancel, self._id, done=f"{self._id} is cancelled")
 
     async def _ask_resume(self) -> None:
         with ui.dialog() as dialog, ui.element("div").classes("ps-card").props('role="dialog" aria-label="Resume"'):
@@ -113,28 +113,26 @@ class _JobPage:
                 )
         if await dialog:
             how = {"deadline": (deadline.value or "").strip() or None, "best_effort": bool(effort.value)}
-            await attempt(self._window.resume, self._id, done=f"{self._id} asks for devices again", **how)
+            await attempt(self._viewer.resume, self._id, done=f"{self._id} asks for devices again", **how)
 
-    def show(self, picture: JobPicture) -> None:
-        state = picture.detail.state
-        self._title.show(f"<h2 style='font-size:1.15rem'>{html.escape(picture.detail.name)} {badge(state)}</h2>")
-        self._facts.show(facts_html(picture))
+    def show(self, overview: JobOverview) -> None:
+        state = overview.detail.state
+        self._title.show(f"<h2 style='font-size:1.15rem'>{html.escape(overview.detail.name)} {badge(state)}</h2>")
+        self._facts.show(facts_html(overview))
         self._pause.set_visibility(state not in (*OVER, "paused"))
         self._resume.set_visibility(state == "paused")
         self._cancel.set_visibility(state not in OVER)
-        self._show_charts(picture)
-        self._story.show(story_html(picture))
+        self._show_charts(overview)
+        self._story.show(story_html(overview))
         self._file.show(
-            f"<pre class='ps-file'>{html.escape(yaml.safe_dump(picture.detail.spec, sort_keys=False))}</pre>"
+            f"<pre class='ps-file'>{html.escape(yaml.safe_dump(overview.detail.spec, sort_keys=False))}</pre>"
         )
 
-    def _show_charts(self, picture: JobPicture) -> None:
-        self._forecast.show(
-            charts.forecast(picture.now, picture.band, _seconds(_end(picture)), picture.deadline), expected(picture),
-            ("what", "when"), forecast_rows(picture),
-        )  # fmt: skip
-        self._forecast.card.set_visibility(picture.detail.state not in OVER)
-        samples = picture.samples
+    def _show_charts(self, overview: JobOverview) -> None:
+        chart = charts.forecast(overview.now, overview.band, _seconds(_end(overview)), overview.deadline)
+        self._forecast.show(chart, expected(overview), ("what", "when"), forecast_rows(overview))
+        self._forecast.card.set_visibility(overview.detail.state not in OVER)
+        samples = overview.samples
         last = samples[-1] if samples else None
         told = f"step {last.step}, loss {number(last.loss)}" if last else "nothing reported yet"
         steps = [[clock(one.at), str(one.step), number(one.loss)] for one in samples[-50:]]
@@ -144,26 +142,26 @@ class _JobPage:
             charts.speed(samples), f"Speed: {number(rates[-1][1], 3) if rates else 'none'} steps per second.",
             ("at", "steps per second"), [[clock(at), number(rate)] for at, rate in rates[-50:]],
         )  # fmt: skip
-        held = widths_of(picture)
-        now_held = len(picture.detail.devices)
-        span = (held[0][0], held[-1][0]) if held else (picture.now - 60, picture.now)
+        held = widths_of(overview)
+        now_held = len(overview.detail.devices)
+        span = (held[0][0], held[-1][0]) if held else (overview.now - 60, overview.now)
         self._widths.show(
             charts.widths(held, *span), f"It holds {now_held} devices now.", ("from", "devices"),
             [[clock(at), f"{width:.0f}"] for at, width in held],
         )  # fmt: skip
-        points = {point.count: point for point in picture.measured}
+        points = {point.count: point for point in overview.measured}
         rows = [
             [str(count), number(rate), number(points[count].rate) if count in points else "–"]
-            for count, rate in picture.predicted
+            for count, rate in overview.predicted
         ]
-        words = f"Steps per second on {picture.kind}, {len(points)} of {len(rows)} device counts measured."
+        words = f"Steps per second on {overview.kind}, {len(points)} of {len(rows)} device counts measured."
         self._scaling.show(
-            charts.scaling(picture.predicted, picture.measured), words, ("devices", "predicted", "measured"), rows
+            charts.scaling(overview.predicted, overview.measured), words, ("devices", "predicted", "measured"), rows
         )
 
 
-def _end(picture: JobPicture) -> datetime | None:
-    quote = picture.detail.quote
+def _end(overview: JobOverview) -> datetime | None:
+    quote = overview.detail.quote
     return quote.finish_at if quote is not None else None
 
 
@@ -171,43 +169,45 @@ def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
 
 
-def expected(picture: JobPicture) -> str:
+def expected(overview: JobOverview) -> str:
     """The forecast in words."""
-    band = picture.band
-    if picture.detail.state in OVER:
-        return f"It is over: {picture.detail.state}."
+    band = overview.band
+    if overview.detail.state in OVER:
+        return f"It is over: {overview.detail.state}."
     if band is None:
         return "No forecast: it is not in the plan yet."
-    words = f"Expected to end {from_now(band.likely, picture.now)}, between {clock(band.early)} and {clock(band.late)}."
-    if picture.deadline is None:
+    words = (
+        f"Expected to end {from_now(band.likely, overview.now)}, between {clock(band.early)} and {clock(band.late)}."
+    )
+    if overview.deadline is None:
         return words
     margin = (
-        "before" if band.late <= picture.deadline else "perhaps after" if band.early <= picture.deadline else "after"
+        "before" if band.late <= overview.deadline else "perhaps after" if band.early <= overview.deadline else "after"
     )
-    return f"{words} That is {margin} its deadline at {clock(picture.deadline)}."
+    return f"{words} That is {margin} its deadline at {clock(overview.deadline)}."
 
 
-def forecast_rows(picture: JobPicture) -> list[list[str]]:
-    band = picture.band
-    rows = [("deadline", picture.deadline), ("planned end when it was answered", _seconds(_end(picture)))]
+def forecast_rows(overview: JobOverview) -> list[list[str]]:
+    band = overview.band
+    rows = [("deadline", overview.deadline), ("planned end when it was answered", _seconds(_end(overview)))]
     rows += [("earliest", band.early), ("most likely", band.likely), ("latest", band.late)] if band else []
     return [[what, clock(at)] for what, at in rows]
 
 
-def facts_html(picture: JobPicture) -> str:
+def facts_html(overview: JobOverview) -> str:
     """The job in a few lines."""
-    job, quote, told = picture.detail, picture.detail.quote, picture.detail.progress
+    job, quote, told = overview.detail, overview.detail.quote, overview.detail.progress
     facts = [
         ("Id", job.id),
         ("Tenant", job.tenant),
-        ("Submitted", f"{clock(job.submitted_at)} ({from_now(job.submitted_at, picture.now)})"),
+        ("Submitted", f"{clock(job.submitted_at)} ({from_now(job.submitted_at, overview.now)})"),
     ]
-    facts.append(("Goal", f"done by {clock(picture.deadline)}" if picture.deadline else "best effort, no deadline"))
+    facts.append(("Goal", f"done by {clock(overview.deadline)}" if overview.deadline else "best effort, no deadline"))
     if quote is not None:
         facts.append(("Answer", f"{quote.verdict}: {quote.reason}"))
         if quote.device_seconds:
             facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
-    facts.append(("Forecast", expected(picture)))
+    facts.append(("Forecast", expected(overview)))
     if job.state not in OVER or job.started_at is not None:
         held = f"{len(job.devices)} (number {', '.join(map(str, job.devices))})" if job.devices else "none"
         facts.append(("Devices now", held))
@@ -216,7 +216,7 @@ def facts_html(picture: JobPicture) -> str:
         facts.append(("Progress", f"step {told.step:,} of {total:,}, loss {number(told.loss)}"))
     if job.failures or job.reason:
         facts.append(("Failures", f"{job.failures}. {job.reason}"))
-    bar = _bar(picture)
+    bar = _bar(overview)
     return (
         bar
         + "<dl class='ps-facts'>"
@@ -225,8 +225,8 @@ def facts_html(picture: JobPicture) -> str:
     )
 
 
-def _bar(picture: JobPicture) -> str:
-    share = share_done(picture)
+def _bar(overview: JobOverview) -> str:
+    share = share_done(overview)
     return (
         f"<div class='ps-progress' style='margin-bottom:12px'><div class='ps-bar' role='progressbar' aria-valuemin='0' "
         f"aria-valuemax='100' aria-valuenow='{100 * share:.0f}' aria-label='Progress'>"
@@ -234,20 +234,20 @@ def _bar(picture: JobPicture) -> str:
     )
 
 
-def share_done(picture: JobPicture) -> float:
-    told = picture.detail.progress
-    if picture.detail.state == "finished":
+def share_done(overview: JobOverview) -> float:
+    told = overview.detail.progress
+    if overview.detail.state == "finished":
         return 1.0
-    if told is None or told.work <= 0 or picture.detail.state in OVER:
-        last = picture.samples[-1] if picture.samples else None
+    if told is None or told.work <= 0 or overview.detail.state in OVER:
+        last = overview.samples[-1] if overview.samples else None
         return min(1.0, last.step / last.total) if last is not None and last.total else 0.0
     return min(max(1.0 - told.remaining / told.work, 0.0), 1.0)
 
 
-def widths_of(picture: JobPicture) -> Steps:
+def widths_of(overview: JobOverview) -> StepFunction:
     """Devices held over time, with the gaps."""
     steps: list[tuple[float, float]] = []
-    for stint in picture.detail.history:
+    for stint in overview.detail.history:
         since = stint.since.timestamp()
         if steps and since - steps[-1][0] < 1e-6:
             steps.pop()
@@ -255,16 +255,16 @@ def widths_of(picture: JobPicture) -> Steps:
         if stint.until is not None:
             steps.append((stint.until.timestamp(), 0))
     if steps and steps[-1][1]:
-        steps.append((picture.now, steps[-1][1]))
+        steps.append((overview.now, steps[-1][1]))
     return tuple(steps)
 
 
-def story_html(picture: JobPicture) -> str:
+def story_html(overview: JobOverview) -> str:
     """Newest first, so that what matters now is on top."""
-    now = picture.story.now
+    now = overview.story.now
     first = f"<li><time>now</time><span>{html.escape(now)}</span></li>" if now else ""
     rest = "".join(
         f"<li><time datetime='{note.at.isoformat()}'>{clock(note.at)}</time><span>{html.escape(note.text)}</span></li>"
-        for note in reversed(picture.story.entries)
+        for note in reversed(overview.story.entries)
     )
     return f"<ol class='ps-story' reversed>{first}{rest}</ol>"

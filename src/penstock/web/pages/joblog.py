@@ -7,7 +7,7 @@ from collections import deque
 from nicegui import ui
 
 from penstock.web.layout import Text, ask
-from penstock.web.platform_view import Window
+from penstock.web.viewer import Viewer
 
 _MOST_LINES = 2000
 _PIECES = 4
@@ -17,8 +17,8 @@ _PIECES = 4
 class LogPane:
     """The last lines of a job's output; only those that hold what is searched for."""
 
-    def __init__(self, window: Window, job_id: str) -> None:
-        self._window, self._id = window, job_id
+    def __init__(self, viewer: Viewer, job_id: str) -> None:
+        self._viewer, self._id = viewer, job_id
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
         self._rest = ""
         self._cursor: str | None = None
@@ -39,11 +39,12 @@ class LogPane:
         for _ in range(_PIECES):
             if self._complete:
                 break
-            text, self._cursor, self._complete = await ask(self._window.log, self._id, self._cursor)
-            if not text:
+            page = await ask(self._viewer.log, self._id, self._cursor)
+            self._cursor, self._complete = page.next, page.complete
+            if not page.text:
                 break
             news = True
-            *whole, self._rest = (self._rest + text).split("\n")
+            *whole, self._rest = (self._rest + page.text).split("\n")
             self._lines.extend(whole)
         if news:
             self._show()

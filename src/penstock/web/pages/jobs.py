@@ -8,9 +8,9 @@ from nicegui import events, ui
 from penstock.control import Search
 from penstock.web.format import OVER, STATES, TONES, from_now, promise
 from penstock.web.layout import ask, empty, live
-from penstock.web.platform_view import Window
 from penstock.web.urls import ROOT
-from penstock.web.view_models import JobLine
+from penstock.web.view_models import JobTableRow
+from penstock.web.viewer import Viewer
 
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "name", "label": "Job", "field": "name", "align": "left", "sortable": True},
@@ -37,8 +37,8 @@ _SHARE = """<q-td :props="props"><div class="ps-progress"><div class="ps-bar" ro
 <span style="width:3.2em">{{ props.row.share }} %</span></div></q-td>"""
 
 
-async def build(window: Window, request: Request) -> None:
-    query: dict[str, Any] = {"text": "", "states": [], "tenant": window.holder.sees, "page": 1, "size": 25}
+async def build(viewer: Viewer, request: Request) -> None:
+    query: dict[str, Any] = {"text": "", "states": [], "tenant": viewer.holder.sees, "page": 1, "size": 25}
     query |= {"order": "number", "down": True}
     if (state := request.query_params.get("state")) in STATES:
         query["states"] = [state]
@@ -49,8 +49,8 @@ async def build(window: Window, request: Request) -> None:
             states = ui.select(list(STATES), label="State", multiple=True, value=query["states"], clearable=True)
             states.props("outlined dense use-chips").style("flex: 1 1 200px")
             tenants = None
-            if window.is_admin:
-                tenants = ui.select(await ask(window.all_tenants), label="Tenant", clearable=True)
+            if viewer.is_admin:
+                tenants = ui.select(await ask(viewer.all_tenants), label="Tenant", clearable=True)
                 tenants.props("outlined dense").style("flex: 0 1 180px")
         table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination={"rowsPerPage": 25, "rowsNumber": 1})
         table.classes("ps-jobs w-full").props('flat :rows-per-page-options="[10, 25, 50, 100]" aria-label="Jobs"')
@@ -64,8 +64,8 @@ async def build(window: Window, request: Request) -> None:
             text=query["text"], states=query["states"], tenant=query["tenant"], order=query["order"],
             descending=query["down"], offset=(query["page"] - 1) * query["size"], limit=query["size"],
         )  # fmt: skip
-        lines, total = await ask(window.jobs, wanted)
-        now = window.now()
+        lines, total = await ask(viewer.jobs, wanted)
+        now = viewer.now()
         shown = {"page": query["page"], "rowsPerPage": query["size"], "rowsNumber": total, "sortBy": query["order"],
                  "descending": query["down"]}  # fmt: skip
         rows = [row_of(line, now) for line in lines]
@@ -90,10 +90,10 @@ async def build(window: Window, request: Request) -> None:
     for control in (search, states, *((tenants,) if tenants is not None else ())):
         control.on_value_change(filtered)
     await refresh()
-    live(window, refresh)
+    live(viewer, refresh)
 
 
-def row_of(line: JobLine, now: float) -> dict[str, Any]:
+def row_of(line: JobTableRow, now: float) -> dict[str, Any]:
     """One row as the table wants it."""
     job = line.view
     return {

@@ -8,20 +8,20 @@ from nicegui import ui
 from penstock.web.charts import hue
 from penstock.web.format import percent, plural
 from penstock.web.layout import Text, ask, attempt, badge, live
-from penstock.web.platform_view import Window
 from penstock.web.urls import job_url
-from penstock.web.view_models import NodePicture
+from penstock.web.view_models import NodeUse
+from penstock.web.viewer import Viewer
 
 _MOST_SLOTS = 64
 
 
-async def build(window: Window, _: Request) -> None:
+async def build(viewer: Viewer, _: Request) -> None:
     shown: dict[str, _NodeCard] = {}
     summary = Text(classes="ps-soft")
     grid = ui.element("div").classes("ps-grid2")
 
     async def refresh() -> None:
-        found = await ask(window.nodes)
+        found = await ask(viewer.nodes)
         up = sum(node.view.state == "up" for node in found)
         devices = sum(len(node.view.devices) for node in found)
         summary.show(f"{up} of {plural(len(found), 'node')} up, {plural(devices, 'device')} in all.")
@@ -29,25 +29,25 @@ async def build(window: Window, _: Request) -> None:
             name = node.view.name
             if name not in shown:
                 with grid:
-                    shown[name] = _NodeCard(window, name)
+                    shown[name] = _NodeCard(viewer, name)
             shown[name].show(node)
 
     await refresh()
-    live(window, refresh, idle_s=3.0)
+    live(viewer, refresh, idle_s=3.0)
 
 
 class _NodeCard:
-    def __init__(self, window: Window, name: str) -> None:
-        self._window, self._name, self._state = window, name, "up"
+    def __init__(self, viewer: Viewer, name: str) -> None:
+        self._viewer, self._name, self._state = viewer, name, "up"
         with ui.element("section").classes("ps-card").props(f'aria-label="Node {html.escape(name)}"'):
             with ui.element("div").classes("ps-head"):
                 ui.html(html.escape(name), sanitize=False, tag="h2")
                 self._badge = Text()
                 self._button = ui.button("Drain", on_click=self._press, color=None).props("flat dense no-caps")
-                self._button.classes("ps-push ps-quiet").set_visibility(window.is_admin)
+                self._button.classes("ps-push ps-quiet").set_visibility(viewer.is_admin)
             self._body = Text()
 
-    def show(self, node: NodePicture) -> None:
+    def show(self, node: NodeUse) -> None:
         self._state = node.view.state
         self._badge.show(badge(node.view.state))
         drained = node.view.state == "drained"
@@ -57,14 +57,14 @@ class _NodeCard:
 
     async def _press(self) -> None:
         if self._state == "drained":
-            await attempt(self._window.undrain, self._name, done=f"{self._name} takes jobs again")
+            await attempt(self._viewer.undrain, self._name, done=f"{self._name} takes jobs again")
         else:
             await attempt(
-                self._window.drain, self._name, done=f"{self._name} takes no more jobs; those on it move away"
+                self._viewer.drain, self._name, done=f"{self._name} takes no more jobs; those on it move away"
             )
 
 
-def node_html(node: NodePicture) -> str:
+def node_html(node: NodeUse) -> str:
     """Devices as small squares in the colours of who holds them, and the jobs that may be seen."""
     view = node.view
     jobs = ", ".join(f'<a href="{job_url(job)}">{html.escape(job)}</a>' for job in view.jobs) or "none that you see"

@@ -17,9 +17,9 @@ from penstock.spec import parse_yaml
 from penstock.web import charts
 from penstock.web.format import clock, device_time, energy
 from penstock.web.layout import Figure, Text, ask, badge, go_to
-from penstock.web.platform_view import Window
 from penstock.web.urls import job_url
-from penstock.web.view_models import Draw
+from penstock.web.view_models import DevicePower
+from penstock.web.viewer import Viewer
 from penstock.wire import QuoteView
 
 _SHORTEST_S, _LONGEST_S = 10.0, 14 * 86400.0
@@ -42,10 +42,10 @@ environment:
 """
 
 
-async def build(window: Window, _: Request) -> None:
+async def build(viewer: Viewer, _: Request) -> None:
     with ui.element("div").classes("ps-grid2"):
         form = _Form()
-        answer = _Answer(window)
+        answer = _Answer(viewer)
     turn = count(1)
     latest = 0
 
@@ -60,7 +60,7 @@ async def build(window: Window, _: Request) -> None:
     async def submit() -> None:
         form.submit.disable()
         try:
-            job = await ask(window.submit, form.spec())
+            job = await ask(viewer.submit, form.spec())
         except PenstockError as error:
             answer.trouble(str(error))
             form.submit.enable()
@@ -166,8 +166,8 @@ class _Form:
 class _Answer:
     """The quote, and what other deadlines would be told."""
 
-    def __init__(self, window: Window) -> None:
-        self._window = window
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
         with ui.element("div").classes("ps-form"):
             with ui.element("section").classes("ps-card").props('aria-label="The promise" aria-live="polite"'):
                 ui.html("The promise", sanitize=False, tag="h2")
@@ -184,20 +184,20 @@ class _Answer:
         """Show what the job would be told; an answer that came too late is dropped."""
         try:
             spec, seconds = form.spec(), form.deadline_s
-            quote = await ask(self._window.quote, spec)
-            draw = await ask(self._window.draw)
+            quote = await ask(self._viewer.quote, spec)
+            power = await ask(self._viewer.device_power)
             if not wanted():
                 return
-            self._quote.show(quote_html(quote, draw))
+            self._quote.show(quote_html(quote, power))
             deadlines = [max(1.0, (seconds or 0.0) * factor) for factor in _SWEEP] if seconds is not None else []
-            quotes = await ask(self._window.quotes, spec, deadlines)
+            quotes = await ask(self._viewer.quotes, spec, deadlines)
             if wanted():
-                self._draw(deadlines, quotes, seconds or 0.0, draw)
+                self._draw(deadlines, quotes, seconds or 0.0, power)
         except PenstockError as error:
             if wanted():
                 self.trouble(str(error))
 
-    def _draw(self, deadlines: list[float], quotes: list[QuoteView], chosen: float, draw: Draw | None) -> None:
+    def _draw(self, deadlines: list[float], quotes: list[QuoteView], chosen: float, power: DevicePower | None) -> None:
         """What other deadlines would take; nothing to draw while no answer says what it takes."""
         drawn = any(quote.device_seconds for quote in quotes)
         self._figure.card.set_visibility(drawn)
@@ -210,7 +210,7 @@ class _Answer:
                 q.verdict,
                 str(q.devices),
                 device_time(q.device_seconds),
-                _energy(q.device_seconds, draw),
+                _energy(q.device_seconds, power),
             ]
             for at, q in pairs
         ]
@@ -220,14 +220,14 @@ class _Answer:
         self._figure.show(options, words, _COLUMNS, rows)
 
 
-def quote_html(quote: QuoteView, draw: Draw | None) -> str:
+def quote_html(quote: QuoteView, power: DevicePower | None) -> str:
     """A quote as people read it."""
     facts = []
     if quote.finish_at is not None:
         facts.append(("Done by", clock(quote.finish_at)))
         facts.append(("Devices", f"up to {quote.devices}"))
         facts.append(("Device time", device_time(quote.device_seconds)))
-        facts.append(("Energy", _energy(quote.device_seconds, draw)))
+        facts.append(("Energy", _energy(quote.device_seconds, power)))
     if quote.counter_offer is not None:
         facts.append(("Could be promised", f"a deadline at {clock(quote.counter_offer)} or later"))
     if quote.answer_by is not None:
@@ -239,10 +239,10 @@ def quote_html(quote: QuoteView, draw: Draw | None) -> str:
     )
 
 
-def _energy(device_s: float, draw: Draw | None) -> str:
-    if draw is None:
+def _energy(device_s: float, power: DevicePower | None) -> str:
+    if power is None:
         return "not known: no node says what it draws"
-    return f"about {energy(draw.watts * device_s)}" + (", estimated" if draw.estimated else ", as measured now")
+    return f"about {energy(power.watts * device_s)}" + (", estimated" if power.estimated else ", as measured now")
 
 
 def read_job(text: str) -> dict[str, Any]:

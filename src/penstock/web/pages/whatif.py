@@ -11,14 +11,14 @@ from penstock.policies import POLICIES
 from penstock.web import charts
 from penstock.web.format import percent
 from penstock.web.layout import Figure, Text, ask, empty, table_html
-from penstock.web.platform_view import Window
+from penstock.web.viewer import Viewer
 
 _USUAL = ("deadline", "elasticflow", "edf", "fifo")
 _COLUMNS = ("policy", "deadlines met", "late", "refused", "mean completion", "mean waiting", "resizes", "use")
 
 
-async def build(window: Window, _: Request) -> None:
-    if not window.is_admin:
+async def build(viewer: Viewer, _: Request) -> None:
+    if not viewer.is_admin:
         with ui.element("div").classes("ps-card"):
             empty("For admins", "A replay takes everybody's jobs, so it needs a token of the role admin.")
         return
@@ -55,7 +55,7 @@ async def build(window: Window, _: Request) -> None:
         start.disable()
         state.set_text(f"Replaying under {', '.join(wanted)} …")
         try:
-            rows = await ask(window.what_if, wanted, lambda _: None)
+            rows = await ask(viewer.what_if, wanted, lambda _: None)
             show(rows)
             state.set_text(f"{rows[0].jobs} jobs replayed.")
         except PenstockError as error:

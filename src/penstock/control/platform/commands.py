@@ -1,0 +1,209 @@
+"""What people change: requests are checked on behalf of a principal and become entries of the journal.
+
+The writing half of :class:`~penstock.control.platform.service.Platform`, in the words of the domain and without views,
+so that it is tested without a web framework. Every refusal says what was given, what is allowed and what to do next.
+"""
+
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.control.future.forecast import forecast
+from penstock.control.future.forecasts import Forecasts
+from penstock.control.future.quoting import quote
+from penstock.control.loop.preparation import Intake, Prepared
+from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
+from penstock.control.state.journal import Journal, Request
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Key, Principal
+from penstock.core import BestEffort, Deadline, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
+from penstock.policies import weakest_source
+from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
+
+_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """What became of a submission; ``again`` if the same request had already been answered."""
+
+    job_id: str
+    again: bool = False
+
+
+class Commands:
+    """Takes requests on behalf of a principal and records what follows from them.
+
+    ``nudge`` asks the loop for a pass at once.
+    """
+
+    def __init__(
+        self, journal: Journal, intake: Intake, forecasts: Forecasts, nudge: Callable[[], None] = lambda: None
+    ) -> None:
+        self._journal = journal
+        self._intake = intake
+        self._forecasts = forecasts
+        self._nudge = nudge
+
+    def submit(self, spec: Mapping[str, Any], who: Principal, key: Key | None = None) -> Ticket:
+        """A new job. The same key with the same content is the same job, however often it is sent."""
+        if key is not None and (ticket := self._answered(key)):
+            return ticket
+        prepared = self._prepare(spec, who)
+        again: list[Ticket] = []
+
+        def make() -> Request | None:
+            if key is not None and (ticket := self._answered(key)):
+                again.append(ticket)
+                return None
+            job = _moved_to(prepared.job, self._journal.now())
+            entry = Submitted(
+                at=job.submitted_at, job=job, name=prepared.name, recipe=prepared.recipe, spec=prepared.spec,
+                by=who.name,
+            )  # fmt: skip
+            return Request(entry, key and replace(key, job_id=job.id))
+
+        self._journal.record_with_others(make)
+        if again:
+            return again[0]
+        self._done()
+        return Ticket(job_id=prepared.job.id)
+
+    def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
+        """What :meth:`submit` would be told now; nothing is changed."""
+        prepared = self._prepare(spec, who)
+        with self._journal.reading() as state:
+            now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
+        job = _moved_to(prepared.job, now)
+        later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
+        answer = quote(stage, job, now) or later
+        if stage.is_active(job.id):
+            answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
+        reason = f"{answer.reason}; {prepared.note}" if prepared.note else answer.reason
+        return replace(answer, speed=weakest_source(job), reason=reason)
+
+    def cancel(self, job_id: str, who: Principal) -> None:
+        """End a job for good. Cancelling one that is cancelled changes nothing."""
+        with self._journal.lock:
+            record = self._own(job_id, who)
+            if record.mark is JobPhase.CANCELLED:
+                return
+            self._not_over(record, "cancelled")
+            self._journal.record(Cancelled(at=self._journal.now(), job_id=job_id, by=who.name))
+        self._done()
+
+    def pause(self, job_id: str, who: Principal) -> None:
+        """Take a job out of scheduling; it keeps its state and its place in the list, not its promise."""
+        with self._journal.lock:
+            record = self._own(job_id, who)
+            if record.mark is JobPhase.PAUSED:
+                return
+            self._not_over(record, "paused")
+            self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
+        self._done()
+
+    def resume(self, job_id: str, who: Principal, *, deadline: str | None = None, best_effort: bool = False) -> None:
+        """Let a paused job ask again. If it would be refused it stays paused, and the caller learns what could work."""
+        with self._journal.lock:
+            record = self._own(job_id, who)
+            if record.mark is not JobPhase.PAUSED:
+                self._not_over(record, "resumed")
+                return
+            now = self._journal.now()
+            job = _next_life(record, now, deadline, best_effort)
+            self._must_fit(job, now)
+            self._journal.record(Resumed(at=now, job_id=job_id, job=job, by=who.name))
+        self._done()
+
+    def drain(self, node: str) -> None:
+        """No more jobs on a node; those that run there save their state and go elsewhere."""
+        self._node(node)
+        with self._journal.reading() as state:
+            if state.absent.get(node) is not Absence.DRAINED:
+                self._journal.record(NodeLeft(at=self._journal.now(), node=node, why=Absence.DRAINED))
+        self._done()
+
+    def undrain(self, node: str) -> None:
+        found = self._node(node)
+        with self._journal.reading() as state:
+            if state.absent.get(node) is Absence.DRAINED:
+                self._journal.record(NodeCame(at=self._journal.now(), node=found, why=Absence.DRAINED))
+        self._done()
+
+    def find(self, job_id: str, who: Principal) -> JobRecord:
+        """A job this principal may see; somebody else's is as unknown as one that never was."""
+        with self._journal.reading() as state:
+            return self._own(job_id, who) if job_id in state.jobs else self._unknown(job_id)
+
+    def _own(self, job_id: str, who: Principal) -> JobRecord:
+        record = self._journal.state.jobs.get(job_id)
+        if record is None or not who.may_see(record.job.tenant):
+            return self._unknown(job_id)
+        return record
+
+    def _unknown(self, job_id: str) -> JobRecord:
+        raise MissingError(f"no job {job_id!r}", "the id of a job of yours", "GET /v1/jobs lists them")
+
+    def _not_over(self, record: JobRecord, what: str) -> None:
+        if record.over:
+            raise ConflictError(
+                f"job {record.id!r} is {record.mark} and cannot be {what}", "a job that is not over", "Submit it again"
+            )
+
+    def _node(self, name: str) -> Node:
+        with self._journal.reading() as state:
+            nodes = {node.name: node for node in state.scheduler.cluster.nodes}
+        if name not in nodes:
+            raise UnknownNameError.of("node", name, nodes)
+        return nodes[name]
+
+    def _answered(self, key: Key) -> Ticket | None:
+        known = self._journal.store.log.find_key(key.tenant, key.key)
+        if known is None:
+            return None
+        if known.fingerprint != key.fingerprint:
+            raise ConflictError(
+                f"the idempotency key {key.key!r} was used for another job ({known.job_id})", "one key per job",
+                "Use a new key",
+            )  # fmt: skip
+        return Ticket(job_id=known.job_id, again=True)
+
+    def _prepare(self, spec: Mapping[str, Any], who: Principal) -> Prepared:
+        named = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+        tenant = str(spec.get("tenant") or who.tenant)
+        if not who.may_see(tenant):
+            raise ForbiddenError(f"a job for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
+        return self._intake.prepare(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
+
+    def _must_fit(self, job: Job, now: float) -> None:
+        answer = quote(self._journal.state.scheduler.twin(), job, now)
+        if answer is not None and answer.verdict is Verdict.REFUSED:
+            raise ConflictError(
+                f"it would be refused now: {answer.reason}", "a deadline that can still be kept",
+                "Resume it with another deadline, or with best_effort",
+            )  # fmt: skip
+
+    def _done(self) -> None:
+        self._nudge()
+        self._forecasts.refresh(now=True)
+
+
+def _moved_to(job: Job, now: float) -> Job:
+    """Preparing takes time: a deadline given as a duration counts from when the job is really there."""
+    return replace(job, submitted_at=now) if job.deadline > now else job
+
+
+def _next_life(record: JobRecord, now: float, deadline: str | None, best_effort: bool) -> Job:
+    goal = record.job.goal
+    if deadline is not None:
+        goal = Deadline(parse_deadline(deadline, now))
+    elif best_effort:
+        goal = BestEffort()
+    elif isinstance(goal, Deadline) and goal.at <= now:
+        raise ConflictError(
+            f"the deadline of job {record.id!r} passed while it was paused", "a deadline after now",
+            "Resume it with another deadline, or with best_effort",
+        )  # fmt: skip
+    return replace(record.job, id=f"{record.id}+{record.incarnation + 1}", goal=goal, submitted_at=now)

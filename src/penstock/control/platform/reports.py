@@ -1,0 +1,81 @@
+"""Reports about real runs: what the log and the state say, gathered for whoever may see it."""
+
+import math
+from collections.abc import Iterator
+
+from penstock.control.reports.job import job_report
+from penstock.control.reports.period import KINDS, Evidence, Happening, JobFacts, period_report
+from penstock.control.state.journal import Journal
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Principal
+from penstock.core import UnitError, decode, parse_duration, parse_instant
+from penstock.wire import JobReport, PeriodReport, RequestError
+
+_MOST_LINES = 200_000
+
+
+class Reports:
+    """Gathers the evidence; :mod:`penstock.control.reports` makes the figures of it."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def period(self, who: Principal, since: str, until: str | None, tenant: str | None) -> PeriodReport:
+        """``since`` and ``until`` are dates, or durations before now; the end is never in the future."""
+        now = self._journal.now()
+        end = min(_moment(until, now), now) if until else now
+        start = max(0.0, _moment(since, end))
+        if start >= end:
+            raise RequestError(
+                f"The period from {since} to {until or 'now'} is empty", "a beginning before the end", "Try since=7d"
+            )
+        only = "" if tenant is not None and not who.may_see(tenant) else who.sees or tenant
+        return period_report(self._evidence(start, end, only))
+
+    def job(self, who: Principal, record: JobRecord) -> JobReport:
+        journal = self._journal
+        with journal.reading() as state:
+            facts, cluster = JobFacts.of(record, state), state.scheduler.cluster
+        now = journal.now()
+        evidence = Evidence(
+            since=0.0, until=now, tenant=who.sees, jobs=[facts], cluster=cluster,
+            holdings=journal.store.history.holdings(-math.inf, now, job_id=record.id),
+            happenings=list(self._happenings_of(record.id)),
+        )  # fmt: skip
+        return job_report(facts, evidence)
+
+    def _evidence(self, since: float, until: float, tenant: str | None) -> Evidence:
+        journal = self._journal
+        with journal.reading() as state:
+            jobs = [JobFacts.of(record, state) for record in state.jobs.values() if tenant in (None, record.job.tenant)]
+            cluster = state.scheduler.cluster
+        holdings = journal.store.history.holdings(since, until)
+        return Evidence(
+            since=since, until=until, tenant=tenant, jobs=jobs, cluster=cluster,
+            holdings=[holding for holding in holdings if tenant in (None, holding.tenant)],
+            happenings=self._happenings(since, until, tenant),
+        )  # fmt: skip
+
+    def _happenings(self, since: float, until: float, tenant: str | None) -> list[Happening]:
+        lines = self._journal.store.history.lines(KINDS, since=since, tenant=tenant, limit=_MOST_LINES)
+        return [decode(line.payload) for line in lines if line.at <= until]
+
+    def _happenings_of(self, job_id: str) -> Iterator[Happening]:
+        log, after = self._journal.store.log, 0
+        while lines := log.page(after=after, job_id=job_id):
+            yield from (decode(line.payload) for line in lines if line.kind in KINDS)
+            after = lines[-1].seq
+
+
+def _moment(text: str, now: float) -> float:
+    """A date, or a duration before ``now``."""
+    try:
+        return parse_instant(text)
+    except UnitError:
+        pass
+    try:
+        return now - parse_duration(text)
+    except UnitError:
+        raise RequestError(
+            f"{text!r} is neither a duration nor a date", "how long ago, or when", 'Try "7d", "12h" or "2026-12-01"'
+        ) from None

@@ -1,0 +1,96 @@
+"""The parts of one server and how they hang together: which part tells which, said in one place."""
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from penstock.client import DataDir
+from penstock.core import UnknownNameError, is_plugin, load_plugin
+from penstock.serve.config import Config
+
+if TYPE_CHECKING:
+    from penstock.backends import Backend
+    from penstock.control import DeviceReadings, Journal, Metrics, Platform, Reconciler, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What a server runs (the loop, the readings of devices) and what it answers with (the platform, its metrics)."""
+
+    journal: "Journal"
+    reconciler: "Reconciler"
+    readings: "DeviceReadings"
+    metrics: "Metrics"
+    platform: "Platform"
+
+
+@contextmanager
+def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
+    """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
+    from penstock.control import Configured, Store
+
+    with contextlib.closing(Store(config.database_url)) as store:
+        backend = load_backend(config, data_dir)
+        parts = assemble(config, store, backend, data_dir)
+        settings = Configured(
+            at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
+        )
+        parts.reconciler.begin(settings)
+        _ensure_owner(store, data_dir, parts.journal.now())
+        _collect_seldom()
+        yield parts
+        parts.journal.publish()
+        parts.journal.keep_snapshot()
+
+
+def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataDir) -> Assembly:
+    """The parts of a server, each told of the others; nothing runs yet."""
+    from penstock.control import Commands, DeviceReadings, Forecasts, Journal, LiveIntake, Metrics, Platform, Reconciler
+
+    journal = Journal(store)
+    forecasts = Forecasts(journal)
+    intake = LiveIntake(data_dir.path, lambda: journal.state.scheduler.cluster, foresee=config.backend == "local")
+    reconciler = Reconciler(journal, backend, intake)
+    readings = DeviceReadings(journal, backend)
+    metrics = Metrics(journal, reconciler, readings)
+    journal.watch = metrics.recorded
+    reconciler.watch_pass = metrics.passed
+    reconciler.after_each_pass = forecasts.refresh
+    reconciler.foreseen = forecasts.first_expected_at
+    commands = Commands(journal, intake, forecasts, reconciler.nudge)
+    platform = Platform(journal, reconciler, commands, forecasts, readings)
+    return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
+
+
+def load_backend(config: Config, data_dir: DataDir) -> "Backend":
+    """The backend a configuration names: the local one, or one of somebody's own by module and factory."""
+    if config.backend == "local":
+        from penstock.backends import LocalBackend, discover
+
+        return LocalBackend(data_dir.path, discover(config.slots))
+    if not is_plugin(config.backend):
+        raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")
+    return cast("Backend", load_plugin("backend", config.backend)(data_dir.path))
+
+
+def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:
+    """Whoever can read the data directory owns the platform: an admin token lies there."""
+    from penstock.control import Role
+
+    stored = data_dir.owner_token()
+    if stored is not None and store.tokens.check(stored) is not None:
+        return
+    secret, _ = store.tokens.create(name="owner", role=Role.ADMIN, tenant="default", now=now)
+    data_dir.keep_owner_token(secret)
+
+
+def _collect_seldom() -> None:
+    """Thousands of jobs are hundreds of thousands of objects that live on: looking through all of them for garbage, as
+    Python does after every few thousand new ones, would stop everybody for tenths of a second. What was read at the
+    start is never looked at again, and the rest seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)

@@ -1,0 +1,229 @@
+"""What the pages show and do, on behalf of one signed-in person.
+
+The only way from a page to the platform. Every method asks first whether the person's token still counts, and calls the
+same service as the HTTP API, so a right is checked in one place and not once per page. Methods block (database,
+locks): pages call them in a thread.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from penstock.control import JobRecord, Platform, Principal, Role, Search, Verdicts, full_load_w, job_view
+from penstock.learn import CurveStore
+from penstock.web.progress_history import ProgressRecorder
+from penstock.web.view_models import (
+    INCIDENT_KINDS,
+    ClusterPower,
+    ClusterTimeline,
+    DevicePower,
+    ForecastBand,
+    JobLabel,
+    JobOverview,
+    JobTableRow,
+    NodeUse,
+    TenantUse,
+    busy_devices,
+    forecast_band,
+    held_spans,
+    largest_spans,
+    modelled_power,
+    planned_spans,
+    step_function,
+    tenant_use,
+    timeline_marks,
+)
+from penstock.wire import JobDetail, LogPage, QuoteView, ResumeRequest
+
+_HORIZON_SHARE = 0.5
+"""The future takes at most this much of the width of the past."""
+_MOST_MARKS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardData:
+    """What the viewers of one server share: the platform, how its jobs progressed, and the curves measured so far."""
+
+    platform: Platform
+    recorder: ProgressRecorder
+    curves: CurveStore
+
+
+class Viewer:
+    """One signed-in person in front of one server."""
+
+    def __init__(self, data: DashboardData, holder: Principal) -> None:
+        self._data = data
+        self._platform = data.platform
+        self._history = data.platform.history
+        self.holder = holder
+
+    @property
+    def who(self) -> Principal:
+        """The person, if the token still counts; looked up anew each time."""
+        return self._platform.still_valid(self.holder)
+
+    @property
+    def is_admin(self) -> bool:
+        return self.holder.role is Role.ADMIN
+
+    def position(self) -> tuple[int, int]:
+        """Changes whenever something happened, and when lists show it; costs nothing to ask."""
+        return self._history.position()
+
+    def now(self) -> float:
+        return self._history.now()
+
+    def trouble(self) -> str:
+        return self._platform.health().trouble
+
+    def policy(self) -> str:
+        return self._history.policy()
+
+    # --- the cluster ------------------------------------------------------------------------------------------------
+
+    def cluster(self, span_s: float) -> ClusterTimeline:
+        """The last ``span_s`` seconds, and what is planned to follow."""
+        who, history, planned = self.who, self._history, self._history.planned_timeline()
+        now = self.now()
+        since = now - span_s
+        until = now + min(_HORIZON_SHARE * span_s, max(planned.until - now, 0.03 * span_s))
+        held = history.holdings(since, now)
+        bars = [bar for bar in planned.bars if bar.start < until and bar.end > now]
+        records = history.records([bar.job_id for bar in bars])
+        labels = {job_id: JobLabel.of(record) for job_id, record in records.items()}
+        cluster, absent = history.cluster()
+        past = [span for holding in held for span in held_spans(holding, who, since, now)]
+        spans, left_out = largest_spans([*past, *planned_spans(bars, labels, who, now, until)])
+        rows = {span.job_id: span.first for span in spans}
+        incidents = history.lines(INCIDENT_KINDS, who, since=since, limit=_MOST_MARKS)
+        return ClusterTimeline(
+            now=now, since=since, until=until, devices=cluster.device_count,
+            down=sum(node.device_count for node in cluster.nodes if node.name in absent),
+            nodes=tuple((node.name, cluster.devices_of(i).start) for i, node in enumerate(cluster.nodes)),
+            spans=spans, left_out=left_out, marks=timeline_marks(incidents, cluster, rows),
+            busy=busy_devices(held, since, now), counts=history.counts(who),
+            waiting=step_function(((a, b, 1.0) for a, b in history.waits(since, now)), since, now),
+            power=self._measured_power() or modelled_power(cluster, held, since, now),
+        )  # fmt: skip
+
+    def _measured_power(self) -> ClusterPower | None:
+        """As the backend tells it of the runs there are, where it does."""
+        readings = [reading for reading in self._history.device_readings() if reading.power_w is not None]
+        if not readings:
+            return None
+        return ClusterPower(
+            watts=sum(reading.power_w or 0.0 for reading in readings),
+            joules=sum(reading.energy_j for reading in readings), since=None,
+            estimated=any(reading.estimated for reading in readings),
+        )  # fmt: skip
+
+    def nodes(self) -> list[NodeUse]:
+        """Every node with what it does; of other tenants' jobs only that there are some."""
+        who = self.who
+        views = self._platform.nodes(who)
+        numbers = {
+            device: record.number if who.may_see(record.job.tenant) else -1
+            for device, record in self._history.holders().items()
+        }
+        readings = self._history.device_readings()
+        loads = {
+            reading.device: reading.utilisation
+            for reading in readings
+            if reading.utilisation is not None and reading.run_id
+        }
+        return [
+            NodeUse(
+                view=view, holders=tuple(numbers.get(device) for device in view.devices),
+                utilisation=fmean(loads.get(device, 0.0) for device in view.devices) if loads else None,
+            )
+            for view in views
+        ]  # fmt: skip
+
+    def drain(self, node: str) -> None:
+        self._platform.drain(node, self.who)
+
+    def undrain(self, node: str) -> None:
+        self._platform.undrain(node, self.who)
+
+    def tenants(self, span_s: float) -> list[TenantUse]:
+        """Usage by tenant; a user sees its own."""
+        who, now = self.who, self.now()
+        held = [holding for holding in self._history.holdings(now - span_s, now) if who.may_see(holding.tenant)]
+        return tenant_use(held, self._history.counts_by_tenant(who), now - span_s, now)
+
+    def all_tenants(self) -> list[str]:
+        return sorted(self._history.counts_by_tenant(self.who))
+
+    # --- jobs -------------------------------------------------------------------------------------------------------
+
+    def jobs(self, wanted: Search) -> tuple[list[JobTableRow], int]:
+        """One page of jobs, and how many there are."""
+        listed, total = self._history.search(wanted, self.who)
+        return [JobTableRow(view=job_view(job.row), share=job.share_done) for job in listed], total
+
+    def job(self, job_id: str) -> JobOverview:
+        who = self.who
+        record = self._platform.find(job_id, who)
+        kind = record.grant.kind if record.grant is not None else record.job.curve.kinds[0]
+        fingerprint, scaling = record.submission.recipe.fingerprint, record.job.curve.scaling(kind)
+        deadline = record.job.deadline
+        return JobOverview(
+            now=self.now(), detail=self._platform.job(job_id, who), story=self._platform.why(job_id, who),
+            samples=self._data.recorder.of(job_id), band=None if record.over else self._band(record, kind),
+            deadline=deadline if math.isfinite(deadline) else None, kind=kind,
+            predicted=tuple(zip(scaling.counts, scaling.rates, strict=True)) if scaling else (),
+            measured=self._data.curves.points(fingerprint, kind) if fingerprint else (),
+        )  # fmt: skip
+
+    def _band(self, record: JobRecord, kind: str) -> ForecastBand | None:
+        likely = self._history.expected_at(record.id)
+        if likely is None:
+            return None
+        width = record.grant.width if record.grant is not None else record.job.at_least
+        doubt = self._data.curves.uncertainty(record.submission.recipe.fingerprint, kind, width)
+        return forecast_band(self.now(), max(likely, self.now()), doubt)
+
+    def cancel(self, job_id: str) -> None:
+        self._platform.cancel(job_id, self.who)
+
+    def pause(self, job_id: str) -> None:
+        self._platform.pause(job_id, self.who)
+
+    def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> None:
+        self._platform.resume(job_id, self.who, ResumeRequest(deadline=deadline, best_effort=best_effort))
+
+    def log(self, job_id: str, cursor: str | None, limit: int = 1 << 18) -> LogPage:
+        """Some output, where to go on, and whether that was all."""
+        return self._platform.logs(job_id, self.who, cursor=cursor, limit=limit)
+
+    # --- submitting -------------------------------------------------------------------------------------------------
+
+    def quote(self, spec: Mapping[str, Any]) -> QuoteView:
+        return self._platform.quote(spec, self.who)
+
+    def quotes(self, spec: Mapping[str, Any], deadlines_s: Sequence[float]) -> list[QuoteView]:
+        """The same job with several deadlines, in seconds from now."""
+        plain = {key: value for key, value in spec.items() if key not in ("deadline", "goal", "best_effort")}
+        return [self.quote(plain | {"deadline": f"{seconds:.0f}s"}) for seconds in deadlines_s]
+
+    def submit(self, spec: Mapping[str, Any]) -> JobDetail:
+        return self._platform.submit(spec, self.who).job
+
+    def device_power(self) -> DevicePower | None:
+        """What one device draws at work: as held ones tell now, else the strongest at full load; none: nobody knows."""
+        readings = [reading for reading in self._history.device_readings() if reading.power_w is not None]
+        if readings:
+            measured = fmean(reading.power_w or 0.0 for reading in readings)
+            return DevicePower(measured, any(reading.estimated for reading in readings))
+        cluster, _ = self._history.cluster()
+        full = [watts for node in cluster.nodes if (watts := full_load_w(node)) is not None]
+        return DevicePower(max(full), True) if full else None
+
+    # --- what if ----------------------------------------------------------------------------------------------------
+
+    def what_if(self, policies: Sequence[str], on_done: Callable[[Verdicts], None]) -> list[Verdicts]:
+        """The past under other policies, for admins."""
+        return self._platform.what_if(policies, self.who, on_done)
