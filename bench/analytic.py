@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
+from bench.aceso.profiles import ProfileDatabase
 from bench.data import DATA as TRACES
-from penstock.parallel.analytic import DeviceModel, Network, TableMaker
 from penstock.parallel.families import decoder_only
-from penstock.parallel.profiles import ProfileDatabase
+from penstock.parallel.operator_costs import DeviceModel, Network, TableMaker
 from penstock.predict.hardware import Precision, device_named
 
 DATA = TRACES.parent / "aceso"

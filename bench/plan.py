@@ -22,13 +22,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.aceso import search as aceso
+from bench.aceso.profiles import ProfileDatabase
 from bench.plan_picture import Curve, write_picture
-from penstock.parallel.devices.mesh import Mesh
-from penstock.parallel.profiles import ProfileDatabase
-from penstock.parallel.search import aceso, anytime
+from penstock.parallel.devices import MB, Mesh
+from penstock.parallel.search import anytime
 from penstock.parallel.search.bound import micro_batch_bound_s
 from penstock.parallel.search.problem import Problem
-from penstock.parallel.search.progress import Progress
+from penstock.parallel.search.record import SearchRecord
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "aceso"
 PUBLISHED_ELSEWHERE = {"gpt-6_7B large": 87.32, "resnet-6_8B large": 45.67}
@@ -65,7 +66,9 @@ def published() -> Iterator[Setting]:
             name = f"{row['model']}-{row['size']} {row['set']}"
             known += [PUBLISHED_ELSEWHERE[name]] if name in PUBLISHED_ELSEWHERE else []
             mesh = Mesh(
-                nodes=int(row["nodes"]), per_node=int(row["gpus_per_node"]), memory_mb=float(row["memory_limit_MB"])
+                nodes=int(row["nodes"]),
+                per_node=int(row["gpus_per_node"]),
+                memory_bytes=float(row["memory_limit_MB"]) * MB,
             )
             yield Setting(
                 row["profile_db"], row["model"], row["size"], mesh, int(row["global_batch"]), None,
@@ -76,14 +79,24 @@ def published() -> Iterator[Setting]:
 def other() -> Iterator[Setting]:
     """Settings nobody published: nothing here is tuned to the table."""
     for memory in (9_000.0, 10_000.0, 16_000.0, 20_000.0):
-        yield Setting("miniset", "gpt", "1_3B", Mesh(per_node=4, memory_mb=memory), 512, group=f"{memory:.0f} MB")
-    yield Setting("miniset", "resnet", "500M", Mesh(per_node=4, memory_mb=8_000.0), 768, group="8000 MB")
-    yield Setting("eurosys", "gpt", "2_6B", Mesh(nodes=2, per_node=8, memory_mb=16_000.0), 512, group="2x8 16000 MB")
-    yield Setting("eurosys", "gpt", "6_7B", Mesh(nodes=4, per_node=8, memory_mb=20_000.0), 512, group="4x8 20000 MB")
-    yield Setting("eurosys", "t5", "770M", Mesh(per_node=8, memory_mb=20_000.0), 512, group="1x8 20000 MB")
-    yield Setting("eurosys", "resnet", "4B", Mesh(nodes=2, per_node=8, memory_mb=20_000.0), 768, group="2x8 20000 MB")
+        yield Setting(
+            "miniset", "gpt", "1_3B", Mesh(per_node=4, memory_bytes=memory * MB), 512, group=f"{memory:.0f} MB"
+        )
+    yield Setting("miniset", "resnet", "500M", Mesh(per_node=4, memory_bytes=8_000.0 * MB), 768, group="8000 MB")
+    yield Setting(
+        "eurosys", "gpt", "2_6B", Mesh(nodes=2, per_node=8, memory_bytes=16_000.0 * MB), 512, group="2x8 16000 MB"
+    )
+    yield Setting(
+        "eurosys", "gpt", "6_7B", Mesh(nodes=4, per_node=8, memory_bytes=20_000.0 * MB), 512, group="4x8 20000 MB"
+    )
+    yield Setting("eurosys", "t5", "770M", Mesh(per_node=8, memory_bytes=20_000.0 * MB), 512, group="1x8 20000 MB")
+    yield Setting(
+        "eurosys", "resnet", "4B", Mesh(nodes=2, per_node=8, memory_bytes=20_000.0 * MB), 768, group="2x8 20000 MB"
+    )
     for layers in (64, 1000):
-        yield Setting("eurosys", "gpt", "scale-layer", Mesh(per_node=8, memory_mb=28_000.0), 1024, layers, group="1x8")
+        yield Setting(
+            "eurosys", "gpt", "scale-layer", Mesh(per_node=8, memory_bytes=28_000.0 * MB), 1024, layers, group="1x8"
+        )
 
 
 SIZES = (
@@ -102,7 +115,7 @@ def drawn(count: int, seed: int = 1) -> Iterator[Setting]:
         memory = float(chance.randrange(10_000, 30_000, 1000))
         layers = chance.randrange(8, 60) if model == "gpt" else None
         batch = chance.choice((256, 384, 512, 768, 1536))
-        mesh = Mesh(nodes=nodes, per_node=per_node, memory_mb=memory)
+        mesh = Mesh(nodes=nodes, per_node=per_node, memory_bytes=memory * MB)
         name = f"#{number} {nodes}x{per_node} {memory:.0f} MB B {batch}"
         yield Setting(db, model, size, mesh, batch, layers, group=name)
 
@@ -150,12 +163,12 @@ def _print(rows: list[tuple[float, list[str]]], worst_first: bool) -> None:
     Console(width=190).print(table)
 
 
-def _curve(setting: Setting, search: str, run: Progress) -> Curve:
+def _curve(setting: Setting, search: str, run: SearchRecord) -> Curve:
     points = [(found.at_s, found.iteration_s) for found in run.curve]
     return Curve(setting.name, search, (*points, (run.elapsed_s, points[-1][1])) if points else ())
 
 
-def _tighten(ours: Progress, seconds: float) -> None:
+def _tighten(ours: SearchRecord, seconds: float) -> None:
     """Go on with the bound alone."""
     if not seconds or ours.best is None:
         return
@@ -170,10 +183,10 @@ def _tighten(ours: Progress, seconds: float) -> None:
 def warm_up(database: ProfileDatabase) -> None:
     """Compile all loops once, so that no setting pays for it."""
     tables = database.tables("miniset", "gpt", "1_3B", 2)
-    anytime.search(Problem(tables, Mesh(per_node=4, memory_mb=3_000.0), 16), 30.0)
+    anytime.search(Problem(tables, Mesh(per_node=4, memory_bytes=3_000.0 * MB), 16), 30.0)
 
 
-def _row(setting: Setting, ours: Progress, theirs: Progress | None, wall_s: float) -> list[str]:
+def _row(setting: Setting, ours: SearchRecord, theirs: SearchRecord | None, wall_s: float) -> list[str]:
     found = ours.best
     known = [value for value in (setting.artifact_s, theirs and theirs.best and theirs.best.iteration_s) if value]
     better = f"{(min(known) / found.iteration_s - 1):+.2%}" if known and found else "-"
@@ -193,7 +206,7 @@ def _row(setting: Setting, ours: Progress, theirs: Progress | None, wall_s: floa
     ]
 
 
-def _best(progress: Progress) -> str:
+def _best(progress: SearchRecord) -> str:
     return _seconds(progress.best.iteration_s if progress.best else None)
 
 

@@ -23,10 +23,11 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from bench.data import DATA as TRACES
 from penstock.core import InputError, ParallelPlan, ParallelStage
-from penstock.parallel.analytic import DeviceModel, MeasuredCollectives, Network, TableMaker
+from penstock.parallel.devices import PricedMesh, Trainer
 from penstock.parallel.families import Family, decoder_only
-from penstock.parallel.full_cost import Site, Trainer, predict
-from penstock.parallel.tables import CostTables
+from penstock.parallel.full_cost import predict
+from penstock.parallel.operator_costs import DeviceModel, MeasuredCollectives, Network, TableMaker
+from penstock.parallel.operators import CostTables
 from penstock.predict.hardware import Precision, device_named
 
 DATA = TRACES.parent / "vtrain"
@@ -125,11 +126,11 @@ class Predictor:
         if key not in self._tables:
             maker = TableMaker(family=family, device=self.device, network=self.network, per_node=PER_NODE)
             self._tables[key] = maker.tables((row.micro_batch,), (row.tp,))
-        site = Site(
+        mesh = PricedMesh(
             device=self.device, network=self.network, nodes=max(1, row.devices // PER_NODE), per_node=PER_NODE,
             memory_bytes=80e9, trainer=Trainer(overlaps_gradients=False),
         )  # fmt: skip
-        return predict(row.plan(), self._tables[key], site, tied_bytes=2 * family.tied).iteration_s
+        return predict(row.plan(), self._tables[key], mesh, tied_bytes=2 * family.tied).iteration_s
 
     def family(self, row: Row) -> Family:
         vocabulary = math.ceil(VOCABULARY / (128 * row.tp)) * 128 * row.tp if self.padded else VOCABULARY

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.aceso.profiles import ProfileDatabase
 
 from penstock.core import ParallelPlan
-from penstock.parallel.profiles import ProfileDatabase
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "aceso"
 

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bench.aceso import search as aceso
+from bench.aceso.config import AcesoConfig, Space
+from bench.aceso.policy import groups
+from bench.aceso.primitives import PRIMITIVES, SWAPS, Effect
+from bench.aceso.tuning import tuned
+from bench.aceso.visits import Visits
 
 from penstock.core import ParallelStage
-from penstock.parallel.devices.mesh import Mesh
-from penstock.parallel.search import aceso
-from penstock.parallel.search.aceso.config import Config, Space
-from penstock.parallel.search.aceso.policy import groups
-from penstock.parallel.search.aceso.primitives import PRIMITIVES, SWAPS, Effect
-from penstock.parallel.search.aceso.tuning import tuned
-from penstock.parallel.search.aceso.visits import Visits
+from penstock.parallel.devices import MB, Mesh
+from penstock.parallel.operators import CostTables
 from penstock.parallel.search.problem import Problem
-from penstock.parallel.tables import CostTables
 from tests.parallel.toys import toy_tables
 
 OPS = 12
@@ -39,14 +39,14 @@ def equal_ops(*, ops: int = OPS, tp_gain: float = 0.8) -> CostTables:
 
 
 def space_of(devices: int = 4, memory_mb: float = 100_000.0, tables: CostTables | None = None) -> Space:
-    return Space(Problem(tables or equal_ops(), Mesh(per_node=devices, memory_mb=memory_mb), 16))
+    return Space(Problem(tables or equal_ops(), Mesh(per_node=devices, memory_bytes=memory_mb * MB), 16))
 
 
-def moved(name: str, config: Config, target: int) -> Config | None:
+def moved(name: str, config: AcesoConfig, target: int) -> AcesoConfig | None:
     return MOVES[name].apply(config, target, Visits(), lambda: False)
 
 
-def shape(config: Config | None) -> list[tuple[int, int, int]]:
+def shape(config: AcesoConfig | None) -> list[tuple[int, int, int]]:
     assert config is not None
     return [(stage.ops, stage.tp[0], stage.dp[0]) for stage in config.stages]
 
@@ -97,7 +97,7 @@ class TestMoves:
         assert moved("dec_tp", config, 0) is None
 
     def test_devices_stay_inside_nodes(self) -> None:
-        space = Space(Problem(equal_ops(), Mesh(nodes=2, per_node=2, memory_mb=1e5), 16))
+        space = Space(Problem(equal_ops(), Mesh(nodes=2, per_node=2, memory_bytes=1e5 * MB), 16))
         config = space.config(2, [uniform(6, dp=2), uniform(3), uniform(3)])
         for name in ("inc_dp", "inc_tp", "dec_dp", "dec_tp"):
             for target in range(3):
@@ -192,7 +192,7 @@ class TestSearch:
         seen: list[object] = []
         original = Visits.target
 
-        def watched(self: Visits, config: Config, **options: object) -> int | None:
+        def watched(self: Visits, config: AcesoConfig, **options: object) -> int | None:
             found = original(self, config, **options)  # type: ignore[arg-type]
             if found is not None and not options.get("note") and not options.get("again"):
                 seen.append((config.key, found))
@@ -210,7 +210,7 @@ class TestSearch:
         assert [stage.ops for stage in best.plan.stages] == [3, 3, 3, 3]
 
     def test_a_start_that_does_not_fit_is_led_into_memory(self) -> None:
-        problem = Problem(toy_tables(5, OPS), Mesh(per_node=4, memory_mb=2200.0), 16)
+        problem = Problem(toy_tables(5, OPS), Mesh(per_node=4, memory_bytes=2200.0 * MB), 16)
         start = aceso.balanced(Space(problem), 3)
         assert start is not None
         assert not start.fits

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule
 from penstock.parallel import Checked, check_plan
-from penstock.parallel.checking import MOST_PROCESSES, shrunk
+from penstock.parallel.planning.check import MOST_PROCESSES, shrunk
 
 OPS = 3 + 13 * 2
 uniform = ParallelStage.uniform

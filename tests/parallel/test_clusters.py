@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core import ClusterError, UnknownNameError
-from penstock.parallel.devices.clusters import TYPICAL, USABLE, cluster_from_file, cluster_named
+from penstock.parallel.devices import TYPICAL, USABLE, mesh_from_file, mesh_named
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from penstock.parallel.devices.clusters import TYPICAL, USABLE, cluster_from_fil
     ],
 )  # fmt: skip
 def test_short_names(text: str, nodes: int, per_node: int, chip: str, gigabytes: float) -> None:
-    cluster = cluster_named(text)
+    cluster = mesh_named(text)
     assert (cluster.nodes, cluster.per_node, cluster.chip.name) == (nodes, per_node, chip)
     assert cluster.chip.memory_bytes == gigabytes * 1e9
     assert cluster.memory_bytes == pytest.approx(USABLE * gigabytes * 1e9)
@@ -28,26 +28,26 @@ def test_short_names(text: str, nodes: int, per_node: int, chip: str, gigabytes:
 @pytest.mark.parametrize("text", ["8", "x8xA100", "A100", "8xA100--", ""])
 def test_what_is_not_a_cluster(text: str) -> None:
     with pytest.raises(ClusterError, match="Try"):
-        cluster_named(text)
+        mesh_named(text)
 
 
 def test_no_devices() -> None:
     with pytest.raises(ClusterError, match="no devices"):
-        cluster_named("0x8xA100")
+        mesh_named("0x8xA100")
 
 
 def test_unknown_device_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match="h200"):
-        cluster_named("8xZ9000")
+        mesh_named("8xZ9000")
 
 
 def test_memory_limit_must_fit_the_device() -> None:
     with pytest.raises(ClusterError, match=r"at most the device's 80\.0GB"):
-        cluster_named("8xA100").limited(200e9)
+        mesh_named("8xA100").limited(200e9)
 
 
 def test_parts_are_whole_nodes_or_less_than_one() -> None:
-    cluster = cluster_named("4x8xA100")
+    cluster = mesh_named("4x8xA100")
     assert [cluster.part(n).devices for n in (1, 4, 8, 16)] == [1, 4, 8, 16]
     with pytest.raises(ClusterError, match="33 devices"):
         cluster.part(33)
@@ -59,7 +59,7 @@ def test_files_say_what_is_really_there(tmp_path: Path) -> None:
         "nodes: 2\ndevices_per_node: 8\ndevice: v100\nmemory: 16GB\nlinks: {device: 50GB, network: 25GB}\n",
         encoding="utf-8",
     )
-    cluster = cluster_named(str(path))
+    cluster = mesh_named(str(path))
     assert (cluster.devices, cluster.chip.memory_bytes) == (16, 16e9)
     assert (cluster.links.device, cluster.links.network) == (50e9, 25e9)
 
@@ -77,4 +77,4 @@ def test_wrong_files_are_refused(tmp_path: Path, fields: dict[str, object], prob
     path = tmp_path / "site.json"
     path.write_text(json.dumps(fields), encoding="utf-8")
     with pytest.raises((ClusterError, UnknownNameError), match=problem):
-        cluster_from_file(path)
+        mesh_from_file(path)

@@ -6,15 +6,24 @@ import numpy as np
 import pytest
 
 from penstock.core import ParallelPlan, ParallelStage, PlanError
-from penstock.parallel.chain import OpChain, OpKind
-from penstock.parallel.cost.aceso import evaluate, stage_cost
-from penstock.parallel.devices.mesh import Mesh
-from penstock.parallel.layouts import Collective, Layout, Reshard, reshard
-from penstock.parallel.tables import FORBIDDEN_MS, CostTables, Links, MemoryRule
+from penstock.parallel.cost_model import evaluate, stage_cost
+from penstock.parallel.devices import MB, Mesh
+from penstock.parallel.operators import (
+    FORBIDDEN_MS,
+    Collective,
+    CostTables,
+    MemoryRule,
+    OpChain,
+    OpKind,
+    Reshard,
+    TensorLayout,
+    TransferSpeeds,
+    reshard,
+)
 
 FWD, BWD = [100.0, 200.0, 400.0], [300.0, 500.0, 700.0]
 ACTIVATION, WEIGHT = [10.0, 20.0, 40.0], [1.0, 2.0, 4.0]
-SAMPLES, COLUMNS = Layout(dp_axis=0), Layout(dp_axis=0, tp_axis=1)
+SAMPLES, COLUMNS = TensorLayout(dp_axis=0), TensorLayout(dp_axis=0, tp_axis=1)
 
 
 def _table(values: list[float], halved: bool = True) -> np.ndarray:
@@ -37,7 +46,7 @@ def tables() -> CostTables:
         activation_mb=_table(ACTIVATION), fwd_reserved_mb=_table([3.0, 1.0, 50.0], False),
         bwd_reserved_mb=_table([2.0, 5.0, 50.0], False), activation_scale=np.ones(3),
         layout_in=layouts, layout_out=layouts,
-        links=Links(intra_gbps=(1.0, 2.0, 4.0), inter_gbps=(0.5, 1.0, 2.0)),
+        links=TransferSpeeds(intra_gbps=(1.0, 2.0, 4.0), inter_gbps=(0.5, 1.0, 2.0)),
         memory=MemoryRule(main=2.0, optimizer=4.0),
         collectives_ms={(Collective.ALL_GATHER, 2): {4: 1.5, 8: 2.5}},
     )  # fmt: skip
@@ -105,7 +114,7 @@ def test_a_collective_nobody_measured_is_forbidden(tables: CostTables) -> None:
     ],
 )
 def test_layouts_turn_into_each_other(
-    given: Layout | None, at: tuple[int, int], wanted: Layout, to: tuple[int, int], move: Reshard | None
+    given: TensorLayout | None, at: tuple[int, int], wanted: TensorLayout, to: tuple[int, int], move: Reshard | None
 ) -> None:
     assert reshard(given, at, wanted, to) == move
 
@@ -116,7 +125,7 @@ def _plan(*stages: ParallelStage, micro_batch: int = 2) -> ParallelPlan:
 
 def test_the_slowest_stage_sets_the_pace(tables: CostTables) -> None:
     plan = _plan(ParallelStage.uniform(2), ParallelStage.uniform(4))
-    result = evaluate(plan, tables, Mesh(per_node=2, memory_mb=1000.0))
+    result = evaluate(plan, tables, Mesh(per_node=2, memory_bytes=1000.0 * MB))
     times = [stage.time_us for stage in result.stages]
     assert result.bottleneck == 1
     assert result.iteration_s == pytest.approx((3 * times[1] + sum(times)) / 1e6)
@@ -126,17 +135,17 @@ def test_the_slowest_stage_sets_the_pace(tables: CostTables) -> None:
 @pytest.mark.parametrize(
     ("plan", "mesh", "message"),
     [
-        (_plan(ParallelStage.uniform(5)), Mesh(per_node=1, memory_mb=1.0), "5 operators"),
-        (_plan(ParallelStage.uniform(6)), Mesh(per_node=2, memory_mb=1.0), "1 devices"),
+        (_plan(ParallelStage.uniform(5)), Mesh(per_node=1, memory_bytes=1.0 * MB), "5 operators"),
+        (_plan(ParallelStage.uniform(6)), Mesh(per_node=2, memory_bytes=1.0 * MB), "1 devices"),
         (
             _plan(ParallelStage.uniform(2), ParallelStage.uniform(2, tp=2), ParallelStage.uniform(2)),
-            Mesh(nodes=2, per_node=2, memory_mb=1.0),
+            Mesh(nodes=2, per_node=2, memory_bytes=1.0 * MB),
             "stage 1 on devices 1..2",
         ),
-        (_plan(ParallelStage.uniform(6, tp=4)), Mesh(per_node=4, memory_mb=1.0), "tensor-parallel degree of 4"),
+        (_plan(ParallelStage.uniform(6, tp=4)), Mesh(per_node=4, memory_bytes=1.0 * MB), "tensor-parallel degree of 4"),
         (
             _plan(ParallelStage.uniform(6), micro_batch=8),
-            Mesh(per_node=1, memory_mb=1.0),
+            Mesh(per_node=1, memory_bytes=1.0 * MB),
             "micro-batch per device of 8",
         ),
     ],
@@ -150,7 +159,7 @@ def test_a_combination_without_a_cost_is_named(tables: CostTables) -> None:
     holes = replace(tables, fwd_us=tables.fwd_us.copy())
     holes.fwd_us[1, 1, 0, 0] = np.nan
     with pytest.raises(PlanError, match="operator b with tp 1 and micro-batch 2 per device"):
-        evaluate(_plan(ParallelStage.uniform(6)), holes, Mesh(per_node=1, memory_mb=1.0))
+        evaluate(_plan(ParallelStage.uniform(6)), holes, Mesh(per_node=1, memory_bytes=1.0 * MB))
 
 
 def test_tables_of_the_wrong_shape_are_refused(tables: CostTables) -> None:

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.core import ParallelPlan, PipelineSchedule, PlanError
-from penstock.parallel import Planner, Prediction, cluster_named, family_named
-from penstock.parallel.analytic import (
+from penstock.parallel import Planner, Prediction, family_named, mesh_named
+from penstock.parallel.full_cost import StageTimes, in_flight, iteration_s, overlapped
+from penstock.parallel.operator_costs import (
     DeviceModel,
     Group,
     Network,
@@ -16,8 +17,7 @@ from penstock.parallel.analytic import (
     best_split,
     splits_of,
 )
-from penstock.parallel.full_cost import StageTimes, in_flight, iteration_s, overlapped
-from penstock.parallel.uniform import Degrees, Recompute, plan_of
+from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of
 from penstock.predict.hardware import Precision
 
 SCHEDULE = PipelineSchedule
@@ -25,14 +25,14 @@ BATCH = 64
 
 
 def planner(model: str = "gpt-1.3b", cluster: str = "2x8xA100-80GB", seq: int | None = None) -> Planner:
-    return Planner(family=family_named(model, seq), cluster=cluster_named(cluster), batch=BATCH)
+    return Planner(family=family_named(model, seq), cluster=mesh_named(cluster), batch=BATCH)
 
 
 def uniform(
     made: Planner, *, pp: int = 1, tp: int = 1, context: int = 1, micro_batch: int = 1, zero: int = 0,
     recompute: Recompute = Recompute.NONE, sequence_parallel: bool = False,
 ) -> ParallelPlan:  # fmt: skip
-    dp = made.cluster.devices // (pp * tp * context)
+    dp = made.mesh.devices // (pp * tp * context)
     plan = plan_of(
         Degrees(pp, tp, dp, context, micro_batch), made.tables(False, 1).chain, made.family, BATCH, zero=zero,
         recompute=recompute, sequence_parallel=sequence_parallel,
@@ -92,10 +92,10 @@ def test_overlap_hides_communication_at_a_price() -> None:
 class TestGradients:
     def test_replicas_pay_and_more_network_helps(self) -> None:
         made = planner()
-        alone = Planner(family=made.family, cluster=cluster_named("1xA100"), batch=BATCH)
+        alone = Planner(family=made.family, mesh=mesh_named("1xA100"), batch=BATCH)
         assert predicted(alone).exposed_sync_s == 0.0
-        slow = replace(made.cluster, links=replace(made.cluster.links, network=1e9))
-        slower = Planner(family=made.family, cluster=slow, batch=BATCH)
+        slow = replace(made.mesh, links=replace(made.mesh.links, network=1e9))
+        slower = Planner(family=made.family, mesh=slow, batch=BATCH)
         assert predicted(slower).stages[0].sync.gradients_s > 10 * predicted(made).stages[0].sync.gradients_s
 
     def test_sharding_trades_memory_for_communication(self) -> None:
@@ -147,7 +147,7 @@ class TestRecomputationAndSequences:
         assert all(split.ring % split.window == 0 for split in found)
 
     def test_rings_hide_behind_long_sequences_only(self) -> None:
-        network = cluster_named("4x8xA100").network()
+        network = mesh_named("4x8xA100").network()
         ring = SequenceSplit(heads=1, ring=16, window=1, per_node=8)
         exposed = []
         for tokens in (4096, 1_048_576):
@@ -158,7 +158,7 @@ class TestRecomputationAndSequences:
         assert exposed[1] == pytest.approx(0.0, abs=1e-3)
 
     def test_best_split_is_the_least_of_all(self) -> None:
-        family, network = family_named("llama-8b", 131_072), cluster_named("4x8xA100").network()
+        family, network = family_named("llama-8b", 131_072), mesh_named("4x8xA100").network()
         best = best_split(32, family, network, 8, 200e12)
         core = sum(work.flops for work in family.works if work.attends) / 32 / 200e12
         costs = [sum(attention_comm_s(s, family, network, 1, 1, core, 2.5 * core)) for s in splits_of(32, family, 8)]
@@ -171,7 +171,7 @@ class TestRecomputationAndSequences:
 
 
 def test_waiting_for_the_slowest_grows_slowly_with_devices() -> None:
-    site = cluster_named("64x8xA100").site(Precision.FP16)
+    site = mesh_named("64x8xA100").priced(Precision.FP16)
     assert site.straggling(8) == 1.0
     assert site.straggling(64) == pytest.approx(1.018, abs=0.002)
     assert site.straggling(512) == pytest.approx(1.032, abs=0.002)

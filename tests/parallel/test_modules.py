@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from penstock.core import InputError  # noqa: E402
-from penstock.parallel import cluster_named, plan_for  # noqa: E402
+from penstock.parallel import mesh_named, plan_for  # noqa: E402
 from penstock.parallel.captured import ModuleFamily, module_family  # noqa: E402
-from penstock.parallel.captured.segments import Segment, blocks_of, follow  # noqa: E402
-from penstock.parallel.planner import Planner  # noqa: E402
+from penstock.parallel.captured.blocks import CapturedBlock, blocks_of, follow  # noqa: E402
+from penstock.parallel.planning.planner import Planner  # noqa: E402
 from penstock.predict.capture import Phase, Setup, capture  # noqa: E402
 from penstock.predict.zoo import network_named  # noqa: E402
 
@@ -109,7 +109,7 @@ class TestSegments:
         assert [name for name, _ in blocks_of(model)] == ["0.0", "0.1", "1"]
 
 
-def _flops(segment: Segment, phase: Phase) -> float:
+def _flops(segment: CapturedBlock, phase: Phase) -> float:
     return sum(call.flops * count for (call, when), count in segment.calls.items() if when is phase)
 
 
@@ -131,7 +131,7 @@ class TestFamilies:
 
     def test_recomputing_blocks_keeps_only_their_outputs(self, tmp_path: Path) -> None:
         family = module_family(script(tmp_path, width=2048, depth=8), 16)
-        planner = Planner(family=family, cluster=cluster_named("1xA100-40GB"), batch=16)
+        planner = Planner(family=family, mesh=mesh_named("1xA100-40GB"), batch=16)
         tables = planner.tables(False, 1)
         inside, output = tables.activation_mb[1, 0, 0, 0], tables.activation_mb[2, 0, 0, 0]
         assert output == pytest.approx(16 * 2048 * 2 / 2**20)
@@ -139,7 +139,7 @@ class TestFamilies:
 
     def test_measured_devices_are_used(self, tmp_path: Path) -> None:
         family = module_family(script(tmp_path), 8)
-        planner = Planner(family=family, cluster=cluster_named("1xH200"), batch=8)
+        planner = Planner(family=family, mesh=mesh_named("1xH200"), batch=8)
         assert "the profile measured on h200" in planner.tables(False, 1).source
 
     @pytest.mark.parametrize(("name", "batch"), [("llama-1b", 4), ("resnet50", 64)])
@@ -152,7 +152,7 @@ class TestFamilies:
         hooks.build = network_named(name).hook
         monkeypatch.setitem(__import__("sys").modules, "penstock_test_hooks", hooks)
         family = module_family("penstock_test_hooks:build", batch)
-        planner = Planner(family=family, cluster=cluster_named("1xH200"), batch=batch)
+        planner = Planner(family=family, mesh=mesh_named("1xH200"), batch=batch)
         tables = planner.tables(False, 1)
         place = planner.micro_batches.index(batch)
         passes = float(np.sum((tables.fwd_us + tables.bwd_us)[:, place, 0, 0][tables.chain.ops])) / 1e6

@@ -6,11 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.core import InputError, ParallelPlan, PipelineSchedule, PlanError
-from penstock.parallel import Planned, Planner, cluster_named, family_named, plan_for, throughput_curve
-from penstock.parallel.planner import not_executable
-from penstock.parallel.render import device_map, letter, plan_comparison, plan_findings, plan_picture
-from penstock.parallel.uniform import Recompute, even_cuts, grid, recomputed
+from penstock.core import InputError, ParallelPlan, PipelineSchedule, PlanError, why_not_executable
+from penstock.parallel import Planned, Planner, family_named, mesh_named, plan_for, throughput_curve
+from penstock.parallel.planning.text import device_map, letter, plan_comparison, plan_findings, plan_picture
+from penstock.parallel.planning.uniform_plans import Recompute, even_cuts, grid, recomputed
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ class TestAnswers:
 
     def test_nothing_offered_is_over_the_memory_limit(self, planned: Planned) -> None:
         for candidate in (planned.best, *planned.others):
-            assert candidate.prediction.memory_bytes <= planned.cluster.memory_bytes
+            assert candidate.prediction.memory_bytes <= planned.mesh.memory_bytes
 
     def test_it_is_the_fastest_and_never_worse_than_the_uniform_one(self, planned: Planned) -> None:
         assert planned.uniform is not None
@@ -48,14 +47,12 @@ class TestAnswers:
 
     def test_further_schedules_are_considered_when_asked(self) -> None:
         every = tuple(PipelineSchedule)[2:]
-        made = Planner(
-            family=family_named("gpt-13b"), cluster=cluster_named("2x8xV100-32GB"), batch=32, schedules=every
-        )
+        made = Planner(family=family_named("gpt-13b"), cluster=mesh_named("2x8xV100-32GB"), batch=32, schedules=every)
         schedules = {c.plan.schedule for c in made.uniform_plans() if len(c.plan.stages) > 1}
         assert schedules >= {PipelineSchedule.INTERLEAVED, PipelineSchedule.ZERO_BUBBLE}
 
     def test_long_sequences_are_split_over_devices(self) -> None:
-        made = Planner(family=family_named("llama-8b", 131_072), cluster=cluster_named("2x8xA100-80GB"), batch=8)
+        made = Planner(family=family_named("llama-8b", 131_072), cluster=mesh_named("2x8xA100-80GB"), batch=8)
         assert max(candidate.plan.context for candidate in made.uniform_plans() if made.fits(candidate.prediction)) > 1
 
     @pytest.mark.parametrize("model", ["wide-resnet-1b", "t5-770m", "dit-xl", "llama-7b"])
@@ -157,15 +154,15 @@ class TestPictures:
         assert any("s/iteration" in line for line in plan_comparison(planned))
 
     def test_uniform_parts_of_time_add_up(self, planned: Planned) -> None:
-        from penstock.parallel.render import shares
+        from penstock.parallel.planning.text import shares
 
         assert sum(share for _, share in shares(planned.prediction)) == pytest.approx(1.0, abs=0.01)
 
 
 def test_the_runtime_is_asked_whether_it_can_run_a_plan(planned: Planned) -> None:
     mixed = replace(planned.plan, model="llama-7b")
-    assert not_executable(mixed) is not None
+    assert why_not_executable(mixed) is not None
     gpt = plan_for("gpt-350m", "2xA100", batch=8, seconds=1).plan
     if all(stage.is_uniform for stage in gpt.stages):
-        assert not_executable(gpt) is None
+        assert why_not_executable(gpt) is None
     assert isinstance(gpt, ParallelPlan)

@@ -7,15 +7,15 @@ from itertools import pairwise
 import pytest
 
 from penstock.core import ParallelPlan, ParallelStage
-from penstock.parallel import cluster_named, family_named
+from penstock.parallel import family_named, mesh_named
 from penstock.parallel.full_cost import Prediction
-from penstock.parallel.planner import Planner
-from penstock.parallel.polish import polished
+from penstock.parallel.planning.planner import Planner
+from penstock.parallel.planning.polish import polished
 
 
 @pytest.fixture(scope="module")
 def planner() -> Planner:
-    return Planner(family=family_named("gpt-350m"), cluster=cluster_named("4xV100-32GB"), batch=64)
+    return Planner(family=family_named("gpt-350m"), mesh=mesh_named("4xV100-32GB"), batch=64)
 
 
 def _pipeline(planner: Planner, cuts: tuple[int, ...], *, recompute: bool = False) -> ParallelPlan:
@@ -55,7 +55,7 @@ def test_recomputation_stays_where_memory_is_short(planner: Planner) -> None:
     full = _pipeline(planner, (0, size // 4, size // 2, 3 * size // 4, size), recompute=True)
     light = planner.predict(full).memory_bytes
     free = planner.predict(_climb(planner, full)[0]).memory_bytes
-    tight = replace(planner, cluster=planner.cluster.limited((light + free) / 2), _tables={}, _seen={})
+    tight = replace(planner, cluster=planner.mesh.limited((light + free) / 2), _tables={}, _seen={})
     plan, before, after = _climb(tight, full)
     assert tight.fits(after)
     assert after.iteration_s < before.iteration_s

@@ -1,13 +1,17 @@
 """Families on a device whose kernels were measured: the profile that ships with us instead of a roofline."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch", reason="profiles are read with PyTorch installed")
 
 from penstock.core import ParallelPlan
-from penstock.parallel import cluster_named, family_named, plan_for
-from penstock.parallel.analytic import DeviceModel, Network, ProfiledDevice, TableMaker, device_model
-from penstock.parallel.tables import CostTables
+from penstock.parallel import family_named, mesh_named, plan_for
+from penstock.parallel.operator_costs import DeviceModel, Network, ProfiledDevice, TableMaker, device_model
+from penstock.parallel.operators import CostTables
+from penstock.predict import profile_named
 from penstock.predict.hardware import Precision, device_named
 
 H200 = device_named("h200")
@@ -54,4 +58,17 @@ def test_a_plan_says_where_its_costs_are_from() -> None:
     answer = plan_for("gpt-1.3b", "8xH200", batch=64, seconds=1)
     assert isinstance(answer.plan, ParallelPlan)
     assert answer.costs_from == "computed for h200: kernels predicted by the profile measured on h200"
-    assert isinstance(cluster_named("8xH200").site(Precision.FP16).device, ProfiledDevice)
+    assert isinstance(mesh_named("8xH200").priced(Precision.FP16).device, ProfiledDevice)
+
+
+def test_a_profile_measured_here_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``penstock profile device`` wrote is used before anything that ships, as predictions of scripts use it."""
+    a100, measured = device_named("a100"), profile_named("h200")
+    slower = replace(measured, name=a100.name, iteration=replace(measured.iteration, device_factor=7.0))
+    slower.save(tmp_path / "profiles" / a100.name)
+    assert not isinstance(device_model(a100, Precision.BF16), ProfiledDevice)
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", str(tmp_path))
+    found = device_model(a100, Precision.BF16)
+    assert isinstance(found, ProfiledDevice)
+    assert found.factor == 7.0
+    assert f"measured on {a100.name}" in found.source

@@ -4,10 +4,10 @@ import csv
 from pathlib import Path
 
 import pytest
+from bench.aceso.profiles import ProfileDatabase
 
-from penstock.parallel.cost.aceso import evaluate
-from penstock.parallel.devices.mesh import Mesh
-from penstock.parallel.profiles import ProfileDatabase
+from penstock.parallel.cost_model import evaluate
+from penstock.parallel.devices import MB, Mesh
 from tests.parallel.conftest import DATA, golden_files, read_golden
 
 PRINTED = 0.0051
@@ -21,7 +21,7 @@ def _mesh(path: Path) -> tuple[str, Mesh]:
             row for row in csv.DictReader(file) if (row["set"], row["model"], row["size"]) == (size_set, model, size)
         )
     mesh = Mesh(
-        nodes=int(row["nodes"]), per_node=int(row["gpus_per_node"]), memory_mb=float(row["memory_limit_MB"])
+        nodes=int(row["nodes"]), per_node=int(row["gpus_per_node"]), memory_bytes=float(row["memory_limit_MB"]) * MB
     )  # fmt: skip
     return row["profile_db"], mesh
 

@@ -4,17 +4,18 @@ Two settings that are searched to their end in seconds; ``python -m bench.plan``
 """
 
 import pytest
+from bench.aceso import search as aceso
+from bench.aceso.profiles import ProfileDatabase
 
-from penstock.parallel.devices.mesh import Mesh
-from penstock.parallel.profiles import ProfileDatabase
-from penstock.parallel.search import aceso, anytime
+from penstock.parallel.devices import MB, Mesh
+from penstock.parallel.search import anytime
 from penstock.parallel.search.problem import Problem
 
 PLENTY_S = 600.0
 
 
 def _small(database: ProfileDatabase, model: str, size: str, batch: int) -> Problem:
-    return Problem(database.tables("miniset", model, size), Mesh(per_node=4, memory_mb=12000.0), batch)
+    return Problem(database.tables("miniset", model, size), Mesh(per_node=4, memory_bytes=12000.0 * MB), batch)
 
 
 def test_aceso_ends_at_the_published_plan(database: ProfileDatabase) -> None:

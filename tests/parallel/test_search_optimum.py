@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from penstock.parallel.devices.mesh import Mesh
+from penstock.parallel.devices import MB, Mesh
 from penstock.parallel.search.anytime import search
 from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
 from penstock.parallel.search.problem import Problem
-from penstock.parallel.search.stage_table import never
+from penstock.parallel.search.stages.table import never
 from tests.parallel.toys import every_plan, toy_tables
 
 OPS = 4
@@ -24,7 +24,7 @@ def _best_by_trying(problem: Problem) -> float:
 @pytest.mark.parametrize("memory_mb", [1200.0, 1600.0, 2600.0, 5000.0])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_best_plan_is_found_and_the_bound_lies_below_it(seed: int, memory_mb: float, mixes: bool) -> None:
-    problem = Problem(toy_tables(seed, OPS, mixes=mixes), Mesh(per_node=2, memory_mb=memory_mb), 8)
+    problem = Problem(toy_tables(seed, OPS, mixes=mixes), Mesh(per_node=2, memory_bytes=memory_mb * MB), 8)
     optimum = _best_by_trying(problem)
     result = search(problem, budget_s=60.0)
     if not np.isfinite(optimum):
@@ -39,7 +39,7 @@ def test_the_best_plan_is_found_and_the_bound_lies_below_it(seed: int, memory_mb
 @pytest.mark.parametrize("mixes", [True, False])
 @pytest.mark.parametrize("memory_mb", [1600.0, 5000.0])
 def test_a_bound_from_few_cuts_lies_below_the_tight_one_and_the_best_plan(memory_mb: float, mixes: bool) -> None:
-    problem = Problem(toy_tables(2, OPS, mixes=mixes), Mesh(per_node=2, memory_mb=memory_mb), 8)
+    problem = Problem(toy_tables(2, OPS, mixes=mixes), Mesh(per_node=2, memory_bytes=memory_mb * MB), 8)
     optimum = _best_by_trying(problem)
     tight = min(micro_batch_bound_s(problem, size, 2 * optimum, never) for size in problem.micro_batches)
     loose = [
@@ -53,7 +53,7 @@ def test_a_bound_from_few_cuts_lies_below_the_tight_one_and_the_best_plan(memory
 def test_limits_of_the_cases_differ() -> None:
     """Some of the memory limits above bind and some do not, or the test would prove little."""
     found = [
-        search(Problem(toy_tables(1, OPS), Mesh(per_node=2, memory_mb=memory), 8), 60.0).best
+        search(Problem(toy_tables(1, OPS), Mesh(per_node=2, memory_bytes=memory * MB), 8), 60.0).best
         for memory in (1200.0, 1600.0, 5000.0)
     ]
     times = {round(one.iteration_s, 6) if one else None for one in found}
@@ -65,7 +65,7 @@ def test_more_memory_is_never_slower(seed: int) -> None:
     tables = toy_tables(seed, 9)
     times = []
     for memory in (2000.0, 3000.0, 5000.0, 20000.0):
-        best = search(Problem(tables, Mesh(per_node=4, memory_mb=memory), 16), 60.0).best
+        best = search(Problem(tables, Mesh(per_node=4, memory_bytes=memory * MB), 16), 60.0).best
         times.append(best.iteration_s if best else np.inf)
     assert np.isfinite(times[-1])
     assert all(after <= before * 1.002 for before, after in itertools.pairwise(times))

@@ -6,12 +6,18 @@ from itertools import combinations, product
 import numpy as np
 
 from penstock.core import ParallelPlan, ParallelStage
-from penstock.parallel.chain import OpChain, OpKind
-from penstock.parallel.layouts import Collective, Layout
+from penstock.parallel.operators import (
+    Collective,
+    CostTables,
+    MemoryRule,
+    OpChain,
+    OpKind,
+    TensorLayout,
+    TransferSpeeds,
+)
 from penstock.parallel.search.problem import Problem
-from penstock.parallel.tables import CostTables, Links, MemoryRule
 
-LINKS = Links(intra_gbps=(10.0,) * 11, inter_gbps=(2.0,) * 11)
+LINKS = TransferSpeeds(intra_gbps=(10.0,) * 11, inter_gbps=(2.0,) * 11)
 
 
 def toy_tables(seed: int, ops: int, *, mixes: bool = True) -> CostTables:
@@ -27,7 +33,7 @@ def toy_tables(seed: int, ops: int, *, mixes: bool = True) -> CostTables:
         base = rng.uniform(low, high, (ops, 1, 1, 1))
         return np.broadcast_to(base * batch**by_batch / degree**by_degree, shape).copy()
 
-    layouts = tuple((Layout(dp_axis=0),) for _ in range(ops))
+    layouts = tuple((TensorLayout(dp_axis=0),) for _ in range(ops))
     return CostTables(
         chain=OpChain(model="toy", kinds=tuple(kinds), ops=np.arange(ops)),
         micro_batches=sizes, tp_degrees=degrees,

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule, PlanError
-from penstock.runtime.parallel import GPTShape, executable
+from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule, PlanError, why_not_executable
+from penstock.runtime.parallel import GPTShape
 from penstock.runtime.parallel.check import reference, toy_shape
 from penstock.runtime.parallel.chunk import must_divide
 
@@ -85,7 +85,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 
 @pytest.mark.parametrize("name", PLANS)
 def test_loss_and_gradients_equal_the_undivided_model(name: str, verdicts: dict[str, dict[str, Any]]) -> None:
-    assert executable(PLANS[name]) is None
+    assert why_not_executable(PLANS[name]) is None
     assert verdicts[name]["equal"], verdicts[name]
 
 
@@ -127,7 +127,7 @@ def test_the_chain_is_a_gpt() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_run_says_why(plan: ParallelPlan, reason: str) -> None:
-    assert reason in (executable(plan) or "")
+    assert reason in (why_not_executable(plan) or "")
 
 
 def test_sizes_that_cannot_be_divided_are_refused() -> None:

@@ -89,8 +89,8 @@ def as_mapping(planned: "Planned") -> dict[str, Any]:
     return {
         "model": planned.family.name,
         "parameters": planned.family.parameters,
-        "cluster": planned.cluster.name,
-        "devices": planned.cluster.devices,
+        "cluster": planned.mesh.name,
+        "devices": planned.mesh.devices,
         "plan": planned.plan.to_mapping(),
         "origin": planned.best.origin,
         "iteration_s": prediction.iteration_s,
@@ -101,7 +101,7 @@ def as_mapping(planned: "Planned") -> dict[str, Any]:
         "optimizer_s": prediction.optimizer_s,
         "bottleneck_stage": prediction.bottleneck,
         "memory_bytes": [stage.memory.total for stage in prediction.stages],
-        "memory_limit_bytes": planned.cluster.memory_bytes,
+        "memory_limit_bytes": planned.mesh.memory_bytes,
         "uniform_iteration_s": planned.uniform.iteration_s if planned.uniform else None,
         "bound_s": planned.bound_s,
         "gap": planned.gap,
@@ -121,7 +121,7 @@ def _print_plan(planned: "Planned", explain: bool) -> None:
         out.print()
         for line in plan_comparison(planned):
             out.print(line, soft_wrap=True)
-    say(f"costs: {planned.costs_from}; assumed links: {planned.cluster.links.note}")
+    say(f"costs: {planned.costs_from}; assumed links: {planned.mesh.links.note}")
 
 
 def _print_curve(answers: "dict[int, Planned | InputError]", as_json: bool) -> None:

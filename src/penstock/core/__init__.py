@@ -42,6 +42,8 @@ from penstock.core.events import (
     Tick,
     WorkerFailed,
 )
+from penstock.core.executable_plan import evenly_split, why_not_executable
+from penstock.core.gpt_chain import GPT_LAYER, first_operator, gpt_layers, gpt_operators, starts_gpt_layer
 from penstock.core.instructions import (
     Admit,
     Decline,
@@ -77,6 +79,7 @@ __all__ = [
     "ANY_KIND",
     "DEFAULT_KIND",
     "FREE",
+    "GPT_LAYER",
     "NO_COSTS",
     "Admit",
     "BestEffort",
@@ -155,9 +158,13 @@ __all__ = [
     "build",
     "decode",
     "encode",
+    "evenly_split",
     "fewest_nodes",
+    "first_operator",
     "format_bytes",
     "format_duration",
+    "gpt_layers",
+    "gpt_operators",
     "is_plugin",
     "load_plugin",
     "parse_bytes",
@@ -169,4 +176,6 @@ __all__ = [
     "parse_shape",
     "plain",
     "register",
+    "starts_gpt_layer",
+    "why_not_executable",
 ]

@@ -6,30 +6,32 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.parallel.captured import module_family
-    from penstock.parallel.checking import Checked, check_plan
-    from penstock.parallel.devices.clusters import PlanCluster, cluster_named
+    from penstock.parallel.devices import ChipMesh, PricedMesh, Trainer, mesh_named
     from penstock.parallel.exports import TRAINERS, export
     from penstock.parallel.families import MODELS, Family, family_named
-    from penstock.parallel.full_cost import Prediction, Site, Trainer, predict
-    from penstock.parallel.planner import Candidate, Planned, Planner, plan_for, throughput_curve
-    from penstock.parallel.render import plan_comparison, plan_findings, plan_picture, plan_words
+    from penstock.parallel.full_cost import Prediction, predict
+    from penstock.parallel.planning.candidates import Candidate, Planned
+    from penstock.parallel.planning.check import Checked, check_plan
+    from penstock.parallel.planning.planner import Planner
+    from penstock.parallel.planning.requests import plan_for, throughput_curve
+    from penstock.parallel.planning.text import plan_comparison, plan_findings, plan_picture, plan_words
 
 __all__ = [
     "MODELS",
     "TRAINERS",
     "Candidate",
     "Checked",
+    "ChipMesh",
     "Family",
-    "PlanCluster",
     "Planned",
     "Planner",
     "Prediction",
-    "Site",
+    "PricedMesh",
     "Trainer",
     "check_plan",
-    "cluster_named",
     "export",
     "family_named",
+    "mesh_named",
     "module_family",
     "plan_comparison",
     "plan_findings",

@@ -11,7 +11,6 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.runtime.checkpoint import Checkpoints, Manifest, best_interval_s
     from penstock.runtime.group import WorldLostError
-    from penstock.runtime.parallel.executable import executable
     from penstock.runtime.run import Run, init
     from penstock.runtime.step import Step
 
@@ -22,7 +21,6 @@ __all__ = [
     "Step",
     "WorldLostError",
     "best_interval_s",
-    "executable",
     "init",
 ]
 

@@ -4,6 +4,6 @@ PyTorch is needed to follow a model, so nothing here is imported before someone 
 """
 
 from penstock.parallel.captured.family import ModuleFamily, is_module, module_family
-from penstock.parallel.captured.tables import ModuleTables
+from penstock.parallel.captured.table_maker import ModuleTables
 
 __all__ = ["ModuleFamily", "ModuleTables", "is_module", "module_family"]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from penstock.core import InputError
 from penstock.parallel.families import Family, OpWork
-from penstock.parallel.families.work import Share
+from penstock.parallel.operators import Amount
 
 if TYPE_CHECKING:
-    from penstock.parallel.captured.segments import Segment
+    from penstock.parallel.captured.blocks import CapturedBlock
     from penstock.predict import Hook
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -29,7 +29,7 @@ class ModuleFamily(Family):
     """``captured``: the model's segments by micro-batch. ``origins``: of every kind, its segment and whether it is the
     output of that segment."""
 
-    captured: Mapping[int, "tuple[Segment, ...]"]
+    captured: Mapping[int, "tuple[CapturedBlock, ...]"]
     origins: tuple[tuple[int, bool], ...]
 
     @property
@@ -67,7 +67,7 @@ def module_family(text: str, batch: int, device: str = "cuda") -> ModuleFamily:
     )  # fmt: skip
 
 
-def _captured(text: str, hook: "Hook", batch: int, device: str) -> "Iterator[tuple[int, tuple[Segment, ...]]]":
+def _captured(text: str, hook: "Hook", batch: int, device: str) -> "Iterator[tuple[int, tuple[CapturedBlock, ...]]]":
     """Sizes at which the model can be followed; the error of the largest if there are none."""
     sizes, problem, count = [size for size in SIZES if batch % size == 0], None, 0
     for size in sizes[-MOST_SIZES:]:
@@ -80,8 +80,8 @@ def _captured(text: str, hook: "Hook", batch: int, device: str) -> "Iterator[tup
         raise problem
 
 
-def _followed(text: str, hook: "Hook", size: int, device: str) -> "tuple[Segment, ...]":
-    from penstock.parallel.captured.segments import follow
+def _followed(text: str, hook: "Hook", size: int, device: str) -> "tuple[CapturedBlock, ...]":
+    from penstock.parallel.captured.blocks import follow
     from penstock.predict import Setup
 
     try:
@@ -95,7 +95,7 @@ def _followed(text: str, hook: "Hook", size: int, device: str) -> "tuple[Segment
     return tuple(segment for segment in found if segment.calls)
 
 
-def _distinct(segments: "tuple[Segment, ...]") -> int:
+def _distinct(segments: "tuple[CapturedBlock, ...]") -> int:
     """Elements of all parameters, each counted once."""
     weights: dict[int, int] = {}
     for segment in segments:
@@ -104,7 +104,7 @@ def _distinct(segments: "tuple[Segment, ...]") -> int:
 
 
 def _parts(
-    segments: "tuple[Segment, ...]", size: int
+    segments: "tuple[CapturedBlock, ...]", size: int
 ) -> tuple[tuple[tuple[tuple[OpWork, ...], int], ...], tuple[tuple[int, bool], ...]]:
     """Runs of equal segments, each as its two operators repeated."""
     parts, origins = [], []
@@ -117,11 +117,11 @@ def _parts(
     return tuple(parts), tuple(origins)
 
 
-def _works(segment: "Segment", size: int, *, is_end: bool) -> Iterator[OpWork]:
+def _works(segment: "CapturedBlock", size: int, *, is_end: bool) -> Iterator[OpWork]:
     inside = OpWork(
-        name=segment.name, parameters=Share(float(segment.parameters)), kept=Share(segment.kept / size),
-        sent=Share(segment.sent / size), starts_layer=not is_end, pinned=is_end,
+        name=segment.name, parameters=Amount(float(segment.parameters)), kept=Amount(segment.kept / size),
+        sent=Amount(segment.sent / size), starts_layer=not is_end, pinned=is_end,
     )  # fmt: skip
     yield inside
     if not is_end:
-        yield replace(inside, name=f"{segment.name}-output", parameters=Share(), starts_layer=False)
+        yield replace(inside, name=f"{segment.name}-output", parameters=Amount(), starts_layer=False)

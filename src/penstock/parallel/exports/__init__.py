@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 from penstock.core import UnknownNameError, is_plugin, load_plugin
-from penstock.parallel.devices.clusters import PlanCluster
+from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported
 from penstock.parallel.exports.deepspeed import deepspeed
 from penstock.parallel.exports.megatron import megatron
 from penstock.parallel.exports.torchtitan import torchtitan
 from penstock.parallel.families import Family
-from penstock.parallel.planner import Candidate, Planned
+from penstock.parallel.planning.candidates import Candidate, Planned
 
-TRAINERS: dict[str, Callable[[Candidate, Family, PlanCluster], Exported]] = {
+TRAINERS: dict[str, Callable[[Candidate, Family, ChipMesh], Exported]] = {
     "deepspeed": deepspeed,
     "megatron": megatron,
     "torchtitan": torchtitan,
@@ -24,7 +24,7 @@ def export(planned: Planned, trainer: str, *, uniform: bool = False) -> Exported
     if write is None:
         raise UnknownNameError.of("trainer", trainer, TRAINERS, "An export of your own is named module:function")
     candidate = planned.uniform if uniform and planned.uniform is not None else planned.best
-    return write(candidate, planned.family, planned.cluster)
+    return write(candidate, planned.family, planned.mesh)
 
 
 __all__ = ["TRAINERS", "Exported", "deepspeed", "export", "megatron", "torchtitan"]

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan, PlanError
-from penstock.parallel.chain import OpChain
 from penstock.parallel.families import Family
-from penstock.parallel.uniform import Recompute
+from penstock.parallel.operators import OpChain
+from penstock.parallel.planning.uniform_plans import Recompute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from penstock.parallel.devices.clusters import PlanCluster
+from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported, flattened
 from penstock.parallel.families import Family
-from penstock.parallel.planner import Candidate
-from penstock.parallel.uniform import Recompute
+from penstock.parallel.planning.candidates import Candidate
+from penstock.parallel.planning.uniform_plans import Recompute
 
 
-def deepspeed(candidate: Candidate, family: Family, cluster: PlanCluster) -> Exported:
+def deepspeed(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
     """JSON for ``deepspeed.initialize``; other degrees go to the script, as Megatron-DeepSpeed reads them."""
     flat = flattened(candidate.plan, family, "DeepSpeed")
     notes = [*flat.notes]
@@ -36,7 +36,7 @@ def deepspeed(candidate: Candidate, family: Family, cluster: PlanCluster) -> Exp
     if flat.plan.context > 1:
         degrees += f" --ds-sequence-parallel-size {flat.plan.context}"
     launch = (
-        f"deepspeed --num_nodes {cluster.nodes} --num_gpus {cluster.per_node} train.py --deepspeed "
+        f"deepspeed --num_nodes {mesh.nodes} --num_gpus {mesh.per_node} train.py --deepspeed "
         f"--deepspeed_config ds_config.json {degrees}"
     )
     return Exported(trainer="deepspeed", text=json.dumps(config, indent=2) + "\n", launch=launch, notes=tuple(notes))

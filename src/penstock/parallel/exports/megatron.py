@@ -1,16 +1,16 @@
 """Megatron-LM: arguments of its training scripts."""
 
 from penstock.core import PipelineSchedule, PlanError
-from penstock.parallel.devices.clusters import PlanCluster
+from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported, Flat, flattened
 from penstock.parallel.families import Family
-from penstock.parallel.planner import Candidate
-from penstock.parallel.uniform import Recompute
+from penstock.parallel.planning.candidates import Candidate
+from penstock.parallel.planning.uniform_plans import Recompute
 
 SCRIPTS = {"gpt": "pretrain_gpt.py", "llama": "pretrain_gpt.py", "bert": "pretrain_bert.py", "t5": "pretrain_t5.py"}
 
 
-def megatron(candidate: Candidate, family: Family, cluster: PlanCluster) -> Exported:
+def megatron(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
     """Arguments for the plan; a layout argument where stages hold different numbers of layers."""
     if family.style not in SCRIPTS:
         raise PlanError(
@@ -27,7 +27,7 @@ def megatron(candidate: Candidate, family: Family, cluster: PlanCluster) -> Expo
     if flat.plan.schedule is PipelineSchedule.ZERO_BUBBLE:
         notes.append("Megatron-LM has no zero-bubble schedule; it runs 1F1B")
     launch = (
-        f"torchrun --nnodes {cluster.nodes} --nproc-per-node {cluster.per_node} --rdzv-backend c10d "
+        f"torchrun --nnodes {mesh.nodes} --nproc-per-node {mesh.per_node} --rdzv-backend c10d "
         f"--rdzv-endpoint $HEAD {SCRIPTS[family.style]} $(cat megatron.args)"
     )
     return Exported(trainer="megatron", text="\n".join(arguments) + "\n", launch=launch, notes=tuple(notes))

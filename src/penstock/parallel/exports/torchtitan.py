@@ -1,10 +1,10 @@
 """torchtitan: a job's TOML file."""
 
 from penstock.core import PipelineSchedule, PlanError
-from penstock.parallel.devices.clusters import PlanCluster
+from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported, Flat, flattened
 from penstock.parallel.families import Family
-from penstock.parallel.planner import Candidate
+from penstock.parallel.planning.candidates import Candidate
 
 SCHEDULES = {
     PipelineSchedule.ONE_F_ONE_B: "1F1B", PipelineSchedule.GPIPE: "GPipe",
@@ -12,7 +12,7 @@ SCHEDULES = {
 }  # fmt: skip
 
 
-def torchtitan(candidate: Candidate, family: Family, cluster: PlanCluster) -> Exported:
+def torchtitan(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
     """A TOML file for a Llama-style model; unequal stages are named module by module."""
     if family.style != "llama":
         raise PlanError(
@@ -21,7 +21,7 @@ def torchtitan(candidate: Candidate, family: Family, cluster: PlanCluster) -> Ex
     flat = flattened(candidate.plan, family, "torchtitan")
     text = "\n".join([*_training(flat, family), "", *_parallelism(flat), "", *_checkpoint(flat)]) + "\n"
     launch = (
-        f"torchrun --nnodes {cluster.nodes} --nproc-per-node {cluster.per_node} --rdzv-backend c10d "
+        f"torchrun --nnodes {mesh.nodes} --nproc-per-node {mesh.per_node} --rdzv-backend c10d "
         "--rdzv-endpoint $HEAD -m torchtitan.train --job.config_file plan.toml"
     )
     return Exported(trainer="torchtitan", text=text, launch=launch, notes=flat.notes)

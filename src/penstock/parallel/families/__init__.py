@@ -2,16 +2,17 @@
 
 from penstock.parallel.families.catalog import MODELS, family_named
 from penstock.parallel.families.config_file import family_from_config
+from penstock.parallel.families.family import Family
 from penstock.parallel.families.transformer import decoder_only, diffusion, encoder_decoder
-from penstock.parallel.families.work import Divides, Family, OpWork, Product, Share
+from penstock.parallel.operators import Amount, Divides, OpWork, Product
 
 __all__ = [
     "MODELS",
+    "Amount",
     "Divides",
     "Family",
     "OpWork",
     "Product",
-    "Share",
     "decoder_only",
     "diffusion",
     "encoder_decoder",

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from penstock.core import InputError, UnknownNameError
 from penstock.parallel.families.config_file import family_from_config
+from penstock.parallel.families.family import Family
 from penstock.parallel.families.resnet import wide_resnet
 from penstock.parallel.families.transformer import decoder_only, diffusion, encoder_decoder
-from penstock.parallel.families.work import Family
 
 GPT_VOCABULARY = 51200
 """50,257 rounded up as trainers do, so that every tensor-parallel part is aligned."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core import InputError, UnknownNameError
+from penstock.parallel.families.family import Family
 from penstock.parallel.families.transformer import decoder_only, encoder_decoder
-from penstock.parallel.families.work import Family
 
 GPT_LIKE = ("gpt2", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "falcon", "gpt_bigcode")
 LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "olmo", "internlm2", "yi", "stablelm")

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from penstock.parallel.families.work import Divides, Family, OpWork, Product, Share
-from penstock.parallel.layouts import Layout
+from penstock.parallel.families.family import Family
+from penstock.parallel.operators import Amount, Divides, OpWork, Product, TensorLayout
 
 IMAGE = 224
 CLASSES = 1024
 BYTES = 4
-SAMPLES = Layout(dp_axis=0)
+SAMPLES = TensorLayout(dp_axis=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def _convolved(
                     rows=result.side**2, columns=channels, inner=entry.channels * kernel**2, divides=Divides.COLUMNS
                 ),
             ),
-            parameters=Share(split=float(entry.channels * kernel**2 * channels)), kept=Share(entry.bytes),
-            received=Share(entry.bytes + (0.0 if starts_layer else extra)), sent=Share(extra + result.bytes),
+            parameters=Amount(split=float(entry.channels * kernel**2 * channels)), kept=Amount(entry.bytes),
+            received=Amount(entry.bytes + (0.0 if starts_layer else extra)), sent=Amount(extra + result.bytes),
             reduced_forward=result.bytes / 2, reduced_backward=entry.bytes, starts_layer=starts_layer, tunable=True,
             pinned=name == "conv1", layout=(SAMPLES, SAMPLES),
         )
@@ -86,9 +86,9 @@ def _shortcut(name: str, entry: _Map, result: _Map) -> OpWork:
         name=name, products=(
             Product(rows=result.side**2, columns=result.channels, inner=entry.channels, divides=Divides.COLUMNS),
         ),
-        moved_forward=Share(result.bytes * 2), moved_backward=Share(result.bytes * 3),
-        parameters=Share(split=float(entry.channels * result.channels)), kept=Share(entry.bytes + result.bytes),
-        received=Share(entry.bytes + result.bytes), sent=Share(result.bytes), reduced_forward=result.bytes / 2,
+        moved_forward=Amount(result.bytes * 2), moved_backward=Amount(result.bytes * 3),
+        parameters=Amount(split=float(entry.channels * result.channels)), kept=Amount(entry.bytes + result.bytes),
+        received=Amount(entry.bytes + result.bytes), sent=Amount(result.bytes), reduced_forward=result.bytes / 2,
         reduced_backward=entry.bytes, kernels=2, tunable=True, layout=(SAMPLES, SAMPLES),
     )  # fmt: skip
 
@@ -101,9 +101,9 @@ def _pointwise(
     extra = beside.bytes if beside else 0.0
     works.append(
         OpWork(
-            name=name, moved_forward=Share(moved * where.bytes), moved_backward=Share(backward * where.bytes),
-            parameters=Share(float(parameters)), kept=Share(where.bytes), received=Share(where.bytes + extra),
-            sent=Share(where.bytes + extra), layout=(SAMPLES, SAMPLES),
+            name=name, moved_forward=Amount(moved * where.bytes), moved_backward=Amount(backward * where.bytes),
+            parameters=Amount(float(parameters)), kept=Amount(where.bytes), received=Amount(where.bytes + extra),
+            sent=Amount(where.bytes + extra), layout=(SAMPLES, SAMPLES),
         )
     )  # fmt: skip
 
@@ -111,8 +111,8 @@ def _pointwise(
 def _pooled(works: list[OpWork], name: str, entry: _Map, result: _Map) -> _Map:
     works.append(
         OpWork(
-            name=name, moved_forward=Share(entry.bytes + result.bytes), moved_backward=Share(2 * entry.bytes),
-            kept=Share(result.bytes * 2), received=Share(entry.bytes), sent=Share(result.bytes),
+            name=name, moved_forward=Amount(entry.bytes + result.bytes), moved_backward=Amount(2 * entry.bytes),
+            kept=Amount(result.bytes * 2), received=Amount(entry.bytes), sent=Amount(result.bytes),
             layout=(SAMPLES, SAMPLES),
         )
     )  # fmt: skip
@@ -122,6 +122,7 @@ def _pooled(works: list[OpWork], name: str, entry: _Map, result: _Map) -> _Map:
 def _classifier(entry: _Map) -> OpWork:
     return OpWork(
         name="fc", products=(Product(rows=1, columns=CLASSES, inner=entry.channels, divides=Divides.COLUMNS),),
-        parameters=Share(split=float(entry.channels * CLASSES)), kept=Share(entry.bytes), received=Share(entry.bytes),
-        sent=Share(), reduced_backward=entry.bytes, kernels=3, pinned=True, layout=(SAMPLES, None),
+        parameters=Amount(split=float(entry.channels * CLASSES)), kept=Amount(entry.bytes),
+        received=Amount(entry.bytes),
+        sent=Amount(), reduced_backward=entry.bytes, kernels=3, pinned=True, layout=(SAMPLES, None),
     )  # fmt: skip

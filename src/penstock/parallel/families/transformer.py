@@ -7,18 +7,19 @@ kernels is counted from what each of them reads and writes.
 
 from dataclasses import dataclass, replace
 
-from penstock.parallel.families.work import Divides, Family, OpWork, Product, Share
-from penstock.parallel.layouts import Layout
+from penstock.core import GPT_LAYER
+from penstock.parallel.families.family import Family
+from penstock.parallel.operators import Amount, Divides, OpWork, Product, TensorLayout
 
-REPLICATED = Layout(dp_axis=1)
-COLUMNS_SPLIT = Layout(dp_axis=1, tp_axis=2)
+REPLICATED = TensorLayout(dp_axis=1)
+COLUMNS_SPLIT = TensorLayout(dp_axis=1, tp_axis=2)
 
 LOGIT_BYTES = 40.0
 """Bytes moved per logit by a cross-entropy in fp32: cast, maximum, exponent, sum, gradient, cast back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class LayerShape:
     """The numbers of one stack of transformer layers."""
 
     tokens: int
@@ -58,22 +59,22 @@ class Shape:
         return 4.0 * self.keys * self.kv_width
 
     @property
-    def flow(self) -> Share:
+    def flow(self) -> Amount:
         """The activations between operators."""
-        return Share(whole=2.0 * self.tokens * self.hidden)
+        return Amount(whole=2.0 * self.tokens * self.hidden)
 
 
-def norm(shape: Shape, name: str, *, starts_layer: bool = False) -> OpWork:
+def norm(shape: LayerShape, name: str, *, starts_layer: bool = False) -> OpWork:
     one = float(shape.tokens * shape.hidden)
     return OpWork(
-        name=name, moved_forward=Share(4 * one), moved_backward=Share(10 * one), kept=Share(2 * one),
-        parameters=Share(2.0 * shape.hidden), received=shape.flow, sent=Share(4 * one),
+        name=name, moved_forward=Amount(4 * one), moved_backward=Amount(10 * one), kept=Amount(2 * one),
+        parameters=Amount(2.0 * shape.hidden), received=shape.flow, sent=Amount(4 * one),
         starts_layer=starts_layer, layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
 
 def linear(
-    shape: Shape, name: str, *, columns: int, inner: int, divides: Divides, kernels: int = 1,
+    shape: LayerShape, name: str, *, columns: int, inner: int, divides: Divides, kernels: int = 1,
     moved: float = 0.0, rows: int = 0,
 ) -> OpWork:  # fmt: skip
     """A linear layer, by columns (its backward pass sums the input gradient) or by rows (its forward pass the output).
@@ -87,18 +88,18 @@ def linear(
     split = 2.0 * rows * (columns if by_columns else inner)
     return OpWork(
         name=name, products=(Product(rows=rows, columns=columns, inner=inner, divides=divides),),
-        moved_forward=Share(split=rows * moved), moved_backward=Share(split=2.0 * rows * moved),
-        parameters=Share(columns if not by_columns else 0.0, float(columns * inner) + (columns if by_columns else 0.0)),
-        kept=Share(2.0 * rows * inner) if by_columns else Share(split=2.0 * rows * inner),
-        received=Share(2 * residual) if by_columns else Share(residual, split),
-        sent=Share(residual, split) if by_columns else Share(2 * residual),
+        moved_forward=Amount(split=rows * moved), moved_backward=Amount(split=2.0 * rows * moved),
+        parameters=Amount(0.0, columns * inner + columns) if by_columns else Amount(columns, columns * inner),
+        kept=Amount(2.0 * rows * inner) if by_columns else Amount(split=2.0 * rows * inner),
+        received=Amount(2 * residual) if by_columns else Amount(residual, split),
+        sent=Amount(residual, split) if by_columns else Amount(2 * residual),
         reduced_forward=0.0 if by_columns else 2.0 * rows * columns,
         reduced_backward=2.0 * rows * inner if by_columns else 0.0,
         kernels=kernels, tunable=True, layout=(outside, inside) if by_columns else (inside, outside),
     )  # fmt: skip
 
 
-def attention(shape: Shape) -> tuple[OpWork, ...]:
+def attention(shape: LayerShape) -> tuple[OpWork, ...]:
     """From queries, keys and values to their weighted sum, step by step.
 
     A fused kernel does all steps at once. The steps stay, so that a chain means the same with and without it: the two
@@ -110,10 +111,10 @@ def attention(shape: Shape) -> tuple[OpWork, ...]:
     return tuple(replace(step, layout=(COLUMNS_SPLIT, COLUMNS_SPLIT), attends=True) for step in steps)
 
 
-def _fused(shape: Shape, step: OpWork) -> OpWork:
+def _fused(shape: LayerShape, step: OpWork) -> OpWork:
     """A causal mask halves the work, as whole blocks above the diagonal are skipped."""
     if not step.products:
-        return replace(step, moved_forward=Share(), moved_backward=Share(), kept=Share(), kernels=0)
+        return replace(step, moved_forward=Amount(), moved_backward=Amount(), kept=Amount(), kernels=0)
     skipped = 0.5 if shape.causal else 1.0
     product = step.products[0]
     sides = {
@@ -123,64 +124,65 @@ def _fused(shape: Shape, step: OpWork) -> OpWork:
     }
     return replace(
         step, products=(replace(product, backward=2.5, fused=True, **sides),), kernels=1,
-        moved_forward=Share(split=shape.queries + shape.pairs / 2),
-        moved_backward=Share(split=2.5 * shape.queries + shape.pairs),
-        kept=Share(split=step.kept.split + 2.0 * shape.heads * shape.tokens),
+        moved_forward=Amount(split=shape.queries + shape.pairs / 2),
+        moved_backward=Amount(split=2.5 * shape.queries + shape.pairs),
+        kept=Amount(split=step.kept.split + 2.0 * shape.heads * shape.tokens),
     )  # fmt: skip
 
 
-def _attention_steps(shape: Shape) -> tuple[OpWork, ...]:
+def _attention_steps(shape: LayerShape) -> tuple[OpWork, ...]:
     scores = float(shape.heads * shape.tokens * shape.keys)
-    through = Share(shape.flow.whole, 2.0 * scores + shape.pairs / 2)
+    through = Amount(shape.flow.whole, 2.0 * scores + shape.pairs / 2)
     score = Product(
         rows=shape.tokens, columns=shape.keys, inner=shape.head_dim, count=shape.heads, divides=Divides.COUNT,
         weight=False,
     )  # fmt: skip
     steps = (
         OpWork(
-            name="attention-score", products=(score,), kept=Share(split=shape.queries + shape.pairs / 2),
-            received=Share(shape.flow.whole, shape.queries + shape.pairs), sent=through, kernels=2,
+            name="attention-score", products=(score,), kept=Amount(split=shape.queries + shape.pairs / 2),
+            received=Amount(shape.flow.whole, shape.queries + shape.pairs), sent=through, kernels=2,
         ),
         OpWork(
-            name="attention-softmax", moved_forward=Share(split=4 * scores), moved_backward=Share(split=6 * scores),
-            kept=Share(split=2 * scores), received=through, sent=through,
+            name="attention-softmax", moved_forward=Amount(split=4 * scores), moved_backward=Amount(split=6 * scores),
+            kept=Amount(split=2 * scores), received=through, sent=through,
         ),
         OpWork(
-            name="attention-dropout", moved_forward=Share(split=5 * scores), moved_backward=Share(split=5 * scores),
-            kept=Share(split=3 * scores), received=through, sent=through,
+            name="attention-dropout", moved_forward=Amount(split=5 * scores), moved_backward=Amount(split=5 * scores),
+            kept=Amount(split=3 * scores), received=through, sent=through,
         ),
         OpWork(
             name="attention-context", products=(replace(score, columns=shape.head_dim, inner=shape.keys),),
-            kept=Share(split=shape.pairs / 2), received=through, sent=Share(shape.flow.whole, shape.queries), kernels=3,
+            kept=Amount(split=shape.pairs / 2), received=through, sent=Amount(shape.flow.whole, shape.queries),
+            kernels=3,
         ),
     )  # fmt: skip
     return steps if shape.dropout else (*steps[:2], steps[3])
 
 
-def residual_add(shape: Shape, name: str) -> OpWork:
+def residual_add(shape: LayerShape, name: str) -> OpWork:
     """The sum with the layer's input, behind a dropout where the model has one."""
     one = float(shape.tokens * shape.hidden)
     forward, backward, kept = (7.0, 11.0, 1.0) if shape.dropout else (6.0, 6.0, 0.0)
     return OpWork(
-        name=name, moved_forward=Share(forward * one), moved_backward=Share(backward * one), kept=Share(kept * one),
-        received=Share(4 * one), sent=shape.flow, kernels=2, layout=(REPLICATED, REPLICATED),
+        name=name, moved_forward=Amount(forward * one), moved_backward=Amount(backward * one), kept=Amount(kept * one),
+        received=Amount(4 * one), sent=shape.flow, kernels=2, layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
 
-def activation(shape: Shape) -> OpWork:
+def activation(shape: LayerShape) -> OpWork:
     """The non-linearity between the two linear layers; a gated one multiplies two halves."""
     wide = float(shape.tokens * shape.feed_forward)
     inputs = 2.0 if shape.gated else 1.0
     residual = 2.0 * shape.tokens * shape.hidden
     return OpWork(
-        name="mlp-activation", moved_forward=Share(split=2 * wide * (inputs + 1)),
-        moved_backward=Share(split=2 * wide * (2 * inputs + 2)), kept=Share(split=2 * wide * inputs),
-        received=Share(residual, 2 * wide * inputs), sent=Share(residual, 2 * wide),
+        name="mlp-activation", moved_forward=Amount(split=2 * wide * (inputs + 1)),
+        moved_backward=Amount(split=2 * wide * (2 * inputs + 2)), kept=Amount(split=2 * wide * inputs),
+        received=Amount(residual, 2 * wide * inputs), sent=Amount(residual, 2 * wide),
         layout=(COLUMNS_SPLIT, COLUMNS_SPLIT),
     )  # fmt: skip
 
 
-def self_attention(shape: Shape) -> tuple[OpWork, ...]:
+def self_attention(shape: LayerShape) -> tuple[OpWork, ...]:
     qkv = shape.width + 2 * shape.kv_width
     return (
         linear(
@@ -193,7 +195,7 @@ def self_attention(shape: Shape) -> tuple[OpWork, ...]:
     )  # fmt: skip
 
 
-def feed_forward(shape: Shape) -> tuple[OpWork, ...]:
+def feed_forward(shape: LayerShape) -> tuple[OpWork, ...]:
     wide = shape.feed_forward * (2 if shape.gated else 1)
     return (
         linear(shape, "mlp-in", columns=wide, inner=shape.hidden, divides=Divides.COLUMNS),
@@ -203,26 +205,29 @@ def feed_forward(shape: Shape) -> tuple[OpWork, ...]:
     )
 
 
-def layer(shape: Shape) -> tuple[OpWork, ...]:
-    return (
+def layer(shape: LayerShape) -> tuple[OpWork, ...]:
+    """The operators of :data:`~penstock.core.GPT_LAYER`; models without dropout lack the one of attention."""
+    works = (
         norm(shape, "layer-norm-1", starts_layer=True),
         *self_attention(shape),
         norm(shape, "layer-norm-2"),
         *feed_forward(shape),
     )
+    by_name = {work.name: work for work in works}
+    return tuple(by_name[name] for name in GPT_LAYER if name in by_name)
 
 
-def embedding(shape: Shape, vocabulary: int, *, positions: bool) -> OpWork:
+def embedding(shape: LayerShape, vocabulary: int, *, positions: bool) -> OpWork:
     one = float(shape.tokens * shape.hidden)
     return OpWork(
-        name="embedding", moved_forward=Share(8 * one), moved_backward=Share(12 * one),
-        parameters=Share(float(shape.tokens * shape.hidden) if positions else 0.0, float(vocabulary * shape.hidden)),
-        kept=Share(1.0 * one if shape.dropout else 0.0), received=Share(8.0 * shape.tokens), sent=shape.flow,
+        name="embedding", moved_forward=Amount(8 * one), moved_backward=Amount(12 * one),
+        parameters=Amount(float(shape.tokens * shape.hidden) if positions else 0.0, float(vocabulary * shape.hidden)),
+        kept=Amount(1.0 * one if shape.dropout else 0.0), received=Amount(8.0 * shape.tokens), sent=shape.flow,
         reduced_forward=2 * one, kernels=3, pinned=True, layout=(None, REPLICATED),
     )  # fmt: skip
 
 
-def head(shape: Shape, vocabulary: int) -> tuple[OpWork, ...]:
+def head(shape: LayerShape, vocabulary: int) -> tuple[OpWork, ...]:
     """The last norm, the logits and the loss."""
     one, logits = float(shape.tokens * shape.hidden), float(shape.tokens * vocabulary)
     return (
@@ -231,10 +236,10 @@ def head(shape: Shape, vocabulary: int) -> tuple[OpWork, ...]:
             name="loss", products=(
                 Product(rows=shape.tokens, columns=vocabulary, inner=shape.hidden, divides=Divides.COLUMNS),
             ),
-            moved_forward=Share(split=0.6 * LOGIT_BYTES * logits),
-            moved_backward=Share(split=0.4 * LOGIT_BYTES * logits),
-            parameters=Share(split=float(vocabulary * shape.hidden)), kept=Share(2 * one, 4.0 * logits),
-            received=shape.flow, sent=Share(), reduced_backward=2 * one, kernels=6, pinned=True,
+            moved_forward=Amount(split=0.6 * LOGIT_BYTES * logits),
+            moved_backward=Amount(split=0.4 * LOGIT_BYTES * logits),
+            parameters=Amount(split=float(vocabulary * shape.hidden)), kept=Amount(2 * one, 4.0 * logits),
+            received=shape.flow, sent=Amount(), reduced_backward=2 * one, kernels=6, pinned=True,
             layout=(REPLICATED, None),
         ),
     )  # fmt: skip
@@ -246,7 +251,7 @@ def decoder_only(
     positions: bool = True, fused_attention: bool = True, style: str = "gpt",
 ) -> Family:  # fmt: skip
     """GPT, Llama and, without the causal mask, BERT."""
-    shape = Shape(
+    shape = LayerShape(
         tokens=tokens, hidden=hidden, heads=heads, head_dim=hidden // heads, kv_heads=kv_heads or heads,
         feed_forward=feed_forward or 4 * hidden, gated=gated, dropout=dropout, causal=causal,
         fused_attention=fused_attention,
@@ -268,7 +273,7 @@ def encoder_decoder(
     tokens: int, decoded: int, decoder_layers: int = 0,
 ) -> Family:  # fmt: skip
     """T5: an encoder over ``tokens`` and a decoder over ``decoded`` tokens that also attends to the encoder."""
-    encoder = Shape(
+    encoder = LayerShape(
         tokens=tokens, causal=False, hidden=hidden, heads=heads, head_dim=head_dim, kv_heads=heads,
         feed_forward=feed_forward,
     )  # fmt: skip
@@ -288,7 +293,7 @@ def encoder_decoder(
     )  # fmt: skip
 
 
-def decoder_layer(own: Shape, cross: Shape) -> tuple[OpWork, ...]:
+def decoder_layer(own: LayerShape, cross: LayerShape) -> tuple[OpWork, ...]:
     keys = linear(
         cross, "qkv", columns=cross.width, inner=cross.hidden, divides=Divides.COLUMNS, kernels=3,
         moved=4.0 * cross.width,
@@ -299,8 +304,8 @@ def decoder_layer(own: Shape, cross: Shape) -> tuple[OpWork, ...]:
     both = OpWork(
         name="cross-qkv", products=(*keys.products, encoded), moved_forward=keys.moved_forward,
         moved_backward=keys.moved_backward,
-        parameters=Share(0.0, keys.parameters.total + 2.0 * cross.kv_width * cross.hidden),
-        kept=Share(keys.kept.whole), received=keys.received, sent=keys.sent,
+        parameters=Amount(0.0, keys.parameters.total + 2.0 * cross.kv_width * cross.hidden),
+        kept=Amount(keys.kept.whole), received=keys.received, sent=keys.sent,
         reduced_backward=keys.reduced_backward + 2.0 * cross.attended * cross.hidden, kernels=4, tunable=True,
         layout=keys.layout,
     )  # fmt: skip
@@ -316,23 +321,23 @@ def decoder_layer(own: Shape, cross: Shape) -> tuple[OpWork, ...]:
     )  # fmt: skip
 
 
-def _decoder_embedding(encoder: Shape, decoder: Shape, vocabulary: int) -> OpWork:
+def _decoder_embedding(encoder: LayerShape, decoder: LayerShape, vocabulary: int) -> OpWork:
     looked_up = embedding(decoder, vocabulary, positions=True)
     return OpWork(
         name="decoder-embedding", moved_forward=looked_up.moved_forward, moved_backward=looked_up.moved_backward,
         parameters=looked_up.parameters, kept=looked_up.kept, received=encoder.flow,
-        sent=Share(encoder.flow.whole + decoder.flow.whole), reduced_forward=looked_up.reduced_forward, kernels=3,
+        sent=Amount(encoder.flow.whole + decoder.flow.whole), reduced_forward=looked_up.reduced_forward, kernels=3,
         pinned=True, layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
 
-def _carrying(encoder: Shape, works: tuple[OpWork, ...]) -> tuple[OpWork, ...]:
+def _carrying(encoder: LayerShape, works: tuple[OpWork, ...]) -> tuple[OpWork, ...]:
     """The encoder's output travels with the decoder's activations from stage to stage."""
     extra = encoder.flow.whole
     return tuple(
         replace(
-            work, received=Share(work.received.whole + extra, work.received.split),
-            sent=Share(work.sent.whole + extra, work.sent.split),
+            work, received=Amount(work.received.whole + extra, work.received.split),
+            sent=Amount(work.sent.whole + extra, work.sent.split),
         )
         for work in works
     )  # fmt: skip
@@ -344,7 +349,7 @@ def _prefixed(prefix: str, works: tuple[OpWork, ...]) -> tuple[OpWork, ...]:
 
 def diffusion(name: str, *, hidden: int, layers: int, heads: int, tokens: int, patch: int = 2) -> Family:
     """DiT (Peebles and Xie, ICCV'23): transformer layers whose norms are modulated by time step and class."""
-    shape = Shape(
+    shape = LayerShape(
         tokens=tokens, hidden=hidden, heads=heads, head_dim=hidden // heads, kv_heads=heads, feed_forward=4 * hidden,
         dropout=False, causal=False,
     )  # fmt: skip

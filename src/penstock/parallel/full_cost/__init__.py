@@ -1,6 +1,5 @@
 """Iteration time and memory of a plan with everything the searches' own model leaves out."""
 
-from penstock.parallel.devices.site import Site, Trainer
 from penstock.parallel.full_cost.memory import StageMemory, memory_of
 from penstock.parallel.full_cost.pipeline import StageTimes, in_flight, iteration_s
 from penstock.parallel.full_cost.prediction import Prediction, StagePrediction, predict
@@ -9,14 +8,12 @@ from penstock.parallel.full_cost.sync import Sync, overlapped, sync_of
 
 __all__ = [
     "Prediction",
-    "Site",
     "StageKey",
     "StageMemory",
     "StagePrediction",
     "StageTimes",
     "StageView",
     "Sync",
-    "Trainer",
     "in_flight",
     "iteration_s",
     "memory_of",

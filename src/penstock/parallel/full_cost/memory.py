@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from penstock.core import ParallelStage
-from penstock.parallel.cost.aceso import stage_cost
+from penstock.parallel.cost_model import stage_cost
 from penstock.parallel.full_cost.pipeline import in_flight
 from penstock.parallel.full_cost.stage import MB, StageView
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.core import ParallelPlan, PipelineSchedule
-from penstock.parallel.cost.aceso import StageCost
-from penstock.parallel.devices.site import Site
+from penstock.parallel.cost_model import StageCost
+from penstock.parallel.devices import PricedMesh
 from penstock.parallel.full_cost.memory import StageMemory, memory_of
 from penstock.parallel.full_cost.pipeline import StageTimes, iteration_s
 from penstock.parallel.full_cost.stage import StageKey, StageView
 from penstock.parallel.full_cost.sync import Sync, sync_of, tied_s
-from penstock.parallel.tables import CostTables
+from penstock.parallel.operators import CostTables
 
 WEIGHT_GRADIENT_SHARE = 0.5
 """Of a backward pass: one of its two products."""
@@ -112,19 +112,19 @@ class Prediction:
 
 
 def predict(
-    plan: ParallelPlan, tables: CostTables, site: Site, *, tied_bytes: float = 0.0, sample_flops: float = 0.0,
+    plan: ParallelPlan, tables: CostTables, mesh: PricedMesh, *, tied_bytes: float = 0.0, sample_flops: float = 0.0,
     seen: dict[StageKey, StageCost] | None = None,
 ) -> Prediction:  # fmt: skip
-    """What ``plan`` takes on ``site``; the tables must be made for the plan's sequence and context parallelism.
+    """What ``plan`` takes on ``mesh``; the tables must be made for the plan's sequence and context parallelism.
 
     ``seen`` remembers stages between predictions with the same tables.
     """
     known = {} if seen is None else seen
-    views = [StageView(plan, tables, site, number, known) for number in range(len(plan.stages))]
+    views = [StageView(plan, tables, mesh, number, known) for number in range(len(plan.stages))]
     return Prediction(
-        plan=plan, stages=tuple(_stage(view) for view in views), straggling=site.straggling(plan.devices),
+        plan=plan, stages=tuple(_stage(view) for view in views), straggling=mesh.straggling(plan.devices),
         tied_s=tied_s(views[0], views[-1], tied_bytes), training_flops=sample_flops * plan.global_batch,
-        peak=site.device.peak * plan.devices,
+        peak=mesh.device.peak * plan.devices,
     )  # fmt: skip
 
 

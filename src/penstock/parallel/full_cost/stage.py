@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan, ParallelStage, PlanError
-from penstock.parallel.analytic import Group
-from penstock.parallel.cost.aceso import StageCost
-from penstock.parallel.devices.site import Site
-from penstock.parallel.tables import CostTables, Floats, OpState
+from penstock.parallel.cost_model import StageCost
+from penstock.parallel.devices import PricedMesh
+from penstock.parallel.operator_costs import Group
+from penstock.parallel.operators import CostTables, Floats, OpState
 
 MB = float(2**20)
 StageKey = tuple[bytes, tuple[int, ...], tuple[int, ...], tuple[bool, ...], tuple[int, ...], int]
@@ -23,7 +23,7 @@ class StageView:
 
     plan: ParallelPlan
     tables: CostTables
-    site: Site
+    mesh: PricedMesh
     number: int
     seen: dict[StageKey, StageCost] = field(default_factory=dict, repr=False)
     """Stages whose memory is known; plans of one search share many."""
@@ -106,16 +106,16 @@ class StageView:
 
     def _crossing_s(self, size_mb: float, op: int) -> float:
         border = self.offset if op == 0 else self.offset + self.stage.devices
-        by_network = border % self.site.per_node == 0
+        by_network = border % self.mesh.per_node == 0
         tp = self.stage.tp[op]
-        senders = min(self.stage.devices, self.site.per_node)
-        if self.plan.sequence_parallel or not self.site.trainer.scatters_stage_inputs:
-            return self.site.network.send_s(size_mb * MB, by_network=by_network, senders=senders)
-        part = self.site.network.send_s(size_mb * MB / tp, by_network=by_network, senders=senders)
-        return part + self.site.network.half_s(size_mb * MB, self.tensor_group(tp))
+        senders = min(self.stage.devices, self.mesh.per_node)
+        if self.plan.sequence_parallel or not self.mesh.trainer.scatters_stage_inputs:
+            return self.mesh.network.send_s(size_mb * MB, by_network=by_network, senders=senders)
+        part = self.mesh.network.send_s(size_mb * MB / tp, by_network=by_network, senders=senders)
+        return part + self.mesh.network.half_s(size_mb * MB, self.tensor_group(tp))
 
     def tensor_group(self, tp: int) -> Group:
-        return Group(min(tp, self.site.per_node), max(1, tp // self.site.per_node))
+        return Group(min(tp, self.mesh.per_node), max(1, tp // self.mesh.per_node))
 
     @cached_property
     def weights(self) -> dict[tuple[int, int], float]:

@@ -23,21 +23,21 @@ class Sync:
 
 def sync_of(view: StageView) -> Sync:
     """What the stage's replicas exchange under the plan's ZeRO stage."""
-    network, zero = view.site.network, view.plan.zero
+    network, zero = view.mesh.network, view.plan.zero
     reduced = gathered = 0.0
     for (tp, size), count in view.weights.items():
-        group = view.site.replicas(view.stage, tp, size)
+        group = view.mesh.replicas(view.stage, tp, size)
         half = network.half_s(count, group)
         reduced += half if zero else network.all_reduce_s(count, group)
         gathered += half if zero else 0.0
     if zero == 3:
-        slowdown = view.site.trainer.overlap_slowdown
+        slowdown = view.mesh.trainer.overlap_slowdown
         per_micro_batch = overlapped(gathered, view.forward_s, slowdown)
         per_micro_batch += overlapped(gathered + reduced, view.backward_s, slowdown)
         return Sync(gradients_s=reduced, per_micro_batch_s=per_micro_batch, optimizer_s=optimizer_s(view))
-    hidden_behind = view.backward_s if view.site.trainer.overlaps_gradients else 0.0
+    hidden_behind = view.backward_s if view.mesh.trainer.overlaps_gradients else 0.0
     return Sync(
-        gradients_s=reduced, exposed_s=overlapped(reduced, hidden_behind, view.site.trainer.overlap_slowdown),
+        gradients_s=reduced, exposed_s=overlapped(reduced, hidden_behind, view.mesh.trainer.overlap_slowdown),
         gathered_s=gathered, optimizer_s=optimizer_s(view),
     )  # fmt: skip
 
@@ -55,7 +55,7 @@ def optimizer_s(view: StageView) -> float:
     """One step over the parameters a device updates: all it holds, or its shard under ZeRO."""
     per_element = 4.0 if view.tables.memory.main == 0 else 2.0
     updated = sum(count / (size if view.plan.zero else 1) for (_, size), count in view.weights.items())
-    return view.site.device.optimizer_s(updated / per_element)
+    return view.mesh.device.optimizer_s(updated / per_element)
 
 
 def tied_s(first: StageView, last: StageView, tied_bytes: float) -> float:
@@ -63,5 +63,5 @@ def tied_s(first: StageView, last: StageView, tied_bytes: float) -> float:
     if first.number == last.number or not tied_bytes:
         return 0.0
     tp = max(first.stage.tp[0], last.stage.tp[-1])
-    far = last.offset // first.site.per_node != first.offset // first.site.per_node
-    return 2 * first.site.network.send_s(tied_bytes / tp, by_network=far, senders=min(tp, first.site.per_node))
+    far = last.offset // first.mesh.per_node != first.offset // first.mesh.per_node
+    return 2 * first.mesh.network.send_s(tied_bytes / tp, by_network=far, senders=min(tp, first.mesh.per_node))

@@ -1,15 +1,15 @@
 """Our search: exact cuts first, then near exact stages; a plan early, better ones later, a bound beside them.
 
 1. *Coarse*: for every micro-batch, stage times between a few dozen possible cuts and the best pipelines among them
-   (:mod:`stage_table`, :mod:`cuts`). About a second, and usually within a few percent.
+   (:mod:`stages.table`, :mod:`cuts`). About a second, and usually within a few percent.
 2. *Fine*: for promising micro-batches the same between all operators, with the best plan so far as a bound on stage
    times; models of thousands of operators are refined around the coarse cuts. The other micro-batches come last.
 3. *Mixed*: stages whose operators are split differently, coarse; and fine if that brought a better plan.
-4. *Polish*: the best pipelines are moved by near exact stage times (:mod:`windows`), with every operator's split,
-   variant and recomputation chosen by itself (:mod:`exact`).
+4. *Polish*: the best pipelines are moved by near exact stage times (:mod:`cut_polish`), with every operator's split,
+   variant and recomputation chosen by itself (:mod:`stages.solver`).
 5. *Bound*: what no plan can beat (:mod:`bound`).
 
-Aceso (EuroSys'24) climbs from a balanced plan by local moves instead; :mod:`aceso` does so as published.
+Aceso (EuroSys'24) climbs from a balanced plan by local moves instead; ``bench.aceso`` does so as published.
 """
 
 import time
@@ -23,10 +23,10 @@ from penstock.core import ParallelPlan
 from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
 from penstock.parallel.search.cut_polish import polished
 from penstock.parallel.search.cuts import CutStage
-from penstock.parallel.search.exact import StageSolver, seats
-from penstock.parallel.search.problem import Found, Problem
-from penstock.parallel.search.progress import Clock, Progress
-from penstock.parallel.search.stage_table import MOST_BYTES, OutOfTimeError, Pipeline, StageTable, never
+from penstock.parallel.search.problem import FoundPlan, Problem
+from penstock.parallel.search.record import Clock, SearchRecord
+from penstock.parallel.search.stages.solver import StageSolver, stage_positions
+from penstock.parallel.search.stages.table import MOST_BYTES, OutOfTimeError, PipelineCuts, StageTable, never
 
 COARSE_CUTS, FINE_CUTS, ALL_CUTS = 40, 300, 2000
 """Cuts of the coarse look; of the fine one, where a model has too many operators to cut at each."""
@@ -49,14 +49,14 @@ FOR_THE_BOUND = 0.4
 
 
 def search(
-    problem: Problem, budget_s: float = 20.0, on_better: Callable[[Found], None] | None = None,
+    problem: Problem, budget_s: float = 20.0, on_better: Callable[[FoundPlan], None] | None = None,
     clock: Clock = time.perf_counter,
-) -> Progress:  # fmt: skip
+) -> SearchRecord:  # fmt: skip
     """The best plan within about ``budget_s`` seconds; the best so far if interrupted by Ctrl-C.
 
-    ``Progress.best`` is None if no plan fits; :func:`~penstock.parallel.search.shortage.explain` says why.
+    ``SearchRecord.best`` is None if no plan fits.
     """
-    run = _Run(Progress(problem, budget_s, on_better, clock))
+    run = _Run(SearchRecord(problem, budget_s, on_better, clock))
     try:
         run.coarse()
         run.fine(run.promising())
@@ -72,8 +72,8 @@ def search(
 
 @dataclass
 class _Run:
-    progress: Progress
-    pipelines: list[Pipeline] = field(default_factory=list)
+    progress: SearchRecord
+    pipelines: list[PipelineCuts] = field(default_factory=list)
     mixing: bool = False
     _refined: set[int] = field(default_factory=set)
     _solvers: dict[bool, StageSolver] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class _Run:
 
     def _explore(
         self, micro_batch: int, cuts: NDArray[np.int64], slack: float, mixing: bool = False
-    ) -> Pipeline | None:
+    ) -> PipelineCuts | None:
         """The best pipeline between ``cuts``, offered as a plan."""
         table = self._table(micro_batch, cuts, slack, mixing)
         if self.progress.enough() or not table.usable or table.bytes > MOST_BYTES:
@@ -184,7 +184,7 @@ class _Run:
                 return cuts
             most //= 2
 
-    def _offer(self, pipeline: Pipeline, mixing: bool) -> None:
+    def _offer(self, pipeline: PipelineCuts, mixing: bool) -> None:
         buckets, allowances = EXACT if self.problem.ops < ALL_CUTS else NEARLY_EXACT
         solver = self._solvers.setdefault(mixing, StageSolver(self.problem, mixing, buckets, allowances))
         plan = assembled(solver, pipeline.micro_batch, pipeline.stages, self._late)
@@ -195,7 +195,7 @@ class _Run:
         """Time is up, and there is a plan: without one the first is still finished."""
         return self.progress.best is not None and self.progress.enough()
 
-    def _iteration_us(self, pipeline: Pipeline) -> float:
+    def _iteration_us(self, pipeline: PipelineCuts) -> float:
         return pipeline.iteration_us(self.problem.global_batch // pipeline.micro_batch)
 
 
@@ -204,10 +204,10 @@ def assembled(
 ) -> ParallelPlan | None:
     """The plan of these cuts with every stage solved near exactly; None if one does not fit or time is up."""
     problem = solver.problem
-    places = seats(problem, micro_batch, [stage.devices for stage in stages])
+    positions = stage_positions(problem, micro_batch, [stage.devices for stage in stages])
     solved = []
-    for seat, stage in zip(places, stages, strict=True):
-        one = None if enough() else solver.solve(seat, stage)
+    for position, stage in zip(positions, stages, strict=True):
+        one = None if enough() else solver.solve(position, stage)
         if one is None:
             return None
         solved.append(one)
@@ -222,7 +222,7 @@ def _spread(ops: int, most: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, ops, min(ops + 1, most)).round().astype(np.int64))
 
 
-def _nearer(ops: int, cuts: NDArray[np.int64], best: Pipeline) -> NDArray[np.int64] | None:
+def _nearer(ops: int, cuts: NDArray[np.int64], best: PipelineCuts) -> NDArray[np.int64] | None:
     """Finer cuts around those of ``best``; None where they are as fine as can be."""
     inner = [stage.stop for stage in best.stages[:-1]]
     places = np.searchsorted(cuts, inner)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from penstock.parallel.operators import Floats
 from penstock.parallel.search.problem import Problem
-from penstock.parallel.search.stage_table import BOUND_PRICES, MOST_BYTES, StageTable
-from penstock.parallel.tables import Floats
+from penstock.parallel.search.stages.table import BOUND_PRICES, MOST_BYTES, StageTable
 
 LOOSE_CUTS = 160
 """Between so many cuts the first bound of a long chain is found; the more, the nearer and the slower."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.parallel.operators import Floats
 from penstock.parallel.search.cuts import CutStage
-from penstock.parallel.search.exact import Seat, StageSolver, seats
-from penstock.parallel.search.stage_table import Pipeline
-from penstock.parallel.tables import Floats
+from penstock.parallel.search.stages.solver import StagePosition, StageSolver, stage_positions
+from penstock.parallel.search.stages.table import PipelineCuts
 
 
 @dataclass(frozen=True)
-class Window:
+class CutWindow:
     """Operators at which one boundary between stages may lie."""
 
     low: int
@@ -28,34 +28,41 @@ class Window:
         return self.high - self.low + 1
 
 
-def polished(solver: StageSolver, pipeline: Pipeline, reach: int, enough: Callable[[], bool]) -> Pipeline | None:
+def polished(
+    solver: StageSolver, pipeline: PipelineCuts, reach: int, enough: Callable[[], bool]
+) -> PipelineCuts | None:
     """The best pipeline with the same devices whose cuts are at most ``reach`` operators away; None if out of time."""
-    places = seats(solver.problem, pipeline.micro_batch, [stage.devices for stage in pipeline.stages])
+    positions = stage_positions(solver.problem, pipeline.micro_batch, [stage.devices for stage in pipeline.stages])
     windows = _windows(pipeline.stages, reach)
     n = solver.problem.global_batch // pipeline.micro_batch
     bound = pipeline.iteration_us(n) / n
     times = []
-    for seat, (left, right) in zip(places, itertools.pairwise(windows), strict=True):
-        between = _between(solver, seat, left, right, bound, enough)
+    for position, (left, right) in zip(positions, itertools.pairwise(windows), strict=True):
+        between = _between(solver, position, left, right, bound, enough)
         if between is None:
             return None
         times.append(between)
     return _best_cuts(pipeline, windows, times, n)
 
 
-def _windows(stages: Sequence[CutStage], reach: int) -> list[Window]:
+def _windows(stages: Sequence[CutStage], reach: int) -> list[CutWindow]:
     """Windows that leave every stage at least one operator whatever the cuts."""
     ends = [0, *(stage.stop for stage in stages)]
-    windows = [Window(0, 0)]
+    windows = [CutWindow(0, 0)]
     for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):
         left = min(reach, (cut - before - 1) // 2)
         right = min(reach, (after - cut) // 2)
-        windows.append(Window(cut - left, cut + right))
-    return [*windows, Window(ends[-1], ends[-1])]
+        windows.append(CutWindow(cut - left, cut + right))
+    return [*windows, CutWindow(ends[-1], ends[-1])]
 
 
 def _between(
-    solver: StageSolver, seat: Seat, left: Window, right: Window, bound_us: float, enough: Callable[[], bool]
+    solver: StageSolver,
+    position: StagePosition,
+    left: CutWindow,
+    right: CutWindow,
+    bound_us: float,
+    enough: Callable[[], bool],
 ) -> Floats | None:
     """Times of all stages from a cut in ``left`` to a cut in ``right``; None if out of time."""
     times = np.full((left.size, right.size), np.inf)
@@ -63,12 +70,12 @@ def _between(
         if enough():
             return None
         shortest = max(right.low - start, 1)
-        found = solver.row(seat, start, shortest, right.high, bound_us)
+        found = solver.row(position, start, shortest, right.high, bound_us)
         times[row] = found[right.low - start - 1 :][: right.size]
     return times
 
 
-def _best_cuts(pipeline: Pipeline, windows: list[Window], times: list[Floats], n: int) -> Pipeline:
+def _best_cuts(pipeline: PipelineCuts, windows: list[CutWindow], times: list[Floats], n: int) -> PipelineCuts:
     """Bisection over the slowest stage, with the least total below each bound."""
     best, best_us = pipeline, pipeline.iteration_us(n)
     levels = np.unique(np.concatenate([matrix[np.isfinite(matrix)] for matrix in times]))
@@ -102,10 +109,10 @@ def _cuts_within(times: list[Floats], bound: float) -> list[int] | None:
     return cuts
 
 
-def _pipeline(pipeline: Pipeline, windows: list[Window], times: list[Floats], cuts: list[int]) -> Pipeline:
+def _pipeline(pipeline: PipelineCuts, windows: list[CutWindow], times: list[Floats], cuts: list[int]) -> PipelineCuts:
     ops = [window.low + cut for window, cut in zip(windows, cuts, strict=True)]
     stages = tuple(
         CutStage(start, stop, stage.devices) for start, stop, stage in zip(ops, ops[1:], pipeline.stages, strict=False)
     )
     found = tuple(float(matrix[a, b]) for matrix, a, b in zip(times, cuts, cuts[1:], strict=False))
-    return Pipeline(pipeline.micro_batch, stages, found)
+    return PipelineCuts(pipeline.micro_batch, stages, found)

@@ -30,52 +30,40 @@ def cheapest_pipeline(
 ) -> tuple[NDArray[np.int64], Floats]:  # fmt: skip
     """([[first cut, last cut, devices] per stage], their times) of the least total; empty if there is none.
 
-    ``times[device choice, later stages, end cut, cuts inside]`` as :func:`~rows.uniform_rows` fills it; ``far_in`` and
-    ``far_out`` [device choice, option, cut] what a transfer by network costs more than inside a node;
+    ``times[device choice, later stages, end cut, cuts inside]`` as a table of stages fills it;
+    ``far_in`` and ``far_out`` [device choice, option, cut] what a transfer by network costs more than inside a node;
     ``work_before[cut]`` least device-time of everything before a cut. O(stages x devices x cuts x stage lengths),
     of which the bound leaves a small part.
     """
-    choices, most, cuts, longest = times.shape
+    _, most, cuts, longest = times.shape
     last = cuts - 1
     value = np.full((most, devices + 1, cuts), np.inf)
     taken = np.zeros((most, devices + 1, cuts), np.int8)
     span = np.zeros((most, devices + 1, cuts), np.int32)
-    for later in range(most):
-        for used in range(devices):
-            if later == 0 and used > 0:
-                break
-            for choice in range(choices):
-                count = stage_devices[choice]
-                first = devices - used - count
-                if not _is_legal(first, count, per_node):
+    for later, used, choice, count in _places(most, stage_devices, devices, per_node):
+        first = devices - used - count
+        near_in = first == 0 or first % per_node != 0
+        near_out = (first + count) % per_node != 0
+        for stop in range(last, 0 if later else last - 1, -1):
+            before = value[later - 1, used, stop] if later else 0.0
+            if before == np.inf:
+                continue
+            for inside in range(min(longest, stop)):
+                elapsed = float(times[choice, later, stop, inside])
+                if elapsed > bound:
                     continue
-                near_in = first == 0 or first % per_node != 0
-                near_out = (first + count) % per_node != 0
-                for stop in range(last, 0, -1):
-                    if later == 0:
-                        if stop != last:
-                            break
-                        before = 0.0
-                    else:
-                        before = value[later - 1, used, stop]
-                        if before == np.inf:
-                            continue
-                    for inside in range(min(longest, stop)):
-                        elapsed = float(times[choice, later, stop, inside])
-                        if elapsed > bound:
-                            continue
-                        start = stop - 1 - inside
-                        option = chosen[choice, later, stop, inside]
-                        if not near_in:
-                            elapsed += far_in[choice, option, start]
-                        if not near_out:
-                            elapsed += far_out[choice, option, stop]
-                        if elapsed > bound or work_before[start] > first * bound:
-                            continue
-                        if before + elapsed < value[later, used + count, start]:
-                            value[later, used + count, start] = before + elapsed
-                            taken[later, used + count, start] = choice
-                            span[later, used + count, start] = inside
+                start = stop - 1 - inside
+                option = chosen[choice, later, stop, inside]
+                if not near_in:
+                    elapsed += far_in[choice, option, start]
+                if not near_out:
+                    elapsed += far_out[choice, option, stop]
+                if elapsed > bound or work_before[start] > first * bound:
+                    continue
+                if before + elapsed < value[later, used + count, start]:
+                    value[later, used + count, start] = before + elapsed
+                    taken[later, used + count, start] = choice
+                    span[later, used + count, start] = inside
     return _traced(value, taken, span, stage_devices)
 
 
@@ -89,35 +77,22 @@ def least_total(
     interval in which two stages meet is charged to neither, and a stage inside of one interval costs nothing.
     Infinite if some stage must take longer than ``bound``.
     """
-    choices, most, cuts, longest = times.shape
+    _, most, cuts, longest = times.shape
     last = cuts - 1
     value = np.full((most, devices + 1, cuts), np.inf)
-    for later in range(most):
-        for used in range(devices):
-            if later == 0 and used > 0:
-                break
-            for choice in range(choices):
-                count = stage_devices[choice]
-                first = devices - used - count
-                if not _is_legal(first, count, per_node):
-                    continue
-                for stop in range(last, -1, -1):
-                    if later == 0:
-                        if stop != last:
-                            break
-                        before = 0.0
-                    else:
-                        before = value[later - 1, used, stop]
-                        if stop < last:
-                            before = min(before, value[later - 1, used, stop + 1])
-                        if before == np.inf:
-                            continue
-                    value[later, used + count, stop] = min(value[later, used + count, stop], before)
-                    for inside in range(min(longest, stop)):
-                        elapsed = float(times[choice, later, stop, inside])
-                        if elapsed <= bound:
-                            start = stop - 1 - inside
-                            value[later, used + count, start] = min(value[later, used + count, start], before + elapsed)
+    for later, used, choice, count in _places(most, stage_devices, devices, per_node):
+        for stop in range(last, -1 if later else last - 1, -1):
+            before = value[later - 1, used, stop] if later else 0.0
+            if later and stop < last:
+                before = min(before, value[later - 1, used, stop + 1])
+            if before == np.inf:
+                continue
+            value[later, used + count, stop] = min(value[later, used + count, stop], before)
+            for inside in range(min(longest, stop)):
+                elapsed = float(times[choice, later, stop, inside])
+                if elapsed <= bound:
+                    start = stop - 1 - inside
+                    value[later, used + count, start] = min(value[later, used + count, start], before + elapsed)
     best = np.inf
     for later in range(most):
         best = min(best, value[later, devices, 0])
@@ -125,9 +100,22 @@ def least_total(
 
 
 @compiled
-def _is_legal(first: int, count: int, per_node: int) -> bool:
-    """Whether these devices exist and lie in one node."""
-    return first >= 0 and first % per_node + count <= per_node
+def _places(most: int, stage_devices: NDArray[np.int64], devices: int, per_node: int) -> NDArray[np.int64]:
+    """Where a stage may lie: [stages behind it, devices they use, choice, its devices] per row, the last stages first.
+
+    Its devices must exist and lie in one node; the very last stage has none behind it.
+    """
+    rows = np.empty((most * devices * len(stage_devices), 4), np.int64)
+    count = 0
+    for later in range(most):
+        for used in range(devices if later else 1):
+            for choice in range(len(stage_devices)):
+                first = devices - used - stage_devices[choice]
+                if first >= 0 and first % per_node + stage_devices[choice] <= per_node:
+                    rows[count, 0], rows[count, 1], rows[count, 2] = later, used, choice
+                    rows[count, 3] = stage_devices[choice]
+                    count += 1
+    return rows[:count]
 
 
 @compiled

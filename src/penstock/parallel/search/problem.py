@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.core import ParallelPlan, PlanError
-from penstock.parallel.cost.aceso import Evaluation, evaluate
-from penstock.parallel.devices.mesh import STAGE_DEVICES, Mesh
-from penstock.parallel.tables import CostTables
+from penstock.parallel.cost_model import Evaluation, evaluate
+from penstock.parallel.devices import STAGE_DEVICES, Mesh
+from penstock.parallel.operators import CostTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPlan:
     """A plan, its cost and when it was found, in seconds since the search began."""
 
     plan: ParallelPlan

@@ -19,9 +19,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from penstock.core import InputError, ParallelPlan
-from penstock.runtime.parallel.chunk import Chunk
-from penstock.runtime.parallel.executable import executable, layers_of
+from penstock.core import InputError, ParallelPlan, gpt_layers, why_not_executable
+from penstock.runtime.parallel.chunk import ModelChunk
 from penstock.runtime.parallel.gpt import Context, GPTShape, operators
 from penstock.runtime.parallel.planned import PlannedModel, build, mean_loss
 
@@ -30,7 +29,7 @@ _PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """How far a planned step is from the undivided one, relative to its largest gradient."""
 
     plan: str
@@ -49,12 +48,12 @@ def toy_shape(plan: ParallelPlan) -> GPTShape:
     """A GPT with the planned number of layers, small in every other way, that the plan can divide."""
     widest = max(stage.tp[0] for stage in plan.stages)
     return GPTShape(
-        layers=layers_of(plan), hidden=8 * max(4, widest), heads=max(4, widest), vocabulary=16 * widest,
+        layers=gpt_layers(plan.ops), hidden=8 * max(4, widest), heads=max(4, widest), vocabulary=16 * widest,
         sequence=2 * plan.context * max(4, widest),
     )  # fmt: skip
 
 
-def check(plan: ParallelPlan, shape: GPTShape | None = None) -> Verdict:
+def check(plan: ParallelPlan, shape: GPTShape | None = None) -> CheckResult:
     """Run one step of the plan in processes of its own; call it where no process group exists."""
     shape = shape or toy_shape(plan)
     name = _label(plan)
@@ -72,11 +71,11 @@ def check(plan: ParallelPlan, shape: GPTShape | None = None) -> Verdict:
         return _verdict(name, plan, Path(folder), stuck)
 
 
-def reference(shape: GPTShape, tokens: Tensor, targets: Tensor, seed: int = 0) -> tuple[float, Chunk]:
+def reference(shape: GPTShape, tokens: Tensor, targets: Tensor, seed: int = 0) -> tuple[float, ModelChunk]:
     """Loss and gradients of the undivided model."""
     context = Context(torch.arange(shape.sequence))
-    ops = operators(shape, context, 0, 3 + 13 * shape.layers, seed)
-    whole = Chunk(ops, (False,) * len(ops), 0, shape)
+    ops = operators(shape, context, seed=seed)
+    whole = ModelChunk(ops, (False,) * len(ops), 0, shape)
     loss = mean_loss(whole(tokens), targets)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.item(), whole
@@ -114,7 +113,7 @@ def _compared(plan: ParallelPlan, shape: GPTShape) -> dict[str, float | str]:
     }
 
 
-def _gradient_error(model: PlannedModel, whole: Chunk) -> float:
+def _gradient_error(model: PlannedModel, whole: ModelChunk) -> float:
     scale = max(p.grad.abs().max().item() for p in whole.parameters() if p.grad is not None)
     worst = 0.0
     for chunk in model.chunks:
@@ -129,14 +128,14 @@ def _gradient_error(model: PlannedModel, whole: Chunk) -> float:
     return worst
 
 
-def _verdict(name: str, plan: ParallelPlan, folder: Path, stuck: Iterable[int]) -> Verdict:
+def _verdict(name: str, plan: ParallelPlan, folder: Path, stuck: Iterable[int]) -> CheckResult:
     told = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     problems = [found["problem"] for found in told if "problem" in found]
     if not problems and len(told) < plan.devices:
         problems = [f"processes {sorted(stuck)} did not finish within {_PATIENCE_S:.0f} s"]
     if problems:
-        return Verdict(name, plan.devices, 0.0, float("inf"), float("inf"), problems[0])
-    return Verdict(
+        return CheckResult(name, plan.devices, 0.0, float("inf"), float("inf"), problems[0])
+    return CheckResult(
         name, plan.devices, told[0]["loss"], max(found["loss_error"] for found in told),
         max(found["gradient_error"] for found in told),
     )  # fmt: skip
@@ -173,7 +172,7 @@ def _read(file: str) -> ParallelPlan:
         plan = ParallelPlan.from_mapping(value.get("plan", value))
     except (OSError, ValueError, AttributeError) as problem:
         raise InputError(f"no plan in {file}: {problem}", "what `penstock plan --json` prints") from problem
-    reason = executable(plan)
+    reason = why_not_executable(plan)
     if reason:
         raise InputError(f"{file} cannot be run here: {reason}", "a plan that is not export only")
     return plan

@@ -15,7 +15,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.utils.checkpoint import checkpoint
 
-from penstock.core import ParallelPlan, PlanError
+from penstock.core import ParallelPlan, PlanError, starts_gpt_layer
 from penstock.runtime.parallel.gpt import (
     FEATURES,
     SEQUENCE,
@@ -27,11 +27,10 @@ from penstock.runtime.parallel.gpt import (
     Operator,
     Project,
     QueryKeyValue,
-    starts_layer,
 )
 
 
-class Chunk(nn.Module):
+class ModelChunk(nn.Module):
     """A run of the chain as one module."""
 
     def __init__(self, operators: list[Operator], recompute: tuple[bool, ...], first: int, shape: GPTShape) -> None:
@@ -58,7 +57,7 @@ class Chunk(nn.Module):
         return tuple(sequence if split == SEQUENCE else split for split in splits)
 
 
-def split_tensors(chunk: Chunk, mesh: DeviceMesh, sequence_parallel: bool) -> None:
+def split_tensors(chunk: ModelChunk, mesh: DeviceMesh, sequence_parallel: bool) -> None:
     """Apply tensor parallelism, with PyTorch's own styles; the operators go on seeing plain local tensors."""
     if mesh.size() == 1:
         return
@@ -82,7 +81,7 @@ def _runs(recompute: tuple[bool, ...], first: int, shape: GPTShape) -> list[tupl
     """(recompute, start, stop) of runs alike; a recomputed run ends where a layer starts, whose input is kept."""
     layer, keys = 0, []
     for offset, again in enumerate(recompute):
-        layer += starts_layer(first + offset, shape)
+        layer += starts_gpt_layer(first + offset, shape.layers)
         keys.append((again, layer if again else None))
     runs, start = [], 0
     for (again, _), members in groupby(keys):

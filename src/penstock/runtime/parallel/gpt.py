@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from penstock.core import PlanError
+from penstock.core import PlanError, gpt_operators
 from penstock.runtime.parallel.collectives import gathered
 
 SEQUENCE = -1
@@ -187,36 +187,37 @@ class Head(Operator):
         return (self.linear(x),)
 
 
-def operators(shape: GPTShape, context: Context, first: int, last: int, seed: int = 0) -> list[Operator]:
+def operators(
+    shape: GPTShape, context: Context, first: int = 0, last: int | None = None, seed: int = 0
+) -> list[Operator]:
     """Operators ``first`` to ``last`` of the chain; each draws its weights from a seed of its own, wherever it is."""
     made: list[Operator] = []
-    for index, make in list(enumerate(_recipe(shape, context)))[first:last]:
+    makers = _makers(shape, context)
+    for index, name in list(enumerate(gpt_operators(shape.layers)))[first:last]:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed * 1_000_003 + index)
-            made.append(make())
+            made.append(makers[name]())
     return made
 
 
-def _recipe(shape: GPTShape, context: Context) -> list[Callable[[], Operator]]:
+def _makers(shape: GPTShape, context: Context) -> dict[str, Callable[[], Operator]]:
+    """What makes each operator of the chain, by its name."""
     wide = 4 * shape.hidden
-    layer: list[Callable[[], Operator]] = [
-        lambda: Norm(shape),
-        lambda: QueryKeyValue(shape),
-        lambda: Score(context),
-        lambda: CausalSoftmax(context),
-        lambda: Passing((HEADS, HEADS, SEQUENCE)),
-        Weigh,
-        lambda: Project(shape.hidden, shape.hidden, SEQUENCE),
-        Rejoin,
-        lambda: Norm(shape),
-        lambda: Project(shape.hidden, wide, FEATURES),
-        Gelu,
-        lambda: Project(wide, shape.hidden, SEQUENCE),
-        Rejoin,
-    ]
-    return [lambda: Embedding(shape, context), *(layer * shape.layers), lambda: FinalNorm(shape), lambda: Head(shape)]
-
-
-def starts_layer(index: int, shape: GPTShape) -> bool:
-    """Whether operator ``index`` of the chain is the first of a layer, whose input is always kept."""
-    return 1 <= index < 1 + 13 * shape.layers and (index - 1) % 13 == 0
+    return {
+        "embedding": lambda: Embedding(shape, context),
+        "layer-norm-1": lambda: Norm(shape),
+        "attention-qkv": lambda: QueryKeyValue(shape),
+        "attention-score": lambda: Score(context),
+        "attention-softmax": lambda: CausalSoftmax(context),
+        "attention-dropout": lambda: Passing((HEADS, HEADS, SEQUENCE)),
+        "attention-context": Weigh,
+        "attention-dense": lambda: Project(shape.hidden, shape.hidden, SEQUENCE),
+        "attention-residual": Rejoin,
+        "layer-norm-2": lambda: Norm(shape),
+        "mlp-in": lambda: Project(shape.hidden, wide, FEATURES),
+        "mlp-activation": Gelu,
+        "mlp-out": lambda: Project(wide, shape.hidden, SEQUENCE),
+        "mlp-residual": Rejoin,
+        "final-norm": lambda: FinalNorm(shape),
+        "loss": lambda: Head(shape),
+    }

@@ -1,7 +1,7 @@
 """Running the micro-batches through the stages.
 
 Plans whose stages are all split alike use PyTorch's own schedules; others cross between differently split stages
-(:mod:`~penstock.runtime.parallel.bridge`) in the same 1F1B or GPipe order.
+(:mod:`~penstock.runtime.parallel.crossing`) in the same 1F1B or GPipe order.
 """
 
 from collections import deque
@@ -22,14 +22,14 @@ from torch.distributed.pipelining import (
 )
 
 from penstock.core import ParallelPlan, PipelineSchedule
-from penstock.runtime.parallel.bridge import Crossing, Splits
-from penstock.runtime.parallel.chunk import Chunk
-from penstock.runtime.parallel.layout import Layout
+from penstock.runtime.parallel.chunk import ModelChunk
+from penstock.runtime.parallel.crossing import Crossing, Splits
+from penstock.runtime.parallel.process_layout import ProcessLayout
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-class Pipeline(Protocol):
+class PipelineRunner(Protocol):
     """One training step's forward and backward passes."""
 
     def run(self, tokens: list[Tensor], targets: list[Tensor]) -> Tensor | None:
@@ -40,16 +40,16 @@ class Pipeline(Protocol):
 class AlikePipeline:
     """Every stage is split the same way: PyTorch's schedules as they are."""
 
-    def __init__(self, layout: Layout, chunks: list[Chunk], loss: Loss) -> None:
+    def __init__(self, layout: ProcessLayout, chunks: list[ModelChunk], loss: Loss) -> None:
         plan, stages = layout.plan, len(layout.plan.stages)
         group = layout.pipeline_group()
         parts = [
-            PipelineStage(chunk, layout.seat.stage + stages * turn, stages * len(chunks), layout.device, group=group)
+            PipelineStage(chunk, layout.place.stage + stages * turn, stages * len(chunks), layout.device, group=group)
             for turn, chunk in enumerate(chunks)
         ]
         self._schedule = _schedule(plan, parts, loss)
-        self._first = layout.seat.stage == 0
-        self._last = layout.seat.stage == stages - 1
+        self._first = layout.place.stage == 0
+        self._last = layout.place.stage == stages - 1
 
     def run(self, tokens: list[Tensor], targets: list[Tensor]) -> Tensor | None:
         losses: list[Tensor] = []
@@ -62,7 +62,7 @@ class AlikePipeline:
 class SinglePipeline:
     """One stage: micro-batches one after the other, gradients added up."""
 
-    def __init__(self, chunk: Chunk, loss: Loss) -> None:
+    def __init__(self, chunk: ModelChunk, loss: Loss) -> None:
         self._chunk, self._loss = chunk, loss
 
     def run(self, tokens: list[Tensor], targets: list[Tensor]) -> Tensor | None:
@@ -78,9 +78,9 @@ class SinglePipeline:
 class BridgedPipeline:
     """Stages split in different ways, with a crossing between each pair."""
 
-    def __init__(self, layout: Layout, chunk: Chunk, loss: Loss) -> None:
+    def __init__(self, layout: ProcessLayout, chunk: ModelChunk, loss: Loss) -> None:
         self._layout, self._chunk, self._loss = layout, chunk, loss
-        stage, last = layout.seat.stage, len(layout.plan.stages) - 1
+        stage, last = layout.place.stage, len(layout.plan.stages) - 1
         forward, backward = dist.new_group(), dist.new_group()
         before, after = stage - 1, stage + 1
         self._taken = Crossing(layout, before, forward, outgoing=False) if stage > 0 else None
@@ -97,7 +97,7 @@ class BridgedPipeline:
         total = torch.zeros((), device=self._layout.device)
         pending: deque[tuple[list[Tensor], tuple[Tensor, ...]]] = deque()
         done = 0
-        for forward in _order(self._layout.plan, self._layout.seat.stage):
+        for forward in _order(self._layout.plan, self._layout.place.stage):
             if forward:
                 pending.append(self._forward(tokens, targets, count, done + len(pending), total))
             else:
@@ -132,7 +132,7 @@ class BridgedPipeline:
             self._grads_out.send([_gradient(tensor) * self._rescale for tensor in inputs], self._coming)
 
 
-def pipeline_for(layout: Layout, chunks: list[Chunk], loss: Loss, alike: bool) -> Pipeline:
+def pipeline_for(layout: ProcessLayout, chunks: list[ModelChunk], loss: Loss, alike: bool) -> PipelineRunner:
     """The runner a plan needs."""
     if len(layout.plan.stages) == 1 and len(chunks) == 1:
         return SinglePipeline(chunks[0], loss)
@@ -159,12 +159,12 @@ def _order(plan: ParallelPlan, stage: int) -> list[bool]:
     return [True] * ahead + steady + [False] * ahead
 
 
-def _told_by_neighbours(layout: Layout, leaving: Splits) -> Splits:
+def _told_by_neighbours(layout: ProcessLayout, leaving: Splits) -> Splits:
     """How the tensors that arrive here are divided: the previous stage knows."""
     told: list[Splits] = [()] * dist.get_world_size()
     dist.all_gather_object(told, leaving)
     borders = {later: told[first] for first, later in pairwise(layout.first_ranks)}
-    return borders.get(layout.first_ranks[layout.seat.stage], ())
+    return borders.get(layout.first_ranks[layout.place.stage], ())
 
 
 def _syncs(chunk: nn.Module, wanted: bool) -> None:

@@ -8,12 +8,19 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from penstock.core import ParallelPlan, PipelineSchedule, PlanError
-from penstock.runtime.parallel.chunk import Chunk, must_divide, split_tensors
-from penstock.runtime.parallel.executable import evenly_split, executable, layers_of
+from penstock.core import (
+    ParallelPlan,
+    PipelineSchedule,
+    PlanError,
+    evenly_split,
+    first_operator,
+    gpt_layers,
+    why_not_executable,
+)
+from penstock.runtime.parallel.chunk import ModelChunk, must_divide, split_tensors
 from penstock.runtime.parallel.gpt import Context, GPTShape, operators
-from penstock.runtime.parallel.layout import CONTEXT, REPLICAS, Layout
-from penstock.runtime.parallel.pipelines import Pipeline, pipeline_for
+from penstock.runtime.parallel.pipelines import PipelineRunner, pipeline_for
+from penstock.runtime.parallel.process_layout import CONTEXT, REPLICAS, ProcessLayout
 
 _SHARDED = 2
 """From this ZeRO stage on, FSDP2 holds the weights and reduces their gradients."""
@@ -23,9 +30,9 @@ _SHARDED = 2
 class PlannedModel:
     """What one process holds of a planned model."""
 
-    layout: Layout
-    chunks: list[Chunk]
-    pipeline: Pipeline
+    layout: ProcessLayout
+    chunks: list[ModelChunk]
+    pipeline: PipelineRunner
 
     def parameters(self) -> list[nn.Parameter]:
         return [parameter for chunk in self.chunks for parameter in chunk.parameters()]
@@ -45,8 +52,8 @@ class PlannedModel:
 
     def _share(self, batch: Tensor) -> list[Tensor]:
         """This process's samples and part of the sequence, per micro-batch."""
-        plan, seat = self.layout.plan, self.layout.seat
-        mine = self.layout.samples(seat.stage, seat.replica)
+        plan, place = self.layout.plan, self.layout.place
+        mine = self.layout.samples(place.stage, place.replica)
         places = self.layout.positions(batch.shape[1])
         parts = torch.split(batch.to(self.layout.device), plan.micro_batch)
         return [part[mine.start : mine.stop][:, places] for part in parts]
@@ -62,14 +69,14 @@ class PlannedModel:
 
 def build(plan: ParallelPlan, shape: GPTShape, *, seed: int = 0, device: torch.device | None = None) -> PlannedModel:
     """This process's part of the planned GPT; every process of the group calls it."""
-    if reason := executable(plan):
-        raise PlanError(f"this plan cannot be run: {reason}", "what `executable` says nothing about", "Export it")
-    if layers_of(plan) != shape.layers:
-        raise PlanError(f"a plan for {layers_of(plan)} layers and a model of {shape.layers}", "the same number")
+    if reason := why_not_executable(plan):
+        raise PlanError(f"this plan cannot be run: {reason}", "a plan that is not export only", "Export it")
+    if gpt_layers(plan.ops) != shape.layers:
+        raise PlanError(f"a plan for {gpt_layers(plan.ops)} layers and a model of {shape.layers}", "the same number")
     must_divide(plan, shape)
-    layout = Layout(plan, device or torch.device("cpu"))
+    layout = ProcessLayout(plan, device or torch.device("cpu"))
     context = Context(layout.positions(shape.sequence), layout.context_group)
-    chunks = [_chunk(layout, shape, context, first, last, seed) for first, last in _ranges(plan, layout.seat.stage)]
+    chunks = [_chunk(layout, shape, context, first, last, seed) for first, last in _ranges(plan, layout.place.stage)]
     alike = evenly_split(plan)
     return PlannedModel(layout, chunks, pipeline_for(layout, chunks, mean_loss, alike))
 
@@ -84,10 +91,10 @@ def local_gradient(parameter: nn.Parameter) -> Tensor | None:
     return grad
 
 
-def _chunk(layout: Layout, shape: GPTShape, context: Context, first: int, last: int, seed: int) -> Chunk:
+def _chunk(layout: ProcessLayout, shape: GPTShape, context: Context, first: int, last: int, seed: int) -> ModelChunk:
     plan = layout.plan
     flags = [flag for stage in plan.stages for flag in stage.recompute]
-    chunk = Chunk(operators(shape, context, first, last, seed), tuple(flags[first:last]), first, shape)
+    chunk = ModelChunk(operators(shape, context, first, last, seed), tuple(flags[first:last]), first, shape)
     chunk.to(layout.device)
     split_tensors(chunk, layout.tp_mesh, plan.sequence_parallel)
     if plan.zero >= _SHARDED:
@@ -104,8 +111,8 @@ def _ranges(plan: ParallelPlan, stage: int) -> list[tuple[int, int]]:
     if plan.schedule is not PipelineSchedule.INTERLEAVED or plan.interleave == 1:
         return [(plan.cuts[stage], plan.cuts[stage + 1])]
     pieces = len(plan.stages) * plan.interleave
-    layers = layers_of(plan)
-    borders = [0, *(1 + 13 * (layers * piece // pieces) for piece in range(1, pieces)), plan.ops]
+    layers = gpt_layers(plan.ops)
+    borders = [0, *(first_operator(layers * piece // pieces) for piece in range(1, pieces)), plan.ops]
     return [(borders[piece], borders[piece + 1]) for piece in range(stage, pieces, len(plan.stages))]
 
 

@@ -13,8 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from penstock.core import ParallelPlan
-from penstock.runtime.parallel.executable import layers_of
+from penstock.core import ParallelPlan, gpt_layers
 from penstock.runtime.parallel.gpt import GPTShape
 from penstock.runtime.parallel.optimizer import PlannedOptimizer
 from penstock.runtime.parallel.planned import build
@@ -25,7 +24,11 @@ def main() -> None:
     plan = read_plan(options.plan)
     device = _join()
     shape = GPTShape(
-        layers=layers_of(plan), hidden=options.hidden, heads=options.heads, vocabulary=256, sequence=options.sequence
+        layers=gpt_layers(plan.ops),
+        hidden=options.hidden,
+        heads=options.heads,
+        vocabulary=256,
+        sequence=options.sequence,
     )
     model = build(plan, shape, device=device)
     optimizer = PlannedOptimizer(model, lambda weights: torch.optim.AdamW(weights, lr=options.lr))

@@ -1,0 +1,65 @@
+"""What people ask of the planner: the best plan of a model on a cluster, or one for each number of devices."""
+
+from collections.abc import Callable, Sequence
+
+from penstock.core import InputError, PipelineSchedule, PlanError, parse_bytes
+from penstock.parallel.captured import is_module, module_family
+from penstock.parallel.devices import ChipMesh, mesh_named
+from penstock.parallel.families import Family, family_named
+from penstock.parallel.planning.candidates import Candidate, Planned
+from penstock.parallel.planning.planner import Planner
+
+
+def plan_for(
+    model: str | Family, cluster: str | ChipMesh, *, batch: int, seq: int | None = None,
+    memory: str | float | None = None, seconds: float = 10.0, schedules: Sequence[PipelineSchedule] = (),
+    on_better: Callable[[Candidate], None] | None = None,
+) -> Planned:  # fmt: skip
+    """The fastest plan found within about ``seconds``.
+
+    ``model``: a name, a ``config.json``, a script with ``penstock_model(batch)`` or ``module:function``; ``batch``: the
+    global batch in samples; ``seq``: tokens per sample; ``memory``: bytes a plan may use per device ("28GB");
+    ``schedules``: further pipeline schedules to consider beside 1F1B.
+    """
+    _check(batch, seconds)
+    mesh = cluster if isinstance(cluster, ChipMesh) else mesh_named(cluster)
+    family = _family(model, mesh, batch, seq)
+    if memory is not None:
+        mesh = mesh.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
+    return Planner(family=family, mesh=mesh, batch=batch, schedules=tuple(schedules)).run(seconds, on_better)
+
+
+def throughput_curve(
+    model: str | Family, cluster: str | ChipMesh, counts: Sequence[int], *, batch: int, seq: int | None = None,
+    memory: str | float | None = None, seconds: float = 10.0,
+) -> dict[int, Planned | InputError]:  # fmt: skip
+    """The best plan for each number of devices, or why there is none."""
+    _check(batch, seconds)
+    mesh = cluster if isinstance(cluster, ChipMesh) else mesh_named(cluster)
+    family = _family(model, mesh, batch, seq)
+    answers: dict[int, Planned | InputError] = {}
+    for count in counts:
+        try:
+            answers[count] = plan_for(
+                family, mesh.part(count), batch=batch, memory=memory, seconds=seconds / len(counts)
+            )
+        except PlanError as problem:
+            answers[count] = problem
+    return answers
+
+
+def _family(model: str | Family, cluster: ChipMesh, batch: int, seq: int | None) -> Family:
+    if isinstance(model, Family):
+        return model
+    if not is_module(model):
+        return family_named(model, seq)
+    if seq is not None:
+        raise InputError(f"a sequence length for {model}", "none: the model brings its own inputs", "Leave --seq away")
+    return module_family(model, batch, "cpu" if cluster.chip.name == "cpu" else "cuda")
+
+
+def _check(batch: int, seconds: float) -> None:
+    if batch < 1:
+        raise InputError(f"a global batch of {batch}", "at least one sample")
+    if not 0 < seconds <= 86_400:
+        raise InputError(f"{seconds} seconds to search", "more than 0 and at most a day")
