@@ -1,7 +1,8 @@
 """Computed tables beside measured ones: a transformer layer on a V100 against Aceso's public operator profiles.
 
 Prints the error of the forward and the backward pass of one layer, per model size, with the constants the planner uses
-and with constants fitted here; the fitted ones are where the planner's come from.
+and with constants fitted here; the fitted ones are where the planner's come from. Collectives go over a link fitted to
+the all-reduces of the same machine.
 """
 
 import sys
@@ -13,8 +14,10 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from bench.aceso.profiles import ProfileDatabase
 from bench.data import DATA as TRACES
+from bench.link_fitting import fitted_link
+from penstock.network import NODE_NETWORKS, Fabric
 from penstock.parallel.families import decoder_only
-from penstock.parallel.operator_costs import DeviceModel, Network, TableMaker
+from penstock.parallel.operator_costs import DeviceModel, TableMaker
 from penstock.predict.hardware import Precision, device_named
 
 DATA = TRACES.parent / "aceso"
@@ -31,13 +34,14 @@ class Profile:
     micro_batches: tuple[int, ...]
     tp_degrees: tuple[int, ...]
     seconds: Floats
+    fabric: Fabric
 
     def computed(self, device: DeviceModel) -> Floats:
         hidden, heads = SHAPES[self.size]
         family = decoder_only(
             self.size, hidden=hidden, layers=2, heads=heads, vocabulary=51200, tokens=2048, fused_attention=False
         )
-        maker = TableMaker(family=family, device=device, network=Network(link=150e9, node_network=12.5e9), per_node=8)
+        maker = TableMaker(family=family, device=device, fabric=self.fabric, per_node=8)
         tables = maker.tables(self.micro_batches, self.tp_degrees)
         return np.array([tables.fwd_us[LAYER, :, :, 0].sum(axis=0), tables.bwd_us[LAYER, :, :, 0].sum(axis=0)]) / 1e6
 
@@ -48,11 +52,13 @@ class Profile:
 
 def read_profiles() -> list[Profile]:
     database = ProfileDatabase(DATA)
+    link = fitted_link("V100 of Aceso", database.all_reduces("eurosys"), shares=True)
+    fabric = Fabric(inside=link, between=NODE_NETWORKS["nvlink2"])
     profiles = []
     for size in SHAPES:
         tables = database.tables("eurosys", "gpt", size)
         passes = [table[LAYER, :, :, 0].sum(axis=0) for table in (tables.fwd_us, tables.bwd_us)]
-        profiles.append(Profile(size, tables.micro_batches, tables.tp_degrees, np.array(passes) / 1e6))
+        profiles.append(Profile(size, tables.micro_batches, tables.tp_degrees, np.array(passes) / 1e6, fabric))
     return profiles
 
 

@@ -13,16 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.predict.hardware import (
-    AllReduceTime,
-    Chip,
-    Link,
-    allreduce_s,
-    capped_power_w,
-    demand_w,
-    device_named,
-    slowdown,
-)
+from bench.link_fitting import AllReduceTime, fitted_link
+from penstock.network import Link, allreduce_s
+from penstock.predict.hardware import Chip, capped_power_w, demand_w, device_named, slowdown
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 Run = dict[str, str]
@@ -50,7 +43,7 @@ def links() -> None:
         f" {'shipped':>8}  shares"
     )
     for gpu, shipped, by_count in (("a100", "nvlink3", False), ("v100", "nvlink2", True)):
-        link = Link.fitted(gpu, times[gpu][::2], shares=by_count)
+        link = fitted_link(gpu, times[gpu][::2], shares=by_count)
         off, own = _errors(times[gpu][1::2], link), _errors(times[gpu][1::2], shipped)
         shares = " ".join(f"{count}:{share:.3f}" for count, share in link.share_by_devices.items())
         print(

@@ -23,16 +23,18 @@ from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from bench.data import DATA as TRACES
 from penstock.core import InputError, ParallelPlan, ParallelStage
+from penstock.network import Fabric, Link, MeasuredCollectives
 from penstock.parallel.devices import PricedMesh, Trainer
 from penstock.parallel.families import Family, decoder_only
 from penstock.parallel.full_cost import predict
-from penstock.parallel.operator_costs import DeviceModel, MeasuredCollectives, Network, TableMaker
+from penstock.parallel.operator_costs import DeviceModel, TableMaker
 from penstock.parallel.operators import CostTables
 from penstock.predict.hardware import Precision, device_named
 
 DATA = TRACES.parent / "vtrain"
 VOCABULARY = 50257
 PER_NODE = 8
+NVLINK = 300e9
 PUBLISHED = {"single node": 8.37, "multi node": 14.73}
 BEST_PRODUCT = 0.869
 """Largest share of an A100's peak that any matrix product reaches: 271.2 of 312 TFLOP/s in bf16, the best shape of the
@@ -108,13 +110,15 @@ class Predictor:
         )  # fmt: skip
 
     @cached_property
-    def network(self) -> Network:
-        link = 300e9
+    def fabric(self) -> Fabric:
+        """Rings between nodes reach the share of the network's rate that they reach of NVLink's inside of one."""
         sizes, seconds = self.collectives.seconds[PER_NODE]
-        reached = 2 * (PER_NODE - 1) / PER_NODE * sizes[-1] / seconds[-1] / link
-        return Network(
-            link=link, node_network=self.node_network, efficiency=float(reached), measured=self.collectives,
-        )  # fmt: skip
+        nvlink = float(2 * (PER_NODE - 1) / PER_NODE * sizes[-1] / seconds[-1])
+        return Fabric(
+            inside=Link(name="nvlink", start_s=0.0, hop_s=4e-6, bandwidth=nvlink),
+            between=Link(name="infiniband", start_s=0.0, hop_s=10e-6, bandwidth=nvlink / NVLINK * self.node_network),
+            measured=self.collectives,
+        )
 
     @cached_property
     def _tables(self) -> dict[tuple[int, ...], CostTables]:
@@ -124,10 +128,10 @@ class Predictor:
         family = self.family(row)
         key = row.hidden, row.heads, row.tokens, row.layers, row.tp, row.micro_batch
         if key not in self._tables:
-            maker = TableMaker(family=family, device=self.device, network=self.network, per_node=PER_NODE)
+            maker = TableMaker(family=family, device=self.device, fabric=self.fabric, per_node=PER_NODE)
             self._tables[key] = maker.tables((row.micro_batch,), (row.tp,))
         mesh = PricedMesh(
-            device=self.device, network=self.network, nodes=max(1, row.devices // PER_NODE), per_node=PER_NODE,
+            device=self.device, fabric=self.fabric, nodes=max(1, row.devices // PER_NODE), per_node=PER_NODE,
             memory_bytes=80e9, trainer=Trainer(overlaps_gradients=False),
         )  # fmt: skip
         return predict(row.plan(), self._tables[key], mesh, tied_bytes=2 * family.tied).iteration_s

@@ -17,6 +17,7 @@ from typing import IO
 
 import numpy as np
 
+from bench.link_fitting import AllReduceTime
 from penstock.core import PlanError, UnknownNameError
 from penstock.parallel.operators import (
     Collective,
@@ -76,6 +77,17 @@ class ProfileDatabase:
             times = model.setdefault((codes[row["collective"]], int(row["num_gpus"])), {})
             times[int(row["data_MB"])] = float(row["time_ms"])
         return groups
+
+    def all_reduces(self, db: str) -> list[AllReduceTime]:
+        """Every measured all-reduce of one of the machines."""
+        return [
+            AllReduceTime(
+                size_bytes=float(row["data_MB"]) * 2**20, devices=int(row["num_gpus"]),
+                seconds=float(row["time_ms"]) / 1e3,
+            )
+            for row in _rows(self.folder / "collectives.csv.gz")
+            if row["db"] == db and row["collective"] == Collective.ALL_REDUCE.label and float(row["data_MB"]) > 0
+        ]  # fmt: skip
 
     def _links(self, db: str) -> TransferSpeeds:
         speeds = defaultdict(list)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core import ClusterError, UnknownNameError
-from penstock.parallel.devices import TYPICAL, USABLE, mesh_from_file, mesh_named
+from penstock.network import fabric_of
+from penstock.parallel.devices import USABLE, mesh_from_file, mesh_named
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ def test_short_names(text: str, nodes: int, per_node: int, chip: str, gigabytes:
     assert (cluster.nodes, cluster.per_node, cluster.chip.name) == (nodes, per_node, chip)
     assert cluster.chip.memory_bytes == gigabytes * 1e9
     assert cluster.memory_bytes == pytest.approx(USABLE * gigabytes * 1e9)
-    assert cluster.links == TYPICAL[cluster.chip.link]
+    assert cluster.fabric == fabric_of(cluster.chip.link)
 
 
 @pytest.mark.parametrize("text", ["8", "x8xA100", "A100", "8xA100--", ""])
@@ -61,7 +62,8 @@ def test_files_say_what_is_really_there(tmp_path: Path) -> None:
     )
     cluster = mesh_named(str(path))
     assert (cluster.devices, cluster.chip.memory_bytes) == (16, 16e9)
-    assert (cluster.links.device, cluster.links.network) == (50e9, 25e9)
+    rates = cluster.fabric.inside.bandwidth, cluster.fabric.between.bandwidth
+    assert rates == pytest.approx((0.77 * 50e9, 0.77 * 25e9))
 
 
 @pytest.mark.parametrize(

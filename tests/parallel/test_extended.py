@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.core import ParallelPlan, PipelineSchedule, PlanError
+from penstock.network import Fabric, Group, Link
 from penstock.parallel import Planner, Prediction, family_named, mesh_named
 from penstock.parallel.full_cost import StageTimes, in_flight, iteration_s, overlapped
 from penstock.parallel.operator_costs import (
     DeviceModel,
-    Group,
-    Network,
     SequenceSplit,
     attention_comm_s,
     best_split,
@@ -25,7 +24,7 @@ BATCH = 64
 
 
 def planner(model: str = "gpt-1.3b", cluster: str = "2x8xA100-80GB", seq: int | None = None) -> Planner:
-    return Planner(family=family_named(model, seq), cluster=mesh_named(cluster), batch=BATCH)
+    return Planner(family=family_named(model, seq), mesh=mesh_named(cluster), batch=BATCH)
 
 
 def uniform(
@@ -69,7 +68,10 @@ class TestPipelines:
 
 
 class TestCollectives:
-    NETWORK = Network(link=100e9, node_network=50e9, efficiency=1.0, link_latency_s=0.0, network_latency_s=0.0)
+    NETWORK = Fabric(
+        inside=Link(name="inside", start_s=0.0, hop_s=0.0, bandwidth=100e9),
+        between=Link(name="between", start_s=0.0, hop_s=0.0, bandwidth=50e9),
+    )
 
     def test_rings_move_twice_the_data_but_one_part(self) -> None:
         assert self.NETWORK.all_reduce_s(1e9, Group(4)) == pytest.approx(2 * 3 / 4 * 1e9 / 100e9)
@@ -94,7 +96,7 @@ class TestGradients:
         made = planner()
         alone = Planner(family=made.family, mesh=mesh_named("1xA100"), batch=BATCH)
         assert predicted(alone).exposed_sync_s == 0.0
-        slow = replace(made.mesh, links=replace(made.mesh.links, network=1e9))
+        slow = replace(made.mesh, fabric=made.mesh.fabric.with_rates("a slow network", between=1e9))
         slower = Planner(family=made.family, mesh=slow, batch=BATCH)
         assert predicted(slower).stages[0].sync.gradients_s > 10 * predicted(made).stages[0].sync.gradients_s
 
@@ -147,7 +149,7 @@ class TestRecomputationAndSequences:
         assert all(split.ring % split.window == 0 for split in found)
 
     def test_rings_hide_behind_long_sequences_only(self) -> None:
-        network = mesh_named("4x8xA100").network()
+        network = mesh_named("4x8xA100").fabric
         ring = SequenceSplit(heads=1, ring=16, window=1, per_node=8)
         exposed = []
         for tokens in (4096, 1_048_576):
@@ -158,7 +160,7 @@ class TestRecomputationAndSequences:
         assert exposed[1] == pytest.approx(0.0, abs=1e-3)
 
     def test_best_split_is_the_least_of_all(self) -> None:
-        family, network = family_named("llama-8b", 131_072), mesh_named("4x8xA100").network()
+        family, network = family_named("llama-8b", 131_072), mesh_named("4x8xA100").fabric
         best = best_split(32, family, network, 8, 200e12)
         core = sum(work.flops for work in family.works if work.attends) / 32 / 200e12
         costs = [sum(attention_comm_s(s, family, network, 1, 1, core, 2.5 * core)) for s in splits_of(32, family, 8)]

@@ -47,12 +47,12 @@ class TestAnswers:
 
     def test_further_schedules_are_considered_when_asked(self) -> None:
         every = tuple(PipelineSchedule)[2:]
-        made = Planner(family=family_named("gpt-13b"), cluster=mesh_named("2x8xV100-32GB"), batch=32, schedules=every)
+        made = Planner(family=family_named("gpt-13b"), mesh=mesh_named("2x8xV100-32GB"), batch=32, schedules=every)
         schedules = {c.plan.schedule for c in made.uniform_plans() if len(c.plan.stages) > 1}
         assert schedules >= {PipelineSchedule.INTERLEAVED, PipelineSchedule.ZERO_BUBBLE}
 
     def test_long_sequences_are_split_over_devices(self) -> None:
-        made = Planner(family=family_named("llama-8b", 131_072), cluster=mesh_named("2x8xA100-80GB"), batch=8)
+        made = Planner(family=family_named("llama-8b", 131_072), mesh=mesh_named("2x8xA100-80GB"), batch=8)
         assert max(candidate.plan.context for candidate in made.uniform_plans() if made.fits(candidate.prediction)) > 1
 
     @pytest.mark.parametrize("model", ["wide-resnet-1b", "t5-770m", "dit-xl", "llama-7b"])

@@ -55,7 +55,7 @@ def test_recomputation_stays_where_memory_is_short(planner: Planner) -> None:
     full = _pipeline(planner, (0, size // 4, size // 2, 3 * size // 4, size), recompute=True)
     light = planner.predict(full).memory_bytes
     free = planner.predict(_climb(planner, full)[0]).memory_bytes
-    tight = replace(planner, cluster=planner.mesh.limited((light + free) / 2), _tables={}, _seen={})
+    tight = replace(planner, mesh=planner.mesh.limited((light + free) / 2), _tables={}, _seen={})
     plan, before, after = _climb(tight, full)
     assert tight.fits(after)
     assert after.iteration_s < before.iteration_s

@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("torch", reason="profiles are read with PyTorch installed")
 
 from penstock.core import ParallelPlan
+from penstock.network import fabric_of
 from penstock.parallel import family_named, mesh_named, plan_for
-from penstock.parallel.operator_costs import DeviceModel, Network, ProfiledDevice, TableMaker, device_model
+from penstock.parallel.operator_costs import DeviceModel, ProfiledDevice, TableMaker, device_model
 from penstock.parallel.operators import CostTables
 from penstock.predict import profile_named
 from penstock.predict.hardware import Precision, device_named
@@ -18,8 +19,9 @@ H200 = device_named("h200")
 
 
 def tables(device: DeviceModel, model: str = "gpt-1.3b") -> CostTables:
-    network = Network(link=450e9, node_network=400e9)
-    return TableMaker(family=family_named(model), device=device, network=network, per_node=8).tables((1, 4), (1, 2, 8))
+    return TableMaker(family=family_named(model), device=device, fabric=fabric_of("nvlink4"), per_node=8).tables(
+        (1, 4), (1, 2, 8)
+    )
 
 
 def test_only_devices_with_a_profile_have_one() -> None:

@@ -121,7 +121,7 @@ def _print_plan(planned: "Planned", explain: bool) -> None:
         out.print()
         for line in plan_comparison(planned):
             out.print(line, soft_wrap=True)
-    say(f"costs: {planned.costs_from}; assumed links: {planned.mesh.links.note}")
+    say(f"costs: {planned.costs_from}; assumed links: {planned.mesh.fabric.source}")
 
 
 def _print_curve(answers: "dict[int, Planned | InputError]", as_json: bool) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.core import Curve, InputError, Scaling, Source
+from penstock.network import data_parallel_s
 from penstock.predict.capture import Capture, Hook, Phase, Setup, capture
 from penstock.predict.device_profile import DeviceProfile
-from penstock.predict.hardware import data_parallel_s
 from penstock.predict.iteration import IterationTime
 from penstock.predict.memory import MemoryPrediction
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.core import InputError, UnknownNameError
-from penstock.predict.hardware import DEVICES, LINKS, Precision, device_named
+from penstock.network import LINKS
+from penstock.predict.hardware import DEVICES, Precision, device_named
 
 
 @pytest.mark.parametrize(

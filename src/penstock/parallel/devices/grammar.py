@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core import ClusterError, UnitError, UnknownNameError, parse_bytes
-from penstock.parallel.devices.chip_mesh import TYPICAL, USABLE, ChipMesh, NodeLinks
+from penstock.network import fabric_of
+from penstock.parallel.devices.chip_mesh import USABLE, ChipMesh
 from penstock.predict import DEVICES, Chip, device_named
 
 _SHORT = re.compile(r"(?:(\d+)x)?(\d+)x([a-z][\w./]*(?:-\w+)*?)(?:-(\d+(?:\.\d+)?\s*Gi?B))?", re.IGNORECASE)
@@ -34,7 +35,7 @@ def mesh_named(text: str) -> ChipMesh:
         raise ClusterError(f"{text!r} has no devices", "at least one node with one device", _TRY)
     chip = _chip(found[3], found[4])
     return ChipMesh(
-        chip=chip, nodes=nodes, per_node=per_node, memory_bytes=USABLE * chip.memory_bytes, links=TYPICAL[chip.link]
+        chip=chip, nodes=nodes, per_node=per_node, memory_bytes=USABLE * chip.memory_bytes, fabric=fabric_of(chip.link)
     )
 
 
@@ -63,15 +64,14 @@ def mesh_from_file(path: Path) -> ChipMesh:
     base = mesh_named(
         f"{_count(path, given, 'nodes', 1)}x{_count(path, given, 'devices_per_node')}x{_name(path, given)}"
     )
-    memory = _bytes(path, given, "memory", base.chip.memory_bytes)
+    memory = _bytes(path, given, "memory") or base.chip.memory_bytes
     links = given.get("links") or {}
     if not isinstance(links, Mapping):
         raise ClusterError(f"{path}: links is {links!r}", "a mapping with device and network")
     return replace(
         base, chip=replace(base.chip, memory_bytes=memory), memory_bytes=USABLE * memory,
-        links=NodeLinks(
-            _bytes(path, links, "device", base.links.device), _bytes(path, links, "network", base.links.network),
-            f"from {path.name}" if links else base.links.note,
+        fabric=base.fabric.with_rates(
+            f"links from {path.name}", inside=_bytes(path, links, "device"), between=_bytes(path, links, "network")
         ),
     )  # fmt: skip
 
@@ -119,10 +119,10 @@ def _name(path: Path, given: Mapping[str, Any]) -> str:
     return device_named(name).name.upper() if name.lower() in DEVICES else name
 
 
-def _bytes(path: Path, given: Mapping[str, Any], field: str, default: float) -> float:
+def _bytes(path: Path, given: Mapping[str, Any], field: str) -> float | None:
     value = given.get(field)
     if value is None:
-        return default
+        return None
     try:
         return float(parse_bytes(str(value).removesuffix("/s")))
     except UnitError as problem:

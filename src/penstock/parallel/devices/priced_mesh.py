@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from penstock.core import ParallelStage
+from penstock.network import Fabric, Group
 from penstock.parallel.devices.mesh import Mesh
-from penstock.parallel.operator_costs import DeviceModel, Group, Network
+from penstock.parallel.operator_costs import DeviceModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class PricedMesh(Mesh):
     """A mesh with the models that price work on it: kernels, collectives, and what the trainer does with both."""
 
     device: DeviceModel
-    network: Network
+    fabric: Fabric
     trainer: Trainer = Trainer()
 
     def replicas(self, stage: ParallelStage, tp: int, size: int) -> Group:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan, ParallelStage, PlanError
+from penstock.network import Group
 from penstock.parallel.cost_model import StageCost
 from penstock.parallel.devices import PricedMesh
-from penstock.parallel.operator_costs import Group
 from penstock.parallel.operators import CostTables, Floats, OpState
 
 MB = float(2**20)
@@ -110,9 +110,9 @@ class StageView:
         tp = self.stage.tp[op]
         senders = min(self.stage.devices, self.mesh.per_node)
         if self.plan.sequence_parallel or not self.mesh.trainer.scatters_stage_inputs:
-            return self.mesh.network.send_s(size_mb * MB, by_network=by_network, senders=senders)
-        part = self.mesh.network.send_s(size_mb * MB / tp, by_network=by_network, senders=senders)
-        return part + self.mesh.network.half_s(size_mb * MB, self.tensor_group(tp))
+            return self.mesh.fabric.send_s(size_mb * MB, by_network=by_network, senders=senders)
+        part = self.mesh.fabric.send_s(size_mb * MB / tp, by_network=by_network, senders=senders)
+        return part + self.mesh.fabric.half_s(size_mb * MB, self.tensor_group(tp))
 
     def tensor_group(self, tp: int) -> Group:
         return Group(min(tp, self.mesh.per_node), max(1, tp // self.mesh.per_node))

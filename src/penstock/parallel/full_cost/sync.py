@@ -23,12 +23,12 @@ class Sync:
 
 def sync_of(view: StageView) -> Sync:
     """What the stage's replicas exchange under the plan's ZeRO stage."""
-    network, zero = view.mesh.network, view.plan.zero
+    fabric, zero = view.mesh.fabric, view.plan.zero
     reduced = gathered = 0.0
     for (tp, size), count in view.weights.items():
         group = view.mesh.replicas(view.stage, tp, size)
-        half = network.half_s(count, group)
-        reduced += half if zero else network.all_reduce_s(count, group)
+        half = fabric.half_s(count, group)
+        reduced += half if zero else fabric.all_reduce_s(count, group)
         gathered += half if zero else 0.0
     if zero == 3:
         slowdown = view.mesh.trainer.overlap_slowdown
@@ -64,4 +64,4 @@ def tied_s(first: StageView, last: StageView, tied_bytes: float) -> float:
         return 0.0
     tp = max(first.stage.tp[0], last.stage.tp[-1])
     far = last.offset // first.mesh.per_node != first.offset // first.mesh.per_node
-    return 2 * first.mesh.network.send_s(tied_bytes / tp, by_network=far, senders=min(tp, first.mesh.per_node))
+    return 2 * first.mesh.fabric.send_s(tied_bytes / tp, by_network=far, senders=min(tp, first.mesh.per_node))

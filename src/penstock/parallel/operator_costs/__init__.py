@@ -1,6 +1,5 @@
-"""Costs computed from work and datasheets: kernels, collectives, attention over split sequences, whole tables."""
+"""What operators cost by their work: kernels on a device, attention over split sequences, and whole tables of both."""
 
-from penstock.parallel.operator_costs.network import Group, MeasuredCollectives, Network
 from penstock.parallel.operator_costs.profiled_device import ProfiledDevice, device_model
 from penstock.parallel.operator_costs.roofline import DeviceModel
 from penstock.parallel.operator_costs.split_attention import SequenceSplit, attention_comm_s, best_split, splits_of
@@ -8,9 +7,6 @@ from penstock.parallel.operator_costs.table_maker import TableMaker
 
 __all__ = [
     "DeviceModel",
-    "Group",
-    "MeasuredCollectives",
-    "Network",
     "ProfiledDevice",
     "SequenceSplit",
     "TableMaker",

@@ -110,7 +110,7 @@ CALIBRATED: dict[str, _Constants] = {
         "source": "fitted on vTrain's single-node measurements (bench.vtrain)",
     },
     "v100": {
-        "compute_share": 0.756, "memory_share": 0.647, "launch_s": 6.29e-5, "collective_slowdown": 1.91,
+        "compute_share": 0.785, "memory_share": 0.744, "launch_s": 5.98e-5, "collective_slowdown": 2.00,
         "source": "fitted on Aceso's operator profiles (bench.analytic)",
     },
 }  # fmt: skip

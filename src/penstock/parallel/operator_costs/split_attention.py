@@ -8,8 +8,8 @@ happens once per window of steps.
 from dataclasses import dataclass
 from itertools import product as pairs
 
+from penstock.network import Fabric, Group
 from penstock.parallel.families import Family
-from penstock.parallel.operator_costs.network import Group, Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +43,39 @@ def splits_of(degree: int, family: Family, per_node: int) -> tuple[SequenceSplit
     return tuple(found)
 
 
-def best_split(degree: int, family: Family, network: Network, per_node: int, flops: float) -> SequenceSplit:
+def best_split(degree: int, family: Family, fabric: Fabric, per_node: int, flops: float) -> SequenceSplit:
     """The split whose attention takes least time for one sample at ``flops`` FLOP/s."""
     if degree == 1:
         return SequenceSplit(per_node=per_node)
     core = sum(work.flops for work in family.works if work.attends) / degree / flops
 
     def seconds(split: SequenceSplit) -> float:
-        return sum(attention_comm_s(split, family, network, 1, 1, core, 2.5 * core))
+        return sum(attention_comm_s(split, family, fabric, 1, 1, core, 2.5 * core))
 
     return min(splits_of(degree, family, per_node), key=seconds)
 
 
 def attention_comm_s(
-    split: SequenceSplit, family: Family, network: Network, batch: int, tp: int, forward_s: float, backward_s: float
+    split: SequenceSplit, family: Family, fabric: Fabric, batch: int, tp: int, forward_s: float, backward_s: float
 ) -> tuple[float, float]:
     """Seconds attention loses to communication in a forward and a backward pass that compute for the given times."""
     q = 2.0 * batch * family.tokens / split.degree * family.hidden / tp
     kv = 2.0 * q * max(family.kv_heads, split.heads) / max(family.heads, 1)
-    exchange = network.all_to_all_s(2 * q + kv, head_group(split, tp))
-    ahead = exchange + exposed_ring_s(split, network, kv, forward_s, tp)
-    back = exchange + exposed_ring_s(split, network, 2 * kv, backward_s, tp)
+    exchange = fabric.all_to_all_s(2 * q + kv, head_group(split, tp))
+    ahead = exchange + exposed_ring_s(split, fabric, kv, forward_s, tp)
+    back = exchange + exposed_ring_s(split, fabric, 2 * kv, backward_s, tp)
     return ahead, back
 
 
-def exposed_ring_s(split: SequenceSplit, network: Network, kv: float, compute_s: float, tp: int) -> float:
+def exposed_ring_s(split: SequenceSplit, fabric: Fabric, kv: float, compute_s: float, tp: int) -> float:
     """What of a ring's messages is not hidden behind its steps."""
     if split.ring == 1:
         return 0.0
     step = compute_s / split.ring
-    inner = network.send_s(kv, by_network=not _inside(split, split.window, tp), senders=_crossing(split, tp))
+    inner = fabric.send_s(kv, by_network=not _inside(split, split.window, tp), senders=_crossing(split, tp))
     window = step + (split.window - 1) * max(step, inner)
     windows = split.ring // split.window
-    outer = network.send_s(kv, by_network=not _inside(split, split.ring, tp), senders=_crossing(split, tp))
+    outer = fabric.send_s(kv, by_network=not _inside(split, split.ring, tp), senders=_crossing(split, tp))
     return (windows - 1) * max(window, outer) + window - compute_s
 
 

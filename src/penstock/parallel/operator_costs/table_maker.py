@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.core import PlanError
+from penstock.network import Fabric, Group
 from penstock.parallel.families import Family, OpWork
-from penstock.parallel.operator_costs.network import Group, Network
 from penstock.parallel.operator_costs.roofline import DeviceModel
 from penstock.parallel.operator_costs.split_attention import SequenceSplit, attention_comm_s
 from penstock.parallel.operators import COLUMNS, Collective, CostTables, Floats, MemoryRule, TransferSpeeds
@@ -28,7 +28,7 @@ class TableMaker:
 
     family: Family
     device: DeviceModel
-    network: Network
+    fabric: Fabric
     per_node: int
     sequence_parallel: bool = False
     sequence: SequenceSplit = ALONE
@@ -88,7 +88,7 @@ class TableMaker:
         width = self.family.element_bytes
         share = {"sequence_parallel": self.sequence_parallel}
         if work.attends and self.sequence.degree > 1:
-            ahead, back = attention_comm_s(self.sequence, self.family, self.network, batch, tp, forward, backward)
+            ahead, back = attention_comm_s(self.sequence, self.family, self.fabric, batch, tp, forward, backward)
             forward, backward = forward + ahead, backward + back
         forward += self._summed_s(batch * work.reduced_forward, tp)
         backward += self._summed_s(batch * work.reduced_backward, tp)
@@ -107,13 +107,13 @@ class TableMaker:
             return 0.0
         group = Group(min(tp, self.per_node), max(1, tp // self.per_node))
         slowdown = self.device.collective_slowdown if group.nodes == 1 else 1.0
-        return slowdown * self.network.all_reduce_s(count, group)
+        return slowdown * self.fabric.all_reduce_s(count, group)
 
     def _links(self) -> TransferSpeeds:
         """GB/s of one message, between nodes with every device of the node sending."""
-        inside = [size * MB / self.network.send_s(size * MB, by_network=False) / 1e9 for size in _LINK_SIZES]
+        inside = [size * MB / self.fabric.send_s(size * MB, by_network=False) / 1e9 for size in _LINK_SIZES]
         outside = [
-            size * MB / self.network.send_s(size * MB, by_network=True, senders=self.per_node) / 1e9
+            size * MB / self.fabric.send_s(size * MB, by_network=True, senders=self.per_node) / 1e9
             for size in _LINK_SIZES
         ]  # fmt: skip
         return TransferSpeeds(intra_gbps=tuple(inside), inter_gbps=tuple(outside))
@@ -126,12 +126,12 @@ class TableMaker:
         groups = [n for n in (2, 4, 8, 16) if n <= self.per_node and n <= max(*tp_degrees, self.per_node)]
         table: dict[tuple[Collective, int], dict[int, float]] = {}
         for group in map(Group, groups):
-            halves = {mb: 1e3 * self.network.half_s(max(mb, 0) * MB, group) for mb in sizes}
+            halves = {mb: 1e3 * self.fabric.half_s(max(mb, 0) * MB, group) for mb in sizes}
             table[Collective.ALL_GATHER, group.size] = halves
             table[Collective.REDUCE_SCATTER, group.size] = halves
             table[Collective.ALL_REDUCE, group.size] = {mb: 2 * ms for mb, ms in halves.items()}
             table[Collective.ALL_TO_ALL, group.size] = {
-                mb: 1e3 * self.network.all_to_all_s(max(mb, 0) * MB, group) for mb in sizes
+                mb: 1e3 * self.fabric.all_to_all_s(max(mb, 0) * MB, group) for mb in sizes
             }
         return table
 

@@ -89,21 +89,21 @@ class Planner:
         return self._tables[key]
 
     def _maker(self, sequence_parallel: bool, context: int) -> TableMaker:
-        device, network, per_node = self.priced.device, self.priced.network, self.mesh.per_node
+        device, fabric, per_node = self.priced.device, self.priced.fabric, self.mesh.per_node
         if isinstance(self.family, ModuleFamily):
             from penstock.predict import profile_named
 
             profile = profile_named(self.mesh.chip.name)
-            return ModuleTables(family=self.family, device=device, network=network, per_node=per_node, profile=profile)
+            return ModuleTables(family=self.family, device=device, fabric=fabric, per_node=per_node, profile=profile)
         return TableMaker(
-            family=self.family, device=device, network=network, per_node=per_node,
+            family=self.family, device=device, fabric=fabric, per_node=per_node,
             sequence_parallel=sequence_parallel, sequence=self.sequence(context),
         )  # fmt: skip
 
     def sequence(self, context: int) -> SequenceSplit:
         device = self.priced.device
         return best_split(
-            context, self.family, self.priced.network, self.mesh.per_node, device.peak * device.compute_share
+            context, self.family, self.priced.fabric, self.mesh.per_node, device.peak * device.compute_share
         )
 
     def predict(self, plan: ParallelPlan) -> Prediction:

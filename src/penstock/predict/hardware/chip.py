@@ -38,7 +38,7 @@ class Chip:
     clock_hz: float
     memory_bytes: float
     link: str
-    """The kind of link to its neighbours in the same machine, as :mod:`penstock.predict.hardware.links` names it."""
+    """The kind of link to its neighbours in the same machine, as :mod:`penstock.network` names it."""
     tdp_w: float
     idle_w: float
     generation: float = 0.0

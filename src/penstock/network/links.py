@@ -2,16 +2,20 @@
 
 ``nvlink3`` and ``nvlink2`` are fitted to measured all-reduce times of 2 to 8 A100 and V100 (vTrain's public table;
 ``python -m bench.hardware`` repeats the fit and reports its errors). The others have the published bandwidth times the
-share of it that the fitted ones reach, and latencies of their class.
+share of it that the fitted ones reach, and latencies of their class. :data:`NODE_NETWORKS` says what usually joins the
+nodes of machines that are sold with a link.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import numpy as np
-
 from penstock.core import InputError, UnknownNameError
+
+REACHED = 0.77
+"""Share of a published rate that collectives reach: 232 of 300 GB/s on NVLink 3."""
+NETWORK_HOP_S = 10e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,60 +39,13 @@ class Link:
         if not (self.bandwidth > 0 and min(self.start_s, self.hop_s, self.ramp_s) >= 0):
             raise InputError(f"link {self.name!r} of {self.bandwidth} B/s", "a positive bandwidth, no negative times")
 
+    def rate(self, devices: int) -> float:
+        """Bytes per second out of each of so many devices that use the link together."""
+        return self.bandwidth * self.share_by_devices.get(devices, 1.0)
+
     def carry_s(self, sent_bytes: float, devices: int) -> float:
         """Seconds to send so many bytes out of each device, once the pipeline runs."""
-        share = self.share_by_devices.get(devices, 1.0)
-        return float(sent_bytes / (self.bandwidth * share) + self.ramp_s * np.sqrt(sent_bytes))
-
-    @classmethod
-    def fitted(cls, name: str, times: Sequence["AllReduceTime"], *, shares: bool = False) -> "Link":
-        """Least squares on the relative error of ring times; ``shares`` fits a bandwidth per number of devices."""
-        counts = sorted({time.devices for time in times})
-        groups = counts if shares else [0]
-        seconds = np.array([time.seconds for time in times])
-        columns = [np.ones(len(times)), np.array([2.0 * (time.devices - 1) for time in times])]
-        sent = np.array([time.sent_bytes for time in times])
-        columns.append(np.sqrt(sent))
-        columns += [sent * np.array([group in (0, time.devices) for time in times]) for group in groups]
-        start, hop, ramp, *per_byte = _nonnegative(np.column_stack(columns) / seconds[:, None])
-        best = min(per_byte)
-        return cls(
-            name=name,
-            start_s=start,
-            hop_s=hop,
-            ramp_s=ramp,
-            bandwidth=1 / best,
-            share_by_devices={count: best / each for count, each in zip(counts, per_byte, strict=True)}
-            if shares
-            else {},
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllReduceTime:
-    """One measured all-reduce."""
-
-    size_bytes: float
-    devices: int
-    seconds: float
-
-    @property
-    def sent_bytes(self) -> float:
-        return 2 * (self.devices - 1) / self.devices * self.size_bytes
-
-
-def _nonnegative(columns: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[float]:
-    """Coefficients of at least zero that bring every row nearest to one, by dropping columns that would go below."""
-    scale = np.abs(columns).max(axis=0)
-    kept = list(range(columns.shape[1]))
-    while True:
-        found = np.linalg.lstsq(columns[:, kept] / scale[kept], np.ones(len(columns)), rcond=None)[0]
-        if np.all(found >= 0):
-            break
-        kept.pop(int(found.argmin()))
-    solution = np.zeros(columns.shape[1])
-    solution[kept] = found / scale[kept]
-    return [float(value) for value in solution]
+        return sent_bytes / self.rate(devices) + self.ramp_s * math.sqrt(sent_bytes)
 
 
 _NVLINK2_SHARES = MappingProxyType({2: 0.166, 3: 0.333, 4: 0.631, 5: 0.273, 6: 0.338, 7: 0.645, 8: 1.0})
@@ -112,6 +69,23 @@ LINKS: dict[str, Link] = {
         Link(name="gloo", start_s=200e-6, hop_s=150e-6, bandwidth=1.0e9, source="gloo between processes of one host"),
     )
 }  # fmt: skip
+
+
+def _node_network(gigabytes: float, source: str) -> Link:
+    return Link(name="node-network", start_s=0.0, hop_s=NETWORK_HOP_S, bandwidth=REACHED * gigabytes * 1e9,
+                source=source)  # fmt: skip
+
+
+NODE_NETWORKS: dict[str, Link] = {
+    "nvlink4": _node_network(400, "eight NDR InfiniBand ports per node"),
+    "nvlink3": _node_network(100, "four HDR InfiniBand ports per node"),
+    "nvlink2": _node_network(12.5, "one EDR InfiniBand port per node"),
+    "hccs": _node_network(100, "eight 100 Gb/s ports per node"),
+    "pcie4": _node_network(12.5, "100 Gb/s per node"),
+    "pcie3": _node_network(12.5, "100 Gb/s per node"),
+    "gloo": _node_network(1.25, "10 Gb/s per node"),
+}
+"""What all devices of a node share on the way to other nodes, by the link inside the node."""
 
 
 def link_named(name: str) -> Link:
