@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from penstock.network import Link
+from penstock.tools import nonnegative_least_squares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def fitted_link(name: str, times: Sequence[AllReduceTime], *, shares: bool = Fal
     columns += [sent * np.array([group in (0, time.devices) for time in times]) for group in groups]
     matrix = np.column_stack(columns) / seconds[:, None]
     scale = matrix.max(axis=0)
-    found = nnls(matrix / scale, np.ones(len(times)))[0] / scale
+    found = nonnegative_least_squares(matrix / scale, np.ones(len(times))) / scale
     start, hop, ramp, *per_byte = (float(value) for value in found)
     best = min(per_byte)
     by_count = {count: best / each for count, each in zip(counts, per_byte, strict=True)} if shares else {}
