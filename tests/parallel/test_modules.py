@@ -156,7 +156,7 @@ class TestFamilies:
         tables = planner.tables(False, 1)
         place = planner.micro_batches.index(batch)
         passes = float(np.sum((tables.fwd_us + tables.bwd_us)[:, place, 0, 0][tables.chain.ops])) / 1e6
-        assert passes + planner.site.device.optimizer_s(family.parameters) == pytest.approx(measured, rel=0.1)
+        assert passes + planner.priced.device.optimizer_s(family.parameters) == pytest.approx(measured, rel=0.1)
 
 
 def test_few_large_micro_batches_where_the_host_is_the_bound(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ Derived from the type annotations of the dataclasses themselves, so a new field 
 Rules that keep old logs readable: a new field has a default, a field never changes its meaning, and a name is never
 used twice. What a newer version wrote is refused rather than half understood.
 
+A parallel plan is written run by run (its own ``to_mapping``): its operators are many and mostly alike.
+
 JSON has no infinity: such numbers are written as the strings "inf", "-inf" and "nan".
 """
 
@@ -20,6 +22,7 @@ from penstock.core.errors import CodecError
 from penstock.core.events import Event
 from penstock.core.instructions import Instruction
 from penstock.core.jobs import Goal
+from penstock.core.parallel_plan import ParallelPlan
 
 VERSION = 1
 
@@ -76,6 +79,8 @@ def _plain(value: object) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, ParallelPlan):
+        return value.to_mapping()
     if is_dataclass(value):
         named = {"type": type(value).__name__} if isinstance(value, Goal) else {}
         return named | _plain_fields(value)
@@ -106,6 +111,8 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return _tuple_reader(arguments)
     if origin is not None and issubclass(origin, Mapping):
         return dict
+    if hint is ParallelPlan:
+        return ParallelPlan.from_mapping
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda data: _build(hint, data)
     return cast("Callable[[Any], Any]", hint)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from penstock.core.errors import CurveError
+from penstock.core.parallel_plan import ParallelPlan
 
 ANY_KIND = "*"
 """The kind of a curve that holds on every kind of device, used where a trace does not say."""
@@ -27,7 +28,8 @@ class Scaling:
     """Iterations per second against device count on one kind of device, placed as compactly as possible.
 
     ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary; ``doubts`` the
-    share by which each rate may turn out lower, for promises to allow for.
+    share by which each rate may turn out lower, for promises to allow for. ``plans``: how the model is split on each
+    count, for jobs that are trained under a parallel plan; such a job runs on these counts only.
     """
 
     counts: tuple[int, ...]
@@ -35,6 +37,7 @@ class Scaling:
     source: Source = Source.MEASURED
     spread: tuple[tuple[int, int, float], ...] = ()
     doubts: tuple[float, ...] = ()
+    plans: tuple[ParallelPlan, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.counts or len(self.counts) != len(self.rates):
@@ -46,6 +49,13 @@ class Scaling:
             raise CurveError(f"rates {rates}", "positive and finite", "Leave out counts that cannot run")
         if len(self.doubts) not in (0, len(self.counts)) or not all(0.0 <= doubt < 1.0 for doubt in self.doubts):
             raise CurveError(f"doubts {self.doubts}", "none, or one per count from 0 to below 1")
+        planned = tuple(plan.devices for plan in self.plans)
+        if planned not in ((), self.counts):
+            raise CurveError(f"plans for {planned} devices", f"none, or one for each of {self.counts}")
+
+    def plan(self, count: int) -> ParallelPlan | None:
+        """How the model is split on ``count`` devices, where plans decide that."""
+        return next((plan for plan in self.plans if plan.devices == count), None)
 
 
 @dataclass(frozen=True, slots=True)

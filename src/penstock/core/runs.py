@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.core.parallel_plan import ParallelPlan
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
@@ -16,7 +18,11 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Everything a backend needs to start a run. A *generation* is one world of workers; resizing makes the next."""
+    """Everything a backend needs to start a run. A *generation* is one world of workers; resizing makes the next.
+
+    ``plans``: how the model is split, one for each width the run may have. Every worker finds the one of its world's
+    width in the file that ``PENSTOCK_PLAN`` names, also after a resize.
+    """
 
     run_id: str
     job_id: str
@@ -29,6 +35,7 @@ class Launch:
     checkpoint_dir: str = ""
     grace_s: float = 30.0
     hang_after_s: float | None = None
+    plans: tuple[ParallelPlan, ...] = ()
 
 
 class ReportKind(StrEnum):

@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from penstock.parallel.exports import TRAINERS, export
     from penstock.parallel.families import MODELS, Family, family_named
     from penstock.parallel.full_cost import Prediction, predict
+    from penstock.parallel.planning.by_count import (
+        CountedPlan,
+        DevicePool,
+        plans_by_count,
+        scaling_of,
+        trainable,
+        trainable_plans,
+        trainer_options,
+    )
     from penstock.parallel.planning.candidates import Candidate, Planned
     from penstock.parallel.planning.check import Checked, check_plan
     from penstock.parallel.planning.planner import Planner
@@ -22,6 +31,8 @@ __all__ = [
     "Candidate",
     "Checked",
     "ChipMesh",
+    "CountedPlan",
+    "DevicePool",
     "Family",
     "Planned",
     "Planner",
@@ -38,8 +49,13 @@ __all__ = [
     "plan_for",
     "plan_picture",
     "plan_words",
+    "plans_by_count",
     "predict",
+    "scaling_of",
     "throughput_curve",
+    "trainable",
+    "trainable_plans",
+    "trainer_options",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -60,15 +60,18 @@ class Planned:
 
 
 class Ranking:
-    """The candidates so far, each plan once."""
+    """The candidates so far, each plan once; those that nobody could use are not ranked."""
 
-    def __init__(self, on_better: Callable[[Candidate], None] | None) -> None:
+    def __init__(self, on_better: Callable[[Candidate], None] | None, accepts: Callable[[ParallelPlan], bool]) -> None:
         self._on_better = on_better
+        self._accepts = accepts
         self._all: dict[ParallelPlan, Candidate] = {}
         self.tried: dict[str, int] = {}
         self.best: Candidate | None = None
 
     def offer(self, candidate: Candidate) -> None:
+        if not self._accepts(candidate.plan):
+            return
         self.tried[candidate.origin] = self.tried.get(candidate.origin, 0) + 1
         self._all.setdefault(candidate.plan, candidate)
         if self.best is None or candidate.iteration_s < self.best.iteration_s:

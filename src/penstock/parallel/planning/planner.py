@@ -39,6 +39,10 @@ KEPT = 8
 """Plans that are reported beside the best."""
 
 
+def any_plan(_: ParallelPlan) -> bool:
+    return True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Planner:
     """One problem; keeps the tables that plans of different sorts have in common."""
@@ -47,6 +51,8 @@ class Planner:
     mesh: ChipMesh
     batch: int
     schedules: tuple[PipelineSchedule, ...] = ()
+    accepts: Callable[[ParallelPlan], bool] = any_plan
+    """Which plans are of use at all."""
     _tables: dict[tuple[bool, int], CostTables] = field(default_factory=dict, repr=False)
     _seen: dict[tuple[bool, int], dict[StageKey, StageCost]] = field(default_factory=dict, repr=False)
 
@@ -124,7 +130,7 @@ class Planner:
         self.tables(False, 1)
         started = time.perf_counter()
         end = started + seconds
-        board = Ranking(on_better)
+        board = Ranking(on_better, self.accepts)
         nearest: Prediction | None = None
         for candidate in self.uniform_plans():
             if self.fits(candidate.prediction):

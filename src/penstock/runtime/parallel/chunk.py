@@ -1,5 +1,6 @@
 """The operators of one stage on one process: tensor-parallel, recomputed where the plan says so."""
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import cast
 
@@ -49,6 +50,12 @@ class ModelChunk(nn.Module):
         for operator in self.operators[start:stop]:
             state = operator(*state)
         return state
+
+    def named_by_position(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Parameters with the position of their operator in the whole chain as part of their name."""
+        for offset, operator in enumerate(self.operators):
+            for name, parameter in operator.named_parameters():
+                yield f"{self.first + offset}.{name}", parameter
 
     def handed_on(self, sequence_parallel: bool) -> tuple[int | None, ...]:
         """Along which dimension tensor parallelism divides each tensor that leaves the chunk."""

@@ -1,6 +1,7 @@
 """The optimizer of a planned model; under ZeRO stage 1 each process keeps the state of a share of the weights only."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -31,6 +32,20 @@ class PlannedOptimizer:
         if self._is_sharded:
             self._share_updates()
         self.zero_grad()
+
+    def state_of(self, parameter: nn.Parameter) -> dict[str, Any] | None:
+        """The optimizer's state of a weight, where this process keeps it."""
+        return None if self._inner is None else self._inner.state.get(parameter)
+
+    def restore(self, parameter: nn.Parameter, state: dict[str, Any]) -> None:
+        """Take over saved state of a weight; nothing to do for weights whose state others keep."""
+        if self._inner is not None and any(parameter is mine for mine in self._inner.param_groups[0]["params"]):
+            self._inner.state[parameter] = state
+
+    def leads(self, number: int) -> bool:
+        """Whether this process, of those with equal parts of a weight, is the one that speaks for it."""
+        me = dist.get_rank(self._group)
+        return self._model.layout.place.tensor == 0 and me == (self._owners[number] if self._is_sharded else 0)
 
     def zero_grad(self) -> None:
         for parameter in self._model.parameters():
