@@ -155,7 +155,7 @@ def elastic_pauses() -> Iterator[tuple[tuple[int, int], float]]:
     from penstock.core import Launch, ReportKind, Worker
 
     def workers(width: int) -> tuple[Worker, ...]:
-        return tuple(Worker(id=f"w{rank}", rank=rank, device=rank) for rank in range(width))
+        return tuple(Worker(id=f"w{rank}", rank=rank, node="local", slot=rank) for rank in range(width))
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
         backend = LocalBackend(state, fake_devices(4))

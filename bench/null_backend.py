@@ -5,9 +5,10 @@ directory, ``OUTPUT``, so that whoever measures can write a line that every foll
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.core import Launch, Node, Report, ReportKind, RunStatus, Usage, Worker
+from penstock.core import DeviceSlot, Launch, Node, Report, ReportKind, RunState, RunStatus, Usage, Worker
 
 NODES = 4
 DEVICES = 8
@@ -26,6 +27,9 @@ class NullBackend:
 
     def nodes(self) -> tuple[Node, ...]:
         return tuple(Node(name=f"node-{number}", device_count=DEVICES) for number in range(NODES))
+
+    def unusable(self) -> Mapping[DeviceSlot, str]:
+        return {}
 
     def launch(self, launch: Launch) -> None:
         if launch.run_id not in self._reports:
@@ -47,7 +51,11 @@ class NullBackend:
 
     def runs(self) -> tuple[RunStatus, ...]:
         return tuple(
-            RunStatus(run_id=run_id, alive=run_id not in self._ended, last_seq=len(reports))
+            RunStatus(
+                run_id=run_id,
+                state=RunState.ENDED if run_id in self._ended else RunState.RUNNING,
+                last_seq=len(reports),
+            )
             for run_id, reports in self._reports.items()
         )
 

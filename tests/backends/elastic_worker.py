@@ -23,7 +23,7 @@ TOTAL = int(os.environ.get("TOTAL", "100000"))
 class Line:
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(os.environ["PENSTOCK_AGENT"])
+        self.socket.connect(os.environ["PENSTOCK_AGENT"].removeprefix("unix:"))
         self.rest = b""
 
     def say(self, kind: str, **fields: Any) -> None:
@@ -41,7 +41,7 @@ class Line:
 
 def meet(line: Line, world: dict[str, Any]) -> list[dict[str, Any]]:
     """Wait for all members; a newer order calls it off."""
-    place = world["rendezvous"]
+    place = world["rendezvous"].removeprefix("file:")
     Path(f"{place}.{ME}").touch()
     while not all(Path(f"{place}.{member}").exists() for member in world["members"]):
         if newer := line.heard(0.005):
@@ -63,7 +63,8 @@ def main() -> None:
     if ME in os.environ.get("CRASH_AT_START", "").split(","):
         sys.exit("cannot start")
     line = Line()
-    line.say("hello", worker=ME, pid=os.getpid(), elastic=True)
+    secret = Path(os.environ["PENSTOCK_SECRET_FILE"]).read_text()
+    line.say("hello", worker=ME, pid=os.getpid(), elastic=True, version=1, secret=secret)
     if ME not in os.environ.get("NEVER_READY", "").split(","):
         line.say("ready", generation=int(os.environ["PENSTOCK_GENERATION"]))
     step, world, fresh = 0, None, False
@@ -82,8 +83,6 @@ def main() -> None:
                 if world and world["rank"] == 0:
                     line.say("suspended", step=step)
                 return
-            elif order["type"] == "checkpoint" and world and world["rank"] == 0:
-                line.say("checkpointed", step=step, path="/x", blocking_s=0.1)
         if world is None:
             continue
         step += 1

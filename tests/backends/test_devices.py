@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 
 from penstock.backends import Inventory, LocalBackend, LocalDevice, discover, fake_devices
+from penstock.backends.agent.environment import MeetingPoint, base_environment, worker_environment
+from penstock.backends.agent.states import WorkerGroup
+from penstock.backends.agent.usage import Held, UsageMeter
 from penstock.backends.local.devices import CPU_KIND, cpu_slots, find_ascend, find_nvidia
-from penstock.backends.local.environment import base_environment, worker_environment
 from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.states import World
-from penstock.backends.local.usage import Held, UsageMeter
-from penstock.core import ClusterError, InputError, Worker
-from tests.backends.watching import make_launch
+from penstock.core import AgentAddress, ClusterError, DeviceSlot, InputError, UnknownNameError, Worker
+from tests.backends.watching import NODE, make_launch
 from tests.tools.fake_nvml import FakeGpu, fake_nvml
 
+MEETING = MeetingPoint(
+    agent=AgentAddress(path="/a"), secret_file=Path("/secret"), master="10.0.0.7", port=1234
+)  # fmt: skip
 NPU_SMI = """
 +------------------------------------------------------------------------------------------------+
 | npu-smi 24.1.rc1                 Version: 24.1.rc1                                             |
@@ -71,7 +74,7 @@ def test_models_are_called_as_people_call_them(name: str, kind: str) -> None:
 
 
 def test_a_driver_without_power_figures_still_counts() -> None:
-    assert find_nvidia(lambda: fake_nvml(FakeGpu(name="Tesla T4", limit_mw=None)))[0].peak_w == 0.0
+    assert find_nvidia(lambda: fake_nvml(FakeGpu(name="Tesla T4", limit_mw=None)))[0].power.peak_w == 0.0
 
 
 def test_no_driver_means_no_gpus() -> None:
@@ -142,9 +145,11 @@ def test_two_kinds_on_one_machine_are_two_nodes() -> None:
 
 def test_unknown_devices_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="0 to 1"):
-        fake_devices(2).env_of(2)
+        fake_devices(2).env_of(DeviceSlot("local", 2))
+    with pytest.raises(UnknownNameError, match="elsewhere"):
+        fake_devices(2).env_of(DeviceSlot("elsewhere", 0))
     backend = LocalBackend(tmp_path, fake_devices(1))
-    with pytest.raises(ClusterError, match="device 1"):
+    with pytest.raises(ClusterError, match="device local/1"):
         backend.launch(make_launch((sys.executable,), 2))
     assert backend.runs() == ()
 
@@ -153,15 +158,40 @@ def test_a_worker_sees_the_devices_of_its_world_so_that_its_local_rank_picks_its
     launch = make_launch(("x",), env=(("CUDA_VISIBLE_DEVICES", "7"), ("MINE", "1")))
     gpus = [
         Worker(
-            id=f"w{i}", rank=i, device=i, device_env=(("CUDA_VISIBLE_DEVICES", f"GPU-{i}"), ("OMP_NUM_THREADS", "2"))
+            id=f"w{i}",
+            rank=i,
+            node=NODE,
+            slot=i,
+            device_env=(("CUDA_VISIBLE_DEVICES", f"GPU-{i}"), ("OMP_NUM_THREADS", "2")),
         )
         for i in range(2)
     ]
     inherited = {"PATH": "/bin", "PENSTOCK_TOKEN": "secret", "RANK": "9", "TORCHELASTIC_RUN_ID": "other"}
-    base = base_environment(inherited, launch, RunDir(tmp_path))
-    env = worker_environment(base, World(3, tuple(gpus), 0.0), gpus[1], agent="/a", port=1234, restart_count=2)
+    base = base_environment(inherited, launch, RunDir(tmp_path).paths)
+    env = worker_environment(base, WorkerGroup(3, tuple(gpus), 0.0), gpus[1], meeting=MEETING, restart_count=2)
     assert env["CUDA_VISIBLE_DEVICES"].split(",")[int(env["LOCAL_RANK"])] == "GPU-1"
     assert (env["OMP_NUM_THREADS"], env["MINE"], env["PATH"]) == ("2", "1", "/bin")
     assert (env["RANK"], env["MASTER_PORT"], env["TORCHELASTIC_RESTART_COUNT"]) == ("1", "1234", "2")
+    assert (env["MASTER_ADDR"], env["PENSTOCK_AGENT"]) == ("10.0.0.7", "unix:/a")
     assert "PENSTOCK_TOKEN" not in env
     assert env["TORCHELASTIC_RUN_ID"] == "run-1"
+
+
+def test_ranks_and_devices_count_through_the_workers_node() -> None:
+    """Two nodes with two workers each: whatever is local is local to a node."""
+    placed = [("b", 1), ("a", 0), ("b", 0), ("a", 3)]
+    group = tuple(
+        Worker(id=f"w{i}", rank=i, node=node, slot=slot, device_env=(("CUDA_VISIBLE_DEVICES", f"{node}{slot}"),))
+        for i, (node, slot) in enumerate(placed)
+    )
+    seen = [
+        worker_environment({}, WorkerGroup(0, group, 0.0), worker, meeting=MEETING, restart_count=0) for worker in group
+    ]
+    names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES")
+    assert [tuple(env[name] for name in names) for env in seen] == [
+        ("0", "0", "2", "0", "2", "b1,b0"),
+        ("1", "0", "2", "1", "2", "a0,a3"),
+        ("2", "1", "2", "0", "2", "b1,b0"),
+        ("3", "1", "2", "1", "2", "a0,a3"),
+    ]
+    assert {env["WORLD_SIZE"] for env in seen} == {"4"}

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.backends import Backend, BackendError, LocalBackend
+from penstock.backends import Backend, BackendError
 from penstock.core import Report, ReportKind, Worker
 from tests.backends.watching import (
+    NODE,
     kinds,
     make_launch,
     output,
@@ -80,7 +81,7 @@ def test_growing_keeps_the_processes_that_train(local: Backend) -> None:
 
 def test_shrinking_lets_the_others_go(local: Backend) -> None:
     begin_and_train(local, 3)
-    local.resize(RUN, (Worker(id="w2", rank=0, device=2),), 1)
+    local.resize(RUN, (Worker(id="w2", rank=0, node=NODE, slot=2),), 1)
     assert wait_for(local, RUN, ReportKind.RESIZED).width == 1
     wait_for(local, RUN, ReportKind.WORKER_EXITED, count=2)
     assert exits(local) == {"w0": (0, "asked"), "w1": (0, "asked")}
@@ -177,13 +178,6 @@ def test_a_suspended_run_goes_on_as_a_later_generation(local: Backend) -> None:
     local.launch(make_launch(COMMAND, 2, generation=1, env=(("TOTAL", "3"),)))
     assert wait_for_end(local, RUN).kind is ReportKind.FINISHED
     assert local.reports(RUN, before)[0].seq == before + 1
-
-
-def test_checkpoints_can_be_asked_for(local: LocalBackend) -> None:
-    begin_and_train(local, 2)
-    assert local.checkpoint(RUN)
-    told = wait_for(local, RUN, ReportKind.CHECKPOINTED)
-    assert (told.path, told.blocking_s) == ("/x", 0.1)
 
 
 def test_moving_to_other_devices_altogether_restarts(local: Backend) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from penstock.backends import Backend
-from penstock.backends.local.device_locks import Claims
-from penstock.core import Report, ReportKind, Worker
-from tests.backends.watching import make_launch, status, wait_for, wait_for_output
+from penstock.backends.local.device_locks import DeviceLocks
+from penstock.core import DeviceSlot, Report, ReportKind, Worker
+from tests.backends.watching import NODE, make_launch, status, wait_for, wait_for_output
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("elastic_worker.py")))
 
 
 def on(*devices: int) -> tuple[Worker, ...]:
-    return tuple(Worker(id=f"w{device}", rank=rank, device=device) for rank, device in enumerate(devices))
+    return tuple(Worker(id=f"w{device}", rank=rank, node=NODE, slot=device) for rank, device in enumerate(devices))
 
 
 @pytest.fixture
@@ -83,13 +83,14 @@ def test_a_killed_agent_holds_no_device(local: Backend, marks: Path) -> None:
     wait_for_output(local, "a", "world 1 1 2", "w1")
 
 
-def test_claims_are_shared_within_a_run_and_seen_by_others(tmp_path: Path) -> None:
-    ours, theirs = Claims(tmp_path), Claims(tmp_path)
-    ours.take("w0", 5)
-    ours.take("w1", 5)
-    assert (ours.is_free(5), theirs.is_free(5), theirs.is_free(6)) == (True, False, True)
+def test_device_locks_are_shared_within_a_run_and_seen_by_others(tmp_path: Path) -> None:
+    ours, theirs = DeviceLocks(tmp_path), DeviceLocks(tmp_path)
+    fifth, sixth = DeviceSlot(NODE, 5), DeviceSlot(NODE, 6)
+    ours.take("w0", fifth)
+    ours.take("w1", fifth)
+    assert (ours.is_free(fifth), theirs.is_free(fifth), theirs.is_free(sixth)) == (True, False, True)
     ours.release("w0")
-    assert not theirs.is_free(5)
+    assert not theirs.is_free(fifth)
     ours.release("w1")
     ours.release("w1")
-    assert theirs.is_free(5)
+    assert theirs.is_free(fifth)

@@ -1,5 +1,6 @@
 """Reports are numbered without gaps, whatever happens to the disk or the writer."""
 
+import json
 import resource
 import signal
 from collections.abc import Iterator
@@ -9,9 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.backends import launch_from_json, launch_to_json, report_from_json, report_to_json
-from penstock.backends.local.journal import JournalReader, JournalWriter, last_report
-from penstock.core import Launch, Report, ReportKind, Worker
+from penstock.backends.agent.report_journal import (
+    ReportJournalReader,
+    ReportJournalWriter,
+    last_report,
+    read_report,
+    report_line,
+)
+from penstock.core import Launch, Report, ReportKind, Worker, build, plain
 
 
 @pytest.fixture
@@ -35,41 +41,41 @@ def grow_disk() -> None:
 
 
 def seqs(path: Path) -> list[int]:
-    return [report.seq for report in JournalReader(path, "r").after(0)]
+    return [report.seq for report in ReportJournalReader(path, "r").after(0)]
 
 
 def test_a_second_writer_goes_on_counting(path: Path) -> None:
     for _ in range(3):
-        writer = JournalWriter(path, "r")
+        writer = ReportJournalWriter(path, "r")
         writer.append(ReportKind.PROGRESS, {"step": 1})
         writer.close()
     assert seqs(path) == [1, 2, 3]
 
 
 def test_a_line_that_was_cut_off_never_counts(path: Path) -> None:
-    writer = JournalWriter(path, "r")
+    writer = ReportJournalWriter(path, "r")
     writer.append(ReportKind.PROGRESS, {"step": 1})
     writer.close()
     with path.open("ab") as file:
         file.write(b'{"seq": 2, "at": 1.0, "type": "failed", "tail": ["' + b"x" * 500)
     assert seqs(path) == [1]
-    writer = JournalWriter(path, "r")
+    writer = ReportJournalWriter(path, "r")
     writer.append(ReportKind.FINISHED, {"code": 0})
     writer.close()
     assert b"xxx" not in path.read_bytes()
-    assert [report.kind for report in JournalReader(path, "r").after(1)] == [ReportKind.FINISHED]
+    assert [report.kind for report in ReportJournalReader(path, "r").after(1)] == [ReportKind.FINISHED]
 
 
 def test_a_journal_cut_off_in_its_first_line_starts_over(path: Path) -> None:
     path.write_bytes(b'{"seq": 1, "at"')
-    writer = JournalWriter(path, "r")
+    writer = ReportJournalWriter(path, "r")
     writer.append(ReportKind.LAUNCHED, {"pid": 1})
     writer.close()
     assert seqs(path) == [1]
 
 
 def test_a_full_disk_delays_reports_and_loses_none(path: Path, small_disk: int) -> None:
-    writer = JournalWriter(path, "r")
+    writer = ReportJournalWriter(path, "r")
     durable = [writer.append(ReportKind.PROGRESS, {"step": step}) for step in range(6)]
     assert durable[0]
     assert not durable[-1]
@@ -81,7 +87,7 @@ def test_a_full_disk_delays_reports_and_loses_none(path: Path, small_disk: int) 
 
 
 def test_the_last_number_is_found_without_reading_everything(path: Path) -> None:
-    writer = JournalWriter(path, "r")
+    writer = ReportJournalWriter(path, "r")
     for step in range(40):
         writer.append(ReportKind.FAILED, {"code": 1, "tail": tuple("x" * 2000 for _ in range(step))})
     writer.close()
@@ -90,7 +96,7 @@ def test_the_last_number_is_found_without_reading_everything(path: Path) -> None
 
 
 def test_following_reads_only_what_is_new(path: Path) -> None:
-    writer, reader = JournalWriter(path, "r"), JournalReader(path, "r")
+    writer, reader = ReportJournalWriter(path, "r"), ReportJournalReader(path, "r")
     for step in range(1, 6):
         writer.append(ReportKind.PROGRESS, {"step": step})
         assert [report.step for report in reader.after(step - 1)] == [step]
@@ -100,7 +106,7 @@ def test_following_reads_only_what_is_new(path: Path) -> None:
 
 _text = st.text(max_size=8)
 _pairs = st.lists(st.tuples(_text, _text), max_size=3).map(tuple)
-_workers = st.builds(Worker, id=_text, rank=st.integers(0, 9), device=st.integers(0, 9), device_env=_pairs)
+_workers = st.builds(Worker, id=_text, rank=st.integers(0, 9), node=_text, slot=st.integers(0, 9), device_env=_pairs)
 
 
 @settings(max_examples=50)
@@ -111,7 +117,7 @@ _workers = st.builds(Worker, id=_text, rank=st.integers(0, 9), device=st.integer
     )
 )  # fmt: skip
 def test_launches_survive_the_way_through_json(launch: Launch) -> None:
-    assert launch_from_json(launch_to_json(launch)) == launch
+    assert build(Launch, json.loads(json.dumps(plain(launch)))) == launch
 
 
 @settings(max_examples=50)
@@ -123,9 +129,9 @@ def test_launches_survive_the_way_through_json(launch: Launch) -> None:
     )
 )  # fmt: skip
 def test_reports_survive_the_way_through_json(report: Report) -> None:
-    assert report_from_json("r", report_to_json(report)) == report
+    assert read_report("r", report_line(report)) == report
 
 
-def test_keys_of_a_newer_version_are_ignored() -> None:
-    report = report_from_json("r", '{"seq": 1, "at": 2.0, "type": "finished", "code": 0, "mood": "good"}')
+def test_keys_of_a_newer_version_are_ignored_and_lines_of_an_earlier_one_are_read() -> None:
+    report = read_report("r", b'{"seq": 1, "at": 2.0, "type": "finished", "code": 0, "mood": "good"}')
     assert (report.kind, report.code) == (ReportKind.FINISHED, 0)

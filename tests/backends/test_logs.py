@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.local.logs import LogWriter, read_log, segments
-from penstock.backends.local.outputs import WorkerOutput
-from penstock.backends.local.progress import parse_file, parse_line
+from penstock.backends.agent.logs import LogWriter, read_log, segments
+from penstock.backends.agent.outputs import WorkerOutput
+from penstock.backends.agent.progress import parse_file, parse_line
 from penstock.core import ReportKind
 
 

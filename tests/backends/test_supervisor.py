@@ -1,4 +1,4 @@
-"""The supervisor's decisions, watched through its hands, on a clock the test moves."""
+"""The supervisor's decisions, watched through its host, on a clock the test moves."""
 
 from typing import Any
 
@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.backends.local.states import Exit, Member, Phase, StaleCommandError, World
-from penstock.backends.local.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
-from penstock.core import ReportKind, Worker
-from tests.backends.watching import ENDINGS, make_launch, workers
+from penstock.backends.agent.states import Exit, Member, RunPhase, StaleCommandError, WorkerGroup
+from penstock.backends.agent.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
+from penstock.core import AgentMessage, DeviceSlot, LeaveOrder, ReportKind, SuspendOrder, Worker, World
+from tests.backends.watching import ENDINGS, NODE, make_launch, workers
+
+_NAMES = {World: "world", LeaveOrder: "leave", SuspendOrder: "suspend"}
 
 
-class Hands:
+class RecordingHost:
     """Remembers what it was asked to do, and asserts that it could have been done."""
 
     def __init__(self) -> None:
@@ -20,14 +22,14 @@ class Hands:
         self.did: list[tuple[Any, ...]] = []
         self.reports: list[tuple[ReportKind, dict[str, Any]]] = []
         self.alive: set[str] = set()
-        self.worlds: dict[str, list[dict[str, Any]]] = {}
-        self.taken: set[int] = set()
+        self.worlds: dict[str, list[World]] = {}
+        self.taken: set[DeviceSlot] = set()
         self.done: set[str] = set()
 
     def now(self) -> float:
         return self.clock
 
-    def spawn(self, world: World, worker: Worker, restarts: int) -> None:
+    def spawn(self, world: WorkerGroup, worker: Worker, restarts: int) -> None:
         assert worker.id not in self.alive
         self.done.discard(worker.id)
         self.alive.add(worker.id)
@@ -41,12 +43,12 @@ class Hands:
         assert member.worker.id in self.alive
         self.did.append(("kill", member.worker.id))
 
-    def send(self, worker_id: str, message: dict[str, Any]) -> None:
+    def send(self, worker_id: str, message: AgentMessage) -> None:
         assert worker_id in self.alive
-        self.did.append((message["type"], worker_id))
-        if message["type"] == "world":
-            assert not self.done & set(message["members"]), "a world with workers that said bye"
-            assert message["members"][message["rank"]] == worker_id
+        self.did.append((_NAMES[type(message)], worker_id))
+        if isinstance(message, World):
+            assert not self.done & set(message.members), "a world with workers that said bye"
+            assert message.members[message.rank] == worker_id
             self.worlds.setdefault(worker_id, []).append(message)
 
     def report(self, kind: ReportKind, **said: Any) -> None:
@@ -55,10 +57,10 @@ class Hands:
     def sweep(self) -> None:
         assert not self.alive
 
-    def is_free(self, device: int) -> bool:
+    def is_free(self, device: DeviceSlot) -> bool:
         return device not in self.taken
 
-    def rendezvous(self, world: World) -> str:
+    def rendezvous(self, world: WorkerGroup) -> str:
         return f"place-{world.generation}"
 
     def told(self, kind: ReportKind) -> list[dict[str, Any]]:
@@ -66,13 +68,13 @@ class Hands:
 
 
 class Scene:
-    """A supervisor with its hands, and workers that do as the test says."""
+    """A supervisor with its host, and workers that do as the test says."""
 
     def __init__(self, count: int, **fields: Any) -> None:
-        self.hands = Hands()
-        self.run = Supervisor(make_launch(("x",), count, **fields), self.hands)
+        self.host = RecordingHost()
+        self.run = Supervisor(make_launch(("x",), count, **fields), self.host)
         self.run.start()
-        for worker_id in sorted(self.hands.alive):
+        for worker_id in sorted(self.host.alive):
             self.run.started(worker_id, 1)
 
     def elastic(self, *worker_ids: str) -> "Scene":
@@ -86,15 +88,15 @@ class Scene:
         return self
 
     def exit(self, worker_id: str, code: int = 0, signal: int | None = None) -> None:
-        self.hands.alive.discard(worker_id)
+        self.host.alive.discard(worker_id)
         self.run.exited(worker_id, Exit(code, signal, (f"last words of {worker_id}",)))
 
     def bye(self, worker_id: str) -> None:
-        self.hands.done.add(worker_id)
+        self.host.done.add(worker_id)
         self.run.bye(worker_id)
 
     def later(self, seconds: float) -> None:
-        self.hands.clock += seconds
+        self.host.clock += seconds
         self.run.tick()
 
 
@@ -102,9 +104,9 @@ def test_grace_ends_in_a_kill_and_not_before() -> None:
     scene = Scene(1)
     scene.run.stop(10.0)
     scene.later(9.9)
-    assert ("kill", "w0") not in scene.hands.did
+    assert ("kill", "w0") not in scene.host.did
     scene.later(0.2)
-    assert scene.hands.did[-2:] == [("terminate", "w0"), ("kill", "w0")]
+    assert scene.host.did[-2:] == [("terminate", "w0"), ("kill", "w0")]
 
 
 def test_a_polite_suspension_that_is_ignored_becomes_a_signal_and_then_a_kill() -> None:
@@ -112,16 +114,16 @@ def test_a_polite_suspension_that_is_ignored_becomes_a_signal_and_then_a_kill() 
     scene.run.suspend()
     scene.later(5.1)
     scene.later(5.1)
-    assert scene.hands.did[-3:] == [("suspend", "w0"), ("terminate", "w0"), ("kill", "w0")]
+    assert scene.host.did[-3:] == [("suspend", "w0"), ("terminate", "w0"), ("kill", "w0")]
     scene.exit("w0", 137, 9)
-    assert scene.hands.reports[-1] == (ReportKind.SUSPENDED, {"step": None})
+    assert scene.host.reports[-1] == (ReportKind.SUSPENDED, {"step": None})
 
 
 def test_a_suspension_that_crashes_before_saving_is_a_failure() -> None:
     scene = Scene(1).elastic("w0").train()
     scene.run.suspend()
     scene.exit("w0", 1)
-    assert scene.hands.told(ReportKind.FAILED) == [{"code": 1, "reason": "exit", "tail": ("last words of w0",)}]
+    assert scene.host.told(ReportKind.FAILED) == [{"code": 1, "reason": "exit", "tail": ("last words of w0",)}]
 
 
 def test_a_stop_overrules_a_suspension() -> None:
@@ -129,41 +131,41 @@ def test_a_stop_overrules_a_suspension() -> None:
     scene.run.suspend()
     scene.run.stop(0.0)
     scene.exit("w0", 143, 15)
-    assert scene.hands.told(ReportKind.FAILED)[0]["reason"] == "stopped"
-    assert not scene.hands.told(ReportKind.SUSPENDED)
+    assert scene.host.told(ReportKind.FAILED)[0]["reason"] == "stopped"
+    assert not scene.host.told(ReportKind.SUSPENDED)
 
 
 def test_a_plain_run_restarts_only_when_all_are_gone() -> None:
     scene = Scene(2)
     scene.run.resize(1, workers(3))
     scene.exit("w0", 143, 15)
-    assert [did for did in scene.hands.did if did[0] == "spawn"][2:] == []
+    assert [did for did in scene.host.did if did[0] == "spawn"][2:] == []
     scene.run.resize(2, workers(1))
     scene.exit("w1", 143, 15)
-    assert [did for did in scene.hands.did if did[0] == "spawn"][2:] == [("spawn", "w0", 2, 1)]
-    assert scene.hands.told(ReportKind.RESIZED) == []
+    assert [did for did in scene.host.did if did[0] == "spawn"][2:] == [("spawn", "w0", 2, 1)]
+    assert scene.host.told(ReportKind.RESIZED) == []
     scene.run.started("w0", 2)
-    assert scene.hands.told(ReportKind.RESIZED) == [{"generation": 2, "width": 1, "pause_s": 0.0, "in_place": False}]
+    assert scene.host.told(ReportKind.RESIZED) == [{"generation": 2, "width": 1, "pause_s": 0.0, "in_place": False}]
 
 
 def test_the_next_world_waits_until_the_present_one_has_met() -> None:
     scene = Scene(1).elastic("w0")
     scene.run.resize(1, workers(2))
     scene.elastic("w1")
-    assert "w1" not in scene.hands.worlds
+    assert "w1" not in scene.host.worlds
     scene.train()
-    assert scene.hands.worlds["w1"][0]["survivors"] == ["w0"]
+    assert scene.host.worlds["w1"][0].survivors == ("w0",)
 
 
 def test_a_death_while_newcomers_get_ready_concerns_only_the_present() -> None:
     scene = Scene(2).elastic("w0", "w1").train()
     scene.run.resize(1, workers(3))
     scene.exit("w1", 137, 9)
-    assert [world["generation"] for world in scene.hands.worlds["w0"]] == [0, 2]
+    assert [world.generation for world in scene.host.worlds["w0"]] == [0, 2]
     scene.elastic("w2")
     scene.train()
-    assert scene.hands.worlds["w2"][-1]["members"] == ["w0", "w2"]
-    assert scene.hands.worlds["w2"][-1]["generation"] == 3
+    assert scene.host.worlds["w2"][-1].members == ("w0", "w2")
+    assert scene.host.worlds["w2"][-1].generation == 3
 
 
 def test_a_death_in_an_unmet_world_goes_back_to_those_with_state() -> None:
@@ -171,11 +173,11 @@ def test_a_death_in_an_unmet_world_goes_back_to_those_with_state() -> None:
     scene.run.resize(1, workers(3))
     scene.elastic("w1", "w2")
     scene.exit("w1", 137, 9)
-    assert scene.hands.worlds["w2"][-1]["survivors"] == ["w0"]
+    assert scene.host.worlds["w2"][-1].survivors == ("w0",)
     scene.exit("w0", 137, 9)
-    assert scene.run.phase is Phase.ENDING
+    assert scene.run.phase is RunPhase.ENDING
     scene.exit("w2", 143, 15)
-    assert scene.hands.told(ReportKind.FAILED)[0]["tail"] == ("last words of w1",)
+    assert scene.host.told(ReportKind.FAILED)[0]["tail"] == ("last words of w1",)
 
 
 def test_a_worker_that_comes_back_waits_for_its_old_process_to_end() -> None:
@@ -183,36 +185,36 @@ def test_a_worker_that_comes_back_waits_for_its_old_process_to_end() -> None:
     scene.run.resize(1, workers(1))
     scene.train()
     scene.run.resize(2, workers(2))
-    assert [did for did in scene.hands.did if did[:2] == ("spawn", "w1")] == [("spawn", "w1", 0, 0)]
+    assert [did for did in scene.host.did if did[:2] == ("spawn", "w1")] == [("spawn", "w1", 0, 0)]
     scene.exit("w1")
-    assert scene.hands.did[-1] == ("spawn", "w1", 2, 0)
+    assert scene.host.did[-1] == ("spawn", "w1", 2, 0)
 
 
 def test_a_leaver_that_stays_is_ended() -> None:
     scene = Scene(2, grace_s=5.0).elastic("w0", "w1").train()
     scene.run.resize(1, workers(1))
     scene.later(60.0)
-    assert ("terminate", "w1") not in scene.hands.did
+    assert ("terminate", "w1") not in scene.host.did
     scene.train()
     scene.later(5.1)
     scene.later(5.1)
-    assert scene.hands.did[-2:] == [("terminate", "w1"), ("kill", "w1")]
+    assert scene.host.did[-2:] == [("terminate", "w1"), ("kill", "w1")]
 
 
 def test_the_same_worker_on_another_device_means_a_restart() -> None:
     scene = Scene(2).elastic("w0", "w1").train()
-    scene.run.resize(1, (workers(1)[0], Worker(id="w1", rank=1, device=5)))
-    assert scene.run.phase is Phase.RESTARTING
+    scene.run.resize(1, (workers(1)[0], Worker(id="w1", rank=1, node=NODE, slot=5)))
+    assert scene.run.phase is RunPhase.RESTARTING
 
 
 def test_a_newcomer_that_never_gets_ready_is_dropped() -> None:
     scene = Scene(1).elastic("w0").train()
     scene.run.resize(1, workers(2))
     scene.later(READY_TIMEOUT_S + 1)
-    assert scene.hands.did[-1] == ("kill", "w1")
+    assert scene.host.did[-1] == ("kill", "w1")
     scene.exit("w1", 137, 9)
-    assert scene.hands.told(ReportKind.RESIZED)[-1]["width"] == 1
-    assert scene.run.phase is Phase.RUNNING
+    assert scene.host.told(ReportKind.RESIZED)[-1]["width"] == 1
+    assert scene.run.phase is RunPhase.RUNNING
 
 
 def test_a_world_that_never_meets_is_a_hang() -> None:
@@ -220,69 +222,69 @@ def test_a_world_that_never_meets_is_a_hang() -> None:
     scene.later(JOIN_TIMEOUT_S + 1)
     for worker_id in ("w0", "w1"):
         scene.exit(worker_id, 143, 15)
-    assert scene.hands.told(ReportKind.FAILED) == [{"code": 124, "reason": "hang"}]
+    assert scene.host.told(ReportKind.FAILED) == [{"code": 124, "reason": "hang"}]
 
 
 def test_a_newcomer_waits_for_its_device_and_no_longer() -> None:
     scene = Scene(1).elastic("w0").train()
-    scene.hands.taken = {1}
+    scene.host.taken = {DeviceSlot(NODE, 1)}
     scene.run.resize(1, workers(2))
     scene.later(1.0)
-    assert "w1" not in scene.hands.alive
-    scene.hands.taken = set()
+    assert "w1" not in scene.host.alive
+    scene.host.taken = set()
     scene.later(0.1)
-    assert "w1" in scene.hands.alive
+    assert "w1" in scene.host.alive
 
 
 def test_leavers_go_first_when_newcomers_wait_for_devices() -> None:
     scene = Scene(2).elastic("w0", "w1").train()
-    scene.hands.taken = {2}
-    scene.run.resize(1, (workers(1)[0], Worker(id="w2", rank=1, device=2)))
-    assert scene.hands.did[-2:] == [("world", "w0"), ("leave", "w1")]
+    scene.host.taken = {DeviceSlot(NODE, 2)}
+    scene.run.resize(1, (workers(1)[0], Worker(id="w2", rank=1, node=NODE, slot=2)))
+    assert scene.host.did[-2:] == [("world", "w0"), ("leave", "w1")]
     scene.train()
     scene.exit("w1")
-    assert scene.hands.told(ReportKind.RESIZED) == []
-    scene.hands.taken = set()
+    assert scene.host.told(ReportKind.RESIZED) == []
+    scene.host.taken = set()
     scene.later(0.1)
     scene.elastic("w2").train()
-    assert scene.hands.told(ReportKind.RESIZED) == [{"generation": 2, "width": 2, "pause_s": 1.0, "in_place": True}]
+    assert scene.host.told(ReportKind.RESIZED) == [{"generation": 2, "width": 2, "pause_s": 1.0, "in_place": True}]
 
 
 def test_a_restart_waits_for_its_devices_and_can_be_stopped_meanwhile() -> None:
     for free in (True, False):
         scene = Scene(1)
-        scene.hands.taken = {2}
+        scene.host.taken = {DeviceSlot(NODE, 2)}
         scene.run.resize(1, workers(1, first=2))
         scene.exit("w0", 143, 15)
-        assert (scene.hands.alive, scene.run.phase) == (set(), Phase.RESTARTING)
+        assert (scene.host.alive, scene.run.phase) == (set(), RunPhase.RESTARTING)
         if free:
-            scene.hands.taken = set()
+            scene.host.taken = set()
             scene.later(0.1)
-            assert scene.hands.alive == {"w2"}
+            assert scene.host.alive == {"w2"}
         else:
             scene.run.stop(1.0)
-            assert scene.run.phase is Phase.OVER
+            assert scene.run.phase is RunPhase.OVER
 
 
 def test_a_device_that_is_never_left_is_shared_in_the_end() -> None:
     scene = Scene(1).elastic("w0").train()
-    scene.hands.taken = {1}
+    scene.host.taken = {DeviceSlot(NODE, 1)}
     scene.run.resize(1, workers(2))
     scene.later(HAND_OVER_S)
-    assert "w1" in scene.hands.alive
+    assert "w1" in scene.host.alive
 
 
 def test_no_world_is_announced_once_a_worker_said_bye() -> None:
     scene = Scene(2).elastic("w0", "w1").train()
-    scene.run.resize(1, (workers(2)[1], Worker(id="w2", rank=1, device=2)))
+    scene.run.resize(1, (workers(2)[1], Worker(id="w2", rank=1, node=NODE, slot=2)))
     scene.bye("w0")
     scene.exit("w0")
     scene.elastic("w2")
-    assert "w2" not in scene.hands.worlds
+    assert "w2" not in scene.host.worlds
     scene.exit("w1", 1)
-    assert scene.hands.told(ReportKind.FAILED) == []
+    assert scene.host.told(ReportKind.FAILED) == []
     scene.exit("w2", 143, 15)
-    assert scene.hands.told(ReportKind.FINISHED) == [{"code": 0}]
+    assert scene.host.told(ReportKind.FINISHED) == [{"code": 0}]
 
 
 def test_commands_are_refused_once_a_run_ends() -> None:
@@ -320,11 +322,11 @@ def test_whatever_happens_a_run_ends_once_and_its_worlds_only_go_forward(
         _move(scene, move, argument, number)
         _check(scene)
     scene.run.stop(0.0)
-    while scene.hands.alive:
-        scene.exit(min(scene.hands.alive), 137, 9)
+    while scene.host.alive:
+        scene.exit(min(scene.host.alive), 137, 9)
     _check(scene)
-    assert scene.run.phase is Phase.OVER
-    assert [kind for kind, _ in scene.hands.reports if kind in ENDINGS] == [scene.hands.reports[-1][0]]
+    assert scene.run.phase is RunPhase.OVER
+    assert [kind for kind, _ in scene.host.reports if kind in ENDINGS] == [scene.host.reports[-1][0]]
 
 
 def _move(scene: Scene, move: str, argument: int, number: int) -> None:
@@ -333,20 +335,20 @@ def _move(scene: Scene, move: str, argument: int, number: int) -> None:
         match move:
             case "resize":
                 run.resize(number + 1, workers(argument))
-            case "started" if worker_id in scene.hands.alive:
+            case "started" if worker_id in scene.host.alive:
                 run.started(worker_id, number)
             case "ready":
                 scene.elastic(worker_id)
             case "joined":
                 run.joined(run.world.generation, 0.1)
-            case "exit" | "die" if worker_id in scene.hands.alive:
+            case "exit" | "die" if worker_id in scene.host.alive:
                 scene.exit(worker_id, 0 if move == "exit" else 1)
-            case "bye" if worker_id in scene.hands.alive:
+            case "bye" if worker_id in scene.host.alive:
                 scene.bye(worker_id)
             case "take":
-                scene.hands.taken.add(argument)
+                scene.host.taken.add(DeviceSlot(NODE, argument))
             case "free":
-                scene.hands.taken.discard(argument)
+                scene.host.taken.discard(DeviceSlot(NODE, argument))
             case "tick":
                 scene.later(argument)
             case "suspend":
@@ -354,16 +356,16 @@ def _move(scene: Scene, move: str, argument: int, number: int) -> None:
             case "stop":
                 run.stop(3.0)
     except StaleCommandError:
-        assert run.phase in (Phase.ENDING, Phase.OVER)
+        assert run.phase in (RunPhase.ENDING, RunPhase.OVER)
 
 
 def _check(scene: Scene) -> None:
-    hands, run = scene.hands, scene.run
-    assert set(run.members) == hands.alive
-    assert (run.phase is Phase.OVER) == bool(hands.reports and hands.reports[-1][0] in ENDINGS)
-    assert hands.alive or run.phase is Phase.OVER or (run.phase is Phase.RESTARTING and hands.taken)
-    resized = [said["generation"] for said in hands.told(ReportKind.RESIZED)]
+    host, run = scene.host, scene.run
+    assert set(run.members) == host.alive
+    assert (run.phase is RunPhase.OVER) == bool(host.reports and host.reports[-1][0] in ENDINGS)
+    assert host.alive or run.phase is RunPhase.OVER or (run.phase is RunPhase.RESTARTING and host.taken)
+    resized = [said["generation"] for said in host.told(ReportKind.RESIZED)]
     assert resized == sorted(resized)
-    for told in hands.worlds.values():
-        generations = [world["generation"] for world in told]
+    for told in host.worlds.values():
+        generations = [world.generation for world in told]
         assert generations == sorted(set(generations))

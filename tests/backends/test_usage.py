@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,11 +10,11 @@ import psutil
 import pytest
 
 from penstock.backends import LocalBackend, discover
-from penstock.backends.local import usage as usage_module
-from penstock.backends.local.processes import account_of
-from penstock.backends.local.usage import CORE_POWER, Held, UsageMeter, totals
+from penstock.backends.agent import usage as usage_module
+from penstock.backends.agent.processes import account_of
+from penstock.backends.agent.usage import CORE_POWER, Held, UsageMeter, totals
 from tests.backends.conformance import python
-from tests.backends.watching import make_launch, status, until, wait_for_end, wait_for_output
+from tests.backends.watching import NODE, make_launch, status, until, wait_for_end, wait_for_output
 from tests.tools.fake_nvml import FakeGpu, fake_nvml
 
 BURN = """
@@ -37,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 @pytest.fixture
 def slots(state_dir: Path) -> LocalBackend:
-    return LocalBackend(state_dir, discover(slots=2))
+    return LocalBackend(state_dir, replace(discover(slots=2), host=NODE))
 
 
 def test_processor_time_of_ended_processes_stays(slots: LocalBackend) -> None:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from penstock.backends import Backend
-from penstock.backends.local.environment import Script, find_script, wants_torch
+from penstock.backends.agent.environment import Script, find_script, wants_torch
 from penstock.core import ReportKind
 from tests.backends.watching import (
     kinds,

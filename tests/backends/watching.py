@@ -11,6 +11,7 @@ from penstock.backends import Backend
 from penstock.core import InputError, Launch, Report, ReportKind, RunStatus, Worker
 
 T = TypeVar("T")
+NODE = "local"
 ENDINGS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
 
 
@@ -70,7 +71,7 @@ def kinds(reports: Sequence[Report]) -> list[str]:
 
 
 def workers(count: int, first: int = 0) -> tuple[Worker, ...]:
-    return tuple(Worker(id=f"w{first + i}", rank=i, device=first + i) for i in range(count))
+    return tuple(Worker(id=f"w{first + i}", rank=i, node=NODE, slot=first + i) for i in range(count))
 
 
 def make_launch(command: Sequence[str], count: int = 1, run_id: str = "run-1", **fields: object) -> Launch:

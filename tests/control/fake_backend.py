@@ -5,11 +5,11 @@ It refuses what would be a fault in the real world: two runs of one job alive at
 started twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.core import Launch, Node, Report, ReportKind, RunStatus, Usage, Worker
+from penstock.core import DeviceSlot, Launch, Node, Report, ReportKind, RunState, RunStatus, Usage, Worker
 
 
 class Crash(BaseException):
@@ -25,6 +25,12 @@ class Run:
     updated_at: float = 0.0
     reports: list[Report] = field(default_factory=list)
     leaving: bool = False
+
+    @property
+    def state(self) -> RunState:
+        if not self.alive:
+            return RunState.ENDED
+        return RunState.ENDING if self.leaving else RunState.RUNNING
 
 
 @dataclass
@@ -48,6 +54,9 @@ class FakeBackend:
 
     def nodes(self) -> tuple[Node, ...]:
         return self.nodes_there
+
+    def unusable(self) -> Mapping[DeviceSlot, str]:
+        return {}
 
     def launch(self, launch: Launch) -> None:
         self._called("launch", launch.run_id)
@@ -104,7 +113,7 @@ class FakeBackend:
         for run in self.all_runs.values():
             self._advance(run)
         return tuple(
-            RunStatus(run_id=run_id, alive=run.alive, last_seq=len(run.reports))
+            RunStatus(run_id=run_id, state=run.state, last_seq=len(run.reports))
             for run_id, run in self.all_runs.items()
             if run_id not in self.forgotten
         )
@@ -161,9 +170,12 @@ class FakeBackend:
         others = [run for other, run in self.all_runs.items() if other != run_id and run.alive]
         if any(run.launch.job_id == job_id for run in others):
             self.violations.append(f"{run_id}: another run of {job_id} is alive")
-        taken = {worker.device for run in others for worker in run.launch.workers}
-        if taken & {worker.device for worker in workers}:
+        taken = {worker.place for run in others for worker in run.launch.workers}
+        if taken & {worker.place for worker in workers}:
             self.violations.append(f"{run_id}: on a device that is in use")
+        sizes = {node.name: node.device_count for node in self.nodes_there}
+        if not all(0 <= worker.slot < sizes.get(worker.node, 0) for worker in workers):
+            self.violations.append(f"{run_id}: on a device that is not there")
         if sorted(worker.rank for worker in workers) != list(range(len(workers))):
             self.violations.append(f"{run_id}: ranks {[worker.rank for worker in workers]}")
         if len({worker.id for worker in workers}) != len(workers):

@@ -132,7 +132,7 @@ def test_entries_survive(entries: list[Entry]) -> None:
 def test_a_spread_curve_and_a_launch_survive() -> None:
     scaling = Scaling(counts=(1, 2), rates=(1.0, 2.0), spread=((2, 2, 1.5),))
     assert build(Scaling, json.loads(json.dumps(plain(scaling)))) == scaling
-    worker = Worker(id="w0", rank=0, device=3, device_env=(("A", "b"),))
+    worker = Worker(id="w0", rank=0, node="node-0", slot=3, device_env=(("A", "b"),))
     launch = Launch(run_id="r", job_id="j", command=("x",), workers=(worker,), hang_after_s=None)
     assert build(Launch, json.loads(json.dumps(plain(launch)))) == launch
 

@@ -9,9 +9,10 @@ import pytest
 from penstock.control.loop.preparation import LiveIntake
 from penstock.control.state.entries import Submitted
 from penstock.control.state.records import JobRecord
-from penstock.core import Cluster, Curve, Deadline, Grant, InputError, Report, ReportKind
+from penstock.core import Cluster, Curve, Deadline, DeviceSlot, Grant, InputError, Report, ReportKind
 
 NOW = 1_000_000.0
+PLACES = (DeviceSlot("node-0", 0), DeviceSlot("node-0", 1))
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def tell(intake: LiveIntake, spec: dict[str, object]) -> Runner:
     prepared = intake.prepare(spec, job_id="j-1", tenant="blue", now=NOW)
     entry = Submitted(at=NOW, job=prepared.job, name="x", recipe=prepared.recipe, spec={})
     record = JobRecord("j-1", 1, entry, prepared.job)
-    record.take(Grant("j-1", "gpu", (0, 1), 1), NOW)
+    record.take(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW)
     return lambda report: intake.learn(report, record).curve
 
 
@@ -89,7 +90,7 @@ def run(intake: LiveIntake, spec: dict[str, object]) -> tuple[LiveIntake, JobRec
     prepared = intake.prepare(spec, job_id="j-1", tenant="blue", now=NOW)
     entry = Submitted(at=NOW, job=prepared.job, name="x", recipe=prepared.recipe, spec={})
     record = JobRecord("j-1", 1, entry, prepared.job)
-    record.take(Grant("j-1", "gpu", (0, 1), 1), NOW)
+    record.take(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW)
     return intake, record, spec
 
 
@@ -114,7 +115,7 @@ def test_a_change_in_place_costs_its_pause_and_a_restart_what_it_takes(
     intake, record, _ = run
     for second in range(3, 20):
         intake.learn(_progress(second, 5 * second), record)
-    record.reshape(Grant("j-1", "gpu", (0, 1), 1), NOW + 20.0)
+    record.reshape(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW + 20.0)
     resized = Report(
         run_id="j-1.1", seq=9, at=NOW + 21.0, kind=ReportKind.RESIZED, generation=record.generation, width=2,
         pause_s=0.25, in_place=True,
@@ -122,7 +123,7 @@ def test_a_change_in_place_costs_its_pause_and_a_restart_what_it_takes(
     learned = intake.learn(resized, record).costs
     assert learned is not None
     assert learned.resize.likely == pytest.approx(0.25)
-    record.reshape(Grant("j-1", "gpu", (0, 1), 1), NOW + 30.0)
+    record.reshape(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW + 30.0)
     intake.learn(replace(resized, at=NOW + 33.0, in_place=False, generation=record.generation), record)
     lessons = [intake.learn(_progress(39.0 + second, 96 + 5 * second), record).costs for second in range(3)]
     told = [costs for costs in lessons if costs is not None]

@@ -64,9 +64,8 @@ def test_a_job_never_has_two_runs_alive_even_on_other_devices(world: Platform) -
     world.submit(work=100, at_most=1)
     world.commands.resume(job, ADMIN)
     world.passes(3)
-    grant = world.record(job).grant
-    assert grant is not None
-    assert not set(grant.devices) & world.record(job).footprints[f"{job}.1"], "the test needs other devices"
+    assert world.record(job).grant is not None
+    assert not set(world.record(job).places) & world.record(job).footprints[f"{job}.1"], "the test needs other devices"
     assert world.backend.alive() == [f"{job}.1"]
     world.backend.leave(f"{job}.1")
     world.passes(3)
@@ -178,7 +177,12 @@ def test_what_ended_while_no_server_was_there_is_found_out_with_its_time(world: 
 
 
 def test_runs_that_nobody_knows_are_stopped_and_forgotten(world: Platform) -> None:
-    stray = Launch(run_id="stranger.1", job_id="stranger", command=("x",), workers=(Worker(id="w0", rank=0, device=0),))
+    stray = Launch(
+        run_id="stranger.1",
+        job_id="stranger",
+        command=("x",),
+        workers=(Worker(id="w0", rank=0, node="node-0", slot=0),),
+    )
     world.backend.all_runs["stranger.1"] = Run(stray, updated_at=world.clock())
     world.passes(2)
     assert world.backend.alive() == []

@@ -48,7 +48,8 @@ def _check(state: PlatformState) -> None:
         else:
             assert held == ()
         if record.grant is not None and len(record.workers) == record.grant.width:
-            assert sorted(worker.device for worker in record.workers) == sorted(held)
+            assert sorted(worker.place for worker in record.workers) == sorted(record.places)
+            assert record.places == state._places(record.grant)
             assert [worker.rank for worker in record.workers] == list(range(len(held)))
         used += held
     assert len(used) == len(set(used))

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
-from penstock.core import Launch, ReportKind, Worker
+from penstock.core import CheckpointSaved, Launch, ReportKind, StateSuspended, SuspendOrder, Worker
 from penstock.runtime.checkpoint import Checkpoints, Saved
 from penstock.runtime.state import Parts
 from penstock.tools import Nvml
@@ -50,9 +50,9 @@ def resizes_in_place(zygote: Zygote, folder: Path) -> None:
         run.start("w0")
         run.wait_step(3)
         run.resize("w0", "w1")
-        pauses = [run.wait_joined()["pause_s"]]
+        pauses = [run.wait_joined().pause_s]
         run.resize("w1")
-        pauses.append(run.wait_joined()["pause_s"])
+        pauses.append(run.wait_joined().pause_s)
         finished(run, "w0", "w1")
         assert {one["size"] for one in run.records("step")} == {1, 2}
         assert_close(curve(run), expected)
@@ -74,15 +74,15 @@ def suspended_and_resumed_at_another_width(zygote: Zygote, folder: Path) -> None
     with closing(agent(zygote, folder / "saved", "--save-steps", "5", "--sleep", "0.05")) as run:
         run.start("w0")
         run.wait_step(8)
-        run.send("w0", type="suspend")
+        run.send("w0", SuspendOrder())
         finished(run, "w0")
-        step = run.heard("suspended")[0]["step"]
+        step = run.heard(StateSuspended)[0].step
         assert step < STEPS
         run.start("w0", "w1")
         finished(run, "w0", "w1")
-        assert min(one["step"] for one in run.records("step") if one["size"] == 2) == step
+        assert min(one.step for one in run.records("step") if one["size"] == 2) == step
         assert_close(curve(run), expected)
-        blocking = [one["blocking_s"] for one in run.heard("checkpointed")]
+        blocking = [one.blocking_s for one in run.heard(CheckpointSaved)]
         print(f"    {len(blocking)} checkpoints, training stood still for {max(blocking) * 1e3:.1f} ms at most")
 
 
@@ -139,7 +139,7 @@ def a_job_of_the_local_backend(_zygote: Zygote, folder: Path) -> None:
     gpu = LocalDevice(kind="gpu", id=uuid, env=(("CUDA_VISIBLE_DEVICES", uuid),))
     backend = LocalBackend(folder / "state", Inventory((gpu,), "here"))
     command = (sys.executable, str(SCRIPT), "--steps", "300", "--sleep", "0.02")
-    worker = Worker(id="w0", rank=0, device=0)
+    worker = Worker(id="w0", rank=0, node="here", slot=0)
     backend.launch(Launch(run_id="r", job_id="j", command=command, workers=(worker,), working_dir=str(folder)))
     seen = []
     while backend.runs()[0].alive:
@@ -189,7 +189,7 @@ def finished(run: Agent, *workers: str) -> None:
 
 
 def curve(run: Agent) -> dict[int, float]:
-    return {one["step"]: one["loss"] for one in run.records("step")}
+    return {one.step: one["loss"] for one in run.records("step")}
 
 
 def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:

@@ -12,9 +12,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from penstock.backends.local.processes import become_subreaper
+from penstock.backends.agent.processes import become_subreaper
+from penstock.core import (
+    AGENT_MESSAGES,
+    WORKER_MESSAGES,
+    AgentAddress,
+    AgentMessage,
+    Hello,
+    Joined,
+    LeaveOrder,
+    Ready,
+    TrainingProgress,
+    WorkerMessage,
+    World,
+)
+
+MessageT = TypeVar("MessageT", bound=WorkerMessage)
 
 Message = dict[str, Any]
 DEADLINE_S = 120.0
@@ -78,7 +93,7 @@ class Peer:
     pid: int
     key: str
     line: socket.socket | None = None
-    heard: list[Message] = field(default_factory=list)
+    heard: list[WorkerMessage] = field(default_factory=list)
 
 
 class Agent:
@@ -100,6 +115,7 @@ class Agent:
         self._lock = threading.Lock()
         self._listeners: list[threading.Thread] = []
         self.socket = folder / "agent.sock"
+        self.address = AgentAddress(path=str(self.socket))
         self.listen()
 
     def listen(self) -> None:
@@ -135,7 +151,7 @@ class Agent:
         self.world = list(workers)
         self.announce(before)
         for worker in set(before) - set(workers):
-            self.send(worker, type="leave")
+            self.send(worker, LeaveOrder())
 
     def bury(self, *dead: str) -> None:
         """Tell those who are left that they are alone now."""
@@ -148,13 +164,13 @@ class Agent:
 
     def announce(self, before: Sequence[str]) -> None:
         for worker in self.world:
-            self.send(worker, **self.world_message(worker, before))
+            self.send(worker, self.world_message(worker, before))
 
-    def world_message(self, worker: str, before: Sequence[str]) -> Message:
-        return {
-            "type": "world", "generation": self.generation, "rank": self.world.index(worker), "size": len(self.world),
-            "members": self.world, "rendezvous": str(self.meeting), "survivors": [w for w in self.world if w in before],
-        }  # fmt: skip
+    def world_message(self, worker: str, before: Sequence[str]) -> World:
+        return World(
+            generation=self.generation, rank=self.world.index(worker), size=len(self.world), members=tuple(self.world),
+            rendezvous=f"file:{self.meeting}", survivors=tuple(w for w in self.world if w in before),
+        )  # fmt: skip
 
     @property
     def meeting(self) -> Path:
@@ -169,30 +185,32 @@ class Agent:
         self._fork(*workers)
         self.wait_ready(*workers)
 
-    def send(self, worker: str, **message: object) -> None:
-        line = wait_until(lambda: self.peers[worker].line, f"a line to {worker}")
-        line.sendall(json.dumps(message).encode() + b"\n")
+    def send(self, worker: str, message: AgentMessage) -> None:
+        self.send_line(worker, AGENT_MESSAGES.encode(message))
 
-    def heard(self, kind: str) -> list[Message]:
+    def send_line(self, worker: str, line: bytes) -> None:
+        wait_until(lambda: self.peers[worker].line, f"a line to {worker}").sendall(line)
+
+    def heard(self, kind: type[MessageT]) -> list[MessageT]:
         with self._lock:
-            return [one for peer in self.peers.values() for one in peer.heard if one["type"] == kind]
+            return [one for peer in self.peers.values() for one in peer.heard if isinstance(one, kind)]
 
     def step(self) -> int:
-        return max((one["step"] for one in self.heard("progress")), default=0)
+        return max((one.step for one in self.heard(TrainingProgress)), default=0)
 
     def wait_step(self, step: int) -> None:
         wait_until(lambda: self.step() >= step, f"step {step}; {self.errors()}")
 
     def wait_ready(self, *workers: str) -> None:
         def ready() -> bool:
-            return all(any(m["type"] == "ready" for m in self.peers[worker].heard) for worker in workers)
+            return all(any(isinstance(m, Ready) for m in self.peers[worker].heard) for worker in workers)
 
         wait_until(ready, f"{workers} ready; {self.errors()}")
 
-    def wait_joined(self) -> Message:
+    def wait_joined(self) -> Joined:
         """The report of the first step in the present world."""
         return wait_until(
-            lambda: next((one for one in self.heard("joined") if one["generation"] == self.generation), None),
+            lambda: next((one for one in self.heard(Joined) if one.generation == self.generation), None),
             f"generation {self.generation} joined; {self.errors()}",
         )
 
@@ -240,7 +258,7 @@ class Agent:
         return {
             "RANK": str(rank), "WORLD_SIZE": str(len(world)), "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(len(world)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
-            "PENSTOCK_AGENT": str(self.socket), "PENSTOCK_WORKER": worker, "PENSTOCK_RUN_DIR": str(self.folder),
+            "PENSTOCK_AGENT": str(self.address), "PENSTOCK_WORKER": worker, "PENSTOCK_RUN_DIR": str(self.folder),
             "PENSTOCK_GENERATION": str(self.generation), "PENSTOCK_CHECKPOINT_DIR": str(self.checkpoints),
             "OMP_NUM_THREADS": "1",
         }  # fmt: skip
@@ -256,11 +274,11 @@ class Agent:
 
     def _listen(self, line: socket.socket) -> None:
         peer: Peer | None = None
-        with line, line.makefile("r") as lines:
+        with line, line.makefile("rb") as lines:
             for text in lines:
-                message = json.loads(text)
-                if message["type"] == "hello":
-                    peer = wait_until(lambda m=message: self.peers.get(m["worker"]), "the worker that says hello")
+                message = WORKER_MESSAGES.decode(text)
+                if isinstance(message, Hello):
+                    peer = wait_until(lambda m=message: self.peers.get(m.worker), "the worker that says hello")
                     peer.line = line
                 assert peer is not None
                 with self._lock:

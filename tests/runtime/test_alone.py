@@ -10,7 +10,7 @@ import torch
 
 import penstock.elastic as elastic
 from penstock.core import InputError, UnknownNameError
-from penstock.runtime.environment import Place
+from penstock.runtime.environment import WorkerEnvironment
 from tests.runtime.agent import Zygote, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,8 +138,10 @@ def test_impossible_checkpoint_rules_are_refused(options: dict[str, int | str], 
 
 
 def test_the_environment_is_read_as_launchers_write_it() -> None:
-    assert Place.from_environment({}) == Place()
-    torchrun = Place.from_environment({"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1"})
+    assert WorkerEnvironment.from_environment({}) == WorkerEnvironment()
+    torchrun = WorkerEnvironment.from_environment(
+        {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "10.0.0.1"}
+    )
     assert (torchrun.rank, torchrun.size, torchrun.local_rank, torchrun.rendezvous) == (2, 4, 1, "env://")
     with pytest.raises(InputError, match="WORLD_SIZE='many'"):
-        Place.from_environment({"WORLD_SIZE": "many"})
+        WorkerEnvironment.from_environment({"WORLD_SIZE": "many"})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from penstock.core import InputError
+from penstock.core import CheckpointSaved, InputError, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints, best_interval_s
 from penstock.runtime.checkpoint import NotSaved, Saved
 from penstock.runtime.state import Parts
@@ -184,28 +184,23 @@ def test_suspend_saves_and_another_width_goes_on(launch: Callable[..., Agent], s
     agent.start("w0", "w1")
     agent.wait_joined()
     for worker in ("w0", "w1"):
-        agent.send(worker, type="suspend")
+        agent.send(worker, SuspendOrder())
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
-    step = agent.heard("suspended")[0]["step"]
+    step = agent.heard(StateSuspended)[0].step
     assert step == max(curve(agent)) + 1 < 24
-    assert agent.heard("checkpointed")[-1]["step"] == step
+    assert agent.heard(CheckpointSaved)[-1].step == step
 
     agent.start("w0", "w1", "w2")
     assert {one["code"] for one in (*agent.wait_exits(), *plain.wait_exits())} == {0}, agent.errors()
     assert_same_curve(agent, plain)
 
 
-def test_regular_checkpoints_and_one_on_request(launch: Callable[..., Agent]) -> None:
+def test_regular_checkpoints_and_a_last_one(launch: Callable[..., Agent]) -> None:
     agent = launch("--steps", "30", "--save-steps", "12", "--sleep", "0.02")
     agent.start("w0", "w1")
-    agent.wait_joined()
-    for worker in ("w0", "w1"):
-        agent.send(worker, type="checkpoint")
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
-    steps = [one["step"] for one in agent.heard("checkpointed")]
-    assert steps[0] < 12
-    assert steps[-1] == 30
-    assert len(steps) == 4
+    steps = [one.step for one in agent.heard(CheckpointSaved)]
+    assert steps == [12, 24, 30]
     manifest = json.loads((agent.checkpoints / "step-0000000030.json").read_text())
     assert manifest["step"] == 30
 

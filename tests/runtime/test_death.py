@@ -62,7 +62,7 @@ def test_a_newcomer_that_dies_while_the_world_forms(launch: Callable[..., Agent]
     agent.generation += 1
     agent.world = ["w0", "w1", "w2"]
     for worker in ("w0", "w1"):
-        agent.send(worker, **agent.world_message(worker, before=("w0", "w1")))
+        agent.send(worker, agent.world_message(worker, before=("w0", "w1")))
     agent.bury("w2")
     agent.wait_joined()
     assert {one["code"] for one in agent.wait_exits("w0", "w1")} == {0}, agent.errors()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core import CheckpointFailed, CheckpointSaved, Joined, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints
 from penstock.runtime.checkpoint import NotSaved, Saved
 from tests.runtime.agent import Agent, wait_until
@@ -123,7 +124,7 @@ def test_a_quota_is_a_full_disk(tmp_path: Path) -> None:
 
 
 def saved_steps(agent: Agent) -> list[int]:
-    return [one["step"] for one in agent.heard("checkpointed")]
+    return [one.step for one in agent.heard(CheckpointSaved)]
 
 
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
@@ -135,12 +136,12 @@ def test_training_goes_on_and_saving_comes_back(launch: Callable[..., Agent], di
     agent.start("w0", "w1")
     wait_until(lambda: saved_steps(agent), "a checkpoint")
     disk.fill() if trouble == "full" else disk.remount("ro")
-    failed = wait_until(lambda: agent.heard("checkpoint_failed"), "the trouble to be told")[0]
-    agent.wait_step(failed["step"] + 12)
+    failed = wait_until(lambda: agent.heard(CheckpointFailed), "the trouble to be told")[0]
+    agent.wait_step(failed.step + 12)
     disk.free() if trouble == "full" else disk.remount("rw")
-    wait_until(lambda: saved_steps(agent)[-1] > failed["step"], f"saving to come back; {agent.errors()}")
+    wait_until(lambda: saved_steps(agent)[-1] > failed.step, f"saving to come back; {agent.errors()}")
     assert {one["code"] for one in (*agent.wait_exits(), *plain.wait_exits())} == {0}, agent.errors()
-    assert len(agent.heard("checkpoint_failed")) == 1
+    assert len(agent.heard(CheckpointFailed)) == 1
     assert f"cannot be written to {agent.checkpoints}" in agent.errors()
     assert saved_steps(agent)[-1] == 90
     assert_same_curve(agent, plain)
@@ -152,10 +153,10 @@ def test_a_suspension_tells_what_is_really_saved(launch: Callable[..., Agent], d
     agent.start("w0")
     wait_until(lambda: saved_steps(agent), "a checkpoint")
     disk.fill()
-    wait_until(lambda: agent.heard("checkpoint_failed"), "the trouble to be told")
-    agent.send("w0", type="suspend")
+    wait_until(lambda: agent.heard(CheckpointFailed), "the trouble to be told")
+    agent.send("w0", SuspendOrder())
     assert agent.wait_exits()[0]["code"] == 0, agent.errors()
-    told = agent.heard("suspended")[0]["step"]
+    told = agent.heard(StateSuspended)[0].step
     assert told == saved_steps(agent)[-1] < max(curve(agent))
     disk.free()
     agent.start("w0")
@@ -174,9 +175,9 @@ def test_sharded_state_stays_in_its_world_until_it_can_be_saved(launch: Callable
     agent.wait_joined()
     disk.fill()
     agent.resize("w0")
-    failed = wait_until(lambda: agent.heard("checkpoint_failed"), f"the trouble to be told; {agent.errors()}")[0]
-    agent.wait_step(failed["step"] + 20)
-    assert not [one for one in agent.heard("joined") if one["generation"] == 1]
+    failed = wait_until(lambda: agent.heard(CheckpointFailed), f"the trouble to be told; {agent.errors()}")[0]
+    agent.wait_step(failed.step + 20)
+    assert not [one for one in agent.heard(Joined) if one.generation == 1]
     disk.free()
     agent.wait_joined()
     assert {one["code"] for one in (*agent.wait_exits(), *plain.wait_exits())} == {0}, agent.errors()

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.agent_link import Leave, Link, World
+from penstock.core import Bye, CheckpointSaved, Hello, LeaveOrder, Refusal, SuspendOrder, TrainingProgress, World
+from penstock.runtime.agent_link import Link, RefusedError
 from tests.runtime.agent import Agent, Peer, Zygote, wait_until
 
-WORLD = {"generation": 1, "rank": 0, "size": 2, "members": ["w0", "w1"], "rendezvous": "/tmp/x", "survivors": ["w0"]}
+WORLD = World(
+    generation=1, rank=0, size=2, members=("w0", "w1"), rendezvous="file:/tmp/x", survivors=("w0",)
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -22,49 +25,55 @@ def agent(tmp_path: Path, zygote: Zygote) -> Iterator[Agent]:
 
 @pytest.fixture
 def link(agent: Agent) -> Iterator[Link]:
-    line = Link(agent.socket, "w0")
+    line = Link(agent.address, "w0")
     yield line
     line.close(0.1)
 
 
 def test_orders_arrive_and_the_latest_wins(agent: Agent, link: Link) -> None:
-    agent.send("w0", type="leave")
-    agent.send("w0", type="world", **WORLD)
-    agent.send("w0", type="suspend")
+    agent.send("w0", LeaveOrder())
+    agent.send("w0", WORLD)
+    agent.send("w0", SuspendOrder())
     wait_until(lambda: link.suspend, "all three messages")
     world = link.take_order(0)
     assert isinstance(world, World)
     assert (world.members, world.survivors, world.generation) == (("w0", "w1"), ("w0",), 1)
     assert link.take_order(0) is None
-    agent.send("w0", type="leave")
-    assert link.take_order(5) == Leave()
+    agent.send("w0", LeaveOrder())
+    assert link.take_order(5) == LeaveOrder()
 
 
 def test_nonsense_is_ignored(agent: Agent, link: Link, caplog: pytest.LogCaptureFixture) -> None:
-    agent.send("w0", type="world", generation=3)
-    agent.send("w0", type="sing")
-    agent.send("w0", type="checkpoint")
-    wait_until(lambda: link.checkpoint, "the message after the nonsense")
+    agent.send_line("w0", b'{"type": "world", "generation": 3}\n{"type": "sing"}\nnot even JSON\n')
+    agent.send("w0", SuspendOrder())
+    wait_until(lambda: link.suspend, "the message after the nonsense")
     assert link.order is None
-    assert "ignored a message" in caplog.text
+    assert caplog.text.count("ignored a message") == 3
+    assert "a world that cannot be read" in caplog.text
+
+
+def test_a_worker_that_is_refused_ends_with_the_agents_reason(agent: Agent, link: Link) -> None:
+    agent.send("w0", Refusal(reason="install the same version of penstock"))
+    with pytest.raises(RefusedError, match="the same version"):
+        link.take_order(30)
 
 
 def test_the_line_is_found_again_and_nothing_said_meanwhile_is_lost(agent: Agent, link: Link) -> None:
-    wait_until(lambda: agent.heard("hello"), "hello")
+    wait_until(lambda: agent.heard(Hello), "hello")
     agent.vanish()
     for step in range(5):
-        link.say("checkpointed", step=step, path="", blocking_s=0.0)
+        link.say(CheckpointSaved(step=step, blocking_s=0.0))
         link.progress(step=step, total=9, loss=None, samples_per_s=None)
     agent.peers["w0"].line = None
     agent.listen()
-    wait_until(lambda: len(agent.heard("hello")) == 2, "a second hello")
-    wait_until(lambda: [one["step"] for one in agent.heard("checkpointed")][-5:] == [0, 1, 2, 3, 4], "what was said")
-    wait_until(lambda: [one["step"] for one in agent.heard("progress")][-1:] == [4], "the latest progress")
+    wait_until(lambda: len(agent.heard(Hello)) == 2, "a second hello")
+    wait_until(lambda: [one.step for one in agent.heard(CheckpointSaved)][-5:] == [0, 1, 2, 3, 4], "what was said")
+    wait_until(lambda: [one.step for one in agent.heard(TrainingProgress)][-1:] == [4], "the latest progress")
 
 
 def test_without_an_agent_everything_is_silent() -> None:
     link = Link(None, "w0")
-    link.say("bye")
+    link.say(Bye())
     link.progress(step=1, total=2, loss=0.5, samples_per_s=1.0)
     assert not link.progress_due()
     assert link.take_order(0) is None
@@ -82,8 +91,8 @@ def test_training_goes_on_without_the_agent_and_reports_twice_a_second_at_most(l
         peer.line = None
     agent.listen()
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
-    progress = agent.heard("progress")
-    assert progress[-1]["step"] == progress[-1]["total"] == 60
-    assert progress[-1]["loss"] > 0
+    progress = agent.heard(TrainingProgress)
+    assert progress[-1].step == progress[-1].total == 60
+    assert (progress[-1].loss or 0.0) > 0
     assert len(progress) <= 12
-    wait_until(lambda: len(agent.heard("bye")) == 2, "bye of both")
+    wait_until(lambda: len(agent.heard(Bye)) == 2, "bye of both")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.core import Bye
 from tests.runtime.agent import Agent, wait_until
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve
 
@@ -55,8 +56,8 @@ def test_survivors_keep_their_process_and_newcomers_take_over_the_whole_state(
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
     records = agent.records("step")
     assert len({one["pid"] for one in records if one["rank"] == 0 or one["size"] == 1}) == 2
-    rates = {one["step"]: one["lr"] for one in undisturbed.records("step")}
-    assert all(one["lr"] == rates[one["step"]] for one in records)
+    rates = {one.step: one["lr"] for one in undisturbed.records("step")}
+    assert all(one["lr"] == rates[one.step] for one in records)
     ends = agent.records("end")
     assert len(ends) == 2
     assert ends[0] == ends[1]
@@ -91,8 +92,8 @@ def test_a_world_that_is_replaced_before_it_came_together_is_skipped(
     agent.wait_joined()
     agent.generation += 1
     agent.world = ["w0", "w1", "ghost"]
-    agent.send("w0", **agent.world_message("w0", before=("w0", "w1")))
-    agent.send("w1", **agent.world_message("w1", before=("w0", "w1")))
+    agent.send("w0", agent.world_message("w0", before=("w0", "w1")))
+    agent.send("w1", agent.world_message("w1", before=("w0", "w1")))
     agent.wait_here("w0")
     agent.bury("ghost")
     agent.wait_joined()
@@ -105,7 +106,7 @@ def test_a_newcomer_that_comes_too_late_goes_home(launch: Callable[..., Agent]) 
     agent = launch("--steps", "5", "--linger", "now")
     agent.start("w0")
     agent.prepare("w1")
-    wait_until(lambda: agent.heard("bye"), "the end of training")
+    wait_until(lambda: agent.heard(Bye), "the end of training")
     agent.resize("w0", "w1")
     agent.wait_here("w1")
     (agent.folder / "now").touch()

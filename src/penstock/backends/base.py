@@ -1,20 +1,14 @@
-"""What every place that runs jobs can do, and how its values travel.
+"""What every place that runs jobs can do.
 
 A backend starts processes and tells what became of them. It decides nothing: whether a failed run is tried again, and
 on which devices, is the server's business. Whatever it tells is durable and numbered, so a server that was away reads
-on where it stopped.
+on where it stopped. It knows devices by node and slot; what index a scheduler has given them is not its business.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
-from typing import Any, Protocol
+from typing import Protocol
 
-from penstock.core import DeviceUsage, Launch, Node, PenstockError, Report, ReportKind, RunStatus, Usage, Worker
-
-_REPORT_FIELDS = {field.name: field.default for field in fields(Report)}
-_LAUNCH_FIELDS = {field.name for field in fields(Launch)}
-_USAGE_FIELDS = {field.name for field in fields(Usage)}
+from penstock.core import DeviceSlot, Launch, Node, PenstockError, Report, RunStatus, Usage, Worker
 
 
 class BackendError(PenstockError):
@@ -30,7 +24,11 @@ class Backend(Protocol):
         ...
 
     def nodes(self) -> tuple[Node, ...]:
-        """What there is to run on, in the order of the cluster's device indices."""
+        """What there is to run on. Names are stable; the order means nothing, and nodes may come and go."""
+        ...
+
+    def unusable(self) -> Mapping[DeviceSlot, str]:
+        """Devices of :meth:`nodes` that cannot be used now, each with the reason: one can be lost without its node."""
         ...
 
     def launch(self, launch: Launch) -> None:
@@ -58,7 +56,7 @@ class Backend(Protocol):
         ...
 
     def runs(self) -> tuple[RunStatus, ...]:
-        """Every run this backend knows, also those another server started."""
+        """Every run this backend knows, also those another server started, and how far each has come."""
         ...
 
     def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
@@ -72,52 +70,3 @@ class Backend(Protocol):
     def usage(self, run_id: str) -> Usage:
         """What the run uses right now and has used so far; of one that has ended only its totals are left."""
         ...
-
-
-def launch_to_json(launch: Launch) -> str:
-    """A launch as one line of JSON."""
-    return json.dumps(asdict(launch))
-
-
-def launch_from_json(text: str) -> Launch:
-    """The inverse of :func:`launch_to_json`; keys of a newer version are ignored."""
-    values = {key: value for key, value in json.loads(text).items() if key in _LAUNCH_FIELDS}
-    values["command"] = tuple(values["command"])
-    values["env"] = _pairs(values.get("env", ()))
-    values["workers"] = tuple(worker_from_dict(worker) for worker in values["workers"])
-    return Launch(**values)
-
-
-def worker_from_dict(values: Mapping[str, Any]) -> Worker:
-    """One worker of a launch or of a resize command."""
-    return Worker(
-        id=str(values["id"]), rank=int(values["rank"]), device=int(values["device"]),
-        device_env=_pairs(values.get("device_env", ())),
-    )  # fmt: skip
-
-
-def report_to_json(report: Report) -> str:
-    """A report as one line of JSON: ``type`` first to the eye, and only what was said."""
-    said = {
-        key: value for key, value in asdict(report).items()
-        if key not in ("run_id", "seq", "at", "kind") and value != _REPORT_FIELDS[key]
-    }  # fmt: skip
-    return json.dumps({"seq": report.seq, "at": report.at, "type": report.kind.value, **said})
-
-
-def report_from_json(run_id: str, text: str) -> Report:
-    """The inverse of :func:`report_to_json`; keys of a newer version are ignored."""
-    values = json.loads(text)
-    said = {key: value for key, value in values.items() if key in _REPORT_FIELDS}
-    said["tail"] = tuple(said.get("tail", ()))
-    return Report(**{**said, "run_id": run_id, "kind": ReportKind(values["type"])})
-
-
-def usage_from_dict(values: Mapping[str, Any]) -> Usage:
-    """The inverse of ``dataclasses.asdict``; keys of a newer version are ignored."""
-    known = {key: value for key, value in values.items() if key in _USAGE_FIELDS}
-    return Usage(**{**known, "devices": tuple(DeviceUsage(**device) for device in values.get("devices", ()))})
-
-
-def _pairs(values: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((str(name), str(value)) for name, value in values)

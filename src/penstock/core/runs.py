@@ -6,14 +6,30 @@ from enum import StrEnum
 from penstock.core.parallel_plan import ParallelPlan
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceSlot:
+    """One device as backends know it: a place on a node. Its index in a scheduler's cluster is nobody else's."""
+
+    node: str
+    slot: int
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.slot}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
     """One process of a run, on one device. ``id`` is unique in the run and survives a change of rank."""
 
     id: str
     rank: int
-    device: int
+    node: str
+    slot: int
     device_env: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def place(self) -> DeviceSlot:
+        return DeviceSlot(self.node, self.slot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +96,35 @@ class Report:
     tail: tuple[str, ...] = ()
 
 
+class RunState(StrEnum):
+    """How far a run has come, as its backend sees it."""
+
+    ACCEPTED = "accepted"
+    """The backend knows of it and has not asked its engine yet."""
+    WAITING = "waiting"
+    """The engine has not found room for it: a queue, an image to pull, a node to start."""
+    STARTING = "starting"
+    """Its workers are being started."""
+    RUNNING = "running"
+    ENDING = "ending"
+    """Its workers have been asked to go and have not all gone."""
+    ENDED = "ended"
+    """No process of it is left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """Whether a run still lives, and how far its reports go."""
+    """Where a run stands, how far its reports go, and in the engine's own words why it is not further."""
 
     run_id: str
-    alive: bool
+    state: RunState
     last_seq: int
+    reason: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the run may still have processes, or will."""
+        return self.state is not RunState.ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.core import InputError
+from penstock.core import AgentAddress, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WorkerEnvironment:
     """A worker's name, its first rank and world, and the ways to its agent and its checkpoints, if there are any."""
 
     worker: str = "w0"
@@ -17,12 +17,13 @@ class Place:
     size: int = 1
     local_rank: int = 0
     generation: int = 0
-    agent: Path | None = None
+    agent: AgentAddress | None = None
+    secret: str = field(default="", repr=False)
     checkpoints: Path | None = None
     rendezvous: str = ""
 
     @classmethod
-    def from_environment(cls, env: Mapping[str, str] = os.environ) -> "Place":
+    def from_environment(cls, env: Mapping[str, str] = os.environ) -> "WorkerEnvironment":
         """Read what torchrun and Penstock's agent set; with neither, a world of one."""
         rank = _number(env, "RANK", 0)
         return cls(
@@ -31,7 +32,8 @@ class Place:
             size=_number(env, "WORLD_SIZE", 1),
             local_rank=_number(env, "LOCAL_RANK", 0),
             generation=_number(env, "PENSTOCK_GENERATION", 0),
-            agent=_path(env, "PENSTOCK_AGENT"),
+            agent=AgentAddress.parse(env["PENSTOCK_AGENT"]) if env.get("PENSTOCK_AGENT") else None,
+            secret=_secret(env),
             checkpoints=_path(env, "PENSTOCK_CHECKPOINT_DIR"),
             rendezvous="env://" if env.get("MASTER_ADDR") else "",
         )
@@ -49,3 +51,16 @@ def _number(env: Mapping[str, str], name: str, default: int) -> int:
 
 def _path(env: Mapping[str, str], name: str) -> Path | None:
     return Path(env[name]) if env.get(name) else None
+
+
+def _secret(env: Mapping[str, str]) -> str:
+    """What the agent wants to hear: a file that only this user can read, or a variable where an engine sets one."""
+    path = _path(env, "PENSTOCK_SECRET_FILE")
+    if path is None:
+        return env.get("PENSTOCK_SECRET", "")
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise InputError(
+            f"PENSTOCK_SECRET_FILE={path} cannot be read: {error.strerror}", "the file that the run's agent wrote"
+        ) from None

@@ -16,10 +16,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
-from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, Store
 
-from penstock.core import PenstockError
-from penstock.runtime.agent_link import World
+from penstock.core import PenstockError, World
 
 _POLL_S = 0.002
 _OVER = "over"
@@ -54,7 +53,7 @@ def open_group(
     """Join the default process group of a world; raises WorldLostError if that is called off meanwhile."""
     if world.rendezvous != "env://" and Path("/sys/class/net/lo").exists():
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    store = _store(world, timeout_s)
+    store = _store(world)
     shared = False
     if store is not None and world.size > 1:
         _wait_for_members(store, world, worker, patience_s, called_off)
@@ -81,8 +80,8 @@ def open_side_group() -> dist.ProcessGroup:
 
 def decline(world: World) -> None:
     """Tell those who wait for us in a world that there is nothing left to do in it."""
-    if world.size > 1 and not world.rendezvous.isdigit():
-        FileStore(world.rendezvous, world.size).set(_OVER, "1")
+    if world.size > 1:
+        FileStore(_file(world), world.size).set(_OVER, "1")
 
 
 def close_groups() -> None:
@@ -116,15 +115,17 @@ def _sockets() -> set[tuple[str, int]]:
     return found
 
 
-def _store(world: World, timeout_s: float) -> Store | None:
-    """A file or a port given by the agent; nothing where torchrun's own variables say it all."""
+def _store(world: World) -> Store | None:
+    """A file given by the agent; nothing where torchrun's own variables say it all."""
     if world.rendezvous == "env://":
         return None
     if world.size == 1:
         return HashStore()
-    if world.rendezvous.isdigit():
-        return TCPStore("127.0.0.1", int(world.rendezvous), world.size, world.rank == 0, timedelta(seconds=timeout_s))
-    return FileStore(world.rendezvous, world.size)
+    return FileStore(_file(world), world.size)
+
+
+def _file(world: World) -> str:
+    return world.rendezvous.removeprefix("file:")
 
 
 def _share_a_device(store: Store, world: World) -> bool:

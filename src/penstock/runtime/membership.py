@@ -11,8 +11,9 @@ import os
 import torch
 import torch.distributed as dist
 
-from penstock.runtime.agent_link import Link, World
-from penstock.runtime.environment import Place
+from penstock.core import Ready, World
+from penstock.runtime.agent_link import Link
+from penstock.runtime.environment import WorkerEnvironment
 from penstock.runtime.group import (
     WorldLostError,
     WorldOverError,
@@ -36,7 +37,7 @@ class Membership:
     """This worker's way through the worlds of a run."""
 
     def __init__(
-        self, place: Place, link: Link, parts: Parts, keeper: Keeper, *, timeout_s: float, patience_s: float
+        self, place: WorkerEnvironment, link: Link, parts: Parts, keeper: Keeper, *, timeout_s: float, patience_s: float
     ) -> None:
         self.rank, self.size, self.generation = place.rank, place.size, place.generation
         self.completed = _NOTHING
@@ -57,7 +58,7 @@ class Membership:
         if self.rank == 0:
             self._keeper.tidy()
         if self._link.has_agent:
-            self._link.say("ready", generation=self.generation)
+            self._link.say(Ready(generation=self.generation))
             return self.advance()
         members = tuple(f"w{rank}" for rank in range(self.size))
         rendezvous = self._place.rendezvous if self.size > 1 else ""

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
-from penstock.core import InputError, parse_duration
+from penstock.core import Bye, InputError, Joined, StateSuspended, parse_duration
 from penstock.runtime.agent_link import Link
 from penstock.runtime.checkpoint import Checkpoints
 from penstock.runtime.data import Loader
-from penstock.runtime.environment import Place
+from penstock.runtime.environment import WorkerEnvironment
 from penstock.runtime.membership import Membership
 from penstock.runtime.order import SampleOrder
 from penstock.runtime.saving import Interval, Keeper
@@ -156,7 +156,7 @@ class Run:
         if not self.is_main:
             return
         if pace.fresh:
-            self._link.say("joined", generation=self.generation, pause_s=pace.take_pause())
+            self._link.say(Joined(generation=self.generation, pause_s=pace.take_pause()))
         if self._link.progress_due() or done == total:
             loss = step.loss if math.isfinite(step.loss) else None
             self._link.progress(step=done, total=total, loss=loss, samples_per_s=pace.take_rate())
@@ -168,7 +168,7 @@ class Run:
         if word.suspend:
             self._keeper.save_and_wait(done, is_main=self.is_main)
             if self.is_main:
-                self._link.say("suspended", step=self._keeper.saved_step)
+                self._link.say(StateSuspended(step=self._keeper.saved_step))
             self._membership.part()
             _exit()
         elif word.switch:
@@ -188,7 +188,7 @@ class Run:
         if self._keeper.regular:
             self._keeper.save_and_wait(self.completed, is_main=self.is_main)
         self._membership.rest()
-        self._link.say("bye")
+        self._link.say(Bye())
 
 
 def init(
@@ -206,10 +206,10 @@ def init(
     all it is five minutes. A peer that answers no more counts as lost after ``timeout_s``, one that died at once; a
     worker waits ``patience_s`` for a new world before it gives up.
     """
-    place = Place.from_environment()
+    place = WorkerEnvironment.from_environment()
     device = _device(place)
     directory = Path(checkpoint_dir) if checkpoint_dir is not None else place.checkpoints
-    link = Link(place.agent, place.worker)
+    link = Link(place.agent, place.worker, place.secret)
     parts = Parts(device)
     files = Checkpoints(directory, keep) if directory is not None else None
     keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps))
@@ -226,7 +226,7 @@ def _interval(every: float | str | None, steps: int | None) -> Interval:
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps)
 
 
-def _device(place: Place) -> torch.device:
+def _device(place: WorkerEnvironment) -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     # Survivors must outlive a lost peer; the watchdog's default is to end the process.

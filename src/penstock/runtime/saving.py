@@ -5,7 +5,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from penstock.core import InputError
+from penstock.core import CheckpointFailed, CheckpointSaved, InputError
 from penstock.runtime.agent_link import Link
 from penstock.runtime.checkpoint import Checkpoints, NotSaved, Saved
 from penstock.runtime.state import Parts
@@ -66,10 +66,10 @@ class Keeper:
         return self._files is not None and self._interval.active
 
     def due(self, step: int) -> bool:
-        """Whether a checkpoint of this step was asked for or is due by the clock."""
+        """Whether a checkpoint of this step is due."""
         if self._files is None:
             return False
-        return self._link.checkpoint or (self._interval.due(step) and not self._files.busy)
+        return self._interval.due(step) and not self._files.busy
 
     def tidy(self) -> None:
         if self._files is not None:
@@ -77,7 +77,6 @@ class Keeper:
 
     def save(self, step: int, *, is_main: bool) -> None:
         """Begin a checkpoint of the state after ``step`` steps, unless there is one already."""
-        self._link.clear_checkpoint()
         self._interval.restart(step)
         if self._files is None or not (is_main or self._parts.sharded):
             return
@@ -141,7 +140,7 @@ class Keeper:
     def _announce(self, outcome: Saved | NotSaved | None) -> None:
         if isinstance(outcome, Saved):
             self.saved_step, self._complained = outcome.step, ("", 0.0)
-            self._link.say("checkpointed", step=outcome.step, path=str(outcome.path), blocking_s=outcome.blocking_s)
+            self._link.say(CheckpointSaved(step=outcome.step, path=str(outcome.path), blocking_s=outcome.blocking_s))
         elif outcome is not None:
             self._complain(outcome)
 
@@ -152,4 +151,4 @@ class Keeper:
         news = outcome.reason != reason or time.monotonic() - at >= _COMPLAIN_EVERY_S
         if news and (self.group is None or dist.get_rank(self.group) == 0):
             self._complained = (outcome.reason, time.monotonic())
-            self._link.say("checkpoint_failed", step=outcome.step, path=str(outcome.path), reason=outcome.reason)
+            self._link.say(CheckpointFailed(step=outcome.step, path=str(outcome.path), reason=outcome.reason))

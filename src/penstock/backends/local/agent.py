@@ -1,47 +1,80 @@
-"""The process beside a run: it starts the workers, listens to them and to servers, and writes down what happens.
+"""The process beside a run of this machine: it starts the workers, listens to them and to servers, and writes down
+what happens.
 
 ``python -m penstock.backends.local.agent RUN_DIR`` runs in the foreground; with ``--detach`` it lives in its own
 session and outlasts whoever started it. One thread, one event loop; no torch. All decisions are the
-:class:`~penstock.backends.local.supervisor.Supervisor`'s; this is its eyes and hands.
+:class:`~penstock.backends.agent.supervisor.Supervisor`'s; this carries them out.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from penstock.backends.base import worker_from_dict
-from penstock.backends.local import processes
-from penstock.backends.local.device_locks import Claims
-from penstock.backends.local.environment import base_environment, free_port, worker_environment
-from penstock.backends.local.journal import JournalWriter
-from penstock.backends.local.progress import clean_progress, parse_file, parse_line
-from penstock.backends.local.rundir import RunDir, discard_socket, hold_lock, socket_path
-from penstock.backends.local.spawner import Spawner
-from penstock.backends.local.states import Exit, Member, Phase, World
-from penstock.backends.local.supervisor import Supervisor
-from penstock.backends.local.usage import Held, UsageMeter
-from penstock.core import Launch, PenstockError, ReportKind, Worker
+from penstock.backends.agent import processes
+from penstock.backends.agent.environment import MeetingPoint, base_environment, free_port, worker_environment
+from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, parse_line
+from penstock.backends.agent.report_journal import ReportJournalWriter
+from penstock.backends.agent.spawner import Spawner
+from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
+from penstock.backends.agent.supervisor import Supervisor
+from penstock.backends.agent.usage import Held, UsageMeter
+from penstock.backends.agent.worker_lines import WorkerLines
+from penstock.backends.local.device_locks import DeviceLocks
+from penstock.backends.local.requests import (
+    ANSWERS,
+    REQUESTS,
+    Answer,
+    PingRequest,
+    Request,
+    ResizeRequest,
+    StopRequest,
+    SuspendRequest,
+    UsageRequest,
+)
+from penstock.backends.local.rundir import (
+    REQUESTS_SOCKET,
+    WORKERS_SOCKET,
+    RunDir,
+    discard_sockets,
+    hold_lock,
+    socket_directory,
+)
+from penstock.core import (
+    LONGEST_LINE,
+    AgentAddress,
+    AgentMessage,
+    Bye,
+    CheckpointFailed,
+    CheckpointSaved,
+    DeviceSlot,
+    Hello,
+    Joined,
+    Launch,
+    PenstockError,
+    Ready,
+    ReportKind,
+    RunState,
+    StateSuspended,
+    TrainingProgress,
+    Worker,
+    WorkerMessage,
+    World,
+    plain,
+)
 from penstock.tools import write_atomically
 
 TICK_S = 0.1
-PROGRESS_EVERY_S = 0.5
-"""How often progress is written down; in between only the latest counts."""
 METER_EVERY_S = 5.0
 """How often energy is added up when nobody asks."""
-LAST_WORDS_S = 1.0
-"""How long to wait for what a worker sent before it ended."""
-_LONGEST_MESSAGE = 2**20
-
-Message = dict[str, Any]
+LOOPBACK = "127.0.0.1"
 
 
 class Agent:
@@ -50,54 +83,54 @@ class Agent:
     def __init__(self, run_dir: RunDir, launch: Launch) -> None:
         self._run_dir = run_dir
         self._launch = launch
-        self._socket = socket_path(run_dir.path)
-        self._journal = JournalWriter(run_dir.journal, launch.run_id)
-        self._base_env = base_environment(os.environ, launch, run_dir)
+        self._sockets = socket_directory(run_dir.path)
+        self._address = AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
+        self._journal = ReportJournalWriter(run_dir.journal, launch.run_id)
+        self._base_env = base_environment(os.environ, launch, run_dir.paths)
         self._meter = UsageMeter(os.getpid(), run_dir.usage)
         self._metered_at = time.monotonic()
-        self._claims = Claims(run_dir.devices)
+        self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
-        self._spawner = Spawner(run_dir, launch, self._base_env, self)
-        self._lines: dict[str, asyncio.StreamWriter] = {}
-        self._line_ends: dict[str, asyncio.Event] = {}
+        self._spawner = Spawner(run_dir.path, launch, self._base_env, self)
+        self._lines = WorkerLines(_new_secret(run_dir), self._hear)
+        self._progress = ProgressRecorder(self._record_progress)
+        self._progress_file = ProgressFile(run_dir.progress)
         self._ports: dict[int, int] = {}
-        self._progress: dict[str, Any] | None = None
-        self._progress_at = 0.0
-        self._progress_stamp = 0
+        self._told_state: RunState | None = None
         self._background: set[asyncio.Task[None]] = set()
-        self._commands: dict[str, Callable[[Message], Message | None]] = {
-            "ping": self._ping, "resize": self._resize, "suspend": self._suspend,
-            "checkpoint": self._checkpoint, "stop": self._stop, "usage": self._usage,
-        }  # fmt: skip
 
     async def run(self) -> None:
         """Listen, start the workers, and stay until the last report is on the disk."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._spawner.reap)
         loop.add_signal_handler(signal.SIGTERM, self._supervisor.stop, self._launch.grace_s, "signal")
-        server = await asyncio.start_unix_server(self._serve, path=self._socket, limit=_LONGEST_MESSAGE)
+        await self._lines.listen(self._address)
+        requests = self._sockets / REQUESTS_SOCKET
+        server = await asyncio.start_unix_server(self._serve, path=requests, limit=LONGEST_LINE)
         self.report(ReportKind.LAUNCHED, pid=os.getpid())
-        about = {"pid": os.getpid(), "started_at": time.time(), "socket": str(self._socket)}
+        about = {"pid": os.getpid(), "started_at": time.time(), "socket": str(requests)}
         write_atomically(self._run_dir.agent_file, json.dumps(about), durable=True)
         self._supervisor.start()
-        while self._supervisor.phase is not Phase.OVER or not self._journal.settled:
+        while self._supervisor.phase is not RunPhase.OVER or not self._journal.settled:
             await asyncio.sleep(TICK_S)
             self._tick()
         server.close()
         self._close()
 
-    # --- hands of the supervisor ----------------------------------------------------------------------------------
+    # --- host of the supervisor ---------------------------------------------------------------------------------------
 
     def now(self) -> float:
         return time.monotonic()
 
-    def spawn(self, world: World, worker: Worker, restarts: int) -> None:
+    def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None:
+        meeting = MeetingPoint(
+            agent=self._address, secret_file=self._run_dir.secret_file, master=LOOPBACK, port=self._port_of(group)
+        )
         env = worker_environment(
-            self._base_env, world, worker, agent=str(self._socket), port=self._port_of(world),
-            restart_count=self._launch.attempt + restarts,
-        )  # fmt: skip
-        self._claims.take(worker.id, worker.device)
-        self._spawner.spawn(worker.id, world.rank_of(worker.id), env)
+            self._base_env, group, worker, meeting=meeting, restart_count=self._launch.attempt + restarts
+        )
+        self._locks.take(worker.id, worker.place)
+        self._spawner.spawn(worker.id, group.rank_of(worker.id), env)
 
     def terminate(self, member: Member) -> None:
         self._spawner.terminate(member.worker.id)
@@ -105,15 +138,14 @@ class Agent:
     def kill(self, member: Member) -> None:
         self._spawner.kill(member.worker.id)
 
-    def send(self, worker_id: str, message: Message) -> None:
-        if message["type"] == "world":
-            self._spawner.set_rank(worker_id, message["rank"])
-        if line := self._lines.get(worker_id):
-            line.write(_encode(message))
+    def send(self, worker_id: str, message: AgentMessage) -> None:
+        if isinstance(message, World):
+            self._spawner.set_rank(worker_id, message.rank)
+        self._lines.send(worker_id, message)
 
     def report(self, kind: ReportKind, **said: Any) -> None:
         if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
-            self._write_progress()
+            self._progress.flush()
         if kind is ReportKind.FAILED and not said.get("tail"):
             said["tail"] = self._spawner.tail()
         self._journal.append(kind, said)
@@ -121,14 +153,14 @@ class Agent:
     def sweep(self) -> None:
         self._spawner.sweep()
 
-    def is_free(self, device: int) -> bool:
-        return self._claims.is_free(device)
+    def is_free(self, device: DeviceSlot) -> bool:
+        return self._locks.is_free(device)
 
-    def rendezvous(self, world: World) -> str:
-        place = self._run_dir.rendezvous / f"{self._launch.attempt}-{world.generation}"
+    def rendezvous(self, group: WorkerGroup) -> str:
+        place = self._run_dir.rendezvous / f"{self._launch.attempt}-{group.generation}"
         place.parent.mkdir(exist_ok=True)
         place.unlink(missing_ok=True)
-        return str(place)
+        return f"file:{place}"
 
     # --- what happens to processes ----------------------------------------------------------------------------------
 
@@ -138,7 +170,7 @@ class Agent:
 
     def on_exited(self, worker_id: str, how: Exit) -> None:
         """Hear a worker out first: what it sent before it ended may still be on the line."""
-        self._claims.release(worker_id)
+        self._locks.release(worker_id)
         self._meter_usage()
         task = asyncio.get_running_loop().create_task(self._exited(worker_id, how))
         self._background.add(task)
@@ -153,93 +185,64 @@ class Agent:
         if said and said[0] is ReportKind.CHECKPOINTED:
             self._supervisor.checkpointed(said[1])
         elif said:
-            self._take_progress(said[1])
+            self._progress.take(said[1])
 
     async def _exited(self, worker_id: str, how: Exit) -> None:
-        if ended := self._line_ends.get(worker_id):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), LAST_WORDS_S)
-        self._lines.pop(worker_id, None)
-        self._line_ends.pop(worker_id, None)
+        await self._lines.last_words(worker_id)
         self._supervisor.exited(worker_id, how)
 
-    # --- the socket ------------------------------------------------------------------------------------------------
+    def _hear(self, worker_id: str, message: WorkerMessage) -> None:
+        run = self._supervisor
+        match message:
+            case Hello():
+                run.hello(worker_id, message.elastic)
+            case Ready():
+                run.ready(worker_id)
+            case TrainingProgress():
+                run.trained(worker_id)
+                self._progress.take(plain(message))
+            case Joined():
+                run.joined(message.generation, message.pause_s)
+            case CheckpointSaved():
+                run.checkpointed(_said(message))
+            case CheckpointFailed():
+                run.checkpoint_failed(_said(message))
+            case StateSuspended():
+                run.suspended(message.step)
+            case Bye():
+                run.bye(worker_id)
+
+    # --- requests of servers -----------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: a server's requests, or a worker from its hello on."""
-        worker_id: str | None = None
-        ended = asyncio.Event()
         try:
             while line := await reader.readline():
-                message = _decode(line)
-                if "op" in message or "type" not in message:
-                    writer.write(_encode(self._answer(message)))
-                    await writer.drain()
-                elif message["type"] == "hello":
-                    worker_id = str(message.get("worker"))
-                    self._lines[worker_id], self._line_ends[worker_id] = writer, ended
-                    self._supervisor.hello(worker_id, bool(message.get("elastic")))
-                elif worker_id is not None:
-                    self._hear(worker_id, message)
-        except (ConnectionError, ValueError):
+                writer.write(ANSWERS.encode(self._answer(line)))
+                await writer.drain()
+        except (OSError, ValueError):
             pass  # a line too long, or a peer that is gone: either way this connection is over
         finally:
-            ended.set()
-            if worker_id is not None and self._lines.get(worker_id) is writer:
-                del self._lines[worker_id]
             writer.close()
 
-    def _hear(self, worker_id: str, message: Message) -> None:
-        match message["type"]:
-            case "ready":
-                self._supervisor.ready(worker_id)
-            case "progress":
-                self._supervisor.trained(worker_id)
-                self._take_progress(clean_progress(message))
-            case "joined":
-                self._supervisor.joined(_whole(message, "generation") or 0, float(message.get("pause_s") or 0.0))
-            case "checkpointed":
-                self._supervisor.checkpointed({k: message[k] for k in ("step", "path", "blocking_s") if k in message})
-            case "checkpoint_failed":
-                self._supervisor.checkpoint_failed({k: message[k] for k in ("step", "path", "reason") if k in message})
-            case "suspended":
-                self._supervisor.suspended(_whole(message, "step"))
-            case "bye":
-                self._supervisor.bye(worker_id)
-
-    def _answer(self, request: Message) -> Message:
-        command = self._commands.get(str(request.get("op")))
-        if command is None:
-            return {"ok": False, "error": f"unknown op {request.get('op')!r}; known: {', '.join(self._commands)}"}
+    def _answer(self, line: bytes) -> Answer:
         try:
-            return {"ok": True, **(command(request) or {})}
-        except (PenstockError, KeyError, TypeError, ValueError) as error:
-            return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+            return self._obey(REQUESTS.decode(line))
+        except PenstockError as error:
+            return Answer(error=f"{type(error).__name__}: {error}")
 
-    # --- commands of servers -----------------------------------------------------------------------------------------
-
-    def _ping(self, _request: Message) -> Message:
-        world = self._supervisor.world
-        return {"run_id": self._launch.run_id, "phase": self._supervisor.phase.value, "generation": world.generation}
-
-    def _resize(self, request: Message) -> Message:
-        workers = tuple(worker_from_dict(worker) for worker in request["workers"])
-        if not workers:
-            raise ValueError("a world needs at least one worker; use suspend to take all devices")
-        self._supervisor.resize(int(request["generation"]), workers)
-        return {"generation": self._supervisor.world.generation}
-
-    def _suspend(self, _request: Message) -> None:
-        self._supervisor.suspend()
-
-    def _checkpoint(self, _request: Message) -> Message:
-        return {"asked": self._supervisor.checkpoint()}
-
-    def _stop(self, request: Message) -> None:
-        self._supervisor.stop(float(request.get("grace_s", self._launch.grace_s)))
-
-    def _usage(self, _request: Message) -> Message:
-        return {"usage": asdict(self._meter.sample(self._held()))}
+    def _obey(self, request: Request) -> Answer:
+        match request:
+            case PingRequest():
+                return Answer(state=self._supervisor.state)
+            case ResizeRequest():
+                self._supervisor.resize(request.generation, request.workers)
+            case SuspendRequest():
+                self._supervisor.suspend()
+            case StopRequest():
+                self._supervisor.stop(request.grace_s)
+            case UsageRequest():
+                return Answer(usage=self._meter.sample(self._held()))
+        return Answer()
 
     def _held(self) -> Held:
         """A worker without a GPU occupies processor cores: as many as its slot has threads."""
@@ -251,52 +254,45 @@ class Agent:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self._read_progress_file()
-        if time.monotonic() - self._progress_at >= PROGRESS_EVERY_S:
-            self._write_progress()
+        if said := self._progress_file.news():
+            self._supervisor.sign_of_life()
+            self._progress.take(said)
+        self._progress.flush_when_due()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
             self._meter_usage()
         self._journal.flush()
         self._supervisor.tick()
+        self._tell_state()
+
+    def _tell_state(self) -> None:
+        """Leave the state where servers find it without asking."""
+        if (state := self._supervisor.state) is not self._told_state:
+            with suppress(OSError):
+                write_atomically(self._run_dir.state_file, state.value)
+                self._told_state = state
 
     def _meter_usage(self) -> None:
         self._metered_at = time.monotonic()
         self._meter.sample(self._held())
         self._meter.save()
 
-    def _take_progress(self, said: dict[str, Any]) -> None:
-        if "step" not in said:
-            return
-        self._progress = said
-        if time.monotonic() - self._progress_at >= PROGRESS_EVERY_S:
-            self._write_progress()
+    def _record_progress(self, said: dict[str, Any]) -> None:
+        group = self._supervisor.world
+        self._journal.append(ReportKind.PROGRESS, {**said, "width": group.size, "generation": group.generation})
 
-    def _write_progress(self) -> None:
-        if self._progress is None:
-            return
-        said, self._progress, self._progress_at = self._progress, None, time.monotonic()
-        world = self._supervisor.world
-        self._journal.append(ReportKind.PROGRESS, {**said, "width": world.size, "generation": world.generation})
-
-    def _read_progress_file(self) -> None:
-        with suppress(OSError, UnicodeDecodeError):
-            stamp = self._run_dir.progress.stat().st_mtime_ns
-            if stamp != self._progress_stamp and (said := parse_file(self._run_dir.progress.read_text())):
-                self._progress_stamp = stamp
-                self._supervisor.sign_of_life()
-                self._take_progress(said[1])
-
-    def _port_of(self, world: World) -> int:
-        if world.generation not in self._ports:
-            self._ports[world.generation] = free_port()
-        return self._ports[world.generation]
+    def _port_of(self, group: WorkerGroup) -> int:
+        if group.generation not in self._ports:
+            self._ports[group.generation] = free_port()
+        return self._ports[group.generation]
 
     def _close(self) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+        self._lines.close()
         self._spawner.close()
         self._spawner.sweep()
         self._journal.close()
-        discard_socket(self._socket, self._run_dir.path)
+        discard_sockets(self._sockets, self._run_dir.path)
+        self._run_dir.secret_file.unlink(missing_ok=True)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -337,21 +333,15 @@ async def _supervise(run_dir: RunDir, launch: Launch) -> None:
     await Agent(run_dir, launch).run()
 
 
-def _encode(message: Message) -> bytes:
-    return json.dumps(message).encode() + b"\n"
+def _new_secret(run_dir: RunDir) -> str:
+    """What workers of this run know and nobody else: in a file that only this user can read."""
+    secret = secrets.token_hex(32)
+    write_atomically(run_dir.secret_file, secret, mode=0o600)
+    return secret
 
 
-def _decode(line: bytes) -> Message:
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return {"op": line.decode(errors="replace").strip()[:80]}
-    return message if isinstance(message, dict) else {"op": str(message)[:80]}
-
-
-def _whole(message: Message, name: str) -> int | None:
-    value = message.get(name)
-    return int(value) if isinstance(value, int | float) else None
+def _said(message: CheckpointSaved | CheckpointFailed) -> dict[str, Any]:
+    return {name: value for name, value in plain(message).items() if value not in (None, "")}
 
 
 if __name__ == "__main__":

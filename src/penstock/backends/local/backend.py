@@ -8,19 +8,38 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from penstock.backends.base import BackendError, usage_from_dict
-from penstock.backends.local.client import ask
+from penstock.backends.agent.logs import read_log
+from penstock.backends.agent.processes import kill_strays
+from penstock.backends.agent.report_journal import ReportJournalReader, last_report
+from penstock.backends.agent.usage import totals
+from penstock.backends.base import BackendError
 from penstock.backends.local.devices import Inventory, discover
-from penstock.backends.local.journal import JournalReader, last_report
-from penstock.backends.local.logs import read_log
-from penstock.backends.local.processes import kill_strays
+from penstock.backends.local.requests import (
+    Answer,
+    PingRequest,
+    Request,
+    ResizeRequest,
+    StopRequest,
+    SuspendRequest,
+    UsageRequest,
+    ask,
+)
 from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.usage import totals
-from penstock.core import InputError, Launch, Node, Report, RunStatus, UnknownNameError, Usage, Worker
+from penstock.core import (
+    DeviceSlot,
+    InputError,
+    Launch,
+    Node,
+    Report,
+    RunState,
+    RunStatus,
+    UnknownNameError,
+    Usage,
+    Worker,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +56,7 @@ class LocalBackend:
     def __init__(self, state_dir: Path | str, nodes: Inventory | None = None) -> None:
         self._root = Path(state_dir).expanduser().resolve() / "runs"
         self._inventory = nodes or discover()
-        self._readers: dict[str, JournalReader] = {}
+        self._readers: dict[str, ReportJournalReader] = {}
         self._buried: set[str] = set()
         with _clear_disk_errors(self._root):
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,6 +66,10 @@ class LocalBackend:
 
     def nodes(self) -> tuple[Node, ...]:
         return self._inventory.nodes
+
+    def unusable(self) -> Mapping[DeviceSlot, str]:
+        """None: devices are looked for once, when the server starts, and a broken one is not found."""
+        return {}
 
     def launch(self, launch: Launch) -> None:
         run_dir = self._directory(launch.run_id)
@@ -63,15 +86,12 @@ class LocalBackend:
             _wait_for_agent(run_dir)
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
-        placed = [asdict(worker) for worker in self._with_environment(workers)]
-        self._ask(run_id, {"op": "resize", "generation": generation, "workers": placed})
+        if not workers:
+            raise InputError(f"run {run_id!r} without workers", "at least one", "Suspend it to take all its devices")
+        self._ask(run_id, ResizeRequest(generation=generation, workers=self._with_environment(workers)))
 
     def suspend(self, run_id: str) -> None:
-        self._ask(run_id, {"op": "suspend"})
-
-    def checkpoint(self, run_id: str) -> bool:
-        """Ask for a checkpoint now; whether the run's workers understand that."""
-        return bool(self._ask(run_id, {"op": "checkpoint"})["asked"])
+        self._ask(run_id, SuspendRequest())
 
     def stop(self, run_id: str, grace_s: float) -> None:
         run_dir = self._known(run_id)
@@ -79,7 +99,7 @@ class LocalBackend:
             kill_strays([run_dir.path])
             return
         try:
-            self._ask(run_id, {"op": "stop", "grace_s": grace_s})
+            self._ask(run_id, StopRequest(grace_s=grace_s))
         except BackendError as error:
             if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):
                 raise
@@ -96,19 +116,19 @@ class LocalBackend:
     def runs(self) -> tuple[RunStatus, ...]:
         """Every run with its state. A run that is told to be dead has no process left: see :meth:`_bury`."""
         found = [RunDir(path.parent) for path in sorted(self._root.glob("*/launch.json"))]
-        alive = {one.run_id for one in found if one.is_alive()}
-        self._bury([one for one in found if one.run_id not in alive])
-        self._buried -= alive
+        states = {one.run_id: one.read_state() for one in found}
+        self._bury([one for one in found if states[one.run_id] is RunState.ENDED])
+        self._buried -= {run_id for run_id, state in states.items() if state is not RunState.ENDED}
         return tuple(
             RunStatus(
-                run_id=one.run_id, alive=one.run_id in alive, last_seq=last_report(one.journal, one.run_id)[0]
+                run_id=one.run_id, state=states[one.run_id], last_seq=last_report(one.journal, one.run_id)[0]
             )
             for one in found
         )  # fmt: skip
 
     def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
         run_dir = self._known(run_id)
-        reader = self._readers.setdefault(run_id, JournalReader(run_dir.journal, run_id))
+        reader = self._readers.setdefault(run_id, ReportJournalReader(run_dir.journal, run_id))
         return reader.after(after_seq)
 
     def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:
@@ -123,7 +143,7 @@ class LocalBackend:
         run_dir = self._known(run_id)
         if run_dir.is_alive():
             with suppress(BackendError):  # it may be ending in this moment, and has written its totals then
-                return usage_from_dict(self._ask(run_id, {"op": "usage"})["usage"])
+                return self._ask(run_id, UsageRequest()).usage or Usage()
         return totals(run_dir.usage)
 
     def _bury(self, dead: list[RunDir]) -> None:
@@ -139,7 +159,7 @@ class LocalBackend:
     def _with_environment(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """A worker that comes without its device's environment gets it here, where the devices are known."""
         return tuple(
-            worker if worker.device_env else replace(worker, device_env=self._inventory.env_of(worker.device))
+            worker if worker.device_env else replace(worker, device_env=self._inventory.env_of(worker.place))
             for worker in workers
         )
 
@@ -154,13 +174,14 @@ class LocalBackend:
             raise UnknownNameError.of("run", run_id, (status.run_id for status in self.runs()))
         return run_dir
 
-    def _ask(self, run_id: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, run_id: str, request: Request) -> Answer:
         agent = self._known(run_id).read_agent()
         try:
             return ask(agent["socket"] if agent else "", request)
         except OSError as error:
             raise BackendError(
-                f"run {run_id!r} cannot be reached to {request['op']} it: {error}. Its reports say how it ended."
+                f"the agent of run {run_id!r} cannot be reached with a {type(request).__name__}: {error}."
+                " The run's reports say how it ended."
             ) from error
 
 
@@ -226,7 +247,7 @@ def _wait_for_agent(run_dir: RunDir) -> None:
             if not run_dir.is_alive():
                 return  # a very short run: started, told everything, and gone
             try:
-                ask(agent["socket"], {"op": "ping"})
+                ask(agent["socket"], PingRequest())
                 return
             except OSError:
                 pass  # about to listen, or about to leave

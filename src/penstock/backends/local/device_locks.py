@@ -9,17 +9,19 @@ import fcntl
 import os
 from pathlib import Path
 
+from penstock.core import DeviceSlot
 
-class Claims:
+
+class DeviceLocks:
     """The devices of one run. Costs one open file for each device in use."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._directory = directory
-        self._held: dict[int, int] = {}
-        self._users: dict[str, int] = {}
+        self._held: dict[DeviceSlot, int] = {}
+        self._users: dict[str, DeviceSlot] = {}
 
-    def take(self, worker_id: str, device: int) -> None:
+    def take(self, worker_id: str, device: DeviceSlot) -> None:
         """A worker starts on a device, whoever else is there."""
         self._users[worker_id] = device
         if device not in self._held:
@@ -32,7 +34,7 @@ class Claims:
         if device is not None and device not in self._users.values():
             os.close(self._held.pop(device))
 
-    def is_free(self, device: int) -> bool:
+    def is_free(self, device: DeviceSlot) -> bool:
         """Whether no other run is on a device."""
         if device in self._held:
             return True
@@ -45,5 +47,5 @@ class Claims:
             os.close(handle)
         return True
 
-    def _open(self, device: int) -> int:
-        return os.open(self._directory / str(device), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _open(self, device: DeviceSlot) -> int:
+        return os.open(self._directory / f"{device.node}.{device.slot}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -12,7 +12,8 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.core import ClusterError, InputError, Node, PowerModel
+from penstock.backends.agent.usage import slot_power
+from penstock.core import ClusterError, DeviceSlot, InputError, Node, PowerModel, UnknownNameError
 from penstock.tools import Nvml, NvmlDevice
 
 CPU_KIND = "cpu"
@@ -20,6 +21,8 @@ _USABLE_HEALTH = frozenset({"OK", "Warning"})
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _VENDOR_WORDS = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro)\s+", re.IGNORECASE)
 _USED_OF_TOTAL = re.compile(r"(\d+)\s*/\s*(\d+)")
+
+NO_POWER_KNOWN = PowerModel()
 
 Environment = tuple[tuple[str, str], ...]
 
@@ -31,13 +34,13 @@ class LocalDevice:
     kind: str
     id: str
     memory: int = 0
-    peak_w: float = 0.0
+    power: PowerModel = NO_POWER_KNOWN
     env: Environment = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The devices of this machine in the order of their indices, and the nodes they make up: one for each kind."""
+    """The devices of this machine, and the nodes they make up: one for each kind."""
 
     devices: tuple[LocalDevice, ...]
     host: str = ""
@@ -52,22 +55,28 @@ class Inventory:
     def nodes(self) -> tuple[Node, ...]:
         return tuple(self._nodes())
 
-    def env_of(self, index: int) -> Environment:
-        """What confines a process to the device with this cluster index."""
-        if not 0 <= index < len(self.devices):
-            raise ClusterError(f"device {index}", f"0 to {len(self.devices) - 1}", "Ask the backend for its nodes")
-        return self.devices[index].env
+    def env_of(self, place: DeviceSlot) -> Environment:
+        """What confines a process to a device."""
+        devices = self._by_node().get(place.node)
+        if devices is None:
+            raise UnknownNameError.of("node", place.node, self._by_node(), "Ask the backend for its nodes")
+        if not 0 <= place.slot < len(devices):
+            raise ClusterError(f"device {place}", f"slots 0 to {len(devices) - 1}", "Ask the backend for its nodes")
+        return devices[place.slot].env
 
-    def _nodes(self) -> Iterator[Node]:
+    def _by_node(self) -> dict[str, list[LocalDevice]]:
+        """The devices of each node, by its name: slots count through the devices of one kind."""
         host = self.host or socket.gethostname()
         kinds = list(dict.fromkeys(device.kind for device in self.devices))
-        for kind in kinds:
-            of_kind = [device for device in self.devices if device.kind == kind]
+        names = {kind: host if len(kinds) == 1 else f"{host}-{kind.lower()}" for kind in kinds}
+        return {names[kind]: [device for device in self.devices if device.kind == kind] for kind in kinds}
+
+    def _nodes(self) -> Iterator[Node]:
+        for name, devices in self._by_node().items():
             yield Node(
-                name=host if len(kinds) == 1 else f"{host}-{kind.lower()}",
-                device_count=len(of_kind), kind=kind, rack=host,
-                device_memory=min(device.memory for device in of_kind),
-                power=PowerModel(peak_w=max(device.peak_w for device in of_kind)),
+                name=name, device_count=len(devices), kind=devices[0].kind, rack=self.host or socket.gethostname(),
+                device_memory=min(device.memory for device in devices),
+                power=max((device.power for device in devices), key=lambda power: power.peak_w),
             )  # fmt: skip
 
 
@@ -97,7 +106,8 @@ def cpu_slots(slots: int | None = None) -> tuple[LocalDevice, ...]:
     threads = str(max(1, cores // count))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // count
     env = tuple((name, threads) for name in _THREAD_VARIABLES)
-    return tuple(LocalDevice(kind=CPU_KIND, id=f"cpu-{i}", memory=memory, env=env) for i in range(count))
+    power = slot_power(int(threads))
+    return tuple(LocalDevice(kind=CPU_KIND, id=f"cpu-{i}", memory=memory, power=power, env=env) for i in range(count))
 
 
 def find_nvidia(load: Callable[[], Nvml | None] = Nvml.load) -> tuple[LocalDevice, ...]:
@@ -117,7 +127,7 @@ def _nvidia_device(device: NvmlDevice, uuid: str) -> LocalDevice:
     return LocalDevice(
         kind=_model(device.name() or "GPU"), id=uuid,
         memory=memory.total if memory else 0,
-        peak_w=device.power_limit_w() or 0.0,
+        power=PowerModel(peak_w=device.power_limit_w() or 0.0),
         env=(("CUDA_VISIBLE_DEVICES", uuid), ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")),
     )  # fmt: skip
 

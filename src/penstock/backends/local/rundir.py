@@ -11,10 +11,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.backends.base import launch_from_json, launch_to_json
-from penstock.core import Launch
+from penstock.backends.agent.environment import RunPaths
+from penstock.backends.agent.outputs import MERGED_LOG, worker_directory
+from penstock.core import CodecError, Launch, RunState, build, plain
 from penstock.tools import write_atomically
 
+REQUESTS_SOCKET = "agent.sock"
+"""Where servers reach the agent."""
+WORKERS_SOCKET = "workers.sock"
+"""Where workers do."""
 LONGEST_SOCKET_PATH = 100
 """Bytes of a unix socket's path; the kernel takes 107, and some of our neighbours append to it."""
 
@@ -29,10 +34,12 @@ class RunDir:
         self.lock_file = path / "agent.lock"
         self.agent_log = path / "agent.log"
         self.journal = path / "reports.jsonl"
-        self.merged_log = path / "merged.log"
+        self.merged_log = path / MERGED_LOG
         self.progress = path / "progress"
         self.rendezvous = path / "rendezvous"
         self.usage = path / "usage.json"
+        self.state_file = path / "state"
+        self.secret_file = path / "secret"
         self.checkpoints = path / "checkpoints"
         self.devices = path.parent.parent / "devices"
 
@@ -42,19 +49,35 @@ class RunDir:
 
     def worker(self, worker_id: str) -> Path:
         """Where one worker's output goes."""
-        return self.path / "workers" / worker_id
+        return worker_directory(self.path, worker_id)
+
+    @property
+    def paths(self) -> RunPaths:
+        """What workers see of this."""
+        return RunPaths(directory=self.path, checkpoints=self.checkpoints, progress=self.progress)
 
     def read_launch(self) -> Launch | None:
-        """What is to run here; nothing if the directory holds no run (any more)."""
+        """What is to run here; nothing if the directory holds no run (any more) or one of an earlier version."""
         try:
-            return launch_from_json(self.launch_file.read_text())
-        except FileNotFoundError:
+            launch: Launch = build(Launch, json.loads(self.launch_file.read_text()))
+        except (FileNotFoundError, CodecError):
             return None
+        return launch
 
     def write_launch(self, launch: Launch) -> None:
         """Say what is to run, before anyone runs it; the last agent's particulars become void."""
         self.agent_file.unlink(missing_ok=True)
-        write_atomically(self.launch_file, launch_to_json(launch), durable=True)
+        self.state_file.unlink(missing_ok=True)
+        write_atomically(self.launch_file, json.dumps(plain(launch)), durable=True)
+
+    def read_state(self) -> RunState:
+        """Where the run stands, as its agent last said; one that has said nothing yet is starting."""
+        if not self.is_alive():
+            return RunState.ENDED
+        try:
+            return RunState(self.state_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return RunState.STARTING
 
     def read_agent(self) -> dict[str, Any] | None:
         """The agent's pid and socket, once an agent has started for the present launch."""
@@ -94,10 +117,11 @@ class RunDir:
         agent = self.read_agent() or {}
         for path in (
             self.launch_file, self.agent_file, self.lock_file, self.journal, self.progress, self.agent_log, self.usage,
+            self.state_file, self.secret_file,
         ):  # fmt: skip
             path.unlink(missing_ok=True)
         shutil.rmtree(self.rendezvous, ignore_errors=True)
-        discard_socket(Path(agent.get("socket", self.path / "agent.sock")), self.path)
+        discard_sockets(Path(agent.get("socket", self.path / REQUESTS_SOCKET)).parent, self.path)
 
 
 def hold_lock(run_dir: RunDir, patience_s: float = 1.0) -> int | None:
@@ -118,18 +142,19 @@ def hold_lock(run_dir: RunDir, patience_s: float = 1.0) -> int | None:
             time.sleep(0.01)
 
 
-def socket_path(run_dir: Path) -> Path:
-    """Where the agent listens: in the run's directory unless the kernel cannot take so long a path."""
-    path = run_dir / "agent.sock"
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
-        path.unlink(missing_ok=True)
-        return path
-    return Path(tempfile.mkdtemp(prefix="penstock-")) / "agent.sock"
+def socket_directory(run_dir: Path) -> Path:
+    """Where the agent's sockets are: in the run's directory unless the kernel cannot take so long a path."""
+    if len(os.fsencode(run_dir / WORKERS_SOCKET)) > LONGEST_SOCKET_PATH:
+        return Path(tempfile.mkdtemp(prefix="penstock-"))
+    for name in (REQUESTS_SOCKET, WORKERS_SOCKET):
+        (run_dir / name).unlink(missing_ok=True)
+    return run_dir
 
 
-def discard_socket(path: Path, run_dir: Path) -> None:
-    """Remove a socket, and the directory that was made only for it."""
+def discard_sockets(directory: Path, run_dir: Path) -> None:
+    """Remove the sockets, and the directory that was made only for them."""
     with suppress(OSError):
-        path.unlink(missing_ok=True)
-        if path.parent != run_dir:
-            path.parent.rmdir()
+        for name in (REQUESTS_SOCKET, WORKERS_SOCKET):
+            (directory / name).unlink(missing_ok=True)
+        if directory != run_dir:
+            directory.rmdir()

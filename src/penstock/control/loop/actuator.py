@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from penstock.backends import Backend
 from penstock.control.state.entries import Recipe
 from penstock.control.state.records import Wanted
-from penstock.core import Launch, PenstockError, RunStatus
+from penstock.core import DeviceSlot, Launch, PenstockError, RunStatus
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class DesiredRuns:
     recipes: Mapping[str, Recipe]
     job_of: Mapping[str, str]
     leaving: frozenset[str]
-    footprints: Mapping[str, frozenset[int]]
+    footprints: Mapping[str, frozenset[DeviceSlot]]
     heard: Mapping[str, int]
 
 
@@ -114,7 +114,7 @@ class Actuator:
         if not _alone(want, picture, alive):
             return False
         others = (picture.footprints.get(run_id, frozenset()) for run_id in alive if run_id != want.run_id)
-        taken = frozenset[int]().union(*others)
+        taken = frozenset[DeviceSlot]().union(*others)
         waits_for = f"{want.run_id}@{want.generation}"
         if want.devices & taken and not self._waiting.exhausted(waits_for, now, self._patience_s):
             return False

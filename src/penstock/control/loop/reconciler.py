@@ -36,7 +36,7 @@ from penstock.control.state.entries import (
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
 from penstock.control.state.store import Cursor
-from penstock.core import Node, Report, ReportKind, RunStatus, Usage
+from penstock.core import DeviceSlot, Node, Report, ReportKind, RunStatus, Usage
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
@@ -268,7 +268,7 @@ def _job_of(run_id: str) -> str:
     return run_id.rpartition(".")[0]
 
 
-def _footprints(records: Iterable[JobRecord]) -> Mapping[str, frozenset[int]]:
+def _footprints(records: Iterable[JobRecord]) -> Mapping[str, frozenset[DeviceSlot]]:
     return {run_id: devices for record in records for run_id, devices in record.footprints.items()}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from penstock.backends import CORE_POWER, CPU_KIND, Backend
+from penstock.backends import Backend
 from penstock.control.state.journal import Journal
 from penstock.core import Grant, Node, Usage
 
@@ -21,13 +21,8 @@ _CORE_PERCENT = 100.0
 
 
 def full_load_w(node: Node) -> float | None:
-    """Watts of one of its devices at full load: what the node says, of a processor slot a documented guess.
-
-    The guess is for one hardware thread; none where nothing is known of the kind.
-    """
-    if node.power.peak_w:
-        return node.power.peak_w
-    return CORE_POWER.peak_w if node.kind == CPU_KIND else None
+    """Watts of one of its devices at full load, as its backend tells; none where nothing is known of the kind."""
+    return node.power.peak_w or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

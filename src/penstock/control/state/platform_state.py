@@ -45,9 +45,11 @@ from penstock.core import (
     Deadline,
     Decline,
     Defer,
+    DeviceSlot,
     Event,
     EventError,
     Goal,
+    Grant,
     Instruction,
     Job,
     JobCancelled,
@@ -203,11 +205,17 @@ class PlatformState:
             case Admit(quote) | Defer(quote) | Decline(quote):
                 self._answer(quote, declined=isinstance(instruction, Decline))
             case Start(grant) | Resume(grant):
-                self._engage(grant.job_id).take(grant, self.scheduler.now)
+                self._engage(grant.job_id).take(grant, self._places(grant), self.scheduler.now)
             case Resize(grant):
-                self._touch(grant.job_id).reshape(grant, self.scheduler.now)
+                self._touch(grant.job_id).reshape(grant, self._places(grant), self.scheduler.now)
             case Suspend(core) | Stop(core, _):
                 self._touch(core).lose_devices()
+
+    def _places(self, grant: Grant) -> tuple[DeviceSlot, ...]:
+        """Where a grant's devices are. The only place where the scheduler's indices become nodes and slots."""
+        cluster = self.scheduler.cluster
+        devices = [cluster.device(index) for index in grant.devices]
+        return tuple(DeviceSlot(cluster.nodes[device.node].name, device.slot) for device in devices)
 
     def _touch(self, core: str) -> JobRecord:
         record = self.jobs[job_id_of(core)]

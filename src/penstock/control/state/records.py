@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
-from penstock.core import Grant, Job, Quote, Worker
+from penstock.core import DeviceSlot, Grant, Job, Quote, Worker
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
@@ -22,8 +22,8 @@ class Wanted:
     not_before: float
 
     @property
-    def devices(self) -> frozenset[int]:
-        return frozenset(worker.device for worker in self.workers)
+    def devices(self) -> frozenset[DeviceSlot]:
+        return frozenset(worker.place for worker in self.workers)
 
 
 @dataclass(slots=True)
@@ -52,7 +52,9 @@ class JobRecord:
     workers: tuple[Worker, ...] = ()
     workers_made: int = 0
     runs: list[str] = field(default_factory=list)
-    footprints: dict[str, frozenset[int]] = field(default_factory=dict)
+    places: tuple[DeviceSlot, ...] = ()
+    """The devices of the grant by node and slot: their indices mean something to the scheduler only."""
+    footprints: dict[str, frozenset[DeviceSlot]] = field(default_factory=dict)
     failures: int = 0
     losses: int = 0
     streak: int = 0
@@ -101,37 +103,38 @@ class JobRecord:
     def tell(self, at: float, text: str) -> None:
         self.notes.append(Note(at, text))
 
-    def take(self, grant: Grant, at: float) -> None:
+    def take(self, grant: Grant, places: tuple[DeviceSlot, ...], at: float) -> None:
         """Devices to run on: a new run, unless one is there that only has to move."""
         if self.grant is None:
-            self.begin_stint(grant, at)
-        elif set(self.grant.devices) != set(grant.devices):
-            self.reshape(grant, at)
+            self.begin_stint(grant, places, at)
+        elif set(self.places) != set(places):
+            self.reshape(grant, places, at)
+        else:
+            self.grant = grant
 
-    def begin_stint(self, grant: Grant, at: float) -> None:
+    def begin_stint(self, grant: Grant, places: tuple[DeviceSlot, ...], at: float) -> None:
         self.stint += 1
         self.workers = ()
-        self.reshape(grant, at)
+        self.reshape(grant, places, at)
 
-    def reshape(self, grant: Grant, at: float) -> None:
+    def reshape(self, grant: Grant, places: tuple[DeviceSlot, ...], at: float) -> None:
         """A new world. Workers whose devices stay keep their ids and come first; the others are new."""
-        self.grant, self.granted_at = grant, at
+        self.grant, self.places, self.granted_at = grant, places, at
         self.generation += 1
-        staying = [worker.device for worker in self.workers if worker.device in grant.devices]
-        ids = {worker.device: worker.id for worker in self.workers}
-        order = [*staying, *(device for device in grant.devices if device not in ids)]
+        ids = {worker.place: worker.id for worker in self.workers}
+        order = [*(place for place in ids if place in places), *(place for place in places if place not in ids)]
         self.workers = tuple(
-            Worker(id=ids.get(device) or self._new_worker(), rank=rank, device=device)
-            for rank, device in enumerate(order)
+            Worker(id=ids.get(place) or self._new_worker(), rank=rank, node=place.node, slot=place.slot)
+            for rank, place in enumerate(order)
         )
         used = self.footprints.get(self.run_id, frozenset())
-        self.footprints[self.run_id] = used | frozenset(grant.devices)
+        self.footprints[self.run_id] = used | frozenset(places)
 
     def settle(self) -> None:
         """The run has taken the shape it was told to take."""
         self.losses = 0
         if self.grant is not None:
-            self.footprints[self.run_id] = frozenset(self.grant.devices)
+            self.footprints[self.run_id] = frozenset(self.places)
 
     def lose_devices(self) -> None:
         self.grant = None
@@ -145,12 +148,12 @@ class JobRecord:
         self.retry_at = at + min(2.0**self.losses - 1.0, _LONGEST_WAIT_S)
         self.losses += 1
         if self.grant is not None:
-            self.reshape(self.grant, at)
+            self.reshape(self.grant, self.places, at)
 
     def begin_again(self, at: float) -> None:
         """The run ended but the devices are still ours: the next run takes them."""
         if self.grant is not None:
-            self.begin_stint(self.grant, at)
+            self.begin_stint(self.grant, self.places, at)
 
     def streak_after(self, entry: RunFailed) -> int:
         """Failures in a row without progress: one that got further than the last begins anew."""

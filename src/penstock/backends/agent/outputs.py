@@ -12,12 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.backends.local.logs import LogWriter
+from penstock.backends.agent.logs import LogWriter
 
+MERGED_LOG = "merged.log"
+"""Where all workers of a run write together, in the run's directory."""
 TAIL_LINES = 20
 _CHUNK = 64 * 1024
 _LONGEST_LINE = 64 * 1024
 _LONGEST_TAIL_LINE = 2000
+
+
+def worker_directory(run_directory: Path, worker_id: str) -> Path:
+    """Where one worker's output goes."""
+    return run_directory / "workers" / worker_id
 
 
 @dataclass(slots=True)

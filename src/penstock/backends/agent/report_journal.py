@@ -5,20 +5,22 @@ crash cut off is overwritten by the next writer and never seen by a reader. Time
 back, also when somebody sets it back: the order of reports is the order of their times.
 """
 
+import json
 import os
 import time
 from collections import deque
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from penstock.backends.base import report_from_json, report_to_json
-from penstock.core import Report, ReportKind
+from penstock.core import Report, ReportKind, build, plain
 from penstock.tools import sync_directory
 
 _TAIL_BLOCK = 64 * 1024
+_FIELDS = frozenset(field.name for field in fields(Report))
 
 
-class JournalWriter:
+class ReportJournalWriter:
     """Appends reports. When the disk is full they wait in order, in memory, until there is room again."""
 
     def __init__(self, path: Path, run_id: str) -> None:
@@ -39,7 +41,7 @@ class JournalWriter:
         """Tell something; whether it (and all before it) is durable now."""
         self._seq, self._at = self._seq + 1, max(self._at, time.time())
         report = Report(run_id=self._run_id, seq=self._seq, at=self._at, kind=kind, **said)
-        self._waiting.append(report_to_json(report).encode() + b"\n")
+        self._waiting.append(report_line(report))
         return self.flush()
 
     def flush(self) -> bool:
@@ -64,7 +66,7 @@ class JournalWriter:
         self._end += len(line)
 
 
-class JournalReader:
+class ReportJournalReader:
     """Reads on from where it stopped, so that following a long run costs what is new and not what is old.
 
     Its place is one value that is replaced as a whole: threads that read at once cannot mislead each other.
@@ -82,7 +84,7 @@ class JournalReader:
             known = offset = 0
         reports = []
         for line in self._lines(offset):
-            report = report_from_json(self._run_id, line.decode())
+            report = read_report(self._run_id, line)
             if report.seq > seq:
                 reports.append(report)
             else:
@@ -114,5 +116,19 @@ def last_report(path: Path, run_id: str) -> tuple[int, int, float]:
     complete, newline, _ = block.rpartition(b"\n")
     if not newline:
         return 0, 0, 0.0
-    report = report_from_json(run_id, complete.rpartition(b"\n")[2].decode())
+    report = read_report(run_id, complete.rpartition(b"\n")[2])
     return report.seq, start + len(complete) + 1, report.at
+
+
+def report_line(report: Report) -> bytes:
+    """Only what was said; the run's name is the directory's."""
+    said = {name: value for name, value in plain(report).items() if value not in (None, []) and name != "run_id"}
+    return json.dumps(said).encode() + b"\n"
+
+
+def read_report(run_id: str, line: bytes) -> Report:
+    """The report in a line; what a newer version adds is passed over, and an earlier one called its kind ``type``."""
+    values = json.loads(line)
+    said = {name: value for name, value in values.items() if name in _FIELDS}
+    report: Report = build(Report, {"kind": values.get("type"), **said, "run_id": run_id})
+    return report

@@ -1,6 +1,6 @@
-"""Decides what happens to the processes of one run: events in, calls on its hands out.
+"""Decides what happens to the processes of one run: events in, calls on its host out.
 
-It holds no process, no socket and no clock (see :class:`~penstock.backends.local.states.Hands`). It never starts a
+It holds no process, no socket and no clock (see :class:`~penstock.backends.agent.states.RunHost`). It never starts a
 worker that no command asked for: whether a failed run is tried again is the server's decision.
 
 A world changes in one of two ways. *Elastic* workers (they said hello) change it in place: newcomers get ready while
@@ -13,17 +13,17 @@ run whose newcomers wait lets its own leavers go first: so runs that swap device
 
 from typing import Any
 
-from penstock.backends.local.states import (
+from penstock.backends.agent.states import (
     Exit,
-    Hands,
     Member,
-    Outcome,
-    Phase,
+    RunEnding,
+    RunHost,
+    RunPhase,
     StaleCommandError,
-    World,
+    WorkerGroup,
     in_rank_order,
 )
-from penstock.core import Launch, ReportKind, Worker
+from penstock.core import Launch, LeaveOrder, ReportKind, RunState, SuspendOrder, Worker, World
 
 READY_TIMEOUT_S = 600.0
 """How long a newcomer may take to get ready before the world changes without it."""
@@ -38,22 +38,30 @@ HANG_CODE = 124
 class Supervisor:
     """The state of one run."""
 
-    def __init__(self, launch: Launch, hands: Hands) -> None:
+    def __init__(self, launch: Launch, host: RunHost) -> None:
         self._launch = launch
-        self._hands = hands
+        self._host = host
         self._commanded = launch.generation
         self._wanted = frozenset(worker.id for worker in launch.workers)
-        self._next: World | None = None
-        self._outcome: Outcome | None = None
-        self._first_death: Outcome | None = None
+        self._next: WorkerGroup | None = None
+        self._outcome: RunEnding | None = None
+        self._first_death: RunEnding | None = None
         self._suspended: dict[str, Any] | None = None
         self._saved_step: int | None = None
         self._restarts = 0
         self._finishing = False
-        self._alive_at = hands.now()
+        self._alive_at = host.now()
         self.members: dict[str, Member] = {}
-        self.phase = Phase.RUNNING
-        self.world = World(launch.generation, in_rank_order(launch.workers), hands.now())
+        self.phase = RunPhase.RUNNING
+        self.world = WorkerGroup(launch.generation, in_rank_order(launch.workers), host.now())
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands, in the words of every backend."""
+        if self.phase in (RunPhase.ENDING, RunPhase.OVER):
+            return RunState.ENDING
+        started = all(member.pid is not None for member in self.members.values())
+        return RunState.RUNNING if self.phase is RunPhase.RUNNING and started else RunState.STARTING
 
     # --- commands -----------------------------------------------------------------------------------------------
 
@@ -70,8 +78,8 @@ class Supervisor:
             raise StaleCommandError(f"generation {generation} was overtaken by generation {self._commanded}")
         self._refuse_when_ending("resized")
         self._commanded, self._wanted = generation, wanted
-        world = World(max(generation, self.world.generation + 1), in_rank_order(workers), self._hands.now())
-        if self.phase is Phase.RUNNING and self._fits_in_place(world):
+        world = WorkerGroup(max(generation, self.world.generation + 1), in_rank_order(workers), self._host.now())
+        if self.phase is RunPhase.RUNNING and self._fits_in_place(world):
             self._change_in_place(world)
         else:
             self._restart(world)
@@ -81,22 +89,14 @@ class Supervisor:
         if self._outcome and self._outcome.kind is ReportKind.SUSPENDED:
             return
         self._refuse_when_ending("suspended")
-        self._end(Outcome(ReportKind.SUSPENDED), politely=self._is_elastic())
-
-    def checkpoint(self) -> bool:
-        """Ask for a checkpoint; whether there is anybody who understands that."""
-        if not self._is_elastic():
-            return False
-        for worker_id in self.world.ids:
-            self._hands.send(worker_id, {"type": "checkpoint"})
-        return True
+        self._end(RunEnding(ReportKind.SUSPENDED), politely=self._is_elastic())
 
     def stop(self, grace_s: float, reason: str = "stopped") -> None:
         """End the run. A second stop may only shorten the first one's grace."""
-        if self.phase is Phase.OVER:
+        if self.phase is RunPhase.OVER:
             return
         if self._outcome is None or self._outcome.kind is ReportKind.SUSPENDED:
-            self._end(Outcome(ReportKind.FAILED, {"code": 143, "reason": reason}), grace_s=grace_s)
+            self._end(RunEnding(ReportKind.FAILED, {"code": 143, "reason": reason}), grace_s=grace_s)
         for member in self.members.values():
             self._terminate(member, grace_s)
 
@@ -106,11 +106,11 @@ class Supervisor:
         """A worker's process exists."""
         member = self.members[worker_id]
         member.pid = pid
-        self._hands.report(
+        self._host.report(
             ReportKind.WORKER_STARTED, worker=worker_id, rank=member.rank, pid=pid, generation=member.generation
         )
         if member.asked:
-            self._hands.terminate(member)
+            self._host.terminate(member)
         self._report_restarted()
 
     def hello(self, worker_id: str, elastic: bool) -> None:
@@ -136,7 +136,7 @@ class Supervisor:
             self._report_resized(world, pause_s + world.owed_s)
         for member in self.members.values():
             if member.asked and member.terminate_at is None and member.kill_at is None:
-                member.terminate_at = self._hands.now() + self._launch.grace_s
+                member.terminate_at = self._host.now() + self._launch.grace_s
         self._announce_when_ready()
 
     def trained(self, worker_id: str) -> None:
@@ -149,11 +149,11 @@ class Supervisor:
     def checkpointed(self, said: dict[str, Any]) -> None:
         """State is on the disk."""
         self._saved_step = said.get("step", self._saved_step)
-        self._hands.report(ReportKind.CHECKPOINTED, **said)
+        self._host.report(ReportKind.CHECKPOINTED, **said)
 
     def checkpoint_failed(self, said: dict[str, Any]) -> None:
         """State could not be saved; the run goes on."""
-        self._hands.report(ReportKind.CHECKPOINT_FAILED, **said)
+        self._host.report(ReportKind.CHECKPOINT_FAILED, **said)
 
     def suspended(self, step: int | None) -> None:
         """The workers saved their state and are about to leave."""
@@ -168,14 +168,14 @@ class Supervisor:
 
     def sign_of_life(self) -> None:
         """Output or progress of any worker."""
-        self._alive_at = self._hands.now()
+        self._alive_at = self._host.now()
 
     def exited(self, worker_id: str, how: Exit) -> None:
         """A worker's process has ended."""
         member = self.members.pop(worker_id)
         died = how.code != 0 and not member.asked and not member.done
         reason = "asked" if member.asked else "died" if died else "done"
-        self._hands.report(
+        self._host.report(
             ReportKind.WORKER_EXITED,
             worker=worker_id,
             rank=member.rank,
@@ -183,29 +183,29 @@ class Supervisor:
             signal=how.signal,
             reason=reason,
         )
-        if self.phase is Phase.RUNNING and died:
+        if self.phase is RunPhase.RUNNING and died:
             self._lose(member, how)
-        elif self.phase is Phase.ENDING and self._outcome is not None:
+        elif self.phase is RunPhase.ENDING and self._outcome is not None:
             self._outcome = self._spoilt(self._outcome, member, how)
-        elif self.phase is Phase.RUNNING and member.asked and self._next and worker_id in self._next.ids:
+        elif self.phase is RunPhase.RUNNING and member.asked and self._next and worker_id in self._next.ids:
             self._spawn_missing(self._next)
         if not self.members:
             self._all_gone()
-        elif self.phase is Phase.RUNNING and not self._state_lives():
-            self._end(Outcome(ReportKind.FINISHED, {"code": 0}))  # the work is done; newcomers came for nothing
+        elif self.phase is RunPhase.RUNNING and not self._state_lives():
+            self._end(RunEnding(ReportKind.FINISHED, {"code": 0}))  # the work is done; newcomers came for nothing
 
     def tick(self) -> None:
         """Time has passed."""
-        now = self._hands.now()
+        now = self._host.now()
         for member in list(self.members.values()):
             if member.kill_at is not None and now >= member.kill_at:
                 member.kill_at = now + 1.0  # again, should the kernel not have got to it
-                self._hands.kill(member)
+                self._host.kill(member)
             elif member.terminate_at is not None and now >= member.terminate_at:
                 self._terminate(member, self._launch.grace_s)
-        if self.phase is Phase.RESTARTING and not self.members:
+        if self.phase is RunPhase.RESTARTING and not self.members:
             self._all_gone()
-        if self.phase is Phase.RUNNING:
+        if self.phase is RunPhase.RUNNING:
             self._hand_over()
             self._drop_slow_newcomers(now)
             self._end_if_hung(now)
@@ -217,31 +217,31 @@ class Supervisor:
         alive = [self.members.get(worker_id) for worker_id in self.world.ids]
         return self.world.announced and all(member is not None and member.elastic for member in alive)
 
-    def _fits_in_place(self, world: World) -> bool:
+    def _fits_in_place(self, world: WorkerGroup) -> bool:
         """Someone must stay to hand the state on, and nobody can move to another device while it trains."""
         if not self._is_elastic():
             return False
         kept = [worker for worker in world.workers if worker.id in self.world.ids]
-        return bool(kept) and all(self.members[worker.id].worker.device == worker.device for worker in kept)
+        return bool(kept) and all(self.members[worker.id].worker.place == worker.place for worker in kept)
 
-    def _open(self, world: World) -> None:
-        self.world, self.phase, self._next, self._finishing = world, Phase.RUNNING, None, False
-        self._alive_at = self._hands.now()
+    def _open(self, world: WorkerGroup) -> None:
+        self.world, self.phase, self._next, self._finishing = world, RunPhase.RUNNING, None, False
+        self._alive_at = self._host.now()
         for worker in world.workers:
             self._spawn(world, worker)
 
-    def _spawn(self, world: World, worker: Worker) -> None:
+    def _spawn(self, world: WorkerGroup, worker: Worker) -> None:
         self.members[worker.id] = Member(worker, world.rank_of(worker.id), world.generation)
-        self._hands.spawn(world, worker, self._restarts)
+        self._host.spawn(world, worker, self._restarts)
 
-    def _spawn_missing(self, world: World) -> None:
+    def _spawn_missing(self, world: WorkerGroup) -> None:
         for worker in world.workers:
             if worker.id not in self.members and self._may_start(world, worker):
                 self._spawn(world, worker)
 
-    def _may_start(self, world: World, worker: Worker) -> bool:
-        waited_s = self._hands.now() - world.since
-        return waited_s >= HAND_OVER_S or self._hands.is_free(worker.device)
+    def _may_start(self, world: WorkerGroup, worker: Worker) -> bool:
+        waited_s = self._host.now() - world.since
+        return waited_s >= HAND_OVER_S or self._host.is_free(worker.place)
 
     def _hand_over(self) -> None:
         """Start newcomers whose devices have become free; where they have not, free what others may wait for."""
@@ -252,11 +252,11 @@ class Supervisor:
         if waits and self._may_change():
             kept = tuple(worker for worker in self._next.workers if worker.id in self.world.ids)
             if len(kept) < self.world.size:
-                interim = World(self.world.generation + 1, kept, self._hands.now(), in_place=True, interim=True)
+                interim = WorkerGroup(self.world.generation + 1, kept, self._host.now(), in_place=True, interim=True)
                 self._next.generation = max(self._next.generation, interim.generation + 1)
                 self._move_to(interim)
 
-    def _change_in_place(self, world: World) -> None:
+    def _change_in_place(self, world: WorkerGroup) -> None:
         world.in_place = True
         if self._next:
             for worker_id in set(self._next.ids) - set(world.ids) - set(self.world.ids):
@@ -267,7 +267,7 @@ class Supervisor:
         self._announce_when_ready()
 
     def _announce_when_ready(self) -> None:
-        if self.phase is not Phase.RUNNING or self._finishing:
+        if self.phase is not RunPhase.RUNNING or self._finishing:
             return
         if not self.world.announced:
             if self._all_ready(self.world):
@@ -281,42 +281,42 @@ class Supervisor:
         whole = all(worker_id in self.members for worker_id in self.world.ids)
         return self.world.joined and whole and not self._finishing
 
-    def _move_to(self, world: World) -> None:
+    def _move_to(self, world: WorkerGroup) -> None:
         world.survivors = tuple(worker_id for worker_id in world.ids if worker_id in self.world.ids)
         leavers = [self.members[worker_id] for worker_id in self.world.ids if worker_id not in world.ids]
         self.world = world
         self._announce(world)
         for member in leavers:
             member.asked = True
-            self._hands.send(member.worker.id, {"type": "leave"})
+            self._host.send(member.worker.id, LeaveOrder())
 
-    def _all_ready(self, world: World) -> bool:
+    def _all_ready(self, world: WorkerGroup) -> bool:
         members = [self.members.get(worker_id) for worker_id in world.ids]
         return all(member and member.elastic and member.ready and not member.asked for member in members)
 
-    def _announce(self, world: World) -> None:
-        world.announced, world.since = True, self._hands.now()
-        self._alive_at = self._hands.now()
-        meeting = self._hands.rendezvous(world)
+    def _announce(self, world: WorkerGroup) -> None:
+        world.announced, world.since = True, self._host.now()
+        self._alive_at = self._host.now()
+        meeting = self._host.rendezvous(world)
         for rank, worker_id in enumerate(world.ids):
             member = self.members[worker_id]
             member.rank, member.generation = rank, world.generation
-            self._hands.send(
+            self._host.send(
                 worker_id,
-                {
-                    "type": "world", "generation": world.generation, "rank": rank, "size": world.size,
-                    "members": list(world.ids), "rendezvous": meeting, "survivors": list(world.survivors),
-                },
+                World(
+                    generation=world.generation, rank=rank, size=world.size, members=world.ids, rendezvous=meeting,
+                    survivors=world.survivors,
+                ),
             )  # fmt: skip
 
-    def _restart(self, world: World) -> None:
+    def _restart(self, world: WorkerGroup) -> None:
         """End everyone, then start the new world. Elastic workers save first; plain ones save on the signal."""
-        if self.phase is Phase.RESTARTING and self._next is not None:
+        if self.phase is RunPhase.RESTARTING and self._next is not None:
             world.since = self._next.since
             self._next = world
             return
         politely = self._is_elastic()
-        self._next, self.phase = world, Phase.RESTARTING
+        self._next, self.phase = world, RunPhase.RESTARTING
         self._ask_all(politely, self._launch.grace_s)
         if not self.members:
             self._all_gone()
@@ -324,12 +324,12 @@ class Supervisor:
     def _report_restarted(self) -> None:
         """A restart is over once every worker has its process; what a plain script does then, nobody knows."""
         running = all(member.pid is not None for member in self.members.values())
-        if self.world.restarts_others and self.phase is Phase.RUNNING and running:
+        if self.world.restarts_others and self.phase is RunPhase.RUNNING and running:
             self.world.restarts_others = False
-            self._report_resized(self.world, self._hands.now() - self.world.since)
+            self._report_resized(self.world, self._host.now() - self.world.since)
 
-    def _report_resized(self, world: World, pause_s: float) -> None:
-        self._hands.report(
+    def _report_resized(self, world: WorkerGroup, pause_s: float) -> None:
+        self._host.report(
             ReportKind.RESIZED, generation=world.generation, width=world.size, pause_s=pause_s, in_place=world.in_place
         )
 
@@ -345,15 +345,15 @@ class Supervisor:
 
     def _lose_present(self, worker_id: str, how: Exit) -> None:
         reason = "signal" if how.signal is not None else "exit"
-        death = Outcome(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
+        death = RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
         self._first_death = self._first_death or death
         left = self.world.without(worker_id)
         if not self._can_go_on(left):
             self._end(self._first_death)
             return
         holders = self._state_holders(left)
-        self.world = World(
-            max(self._commanded, self.world.generation) + 1, left, self._hands.now(), survivors=holders, in_place=True
+        self.world = WorkerGroup(
+            max(self._commanded, self.world.generation) + 1, left, self._host.now(), survivors=holders, in_place=True
         )
         self._announce(self.world)
         if self._next:
@@ -373,12 +373,12 @@ class Supervisor:
         unmet = self.world.in_place and not self.world.joined
         return any(worker_id in self.members for worker_id in (self.world.survivors if unmet else self.world.ids))
 
-    def _lose_newcomer(self, world: World, worker_id: str) -> None:
+    def _lose_newcomer(self, world: WorkerGroup, worker_id: str) -> None:
         """The coming world does without a worker; if that leaves the present one, nothing comes."""
         world.workers = world.without(worker_id)
         if set(world.ids) == set(self.world.ids):
             self._next = None
-            self._hands.report(
+            self._host.report(
                 ReportKind.RESIZED, generation=world.generation, width=self.world.size, pause_s=0.0, in_place=True
             )
         else:
@@ -389,23 +389,23 @@ class Supervisor:
             return
         for worker_id in set(self._next.ids) - set(self.world.ids):
             if (member := self.members.get(worker_id)) and not member.ready:
-                self._hands.kill(member)
+                self._host.kill(member)
 
     def _end_if_hung(self, now: float) -> None:
         limit = self._launch.hang_after_s
         silent = limit is not None and now - self._alive_at > limit
         unmet = self.world.announced and not self.world.joined and now - self.world.since > JOIN_TIMEOUT_S
         if silent or unmet:
-            self._end(Outcome(ReportKind.FAILED, {"code": HANG_CODE, "reason": "hang"}))
+            self._end(RunEnding(ReportKind.FAILED, {"code": HANG_CODE, "reason": "hang"}))
 
     # --- ending -------------------------------------------------------------------------------------------------
 
     def _refuse_when_ending(self, what: str) -> None:
-        if self.phase in (Phase.ENDING, Phase.OVER):
+        if self.phase in (RunPhase.ENDING, RunPhase.OVER):
             raise StaleCommandError(f"the run is ending and cannot be {what}")
 
-    def _end(self, outcome: Outcome, politely: bool = False, grace_s: float | None = None) -> None:
-        self._outcome, self.phase, self._next = outcome, Phase.ENDING, None
+    def _end(self, outcome: RunEnding, politely: bool = False, grace_s: float | None = None) -> None:
+        self._outcome, self.phase, self._next = outcome, RunPhase.ENDING, None
         self._ask_all(politely, self._launch.grace_s if grace_s is None else grace_s)
         if not self.members:
             self._all_gone()
@@ -413,39 +413,39 @@ class Supervisor:
     def _ask_all(self, politely: bool, grace_s: float) -> None:
         for member in self.members.values():
             if politely and member.elastic and member.worker.id in self.world.ids:
-                member.asked, member.terminate_at = True, self._hands.now() + grace_s
-                self._hands.send(member.worker.id, {"type": "suspend"})
+                member.asked, member.terminate_at = True, self._host.now() + grace_s
+                self._host.send(member.worker.id, SuspendOrder())
             else:
                 self._terminate(member, grace_s)
 
     def _terminate(self, member: Member, grace_s: float) -> None:
         """Signal a process once; being asked again can only bring the end nearer."""
-        kill_at = self._hands.now() + grace_s
+        kill_at = self._host.now() + grace_s
         if member.kill_at is None:
             member.asked, member.terminate_at = True, None
-            self._hands.terminate(member)
+            self._host.terminate(member)
         member.kill_at = min(kill_at, member.kill_at or kill_at)
 
-    def _spoilt(self, outcome: Outcome, member: Member, how: Exit) -> Outcome:
+    def _spoilt(self, outcome: RunEnding, member: Member, how: Exit) -> RunEnding:
         """A polite suspension that ends in an accident before anything was saved is a failure."""
         polite = outcome.kind is ReportKind.SUSPENDED and member.elastic and member.kill_at is None
         if polite and how.code != 0 and self._suspended is None:
             reason = "signal" if how.signal is not None else "exit"
-            return Outcome(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
+            return RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
         return outcome
 
     def _all_gone(self) -> None:
-        if self.phase is Phase.OVER:
+        if self.phase is RunPhase.OVER:
             return
-        self._hands.sweep()
-        if self.phase is Phase.RESTARTING and self._next is not None:
+        self._host.sweep()
+        if self.phase is RunPhase.RESTARTING and self._next is not None:
             if not all(self._may_start(self._next, worker) for worker in self._next.workers):
                 return  # a tick will ask again
             self._restarts += 1
             self._next.restarts_others = True
             self._open(self._next)
         else:
-            self.phase = Phase.OVER
-            outcome = self._outcome or Outcome(ReportKind.FINISHED, {"code": 0})
+            self.phase = RunPhase.OVER
+            outcome = self._outcome or RunEnding(ReportKind.FINISHED, {"code": 0})
             said = {"step": self._saved_step} if outcome.kind is ReportKind.SUSPENDED else outcome.said
-            self._hands.report(outcome.kind, **said)
+            self._host.report(outcome.kind, **said)

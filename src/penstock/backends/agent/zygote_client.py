@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from penstock.backends.local.processes import kill_tree, start_process
+from penstock.backends.agent.processes import kill_tree, start_process
 
 Event = dict[str, Any]
 
 
-class Zygote:
+class ZygoteClient:
     """One warm interpreter. The caller feeds :meth:`receive` when :attr:`output` is readable."""
 
     def __init__(self, interpreter: str, env: Mapping[str, str], cwd: str, log: int) -> None:

@@ -10,17 +10,64 @@ Anything that does not read as such a line is ordinary output; a wrong number in
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from penstock.core import ReportKind
 
 PREFIX = "penstock:"
+RECORD_EVERY_S = 0.5
+"""How often progress is written down; in between only the latest counts."""
 _CHECKPOINTED = "checkpointed"
 _PROGRESS_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "total": int, "loss": float, "samples_per_s": float}
 _CHECKPOINT_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "path": str, "blocking_s": float}
 
 Said = tuple[ReportKind, dict[str, Any]]
+
+
+class ProgressRecorder:
+    """Passes progress on to ``record``, as often as is worth writing down."""
+
+    def __init__(self, record: Callable[[dict[str, Any]], None]) -> None:
+        self._record = record
+        self._latest: dict[str, Any] | None = None
+        self._recorded_at = 0.0
+
+    def take(self, values: dict[str, Any]) -> None:
+        """What a worker says of its progress; without a step it says nothing."""
+        said = clean_progress(values)
+        if "step" in said:
+            self._latest = said
+            self.flush_when_due()
+
+    def flush_when_due(self) -> None:
+        if time.monotonic() - self._recorded_at >= RECORD_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._latest is not None:
+            said, self._latest, self._recorded_at = self._latest, None, time.monotonic()
+            self._record(said)
+
+
+class ProgressFile:
+    """The file that a script may write its progress to; read when it has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = 0
+
+    def news(self) -> dict[str, Any] | None:
+        """What it says now, unless that is known."""
+        with suppress(OSError, UnicodeDecodeError):
+            stamp = self._path.stat().st_mtime_ns
+            if stamp != self._stamp and (said := parse_file(self._path.read_text())):
+                self._stamp = stamp
+                return said[1]
+        return None
 
 
 def parse_line(line: str) -> Said | None:

@@ -1,32 +1,32 @@
-"""The values a supervisor reasons about: worlds of workers, the processes in them, and how a run ends."""
+"""The values a supervisor reasons about: groups of workers, the processes in them, and how a run ends."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from penstock.core import PenstockError, ReportKind, Worker
+from penstock.core import AgentMessage, DeviceSlot, PenstockError, ReportKind, Worker
 
 
 class StaleCommandError(PenstockError):
     """A command that comes after one that overtook it."""
 
 
-class Phase(StrEnum):
+class RunPhase(StrEnum):
     """What the supervisor waits for."""
 
     RUNNING = "running"
-    RESTARTING = "restarting"  # the old world's processes to end, then the next world starts
+    RESTARTING = "restarting"  # the old group's processes to end, then the next group starts
     ENDING = "ending"  # all processes to end, then the outcome is told
     OVER = "over"
 
 
 @dataclass(slots=True)
-class World:
-    """One generation of workers, in the order of their ranks.
+class WorkerGroup:
+    """One generation of workers, in the order of their ranks: what is announced to them as a world.
 
-    ``restarts_others``: it follows a world whose processes were ended for it, and nobody has been told yet.
-    ``interim``: it only lets leavers go, for the next world waits for devices; nobody is told of it. What training
-    stood still for it is in the next world's ``owed_s``.
+    ``restarts_others``: it follows a group whose processes were ended for it, and nobody has been told yet.
+    ``interim``: it only lets leavers go, for the next group waits for devices; nobody is told of it. What training
+    stood still for it is in the next group's ``owed_s``.
     """
 
     generation: int
@@ -81,21 +81,24 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunEnding:
     """The last report of a run."""
 
     kind: ReportKind
     said: dict[str, Any] = field(default_factory=dict)
 
 
-class Hands(Protocol):
-    """What the supervisor can have done. It never does anything itself, so a test can watch every decision."""
+class RunHost(Protocol):
+    """What a supervisor can have done where its workers run: a process table, pods, steps of a batch system.
+
+    The supervisor never does anything itself, so a test can watch every decision.
+    """
 
     def now(self) -> float:
         """Seconds on a clock that never jumps."""
         ...
 
-    def spawn(self, world: World, worker: Worker, restarts: int) -> None:
+    def spawn(self, world: WorkerGroup, worker: Worker, restarts: int) -> None:
         """Start a process for a worker; ``started`` or ``exited`` follows."""
         ...
 
@@ -107,7 +110,7 @@ class Hands(Protocol):
         """End a process and all it started."""
         ...
 
-    def send(self, worker_id: str, message: dict[str, Any]) -> None:
+    def send(self, worker_id: str, message: AgentMessage) -> None:
         """Tell a worker something over its connection, if it has one."""
         ...
 
@@ -119,11 +122,11 @@ class Hands(Protocol):
         """End whatever the workers left behind."""
         ...
 
-    def is_free(self, device: int) -> bool:
+    def is_free(self, device: DeviceSlot) -> bool:
         """Whether no other run has a worker on a device."""
         ...
 
-    def rendezvous(self, world: World) -> str:
+    def rendezvous(self, world: WorkerGroup) -> str:
         """A fresh meeting place for the members of a world."""
         ...
 

@@ -16,15 +16,15 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from penstock.backends.local import processes
-from penstock.backends.local.environment import Script, find_script, wants_torch
-from penstock.backends.local.logs import LogWriter
-from penstock.backends.local.outputs import TAIL_LINES, Stream, WorkerOutput
-from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.states import Exit
-from penstock.backends.local.zygote import Event, Zygote
+from penstock.backends.agent import processes
+from penstock.backends.agent.environment import Script, find_script, wants_torch
+from penstock.backends.agent.logs import LogWriter
+from penstock.backends.agent.outputs import MERGED_LOG, TAIL_LINES, Stream, WorkerOutput, worker_directory
+from penstock.backends.agent.states import Exit
+from penstock.backends.agent.zygote_client import Event, ZygoteClient
 from penstock.core import Launch
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -64,28 +64,28 @@ class Process:
 
 
 class Spawner:
-    """All processes of one run."""
+    """All processes of one run; their output goes below ``directory``."""
 
-    def __init__(self, run_dir: RunDir, launch: Launch, base_env: Mapping[str, str], listener: Listener) -> None:
-        self._run_dir = run_dir
+    def __init__(self, directory: Path, launch: Launch, base_env: Mapping[str, str], listener: Listener) -> None:
+        self._directory = directory
         self._command = launch.command
         self._is_shell = processes.is_shell(launch.command)
         self._cwd = launch.working_dir
         self._base_env = base_env
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._merged = LogWriter(run_dir.merged_log)
+        self._merged = LogWriter(directory / MERGED_LOG)
         self._last_lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._processes: dict[str, Process] = {}
         self._numbers = itertools.count()
-        self._zygote: Zygote | None = None
+        self._zygote: ZygoteClient | None = None
         self._script = find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir)
 
     def spawn(self, worker_id: str, rank: int, env: Mapping[str, str]) -> None:
         """Start a worker; the listener hears the rest."""
         output = WorkerOutput(
-            self._run_dir.worker(worker_id), self._merged, rank,
+            worker_directory(self._directory, worker_id), self._merged, rank,
             lambda stream, line: self._on_line(worker_id, stream, line),
         )  # fmt: skip
         process = self._processes[worker_id] = Process(worker_id, f"{worker_id}#{next(self._numbers)}", env, output)
@@ -182,21 +182,21 @@ class Spawner:
         out, err = (str(stream.fifo) for stream in process.output.streams)
         zygote.fork(process.key, list(script.argv), process.env, self._cwd, out, err)
 
-    def _warm(self) -> Zygote | None:
+    def _warm(self) -> ZygoteClient | None:
         if self._zygote is None and self._script is not None:
             self._zygote = self._start_zygote(self._script)
         return self._zygote
 
-    def _start_zygote(self, script: Script) -> Zygote | None:
+    def _start_zygote(self, script: Script) -> ZygoteClient | None:
         try:
-            zygote = Zygote(script.interpreter, self._base_env, str(self._run_dir.path), log=2)
+            zygote = ZygoteClient(script.interpreter, self._base_env, str(self._directory), log=2)
         except OSError:
             self._use_zygote = False
             return None
         self._loop.add_reader(zygote.output, self._hear_zygote, zygote)
         return zygote
 
-    def _hear_zygote(self, zygote: Zygote) -> None:
+    def _hear_zygote(self, zygote: ZygoteClient) -> None:
         if not zygote.receive(self._on_zygote_event):
             self._loop.remove_reader(zygote.output)
 
@@ -216,7 +216,7 @@ class Spawner:
         if not processes.is_known(pid):
             self._gone(process, 128 + signal.SIGKILL, signal.SIGKILL)  # killed before it was told, reaped as a stray
 
-    def _lose_zygote(self, zygote: Zygote) -> None:
+    def _lose_zygote(self, zygote: ZygoteClient) -> None:
         """Those it never started get a process of their own."""
         zygote.receive(self._on_zygote_event)
         self._loop.remove_reader(zygote.output)

@@ -13,14 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.backends.local.processes import account_of
+from penstock.backends.agent.processes import account_of
 from penstock.core import DeviceUsage, PowerModel, Usage
 from penstock.tools import Nvml, write_atomically
 
 CORE_POWER = PowerModel(idle_w=0.74, peak_w=3.5)
 """Watts of one hardware thread: the averages for cloud servers that Cloud Carbon Footprint publishes."""
+
 WINDOW_S = 1.0
 """Utilisation is averaged over at least this long."""
+
+
+def slot_power(threads: int) -> PowerModel:
+    """Watts of a processor slot with so many hardware threads."""
+    return PowerModel(idle_w=threads * CORE_POWER.idle_w, peak_w=threads * CORE_POWER.peak_w)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +77,8 @@ class UsageMeter:
         """Leave the totals for whoever asks after the run's end; a full disk loses them, not the run."""
         if self._record is not None:
             with suppress(OSError):
-                totals = [self._before.cpu_s + self._cpu_s, self._energy_j, self._estimated]
-                write_atomically(self._record, json.dumps(totals))
+                figures = [self._before.cpu_s + self._cpu_s, self._energy_j, self._estimated]
+                write_atomically(self._record, json.dumps(figures))
 
     def _usage(self, percent: float, memory: int, devices: tuple[DeviceUsage, ...], watts: float | None) -> Usage:
         busy = [device.percent for device in devices if device.percent is not None]
@@ -94,7 +100,7 @@ class UsageMeter:
         return 100.0 * (now.cpu_s - then.cpu_s) / max(now.at - then.at, 1e-3)
 
     def _core_watts(self, threads: int, percent: float) -> float:
-        return threads * CORE_POWER.watts(percent / 100.0 / threads)
+        return slot_power(threads).watts(percent / 100.0 / threads)
 
     def _spend(self, energy_j: float) -> None:
         self._energy_j = (self._energy_j or 0.0) + energy_j

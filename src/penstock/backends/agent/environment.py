@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.backends.local.rundir import RunDir
-from penstock.backends.local.states import World
-from penstock.core import Launch, Worker
+from penstock.backends.agent.states import WorkerGroup
+from penstock.core import AgentAddress, Launch, Worker
 
 VISIBILITY = frozenset({"CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
-"""Lists of devices. A worker sees those of its whole world in rank order, so that ``LOCAL_RANK`` picks its own."""
+"""Lists of devices. A worker sees those of its group on its node in rank order: ``LOCAL_RANK`` picks its own."""
 
 _LAUNCHERS_OWN = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "NNODES", "NPROC_PER_NODE",
@@ -36,7 +35,30 @@ class Script:
     argv: tuple[str, ...]
 
 
-def base_environment(inherited: Mapping[str, str], launch: Launch, run_dir: RunDir) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPaths:
+    """What workers find on the disk: the run's directory, its checkpoints, and a file to write progress to."""
+
+    directory: Path
+    checkpoints: Path
+    progress: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeetingPoint:
+    """How the workers of one group reach their agent and each other.
+
+    ``secret_file`` holds what the agent wants to hear; ``master`` is an address of rank 0's machine that all others
+    reach, with a ``port`` that nobody uses.
+    """
+
+    agent: AgentAddress
+    secret_file: Path
+    master: str
+    port: int
+
+
+def base_environment(inherited: Mapping[str, str], launch: Launch, paths: RunPaths) -> dict[str, str]:
     """What all workers of a run have in common; also how their processes are recognised after an agent's death."""
     kept = {k: v for k, v in inherited.items() if k not in _LAUNCHERS_OWN and not _FOREIGN.match(k)}
     return {
@@ -44,27 +66,31 @@ def base_environment(inherited: Mapping[str, str], launch: Launch, run_dir: RunD
         "PYTHONUNBUFFERED": "1",
         **dict(launch.env),
         "PENSTOCK_JOB_ID": launch.job_id,
-        "PENSTOCK_RUN_DIR": str(run_dir.path),
-        "PENSTOCK_CHECKPOINT_DIR": launch.checkpoint_dir or str(run_dir.checkpoints),
+        "PENSTOCK_RUN_DIR": str(paths.directory),
+        "PENSTOCK_CHECKPOINT_DIR": launch.checkpoint_dir or str(paths.checkpoints),
         "PENSTOCK_ATTEMPT": str(launch.attempt),
-        "PENSTOCK_PROGRESS": str(run_dir.progress),
+        "PENSTOCK_PROGRESS": str(paths.progress),
         "TORCHELASTIC_RUN_ID": launch.run_id,
     }
 
 
 def worker_environment(
-    base: Mapping[str, str], world: World, worker: Worker, *, agent: str, port: int, restart_count: int
+    base: Mapping[str, str], group: WorkerGroup, worker: Worker, *, meeting: MeetingPoint, restart_count: int
 ) -> dict[str, str]:
     """The whole environment of one worker."""
-    rank, size = str(world.rank_of(worker.id)), str(world.size)
+    here = [peer.id for peer in group.workers if peer.node == worker.node]
+    nodes = list(dict.fromkeys(peer.node for peer in group.workers))
+    node_rank, local_size = str(nodes.index(worker.node)), str(len(here))
     return {
         **base,
-        **_device_environment(world, worker),
-        "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size,
-        "GROUP_RANK": "0", "NODE_RANK": "0", "NNODES": "1", "NPROC_PER_NODE": size,
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+        **_device_environment(group, worker),
+        "RANK": str(group.rank_of(worker.id)), "WORLD_SIZE": str(group.size),
+        "LOCAL_RANK": str(here.index(worker.id)), "LOCAL_WORLD_SIZE": local_size, "NPROC_PER_NODE": local_size,
+        "GROUP_RANK": node_rank, "NODE_RANK": node_rank, "NNODES": str(len(nodes)),
+        "MASTER_ADDR": meeting.master, "MASTER_PORT": str(meeting.port),
         "TORCHELASTIC_RESTART_COUNT": str(restart_count),
-        "PENSTOCK_AGENT": agent, "PENSTOCK_WORKER": worker.id, "PENSTOCK_GENERATION": str(world.generation),
+        "PENSTOCK_AGENT": str(meeting.agent), "PENSTOCK_SECRET_FILE": str(meeting.secret_file),
+        "PENSTOCK_WORKER": worker.id, "PENSTOCK_GENERATION": str(group.generation),
     }  # fmt: skip
 
 
@@ -99,8 +125,9 @@ def _interpreter(name: str, env: Mapping[str, str]) -> str:
     return shutil.which(name, path=env.get("PATH")) or (sys.executable if name == "python3" else name)
 
 
-def _device_environment(world: World, worker: Worker) -> dict[str, str]:
+def _device_environment(group: WorkerGroup, worker: Worker) -> dict[str, str]:
     own = dict(worker.device_env)
+    here = [dict(peer.device_env) for peer in group.workers if peer.node == worker.node]
     for name in VISIBILITY & own.keys():
-        own[name] = ",".join(dict(peer.device_env).get(name, "") for peer in world.workers)
+        own[name] = ",".join(env.get(name, "") for env in here)
     return own

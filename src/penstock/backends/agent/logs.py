@@ -15,7 +15,7 @@ KEPT = 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Segment:
+class LogSegment:
     """A file that holds the bytes from ``start`` on."""
 
     start: int
@@ -63,20 +63,20 @@ def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
             return data, at + len(data)
 
 
-def segments(path: Path) -> list[Segment]:
+def segments(path: Path) -> list[LogSegment]:
     """What is left of a log, oldest first; the last one is being written."""
     rotated = sorted(
-        Segment(int(found.suffix[1:]), found)
+        LogSegment(int(found.suffix[1:]), found)
         for found in path.parent.glob(f"{path.name}.*") if found.suffix[1:].isdigit()
     ) if path.parent.is_dir() else []  # fmt: skip
     try:
         start = rotated[-1].start + rotated[-1].path.stat().st_size if rotated else 0
     except FileNotFoundError:
         return segments(path)
-    return [*rotated, Segment(start, path)]
+    return [*rotated, LogSegment(start, path)]
 
 
-def _read(parts: list[Segment], offset: int, limit: int) -> tuple[bytes, int]:
+def _read(parts: list[LogSegment], offset: int, limit: int) -> tuple[bytes, int]:
     held = [part for part in parts if part.start <= offset]
     data = _read_file(held[-1].path, offset - held[-1].start, limit)
     if not data and len(held) < len(parts):

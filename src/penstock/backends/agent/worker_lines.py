@@ -1,0 +1,110 @@
+"""The agent's end of its workers' lines: who may speak, what they say, and the way back to them.
+
+A connection begins with a :class:`~penstock.core.Hello` that knows the run's secret, within a few seconds. Whoever does
+not gets one :class:`~penstock.core.Refusal` and is hung up on; what they sent is written nowhere. After that a message
+that cannot be read is logged and passed over: one mistake of a script's library never ends a run.
+"""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.core import (
+    AGENT_MESSAGES,
+    LONGEST_LINE,
+    WORKER_MESSAGES,
+    AgentAddress,
+    AgentMessage,
+    Hello,
+    ProtocolError,
+    Refusal,
+    WorkerMessage,
+)
+
+_log = logging.getLogger(__name__)
+
+HELLO_S = 10.0
+"""How long a connection may take to say who it is."""
+LAST_WORDS_S = 1.0
+"""How long to wait for what a worker sent before it ended."""
+
+
+class WorkerLines:
+    """All lines to the workers of one run; ``hear`` gets every message with the name of its worker."""
+
+    def __init__(self, secret: str, hear: Callable[[str, WorkerMessage], None]) -> None:
+        self._secret = secret
+        self._hear = hear
+        self._lines: dict[str, asyncio.StreamWriter] = {}
+        self._ends: dict[str, asyncio.Event] = {}
+        self._servers: list[asyncio.Server] = []
+
+    async def listen(self, address: AgentAddress) -> AgentAddress:
+        """Listen there; returns where workers reach it, which is another port if none was given."""
+        if address.path:
+            server = await asyncio.start_unix_server(self._serve, path=address.path, limit=LONGEST_LINE)
+        else:
+            server = await asyncio.start_server(self._serve, address.host, address.port, limit=LONGEST_LINE)
+            address = AgentAddress(host=address.host, port=server.sockets[0].getsockname()[1])
+        self._servers.append(server)
+        return address
+
+    def send(self, worker_id: str, message: AgentMessage) -> None:
+        """Tell a worker something, if it has a line."""
+        if line := self._lines.get(worker_id):
+            line.write(AGENT_MESSAGES.encode(message))
+
+    async def last_words(self, worker_id: str) -> None:
+        """Hear a worker out whose process has ended: what it sent may still be on the line."""
+        if ended := self._ends.pop(worker_id, None):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), LAST_WORDS_S)
+        self._lines.pop(worker_id, None)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ended = asyncio.Event()
+        worker_id = ""
+        try:
+            hello = await self._welcome(reader)
+            worker_id = hello.worker
+            self._lines[worker_id], self._ends[worker_id] = writer, ended
+            self._hear(worker_id, hello)
+            while line := await reader.readline():
+                self._take(worker_id, line)
+        except ProtocolError as error:
+            _log.warning("refused a connection: %s", error)
+            with suppress(OSError):
+                writer.write(AGENT_MESSAGES.encode(Refusal(reason=str(error))))
+                await writer.drain()
+        except (OSError, ValueError):
+            pass  # a peer that is gone, or a line too long: either way this connection is over
+        finally:
+            ended.set()
+            if self._lines.get(worker_id) is writer:
+                del self._lines[worker_id]
+            writer.close()
+
+    async def _welcome(self, reader: asyncio.StreamReader) -> Hello:
+        try:
+            line = await asyncio.wait_for(reader.readline(), HELLO_S)
+        except TimeoutError:
+            raise ProtocolError(f"no hello within {HELLO_S:g} s") from None
+        hello = WORKER_MESSAGES.decode(line)
+        if not isinstance(hello, Hello):
+            raise ProtocolError("the first message of a worker is a hello")
+        if not hmac.compare_digest(hello.secret.encode(), self._secret.encode()):
+            what = "a wrong secret" if hello.secret else "no secret"
+            raise ProtocolError(f"a worker with {what}: it was not started by this run's agent")
+        return hello
+
+    def _take(self, worker_id: str, line: bytes) -> None:
+        try:
+            self._hear(worker_id, WORKER_MESSAGES.decode(line))
+        except ProtocolError as error:
+            _log.warning("ignored a message of worker %s: %s", worker_id, error)

@@ -1,0 +1,260 @@
+"""What an agent and the workers of its run say to each other, spelled once.
+
+One message is one line of JSON with its name under ``type``. The worker speaks first: :class:`Hello` carries the
+protocol's version and the run's secret, and an agent that cannot accept it answers with one :class:`Refusal` and hangs
+up. Decoding is strict, because both ends are ours: an unknown name or field, a wrong type, a number out of range or a
+line that is too long is a :class:`ProtocolError` that names the message, and the receiver decides what that means.
+
+Nothing here needs more than the standard library, so a worker pays nothing for it at its start.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from penstock.core.codec import build, plain
+from penstock.core.errors import PenstockError
+
+PROTOCOL_VERSION = 1
+LONGEST_LINE = 2**20
+"""Bytes of one message with its newline."""
+
+_CONSTANTS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
+_SHOWN = 200
+
+
+class ProtocolError(PenstockError):
+    """A message that is not one of this protocol; says which message and what is wrong with it."""
+
+
+class VersionError(ProtocolError):
+    """The other end speaks another version of the protocol."""
+
+
+# --- what workers say -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """A worker has found its agent. ``elastic``: it can change its world without being started again."""
+
+    worker: str
+    pid: int
+    elastic: bool = True
+    version: int = PROTOCOL_VERSION
+    secret: str = ""
+
+    def __post_init__(self) -> None:
+        _require(bool(self.worker), "worker", "a name")
+        _require(self.pid > 0, "pid", "a number above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A worker can join a world now; ``generation`` is the one it was started for."""
+
+    generation: int
+
+    def __post_init__(self) -> None:
+        _require(self.generation >= 0, "generation", "a number from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The members of a world have met and made their first step; training stood still for ``pause_s``."""
+
+    generation: int
+    pause_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(0.0 <= self.pause_s < float("inf"), "pause_s", "seconds from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingProgress:
+    """How far training is. Only the latest counts; figures that are not finite are left out by the reader."""
+
+    step: int
+    total: int | None = None
+    loss: float | None = None
+    samples_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.step >= 0, "step", "a number from 0")
+        _require(self.total is None or self.total >= 0, "total", "a number from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSaved:
+    """State is where it outlives the run; training stood still for ``blocking_s`` of the time it took."""
+
+    step: int
+    path: str = ""
+    blocking_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.step >= 0, "step", "a number from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFailed:
+    """State could not be saved; training goes on."""
+
+    step: int
+    path: str = ""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        _require(self.step >= 0, "step", "a number from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSuspended:
+    """The workers have saved their state up to ``step`` because they were asked to, and are about to leave."""
+
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bye:
+    """A worker has done its work and ends."""
+
+
+# --- what agents say --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """A set of workers that train together, in the order of their ranks.
+
+    ``survivors`` were in the world before and hold the state. ``rendezvous`` is where the members meet: ``file:PATH``,
+    or ``env://`` where torchrun's variables say it all.
+    """
+
+    generation: int
+    rank: int
+    size: int
+    members: tuple[str, ...]
+    rendezvous: str
+    survivors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.generation >= 0, "generation", "a number from 0")
+        _require(0 <= self.rank < self.size, "rank", f"a number from 0 to {self.size - 1}")
+        _require(len(self.members) == self.size, "members", f"{self.size} names, as size says")
+        _require(set(self.survivors) <= set(self.members), "survivors", "some of the members")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveOrder:
+    """This worker is not in the next world."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendOrder:
+    """Save the state and leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The agent does not accept the worker that said hello, for a reason a person can read."""
+
+    reason: str
+
+
+WorkerMessage = (
+    Hello | Ready | Joined | TrainingProgress | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
+)  # fmt: skip
+AgentMessage = World | LeaveOrder | SuspendOrder | Refusal
+
+MessageT = TypeVar("MessageT")
+
+
+class Vocabulary(Generic[MessageT]):
+    """The messages that go one way over a line, by the names they have on it."""
+
+    def __init__(self, kinds: Mapping[str, type[Any]]) -> None:
+        self._kinds = dict(kinds)
+        self._names = {kind: name for name, kind in self._kinds.items()}
+
+    def encode(self, message: MessageT) -> bytes:
+        """A message as one line."""
+        line = json.dumps({"type": self._names[type(message)], **plain(message)}).encode() + b"\n"
+        if len(line) > LONGEST_LINE:
+            raise ProtocolError(f"a {self._names[type(message)]} of {len(line)} bytes; at most {LONGEST_LINE} are sent")
+        return line
+
+    def decode(self, line: bytes) -> MessageT:
+        """The message in a line, or a :class:`ProtocolError` that names it."""
+        if len(line) > LONGEST_LINE:
+            raise ProtocolError(f"a line of {len(line)} bytes; at most {LONGEST_LINE} are read")
+        fields = _object(line)
+        name = fields.pop("type", None)
+        kind = self._kinds.get(name) if isinstance(name, str) else None
+        if kind is None:
+            raise ProtocolError(f"unknown message {str(name)[:_SHOWN]!r}; known: {', '.join(self._kinds)}")
+        if kind is Hello:
+            _check_version(fields.get("version"))
+        return cast("MessageT", _strictly(kind, str(name), fields))
+
+
+WORKER_MESSAGES: Vocabulary[WorkerMessage] = Vocabulary({
+    "hello": Hello, "ready": Ready, "joined": Joined, "progress": TrainingProgress, "checkpointed": CheckpointSaved,
+    "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended, "bye": Bye,
+})  # fmt: skip
+AGENT_MESSAGES: Vocabulary[AgentMessage] = Vocabulary(
+    {"world": World, "leave": LeaveOrder, "suspend": SuspendOrder, "refused": Refusal}
+)
+
+
+def _check_version(spoken: object) -> None:
+    """Before anything else is read: what another version says may look different in every field."""
+    if spoken != PROTOCOL_VERSION:
+        raise VersionError(
+            f"the worker speaks version {spoken!r} of the protocol and this agent version {PROTOCOL_VERSION}:"
+            " install the same version of penstock where the worker runs"
+        )
+
+
+def _require(holds: bool, field: str, allowed: str) -> None:
+    if not holds:
+        raise ValueError(f"{field} must be {allowed}")
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line, parse_constant=_CONSTANTS.__getitem__)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not a line of JSON ({error}): {_excerpt(line)}") from None
+    if not isinstance(found, dict):
+        raise ProtocolError(f"a message is a JSON object: {_excerpt(line)}")
+    return found
+
+
+def _strictly(kind: type, name: str, fields: dict[str, Any]) -> Any:
+    """Built by the codec, and refused where the codec had to read something into a value."""
+    try:
+        message = build(kind, fields)
+    except PenstockError as error:
+        raise ProtocolError(f"a {name} that cannot be read: {error}") from None
+    understood = plain(message)
+    for field, sent in fields.items():
+        if not _same(sent, understood[field]):
+            raise ProtocolError(f"a {name} whose {field} is {str(sent)[:_SHOWN]!r}, which has the wrong type")
+    return message
+
+
+def _same(sent: Any, understood: Any) -> bool:
+    """Whether two JSON values are one, except that a whole number may stand for a float."""
+    if isinstance(sent, bool) or isinstance(understood, bool):
+        return sent is understood
+    if isinstance(sent, int | float) and isinstance(understood, int | float):
+        return sent == understood and not (isinstance(sent, float) and isinstance(understood, int))
+    if isinstance(sent, list) and isinstance(understood, list):
+        return len(sent) == len(understood) and all(map(_same, sent, understood))
+    return type(sent) is type(understood) and bool(sent == understood)
+
+
+def _excerpt(line: bytes) -> str:
+    return repr(line[:_SHOWN].decode(errors="replace").rstrip())
