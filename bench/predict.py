@@ -1,6 +1,6 @@
 """Kernels and whole iterations on an H200: predicted without running them, against what was measured.
 
-Everything comes from the raw measurements in the package; no GPU is needed. Four questions, a table each:
+Everything comes from the raw measurements beside this file; no GPU is needed. Four questions, a table each:
 
 1. kernels of networks held out completely;
 2. kernels of shape families held out (a layer at none of its batch sizes was learned from);
@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from penstock.predict.lab.profile_fitting import captured, fit_profile, steady_l
 from penstock.predict.lab.raw import MeasuredNetwork, Raw, read_power, read_raw
 
 DEVICE = "h200"
+MEASUREMENTS = Path(__file__).parent / "measurements" / DEVICE
+"""Raw rows that the shipped profile was fitted to."""
 SEER_KERNELS, SEER_ITERATION = 0.1471, 0.0179
 LAST = (
     "googlenet", "squeezenet", "shufflenet-v2", "mobilenet-v3", "efficientnet-b2", "densenet169", "convnext-small",
@@ -73,7 +76,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=1, help="how many of five folds of shape families to hold out")
     parser.add_argument("--trees", type=int, default=None, help="trees of each family's residual model")
     options = parser.parse_args()
-    raw = read_raw(SHIPPED / DEVICE)
+    raw = read_raw(MEASUREMENTS)
     growth = Growth(trees=options.trees) if options.trees else None
     print_data(raw)
     start = time.process_time()
@@ -93,7 +96,7 @@ def main() -> None:
 
 
 def fitted(raw: Sequence[Raw], growth: Growth | None) -> DeviceProfile:
-    return fit_profile(DEVICE, device_named(DEVICE), raw, loads=read_power(SHIPPED / DEVICE), growth=growth)
+    return fit_profile(DEVICE, device_named(DEVICE), raw, loads=read_power(MEASUREMENTS), growth=growth)
 
 
 def print_data(raw: Sequence[Raw]) -> None:
@@ -255,7 +258,7 @@ def print_memory_and_energy(tested: Sequence[Seen], profile: DeviceProfile) -> N
     measured = [float(network.joules or 1) for network, _ in times]
     print(Errors.of(joules, measured).line("joules, device-bound"))
     print(Errors.of((profile.chip.tdp_w * t.seconds for _, t in times), measured).line("  baseline: design power"))
-    loads = steady_loads(read_power(SHIPPED / DEVICE))
+    loads = steady_loads(read_power(MEASUREMENTS))
     print(
         Errors.of(
             (profile.power.energy_j(run.seconds, run.wall_s) for run in loads), (run.joules for run in loads)

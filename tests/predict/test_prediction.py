@@ -17,6 +17,7 @@ from penstock.predict.lab.raw import read_raw
 from penstock.predict.model_sources import load_hook
 from penstock.predict.prediction import forecast
 from penstock.predict.zoo import network_named
+from tests.predict.measurements import measurements_of
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def test_held_out_networks_are_predicted_near_what_was_measured(h200: DeviceProf
         "gpt2-large": 8, "llama-7b": 2,
     }  # fmt: skip
     errors, memory = {}, {}
-    for network in (network for raw in read_raw(SHIPPED / "h200") for network in raw.networks):
+    for network in (network for raw in read_raw(measurements_of("h200")) for network in raw.networks):
         if wanted.get(network.label) == network.batch and network.precision == "bf16" and network.layout == "nchw":
             assert network.held_out
             seen = capture_of(network)

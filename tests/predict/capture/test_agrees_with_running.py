@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from penstock.predict.capture import Setup, capture
-from penstock.predict.device_profile import SHIPPED
 from penstock.predict.kernels import KernelCall
 from penstock.predict.lab.networks.suite import draw
 from penstock.predict.lab.profile_fitting import capture_of
 from penstock.predict.lab.raw import read_raw
 from penstock.predict.lab.running import Training
+from tests.predict.measurements import measurements_of
 
 _SINGLE = ("copy", "reduction")
 
@@ -38,7 +38,7 @@ def test_a_run_on_this_cpu_dispatches_what_was_captured(seed: int) -> None:
 
 @pytest.mark.parametrize("label", ["resnet50", "mobilenet-v2", "convnext-tiny", "bert-large", "t5-base", "llama-1b"])
 def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
-    for raw in read_raw(SHIPPED / "h200"):
+    for raw in read_raw(measurements_of("h200")):
         for index, network in enumerate(raw.networks):
             if network.label != label or not network.kernel_s:
                 continue

@@ -59,9 +59,9 @@ def test_layers_measured_alone_teach_their_shapes_but_are_not_remembered_one_by_
     (alone,) = KernelModel.fit(rows, CHIP, growth=QUICK).families.values()
     (both,) = KernelModel.fit([*rows, replace(rows[0], alone=False)], CHIP, growth=QUICK).families.values()
 
-    assert alone.recall is None
-    assert both.recall is not None
-    assert len(both.recall.layers) == 1
+    assert alone.layer_memory is None
+    assert both.layer_memory is not None
+    assert len(both.layer_memory.layers) == 1
 
 
 def test_the_learned_part_beats_physics_alone(model: KernelModel) -> None:

@@ -21,7 +21,7 @@ _CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class ErrorBars:
     """Half-widths (of the logarithm of time) by distance from measured shapes, in octaves; nine of ten are inside."""
 
     references: Array
@@ -44,7 +44,7 @@ class Spread:
         return float(max(self.distances[-1], _MARGIN))
 
     @classmethod
-    def learned(cls, shapes: Array, off: Array, fold: Array) -> "Spread":
+    def learned(cls, shapes: Array, off: Array, fold: Array) -> "ErrorBars":
         """From residuals of rows whose fold was left out, and their distance from the other folds."""
         distance = np.zeros(len(shapes))
         for left_out in np.unique(fold):
@@ -53,7 +53,8 @@ class Spread:
         edges = np.quantile(distance, np.linspace(0, 1, _KNOTS + 1))
         widths = [np.quantile(np.abs(off)[(distance >= a) & (distance <= b)], _COVERED) for a, b in pairwise(edges)]
         knots = np.maximum.accumulate((edges[:-1] + edges[1:]) / 2)
-        return cls(references=thinned(shapes), distances=knots, widths=np.maximum.accumulate(widths))
+        references = thinned(shapes).astype(np.float32).astype(float)
+        return cls(references=references, distances=knots, widths=np.maximum.accumulate(widths))
 
 
 def thinned(shapes: Array) -> Array:

@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from penstock.predict.hardware import Bound, Chip
 from penstock.predict.kernels.calls import KernelCall
-from penstock.predict.kernels.error_bars import Spread
+from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.features import features
-from penstock.predict.kernels.layer_memory import Recall
+from penstock.predict.kernels.layer_memory import LayerMemory
 from penstock.predict.kernels.physics import Physics, Rates, Terms
 from penstock.predict.kernels.shapes import physics_key
 from penstock.predict.kernels.tiling import Array, Work, work_of
@@ -49,20 +49,20 @@ class FamilyModel:
     """How much of the learned correction to apply: all of it on the device it was learned on."""
     feed: float = 1.0
     """How much of the vector peak products can be issued at, against the devices that coefficients come from."""
-    recall: Recall | None = None
-    spread: Spread | None = None
+    layer_memory: LayerMemory | None = None
+    error_bars: ErrorBars | None = None
 
     def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
         work = work_of(self.family, calls)
         rates = rates_of(calls, [chip] * len(calls)).fed(self.feed)
         terms = self.terms(calls, work, rates)
-        distance = self.spread.distance(work.shape) if self.spread else np.zeros(len(work))
-        learned = self.corrections(calls, work, rates, terms) + self._recalled(calls)
+        distance = self.error_bars.distance(work.shape) if self.error_bars else np.zeros(len(work))
+        learned = self.corrections(calls, work, rates, terms) + self._remembered(calls)
         seconds, mean_s = terms.total * np.exp(learned.T)
         return FamilyPredictions(
             seconds=seconds,
             mean_s=mean_s,
-            log_width=self.spread.width(distance) if self.spread else np.full(len(work), UNPROFILED_WIDTH),
+            log_width=self.error_bars.width(distance) if self.error_bars else np.full(len(work), UNPROFILED_WIDTH),
             bounds=bounds_of(terms),
             in_range=self._covers(calls, work, distance),
         )
@@ -84,14 +84,14 @@ class FamilyModel:
         usual = np.mean([forest.predict(rows) for forest in self.usual], axis=0)
         return self.trust * np.column_stack([usual, self.mean.predict(rows)])
 
-    def _recalled(self, calls: Sequence[KernelCall]) -> Array:
-        return self.recall.corrections(calls) if self.recall else np.zeros((len(calls), 2))
+    def _remembered(self, calls: Sequence[KernelCall]) -> Array:
+        return self.layer_memory.corrections(calls) if self.layer_memory else np.zeros((len(calls), 2))
 
     def _covers(self, calls: Sequence[KernelCall], work: Work, distance: Array) -> npt.NDArray[np.bool_]:
-        if self.spread is None:
+        if self.error_bars is None:
             return np.zeros(len(work), dtype=np.bool_)
         known = np.array([physics_key(call) in self.physics for call in calls])
-        return np.asarray(self.spread.covers(work.shape, distance) & known)
+        return np.asarray(self.error_bars.covers(work.shape, distance) & known)
 
 
 def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:

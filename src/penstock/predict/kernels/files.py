@@ -1,9 +1,14 @@
-"""Models as files: an ``.npz`` with a JSON header that names its version, readable without running any of its code."""
+"""Kernel models as files: an ``.npz`` with a JSON header that names its version, readable without running its code.
+
+Version 6 packs forests and layer memories (see :mod:`penstock.predict.kernels.packing`); version 5, which holds their
+arrays as they are, is still read.
+"""
 
 import json
 import zipfile
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +16,59 @@ import numpy as np
 
 from penstock.core import InputError
 from penstock.predict.hardware import Chip, Precision
-from penstock.predict.kernels.error_bars import Spread
+from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.family import FamilyModel
-from penstock.predict.kernels.layer_memory import Recall
+from penstock.predict.kernels.layer_memory import LayerMemory, shortened
+from penstock.predict.kernels.packing import Arrays, packed_forest, packed_memory, unpacked_forest, unpacked_memory
 from penstock.predict.kernels.physics import Physics
 from penstock.predict.kernels.trees import Forest
+from penstock.tools import atomic_file
 
-_VERSION = 5
+_VERSION = 6
 _HEADER = "header"
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+_MEMORY, _BARS = "recall", "spread"
+"""Where layer memories and error bars lie in a file: older names, kept so that older files can be read."""
 
 
 def write_model(path: Path, chip: Chip, families: Mapping[str, FamilyModel]) -> None:
-    arrays: Arrays = {}
+    arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
+    for name, model in families.items():
+        arrays |= {f"{name}/{place}": values for place, values in _arrays_of(model).items()}
     header = {
         "version": _VERSION,
         "chip": asdict(chip),
-        "families": {name: _take(name, model, arrays) for name, model in families.items()},
+        "families": {name: _header_of(model) for name, model in families.items()},
     }
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with path.open("wb") as file:
+    with atomic_file(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def read_model(path: Path) -> tuple[Chip, dict[str, FamilyModel]]:
+    """Of any version that is still read; what is damaged or newer is refused."""
     arrays = _read_arrays(path)
-    header = json.loads(arrays[_HEADER].tobytes())
-    if header["version"] != _VERSION:
+    try:
+        header = json.loads(arrays[_HEADER].tobytes())
+        version = int(header["version"])
+        if version in _READERS:
+            return _read_chip(header["chip"]), _read_families(header["families"], arrays, version)
+    except (ValueError, KeyError, TypeError, IndexError) as problem:
         raise InputError(
-            f"{path} is a kernel model of version {header['version']}",
-            f"version {_VERSION}",
+            f"{path} is damaged: {type(problem).__name__} {problem}", "a file KernelModel.save wrote",
             "Fit it again from its measurements",
-        )
-    chip = header["chip"]
-    chip["peaks"] = tuple((Precision(name), rate) for name, rate in chip["peaks"])
-    return Chip(**chip), {name: _build(name, told, arrays) for name, told in header["families"].items()}
+        ) from None  # fmt: skip
+    raise InputError(
+        f"{path} is a kernel model of version {version}",
+        f"versions {min(_READERS)} to {_VERSION}",
+        "Upgrade Penstock" if version > _VERSION else "Fit it again from its measurements",
+    )
 
 
 def _read_arrays(path: Path) -> Arrays:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         raise InputError(
             f"{path} cannot be read as a kernel model: {problem}", "a file KernelModel.save wrote"
         ) from None
@@ -61,17 +77,21 @@ def _read_arrays(path: Path) -> Arrays:
     return arrays
 
 
-def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
-    """Put the model's arrays among ``arrays``; what is not an array is returned for the header."""
-    arrays[f"{name}/fallback"] = model.fallback.log_coefficients
-    for key, physics in model.physics.items():
-        arrays[f"{name}/physics/{key}"] = physics.log_coefficients
-    for number, forest in enumerate(_forests(model)):
-        for column, values in _packed(forest).items():
-            arrays[f"{name}/forest/{number}/{column}"] = values
-    for place, part in _parts(model).items():
-        for column in _columns(type(part)):
-            arrays[f"{name}/{place}/{column}"] = getattr(part, column)
+def _read_chip(about: dict[str, Any]) -> Chip:
+    return Chip(**about | {"peaks": tuple((Precision(name), rate) for name, rate in about["peaks"])})
+
+
+def _read_families(headers: dict[str, Any], arrays: Arrays, version: int) -> dict[str, FamilyModel]:
+    by_family: dict[str, dict[str, Any]] = {name: {} for name in headers}
+    for place, values in arrays.items():
+        name, _, rest = place.partition("/")
+        if name in by_family:
+            by_family[name][rest] = values
+    return {name: _family(header, by_family[name], version) for name, header in headers.items()}
+
+
+def _header_of(model: FamilyModel) -> dict[str, Any]:
+    """What is not an array."""
     return {
         "family": model.family,
         "physics": list(model.physics),
@@ -79,8 +99,23 @@ def _take(name: str, model: FamilyModel, arrays: Arrays) -> dict[str, Any]:
         "bases": [forest.base for forest in _forests(model)],
         "trust": model.trust,
         "feed": model.feed,
-        **{place: place in _parts(model) for place in ("recall", "spread")},
+        _MEMORY: model.layer_memory is not None,
+        _BARS: model.error_bars is not None,
     }
+
+
+def _arrays_of(model: FamilyModel) -> Arrays:
+    parts: dict[str, Arrays] = {
+        f"forest/{number}": packed_forest(forest) for number, forest in enumerate(_forests(model))
+    }
+    if model.layer_memory:
+        parts[_MEMORY] = packed_memory(model.layer_memory)
+    if bars := model.error_bars:
+        references = bars.references.astype(np.float32)
+        parts[_BARS] = {"references": references, "distances": bars.distances, "widths": bars.widths}
+    parts["physics"] = {key: physics.log_coefficients for key, physics in model.physics.items()}
+    arrays = {f"{place}/{column}": values for place, part in parts.items() for column, values in part.items()}
+    return arrays | {"fallback": model.fallback.log_coefficients}
 
 
 def _forests(model: FamilyModel) -> tuple[Forest, ...]:
@@ -88,48 +123,38 @@ def _forests(model: FamilyModel) -> tuple[Forest, ...]:
     return (*model.usual, model.mean) if model.mean else ()
 
 
-def _parts(model: FamilyModel) -> dict[str, Recall | Spread]:
-    parts = {"recall": model.recall, "spread": model.spread}
-    return {place: part for place, part in parts.items() if part is not None}
+def _family(header: dict[str, Any], arrays: Arrays, version: int) -> FamilyModel:
+    def part(place: str) -> Arrays:
+        return {at.removeprefix(f"{place}/"): array for at, array in arrays.items() if at.startswith(f"{place}/")}
 
-
-def _build(name: str, told: dict[str, Any], arrays: Arrays) -> FamilyModel:
-    def part(kind: type, place: str) -> dict[str, Any]:
-        return {column: arrays[f"{name}/{place}/{column}"] for column in _columns(kind)}
-
-    forests = [
-        _unpacked({each: arrays[f"{name}/forest/{number}/{each}"] for each in _PACKED}, base)
-        for number, base in enumerate(told["bases"])
-    ]
+    read_forest, read_memory = _READERS[version]
+    forests = [read_forest(part(f"forest/{number}"), base) for number, base in enumerate(header["bases"])]
     return FamilyModel(
-        family=told["family"],
-        physics={key: Physics(arrays[f"{name}/physics/{key}"]) for key in told["physics"]},
-        fallback=Physics(arrays[f"{name}/fallback"]),
-        variants=told["variants"],
+        family=header["family"],
+        physics={key: Physics(arrays[f"physics/{key}"]) for key in header["physics"]},
+        fallback=Physics(arrays["fallback"]),
+        variants=header["variants"],
         usual=tuple(forests[:-1]),
         mean=forests[-1] if forests else None,
-        trust=told["trust"],
-        feed=told["feed"],
-        recall=Recall(**part(Recall, "recall")) if told["recall"] else None,
-        spread=Spread(**part(Spread, "spread")) if told["spread"] else None,
+        trust=header["trust"],
+        feed=header["feed"],
+        layer_memory=read_memory(part(_MEMORY)) if header[_MEMORY] else None,
+        error_bars=ErrorBars(**part(_BARS)) if header[_BARS] else None,
     )
 
 
-_PACKED = ("feature", "number", "skip", "roots")
-
-
-def _packed(forest: Forest) -> Arrays:
-    """Smaller: where a node sends rows is stored as how far ahead that is."""
-    skip = (forest.right - np.arange(len(forest.right))).astype(np.uint16)
-    return {"feature": forest.feature, "number": forest.number, "skip": skip, "roots": forest.roots}
-
-
-def _unpacked(arrays: Arrays, base: float) -> Forest:
+def _forest_of_version_5(arrays: Arrays, base: float) -> Forest:
     right = (np.arange(len(arrays["skip"])) + arrays["skip"]).astype(np.int32)
     return Forest(
         feature=arrays["feature"], number=arrays["number"], right=right, roots=arrays["roots"], base=base
     )  # fmt: skip
 
 
-def _columns(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _memory_of_version_5(arrays: Arrays) -> LayerMemory:
+    return LayerMemory(layers=shortened(arrays["layers"]), sizes=arrays["sizes"], off=arrays["off"])
+
+
+_READERS: dict[int, tuple[Callable[[Arrays, float], Forest], Callable[[Arrays], LayerMemory]]] = {
+    5: (_forest_of_version_5, _memory_of_version_5),
+    6: (unpacked_forest, unpacked_memory),
+}

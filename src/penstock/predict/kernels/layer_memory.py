@@ -20,12 +20,16 @@ _LARGEST = 0.4
 """No measured row says more than this (as a logarithm): some are outliers."""
 _DOUBT = 0.3
 """The weight of knowing nothing, in rows of the same size."""
+OFF_STEPS = 256
+"""What a row says is kept in steps of a 256th (of the logarithm)."""
+_HASH_BYTES, _LAYER_BYTES = 8, 5
+"""Of a layer's hash, the first bytes are enough to tell a hundred thousand layers apart."""
 _DOUBLINGS = 2.0
 """A row counts e times less for each so many doublings of the batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
+class LayerMemory:
     """Measured rows in the order of their layers: which one, how large, and how far the model was off."""
 
     layers: npt.NDArray[np.uint64]
@@ -34,13 +38,13 @@ class Recall:
     """Of the usual time and of the mean, a row each."""
 
     @classmethod
-    def learned(cls, calls: Sequence[KernelCall], off: Array) -> "Recall":
+    def learned(cls, calls: Sequence[KernelCall], off: Array) -> "LayerMemory":
         layers = _layers(calls)
         order = np.argsort(layers, kind="stable")
         return cls(
             layers=layers[order],
             sizes=_sizes(calls)[order],
-            off=np.clip(off[order], -_LARGEST, _LARGEST).astype(np.float16),
+            off=(np.round(np.clip(off[order], -_LARGEST, _LARGEST) * OFF_STEPS) / OFF_STEPS).astype(np.float16),
         )
 
     def corrections(self, calls: Sequence[KernelCall]) -> Array:
@@ -56,6 +60,11 @@ class Recall:
         return np.asarray(np.transpose(told) / (np.bincount(asking, weights, len(calls)) + _DOUBT)[:, None])
 
 
+def shortened(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The first bytes of whole hashes, as files of version 5 hold them; their order stays."""
+    return hashes >> np.uint64(8 * (_HASH_BYTES - _LAYER_BYTES))
+
+
 def _layers(calls: Sequence[KernelCall]) -> npt.NDArray[np.uint64]:
     return np.array([_layer(call) for call in calls], dtype=np.uint64)
 
@@ -63,7 +72,7 @@ def _layers(calls: Sequence[KernelCall]) -> npt.NDArray[np.uint64]:
 def _layer(call: KernelCall) -> int:
     """A number for everything about a call but its batch, the same on every machine."""
     key = f"{physics_key(call)}/{call.variant}/{shape_family(call)}".encode()
-    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=_HASH_BYTES).digest()[:_LAYER_BYTES], "big")
 
 
 def _sizes(calls: Sequence[KernelCall]) -> npt.NDArray[np.float16]:

@@ -6,10 +6,9 @@ from enum import Enum
 import numpy as np
 
 from penstock.core import PenstockError
+from penstock.predict.kernels.packing import rounded_leaves
 from penstock.predict.kernels.tiling import Array
-from penstock.predict.kernels.trees import Forest, Numbers
-
-_DROPPED_BITS = 12
+from penstock.predict.kernels.trees import Forest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ def grow(rows: Array, targets: Array, weights: Array, growth: Growth, seed: int,
 
 
 def _flattened(trees: list[np.ndarray[tuple[int], np.dtype[np.void]]], base: float, sign: int) -> Forest:
-    """All trees in one set of arrays, small ones: a model of forty thousand rows is a few megabytes."""
+    """All trees in one set of arrays."""
     sizes = np.array([len(tree) for tree in trees])
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     shift = np.repeat(roots, sizes)
@@ -82,17 +81,11 @@ def _flattened(trees: list[np.ndarray[tuple[int], np.dtype[np.void]]], base: flo
     leaf = nodes["is_leaf"].astype(bool)
     own = np.arange(len(nodes))
     after = np.where(leaf, own, nodes["right"] + shift)
+    numbers = np.where(leaf, sign * nodes["value"], nodes["num_threshold"])
     return Forest(
         feature=np.where(leaf, 0, nodes["feature_idx"]).astype(np.int16),
-        number=_rounded(np.where(leaf, sign * nodes["value"], nodes["num_threshold"])),
+        number=rounded_leaves(numbers, leaf, roots.astype(np.int32)),
         right=after.astype(np.int32),
         roots=roots.astype(np.int32),
         base=sign * base,
     )
-
-
-def _rounded(numbers: Array) -> Numbers:
-    """To eleven bits: a twentieth of a percent does not matter, and zeros are stored in no space."""
-    low_bits = np.uint32((1 << _DROPPED_BITS) - 1)
-    whole = numbers.astype(np.float32).view(np.uint32)
-    return np.asarray(((whole + (low_bits >> 1)) & ~low_bits).view(np.float32))

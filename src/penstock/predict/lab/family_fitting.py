@@ -23,10 +23,10 @@ import numpy.typing as npt
 from penstock.core import InputError
 from penstock.predict.hardware import Chip
 from penstock.predict.kernels.calls import KernelCall
-from penstock.predict.kernels.error_bars import Spread
+from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.family import FamilyModel, rates_of
 from penstock.predict.kernels.features import features, variant_codes
-from penstock.predict.kernels.layer_memory import Recall
+from penstock.predict.kernels.layer_memory import LayerMemory
 from penstock.predict.kernels.physics import WEAK_PRIOR, Physics, Rates
 from penstock.predict.kernels.shapes import physics_key, shape_family
 from penstock.predict.kernels.tiling import MATRIX_FAMILIES, Array, Work, work_of
@@ -101,7 +101,7 @@ def fit_family(rows: Sequence[MeasuredCall], chip: Chip, growth: Growth, seed: i
     model = _with_physics(model, sample, seed, start)
     if not siblings:
         model = replace(model, trust=_TRUST_ELSEWHERE)
-    return _with_recall(_with_trees(model, sample, growth, seed), sample)
+    return _with_layer_memory(_with_trees(model, sample, growth, seed), sample)
 
 
 def _learned_from_all(model: FamilyModel, sample: _Sample, chip: Chip, growth: Growth, seed: int) -> FamilyModel:
@@ -187,7 +187,7 @@ def _with_trees(
     terms = model.terms(sample.calls, sample.work, sample.rates)
     off = np.log(sample.seconds / terms.total)
     if len(off) < _FEWEST_FOR_TREES:
-        return replace(model, spread=_wide_spread(sample, off))
+        return replace(model, error_bars=_wide_bars(sample, off))
     model = replace(model, variants=variant_codes(sample.calls, off))
     rows = features(sample.calls, sample.work, sample.rates, terms, model.variants)
     fold = folds_of(sample.calls, _FOLDS, seed)
@@ -202,7 +202,7 @@ def _with_trees(
         model,
         usual=tuple(grow(rows, asked, sample.weights, growth, number, aim) for number in (seed, seed + 1)),
         mean=grow(rows, asked, sample.weights, growth, seed, Aim.MEAN),
-        spread=Spread.learned(sample.work.shape, left_off, fold.astype(float)),
+        error_bars=ErrorBars.learned(sample.work.shape, left_off, fold.astype(float)),
     )
 
 
@@ -213,7 +213,7 @@ def _without_device_means(off: Array, sample: _Sample) -> Array:
     return np.asarray(off - means[device])
 
 
-def _with_recall(model: FamilyModel, sample: _Sample) -> FamilyModel:
+def _with_layer_memory(model: FamilyModel, sample: _Sample) -> FamilyModel:
     """What the model is still off on layers that may be asked for again."""
     kept = np.flatnonzero(sample.remembered)
     if not len(kept):
@@ -221,7 +221,7 @@ def _with_recall(model: FamilyModel, sample: _Sample) -> FamilyModel:
     calls, work, rates = [sample.calls[int(number)] for number in kept], sample.work.rows(kept), sample.rates.rows(kept)
     terms = model.terms(calls, work, rates)
     off = np.log(sample.seconds[kept] / terms.total)[:, None] - model.corrections(calls, work, rates, terms)
-    return replace(model, recall=Recall.learned(calls, off))
+    return replace(model, layer_memory=LayerMemory.learned(calls, off))
 
 
 def _unseen(
@@ -236,10 +236,10 @@ def _unseen(
     return found
 
 
-def _wide_spread(sample: _Sample, off: Array) -> Spread:
+def _wide_bars(sample: _Sample, off: Array) -> ErrorBars:
     """Too few rows for left-out residuals: what physics itself missed, doubled."""
-    return Spread(
-        references=np.unique(sample.work.shape, axis=0),
+    return ErrorBars(
+        references=np.unique(sample.work.shape.astype(np.float32), axis=0).astype(float),
         distances=np.zeros(1),
         widths=np.array([2 * float(np.abs(off).max())]),
     )
