@@ -182,7 +182,7 @@ def test_who_runs_still_is_reckoned_by_the_power_of_those_that_told(world: Platf
 
 
 def test_processor_slots_are_estimated(tmp_path_factory: pytest.TempPathFactory) -> None:
-    node = Node(name="node-0", device_count=4, kind="cpu")
+    node = Node(name="node-0", device_count=4, kind="cpu", power=PowerModel(peak_w=3.5))
     assert full_load_w(node) == 3.5
     assert full_load_w(Node(name="node-0", device_count=4, kind="something")) is None
     with platform(tmp_path_factory.mktemp("slots"), nodes=(node,)) as world, serving(world) as served:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.control.future.whatif import Verdicts
+from penstock.control.future.whatif import PolicyOutcome
 from penstock.learn import Point
 from penstock.web import charts, cluster_svg
 from penstock.web.pages.joblog import marked
@@ -90,7 +90,7 @@ def test_every_chart_is_plain_json() -> None:
     samples = [Sample(1.0, 10, 100, 0.5), Sample(2.0, 20, 100, None), Sample(3.0, 30, 100, 0.25)]
     point = Point(count=1, rate=10.0, spread=0.1, seconds=60.0, updated_at=0.0)
     line = TenantUse(tenant="blue", devices=1, running=1, waiting=0, device_seconds=1.0, share=1.0, buckets=(1.0, 0.0))
-    row = Verdicts(
+    row = PolicyOutcome(
         policy="fifo", jobs=1, with_deadline=1, met=1, late=0, refused=0, completion_s=1.0, waiting_s=0.0, resizes=0,
         utilisation=0.5,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.future.planned_timeline import plan_timeline
-from penstock.control.future.whatif import as_it_was, past_of, replay_past
+from penstock.control.future.whatif import past_of, recorded_outcome, replay_past
 from penstock.control.state.entries import RunFinished
 from penstock.control.state.store import Search
 from penstock.core import InputError
@@ -121,7 +121,7 @@ def test_the_past_under_two_policies(there: Seen) -> None:
     world.commands.cancel(gone, ADMIN)
     past = past_of(world.journal.state, [])
     assert [event.job_id for event in past.faults] == [gone]  # type: ignore[union-attr]
-    real = as_it_was(world.journal.state)
+    real = recorded_outcome(world.journal.state)
     assert (real.jobs, real.with_deadline, real.met, real.real) == (2, 1, 1, True)
     heard: list[str] = []
     rows = replay_past(past, ["fifo", "deadline"], lambda row: heard.append(row.policy))

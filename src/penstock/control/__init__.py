@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.control.api.dependencies import Caller
     from penstock.control.future.forecasts import Forecasts
     from penstock.control.future.planned_timeline import PlannedTimeline
-    from penstock.control.future.whatif import Verdicts
+    from penstock.control.future.whatif import PolicyOutcome
     from penstock.control.loop.preparation import LiveIntake
     from penstock.control.loop.reconciler import Reconciler
     from penstock.control.loop.run_figures import RunFigures
@@ -43,13 +43,13 @@ __all__ = [
     "Metrics",
     "PlannedTimeline",
     "Platform",
+    "PolicyOutcome",
     "Principal",
     "Reconciler",
     "Role",
     "RunFigures",
     "Search",
     "Store",
-    "Verdicts",
     "create_app",
     "full_load_w",
     "job_view",

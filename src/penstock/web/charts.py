@@ -8,7 +8,7 @@ before it goes into a tooltip.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.control import Verdicts
+from penstock.control import PolicyOutcome
 from penstock.core import format_duration
 from penstock.learn import Point
 from penstock.web.progress_history import Sample, speeds
@@ -234,7 +234,7 @@ def _chosen(position: int) -> Options:
     }  # fmt: skip
 
 
-def comparison(rows: Sequence[Verdicts]) -> Options:
+def comparison(rows: Sequence[PolicyOutcome]) -> Options:
     """Deadlines met, missed and refused, one bar per policy."""
     names = ["as it was" if row.real else row.policy for row in rows]
     parts = (("met", "var(--good)"), ("late", "var(--warn)"), ("refused", "var(--bad)"))

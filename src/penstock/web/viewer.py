@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from penstock.control import JobRecord, Platform, Principal, Role, Search, Verdicts, full_load_w, job_view
+from penstock.control import JobRecord, Platform, PolicyOutcome, Principal, Role, Search, full_load_w, job_view
 from penstock.learn import CurveStore
 from penstock.web.progress_history import ProgressRecorder
 from penstock.web.view_models import (
@@ -224,6 +224,6 @@ class Viewer:
 
     # --- what if ----------------------------------------------------------------------------------------------------
 
-    def what_if(self, policies: Sequence[str], on_done: Callable[[Verdicts], None]) -> list[Verdicts]:
+    def what_if(self, policies: Sequence[str], on_done: Callable[[PolicyOutcome], None]) -> list[PolicyOutcome]:
         """The past under other policies, for admins."""
         return self._platform.what_if(policies, self.who, on_done)

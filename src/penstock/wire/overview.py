@@ -4,13 +4,13 @@ from datetime import datetime
 
 from pydantic import Field
 
-from penstock.wire.views import EventView, View
+from penstock.wire.views import EventView, WireModel
 
 BOOKKEEPING = frozenset({"Ticked", "CostsLearned"})
 """Entries of the log that only the platform itself cares about; people are not shown them unless they ask."""
 
 
-class DeviceView(View):
+class DeviceView(WireModel):
     """One device and what is known of it; a job of somebody else's tenant has no name here."""
 
     index: int
@@ -21,14 +21,14 @@ class DeviceView(View):
     memory_bytes: float | None = None
 
 
-class NodeGlance(View):
+class NodeGlance(WireModel):
     name: str
     kind: str
     state: str
     devices: list[DeviceView]
 
 
-class JobGlance(View):
+class JobGlance(WireModel):
     """An active job: where it stands, what it was promised and what is expected of it now."""
 
     id: str
@@ -56,7 +56,7 @@ class JobGlance(View):
         return (self.deadline - self.forecast_at).total_seconds()
 
 
-class OverviewView(View):
+class OverviewView(WireModel):
     now: datetime
     policy: str
     trouble: str = Field(description="Why the platform does not do its work; empty while it does.")

@@ -4,10 +4,10 @@ from datetime import datetime
 
 from pydantic import Field
 
-from penstock.wire.views import View
+from penstock.wire.views import WireModel
 
 
-class SpreadView(View):
+class SpreadView(WireModel):
     """Some durations in a few figures, in seconds."""
 
     count: int = 0
@@ -17,7 +17,7 @@ class SpreadView(View):
     most_s: float | None = None
 
 
-class JobCountsView(View):
+class JobCountsView(WireModel):
     """Jobs that were there at some time of the period, by what they were at its end."""
 
     there: int = 0
@@ -29,7 +29,7 @@ class JobCountsView(View):
     active: int = 0
 
 
-class PromisesView(View):
+class PromisesView(WireModel):
     """Promises that were settled in the period, and those still open at its end."""
 
     made: int = Field(default=0, description="To jobs submitted in the period.")
@@ -45,7 +45,7 @@ class PromisesView(View):
         return self.kept / settled if settled else None
 
 
-class BrokenView(View):
+class BrokenView(WireModel):
     """A promise that was not kept, and what is known of why."""
 
     job_id: str
@@ -57,7 +57,7 @@ class BrokenView(View):
     why: str
 
 
-class TenantView(View):
+class TenantView(WireModel):
     """What one tenant used and got."""
 
     tenant: str
@@ -70,13 +70,13 @@ class TenantView(View):
     refused: int
 
 
-class FailureView(View):
+class FailureView(WireModel):
     reason: str
     count: int
     retried: int
 
 
-class FailuresView(View):
+class FailuresView(WireModel):
     """What went wrong, and what was lost by it."""
 
     by_reason: tuple[FailureView, ...] = ()
@@ -89,13 +89,13 @@ class FailuresView(View):
         return sum(failure.count for failure in self.by_reason)
 
 
-class ResizesView(View):
+class ResizesView(WireModel):
     count: int = 0
     in_place: int = 0
     pauses: SpreadView = SpreadView()
 
 
-class ForecastView(View):
+class ForecastView(WireModel):
     """Jobs that finished: when they were first expected to, and when they did.
 
     An error is (end - expected end) / (end - submission): 0.1 is a tenth of its life later than expected. Where the log
@@ -108,7 +108,7 @@ class ForecastView(View):
     worst_error: float | None = None
 
 
-class DayView(View):
+class DayView(WireModel):
     """One stretch of the period, for a chart."""
 
     since: datetime
@@ -118,7 +118,7 @@ class DayView(View):
     failures: int
 
 
-class PeriodReport(View):
+class PeriodReport(WireModel):
     """A stretch of time on one platform, as far as whoever asks may see it."""
 
     since: datetime
@@ -137,7 +137,7 @@ class PeriodReport(View):
     stretches: list[DayView]
 
 
-class JobReport(View):
+class JobReport(WireModel):
     """One job's life in figures."""
 
     job_id: str

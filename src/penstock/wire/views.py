@@ -14,11 +14,11 @@ def stamp(at: float | str | None) -> datetime | None:
     return datetime.fromtimestamp(float(at), UTC)
 
 
-class View(BaseModel):
+class WireModel(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class QuoteView(View):
+class QuoteView(WireModel):
     verdict: str
     reason: str
     finish_at: datetime | None = None
@@ -30,7 +30,7 @@ class QuoteView(View):
     speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")
 
 
-class ProgressView(View):
+class ProgressView(WireModel):
     """Where the run stands; ``remaining`` is in iterations and projected where the run has not told yet."""
 
     remaining: float
@@ -43,7 +43,7 @@ class ProgressView(View):
     told_at: datetime | None = None
 
 
-class JobView(View):
+class JobView(WireModel):
     id: str
     number: int
     name: str
@@ -61,7 +61,7 @@ class JobView(View):
     tail: list[str] = []
 
 
-class StintView(View):
+class StintView(WireModel):
     run_id: str
     generation: int
     kind: str
@@ -80,30 +80,30 @@ class JobDetail(JobView):
     history: list[StintView] = []
 
 
-class JobPage(View):
+class JobPage(WireModel):
     jobs: list[JobView]
     next: str | None = Field(default=None, description="The cursor of the next page; none on the last.")
 
 
-class Submission(View):
+class Submission(WireModel):
     """The answer to a submission; ``again`` if this request had been answered before."""
 
     job: JobDetail
     again: bool = False
 
 
-class NoteView(View):
+class NoteView(WireModel):
     at: datetime
     text: str
 
 
-class StoryView(View):
+class StoryView(WireModel):
     job_id: str
     entries: list[NoteView]
     now: str
 
 
-class EventView(View):
+class EventView(WireModel):
     seq: int
     at: datetime
     kind: str
@@ -111,12 +111,12 @@ class EventView(View):
     payload: dict[str, Any]
 
 
-class EventPage(View):
+class EventPage(WireModel):
     events: list[EventView]
     next: int = Field(description="Ask for events after this number to go on.")
 
 
-class NodeView(View):
+class NodeView(WireModel):
     name: str
     kind: str
     devices: list[int]
@@ -124,13 +124,13 @@ class NodeView(View):
     jobs: list[str] = []
 
 
-class LogPage(View):
+class LogPage(WireModel):
     text: str
     next: str = Field(description="The cursor to go on from.")
     complete: bool = Field(description="Whether the job is over and nothing more will come.")
 
 
-class TokenView(View):
+class TokenView(WireModel):
     id: str
     name: str
     role: str
@@ -139,24 +139,24 @@ class TokenView(View):
     secret: str | None = Field(default=None, description="Shown once, when it is made.")
 
 
-class ResumeRequest(View):
+class ResumeRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     deadline: str | None = None
     best_effort: bool = False
 
 
-class TokenRequest(View):
+class TokenRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     name: str = Field(min_length=1, max_length=120)
     tenant: str = Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     role: str = Field(default="user", pattern="^(admin|user)$")
 
 
-class VersionView(View):
+class VersionView(WireModel):
     version: str
     api: str = "v1"
 
 
-class HealthView(View):
+class HealthView(WireModel):
     status: str
     trouble: str = ""

@@ -35,7 +35,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
+class PolicyOutcome:
     """What a policy made of the past, or what really became of it. Seconds; NaN where there is nothing to average."""
 
     policy: str
@@ -67,13 +67,13 @@ def past_of(state: PlatformState, node_lines: Sequence[Line]) -> Past:
     )  # fmt: skip
 
 
-def as_it_was(state: PlatformState) -> Verdicts:
+def recorded_outcome(state: PlatformState) -> PolicyOutcome:
     """What became of the jobs under this server; those that are not over count in no column but ``jobs``."""
     records = list(state.jobs.values())
     done = [record for record in records if record.mark is JobPhase.FINISHED and record.ended_at is not None]
     due = [record for record in done if math.isfinite(record.submission.job.deadline)]
     met = sum((record.ended_at or math.inf) <= record.submission.job.deadline for record in due)
-    return Verdicts(
+    return PolicyOutcome(
         policy=state.settings.policy if state.settings is not None else "", jobs=len(records),
         with_deadline=sum(math.isfinite(record.submission.job.deadline) for record in records), met=met,
         late=len(due) - met, refused=sum(record.mark is JobPhase.DECLINED for record in records),
@@ -84,21 +84,21 @@ def as_it_was(state: PlatformState) -> Verdicts:
 
 
 def replay_past(
-    past: Past, names: Sequence[str], on_done: Callable[[Verdicts], None] = lambda _: None
-) -> list[Verdicts]:
+    past: Past, names: Sequence[str], on_done: Callable[[PolicyOutcome], None] = lambda _: None
+) -> list[PolicyOutcome]:
     """Every named policy on the same past; ``on_done`` hears of each as it comes. Blocks until all are there."""
     context = multiprocessing.get_context("spawn")
     workers = min(len(names), max(1, (os.cpu_count() or 1) - 1))
-    found: dict[str, Verdicts] = {}
+    outcomes: dict[str, PolicyOutcome] = {}
     with ProcessPoolExecutor(workers, context, initializer=os.nice, initargs=(10,)) as pool:
         tasks = {pool.submit(_replay, past, name): name for name in names}
         for task in as_completed(tasks):
-            found[tasks[task]] = task.result()
-            on_done(found[tasks[task]])
-    return [found[name] for name in names]
+            outcomes[tasks[task]] = task.result()
+            on_done(outcomes[tasks[task]])
+    return [outcomes[name] for name in names]
 
 
-def _replay(past: Past, name: str) -> Verdicts:
+def _replay(past: Past, name: str) -> PolicyOutcome:
     from penstock.policies import policy_named
     from penstock.scheduler import ExpectedCosts
     from penstock.simulate import simulate
@@ -108,7 +108,7 @@ def _replay(past: Past, name: str) -> Verdicts:
         faults=past.faults,
     )  # fmt: skip
     summary = result.summary
-    return Verdicts(
+    return PolicyOutcome(
         policy=name, jobs=summary.jobs, with_deadline=summary.jobs - summary.best_effort, met=summary.met,
         late=summary.late, refused=summary.declined, completion_s=summary.jct_mean_s,
         waiting_s=summary.queueing_mean_s, resizes=summary.rescales, utilisation=summary.utilisation,

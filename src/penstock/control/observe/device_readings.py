@@ -121,9 +121,9 @@ class DeviceReadings:
 
     def _first(self, device: int) -> Reading:
         with self._journal.reading() as state:
-            found = state.scheduler.cluster.device(device)
-            node = state.scheduler.cluster.nodes[found.node]
-        return Reading(device=device, node=node.name, slot=found.slot, kind=found.kind)
+            position = state.scheduler.cluster.device(device)
+            node = state.scheduler.cluster.nodes[position.node]
+        return Reading(device=device, node=node.name, slot=position.slot, kind=position.kind)
 
 
 def _drawn_j(usage: Usage, before_j: float, elapsed_s: float) -> float:

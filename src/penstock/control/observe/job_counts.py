@@ -12,7 +12,7 @@ from penstock.wire import OVER, JobPhase
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobStatus:
     """Where one job stands: its phase and what it was told."""
 
     phase: JobPhase
@@ -33,24 +33,24 @@ class JobCounts:
         self.promises: dict[str, float] = {}
         self._label = label
         self._state: PlatformState | None = None
-        self._known: dict[str, Standing] = {}
+        self._known: dict[str, JobStatus] = {}
 
     def follows(self, state: PlatformState) -> bool:
         """Whether this is the state it has been following; if not, it starts over with what stands there."""
         if state is self._state:
             return True
         self._state = state
-        for place in (self.counts, self.waiting, self.promises, self._known):
-            place.clear()
+        for counted in (self.counts, self.waiting, self.promises, self._known):
+            counted.clear()
         for record in state.jobs.values():
             self.update(record)
         return False
 
-    def update(self, record: JobRecord) -> tuple[Standing | None, Standing]:
+    def update(self, record: JobRecord) -> tuple[JobStatus | None, JobStatus]:
         """Take a record in; how it stood before and how it stands now."""
         assert self._state is not None
         phase, before = self._state.phase(record), self._known.get(record.id)
-        now = Standing(
+        now = JobStatus(
             phase, record.quote.verdict if record.quote is not None else None, self._label(record.job.tenant)
         )
         if before != now:
@@ -59,7 +59,7 @@ class JobCounts:
         self._note(record, phase)
         return before, now
 
-    def _recount(self, before: Standing | None, now: Standing) -> None:
+    def _recount(self, before: JobStatus | None, now: JobStatus) -> None:
         self.counts[now.phase.value, now.tenant] += 1
         if before is not None:
             self.counts[before.phase.value, before.tenant] -= 1
@@ -76,8 +76,8 @@ def promised(record: JobRecord) -> bool:
     return record.quote is not None and record.quote.verdict is Verdict.PROMISED and math.isfinite(record.job.deadline)
 
 
-def _keep(place: dict[str, float], job_id: str, value: float | None) -> None:
+def _keep(moments: dict[str, float], job_id: str, value: float | None) -> None:
     if value is None:
-        place.pop(job_id, None)
+        moments.pop(job_id, None)
     else:
-        place[job_id] = value
+        moments[job_id] = value

@@ -59,8 +59,8 @@ def _job_of(record: logging.LogRecord, message: str) -> str | None:
     given = getattr(record, "job_id", None)
     if given is not None:
         return str(given)
-    found = _JOB.search(message)
-    return found[0] if found is not None else None
+    match = _JOB.search(message)
+    return match[0] if match is not None else None
 
 
 def set_up(chosen: LogFormat, level: int = logging.INFO) -> None:

@@ -45,9 +45,9 @@ class Metrics:
         self._last_pass = time.monotonic()
         self._make_instruments()
         ProcessCollector(registry=self.registry)
-        self.registry.register(_Now(journal, reconciler, self))
-        self.standings = JobCounts(self.tenant)
-        self.standings.follows(journal.state)
+        self.registry.register(_StateCollector(journal, reconciler, self))
+        self.job_counts = JobCounts(self.tenant)
+        self.job_counts.follows(journal.state)
         self._journal = journal
 
     def _make_instruments(self) -> None:
@@ -83,7 +83,7 @@ class Metrics:
             self.decisions.observe(apply_s / len(entries))
             self._count(entry)
         state = self._journal.state
-        if self.standings.follows(state):
+        if self.job_counts.follows(state):
             for job_id in state.touched:
                 self._follow(state.jobs[job_id])
 
@@ -128,13 +128,13 @@ class Metrics:
 
     def _follow(self, record: JobRecord) -> None:
         """Count what a job has become since it was last looked at."""
-        before, now = self.standings.update(record)
-        told, phase = (before.verdict, before.phase) if before is not None else (None, None)
-        if now.verdict is not told and now.verdict is Verdict.PROMISED:
+        before, now = self.job_counts.update(record)
+        verdict_before, phase_before = (before.verdict, before.phase) if before is not None else (None, None)
+        if now.verdict is not verdict_before and now.verdict is Verdict.PROMISED:
             self.promises_made.labels(now.tenant).inc()
-        if now.verdict is not told and now.verdict is Verdict.REFUSED:
+        if now.verdict is not verdict_before and now.verdict is Verdict.REFUSED:
             self.promises_refused.labels(now.tenant).inc()
-        if now.phase is not phase and now.phase in OVER:
+        if now.phase is not phase_before and now.phase in OVER:
             self.ended.labels(now.tenant, now.phase.value).inc()
             self._settle(record, now.tenant)
 
@@ -165,7 +165,7 @@ class _Bounded:
         return name if name in self._known else OTHER
 
 
-class _Now(Collector):
+class _StateCollector(Collector):
     """What is, when somebody asks. O(jobs that wait + devices): jobs are counted as they change.
 
     Nothing waits for the journal, which may be deciding on thousands of jobs: what changes meanwhile is copied in one
@@ -183,8 +183,8 @@ class _Now(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield self._build()
-        yield from self._standing_jobs()
-        yield from self._standing_devices()
+        yield from self._job_gauges()
+        yield from self._device_gauges()
         yield _gauge("reconcile_lag_seconds", "Since the loop last went round.", self._metrics.lag_s)
         yield _gauge("ready", "1 while the platform does its work.", float(not self._reconciler.trouble))
         yield from self._readings()
@@ -198,11 +198,11 @@ class _Now(Collector):
         info.add_metric((version("penstock"), machine.python_version(), policy), 1)
         return info
 
-    def _standing_jobs(self) -> Iterator[Metric]:
-        now, standings = self._journal.now(), self._metrics.standings
-        counts = Tally({key: count for key, count in dict(standings.counts).items() if count})
-        since = min(list(standings.waiting.values()), default=now)
-        deadlines = list(standings.promises.values())
+    def _job_gauges(self) -> Iterator[Metric]:
+        now, job_counts = self._journal.now(), self._metrics.job_counts
+        counts = Tally({key: count for key, count in dict(job_counts.counts).items() if count})
+        since = min(list(job_counts.waiting.values()), default=now)
+        deadlines = list(job_counts.promises.values())
         yield _family("jobs", "Jobs there are, by state.", ("state", "tenant"), counts)
         yield _gauge(
             "queue_oldest_seconds", "How long the job has waited that waits longest for its start.", now - since
@@ -214,18 +214,18 @@ class _Now(Collector):
             sum(at < now for at in deadlines),
         )
 
-    def _standing_devices(self) -> Iterator[Metric]:
+    def _device_gauges(self) -> Iterator[Metric]:
         devices: Tally[tuple[str, str]] = Tally()
         nodes: Tally[tuple[str, str]] = Tally()
         state = self._journal.state
         grants = [record.grant for record in list(state.engaged.values())]
         held = {device for grant in grants if grant is not None for device in grant.devices}
         absent, cluster = dict(state.absent), state.scheduler.cluster
-        for place, node in enumerate(cluster.nodes):
-            standing = absent[node.name].value if node.name in absent else "up"
-            nodes[node.kind, standing] += 1
-            for device in cluster.devices_of(place):
-                free = "free" if standing == "up" else standing
+        for position, node in enumerate(cluster.nodes):
+            availability = absent[node.name].value if node.name in absent else "up"
+            nodes[node.kind, availability] += 1
+            for device in cluster.devices_of(position):
+                free = "free" if availability == "up" else availability
                 devices[node.kind, "held" if device in held else free] += 1
         yield _family("devices", "Devices, by what they are doing.", ("kind", "state"), devices)
         yield _family("nodes", "Nodes, by whether they take jobs.", ("kind", "state"), nodes)

@@ -126,10 +126,10 @@ class Commands:
         self._done()
 
     def undrain(self, node: str) -> None:
-        found = self._node(node)
+        known_node = self._node(node)
         with self._journal.reading() as state:
             if state.absent.get(node) is Absence.DRAINED:
-                self._journal.record(NodeCame(at=self._journal.now(), node=found, why=Absence.DRAINED))
+                self._journal.record(NodeCame(at=self._journal.now(), node=known_node, why=Absence.DRAINED))
         self._done()
 
     def find(self, job_id: str, who: Principal) -> JobRecord:

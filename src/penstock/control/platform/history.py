@@ -85,12 +85,13 @@ class PlatformHistory:
             raise InputError(
                 f"You asked for the jobs of {wanted.tenant or 'every tenant'}", f"those of your tenant, {who.sees}"
             )
-        found, now = self._journal.store.history.search(wanted), self.now()
+        matches, now = self._journal.store.history.search(wanted), self.now()
         with self._journal.reading() as state:
             shares = {
-                row.id: _share_done(state.remaining(state.jobs[row.id], now), state.jobs[row.id]) for row in found.rows
+                row.id: _share_done(state.remaining(state.jobs[row.id], now), state.jobs[row.id])
+                for row in matches.rows
             }
-        return [ListedJob(row=row, share_done=shares[row.id]) for row in found.rows], found.total
+        return [ListedJob(row=row, share_done=shares[row.id]) for row in matches.rows], matches.total
 
     def holders(self) -> dict[int, JobRecord]:
         """By device, the job that holds it now."""

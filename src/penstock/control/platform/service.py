@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.timeline_cache import TimelineCache
-from penstock.control.future.whatif import NODE_KINDS, Verdicts, as_it_was, past_of, replay_past
+from penstock.control.future.whatif import NODE_KINDS, PolicyOutcome, past_of, recorded_outcome, replay_past
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.platform import access
@@ -245,13 +245,13 @@ class Platform:
         return self.nodes(who)
 
     def what_if(
-        self, policies: Sequence[str], who: Principal, on_done: Callable[[Verdicts], None] = lambda _: None
-    ) -> list[Verdicts]:
+        self, policies: Sequence[str], who: Principal, on_done: Callable[[PolicyOutcome], None] = lambda _: None
+    ) -> list[PolicyOutcome]:
         """The past under other policies, what really happened first; it takes everybody's jobs, so only admins may."""
         access.require_admin(who)
         lines = self._journal.store.history.lines(NODE_KINDS, limit=_MOST_NODE_LINES)
         with self._journal.reading() as state:
-            past, recorded = past_of(state, lines), as_it_was(state)
+            past, recorded = past_of(state, lines), recorded_outcome(state)
         on_done(recorded)
         return [recorded, *replay_past(past, policies, on_done)]
 

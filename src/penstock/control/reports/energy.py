@@ -15,36 +15,36 @@ from penstock.core import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class EnergyUse:
     """Joules; none where nobody can tell."""
 
     joules: float | None = None
     estimated: bool = False
 
-    def __add__(self, other: "Drawn") -> "Drawn":
+    def __add__(self, other: "EnergyUse") -> "EnergyUse":
         if self.joules is None or other.joules is None:
             return other if self.joules is None else self
-        return Drawn(self.joules + other.joules, self.estimated or other.estimated)
+        return EnergyUse(self.joules + other.joules, self.estimated or other.estimated)
 
 
-NOTHING_TOLD = Drawn()
+UNKNOWN_ENERGY = EnergyUse()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class EnergyAccount:
     """The period, the devices there are, and what jobs told that lie within it."""
 
     since: float
     until: float
     cluster: Cluster
-    told: Mapping[str, Drawn]
+    reported: Mapping[str, EnergyUse]
 
-    def of(self, holdings: Iterable[Holding], watts: Mapping[str, float]) -> Drawn:
+    def of(self, holdings: Iterable[Holding], watts: Mapping[str, float]) -> EnergyUse:
         """What was drawn for these holdings; ``watts`` are mean ones of a device by kind, see :meth:`mean_watts`."""
         held = [holding for holding in holdings if self.used_s(holding)]
-        told = {holding.job_id for holding in held} & self.told.keys()
-        total = sum((self.told[job_id] for job_id in told), NOTHING_TOLD)
-        return sum((self._guess(one, watts) for one in held if one.job_id not in told), total)
+        reported = {holding.job_id for holding in held} & self.reported.keys()
+        total = sum((self.reported[job_id] for job_id in reported), UNKNOWN_ENERGY)
+        return sum((self._guess(holding, watts) for holding in held if holding.job_id not in reported), total)
 
     def mean_watts(self, holdings: Iterable[Holding]) -> dict[str, float]:
         """Power of a device by kind, over all jobs that told."""
@@ -52,24 +52,24 @@ class Account:
         joules: dict[str, float] = defaultdict(float)
         counted: set[str] = set()
         for holding in holdings:
-            if holding.job_id not in self.told or (kind := self._kind(holding)) is None:
+            if holding.job_id not in self.reported or (kind := self._kind(holding)) is None:
                 continue
             seconds[kind] += self.used_s(holding)
             if holding.job_id not in counted:
                 counted.add(holding.job_id)
-                joules[kind] += self.told[holding.job_id].joules or 0.0
+                joules[kind] += self.reported[holding.job_id].joules or 0.0
         return {kind: joules[kind] / seconds[kind] for kind in seconds if seconds[kind]}
 
     def used_s(self, holding: Holding) -> float:
         """Device-seconds of a holding that lie in the period."""
         return len(holding.devices) * overlap_s(holding, self.since, self.until)
 
-    def _guess(self, holding: Holding, watts: Mapping[str, float]) -> Drawn:
+    def _guess(self, holding: Holding, watts: Mapping[str, float]) -> EnergyUse:
         kind = self._kind(holding)
         if kind is None:
-            return NOTHING_TOLD
-        each = watts.get(kind) or full_load_w(self.cluster.nodes[self.cluster.node_of(holding.devices[0])])
-        return NOTHING_TOLD if each is None else Drawn(each * self.used_s(holding), True)
+            return UNKNOWN_ENERGY
+        device_w = watts.get(kind) or full_load_w(self.cluster.nodes[self.cluster.node_of(holding.devices[0])])
+        return UNKNOWN_ENERGY if device_w is None else EnergyUse(device_w * self.used_s(holding), True)
 
     def _kind(self, holding: Holding) -> str | None:
         """None for devices that are no longer there."""

@@ -8,10 +8,10 @@ from penstock.core import format_duration
 from penstock.wire import JobReport, stamp
 
 
-def job_report(job: JobFacts, seen: Evidence) -> JobReport:
+def job_report(job: JobFacts, evidence: Evidence) -> JobReport:
     """``seen`` must be about this job alone, over all its life."""
-    finite, account = math.isfinite(job.deadline), seen.account
-    drawn = account.of(seen.holdings, account.mean_watts(seen.holdings))
+    finite, account = math.isfinite(job.deadline), evidence.account
+    drawn = account.of(evidence.holdings, account.mean_watts(evidence.holdings))
     figures = {
         "job_id": job.id, "name": job.name, "tenant": job.tenant, "state": job.phase.value,
         "submitted_at": stamp(job.submitted_at), "started_at": stamp(job.started_at), "ended_at": stamp(job.ended_at),
@@ -19,18 +19,18 @@ def job_report(job: JobFacts, seen: Evidence) -> JobReport:
         "promised_finish_at": stamp(job.planned_at), "promise": job.promise,
         "late_s": job.late_s if finite and math.isfinite(job.late_s) else None,
         "waited_s": None if job.started_at is None else max(0.0, job.started_at - job.submitted_at),
-        "device_seconds": sum(used_s(holding, seen) for holding in seen.holdings),
+        "device_seconds": sum(used_s(holding, evidence) for holding in evidence.holdings),
         "energy_j": drawn.joules, "energy_estimated": drawn.estimated,
-        "widest": max((len(holding.devices) for holding in seen.holdings), default=0),
-        "failures": failures(seen.happenings, 0.0), "resizes": resizes(seen.happenings, 0.0),
+        "widest": max((len(holding.devices) for holding in evidence.holdings), default=0),
+        "failures": failures(evidence.happenings, 0.0), "resizes": resizes(evidence.happenings, 0.0),
         "forecast_error": job.forecast_error,
     }  # fmt: skip
     bare = JobReport.model_validate({**figures, "words": []})
-    return bare.model_copy(update={"words": list(_sentences(bare, job, seen))})
+    return bare.model_copy(update={"words": list(_sentences(bare, job, evidence))})
 
 
-def _sentences(report: JobReport, job: JobFacts, seen: Evidence) -> Iterator[str]:
-    yield _promise(job, seen)
+def _sentences(report: JobReport, job: JobFacts, evidence: Evidence) -> Iterator[str]:
+    yield _promise(job, evidence)
     if report.waited_s is None:
         yield "It has never run."
         return
@@ -50,18 +50,18 @@ def _sentences(report: JobReport, job: JobFacts, seen: Evidence) -> Iterator[str
         yield f"It ended {abs(100 * job.forecast_error):.0f}% of its life {early} than {what}."
 
 
-def _promise(job: JobFacts, seen: Evidence) -> str:
-    told: dict[str, str] = {
+def _promise(job: JobFacts, evidence: Evidence) -> str:
+    sentences: dict[str, str] = {
         "none": "Nothing was promised to it.",
         "refused": f"It was refused: {job.reason}." if job.reason else "It was refused.",
-        "open": f"Its deadline is promised; there are {format_duration(max(0.0, job.deadline - seen.until))} left.",
+        "open": f"Its deadline is promised; there are {format_duration(max(0.0, job.deadline - evidence.until))} left.",
         "given up": "Its deadline was promised, and somebody cancelled it.",
     }
-    if job.promise in told:
-        return told[job.promise]
+    if job.promise in sentences:
+        return sentences[job.promise]
     if job.promise == "kept":
         return f"Its promise was kept: it ended {late_words(job.late_s)}."
-    return f"Its promise was broken ({late_words(job.late_s)}): {why_broken(job, seen.happenings)}."
+    return f"Its promise was broken ({late_words(job.late_s)}): {why_broken(job, evidence.happenings)}."
 
 
 def _moves(report: JobReport) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _moves(report: JobReport) -> Iterator[str]:
 
 def _troubles(report: JobReport) -> str:
     trouble = report.failures
-    reasons = ", ".join(f"{one.count} x {one.reason}" for one in trouble.by_reason)
+    reasons = ", ".join(f"{failure.count} x {failure.reason}" for failure in trouble.by_reason)
     text = f"{trouble.count} failed run{'s' if trouble.count != 1 else ''}" + (f" ({reasons})" if reasons else "")
     text += f" and {trouble.workers_lost} lost worker{'s' if trouble.workers_lost != 1 else ''}"
     text += f"; at least {trouble.lost_steps} steps were done twice"

@@ -56,7 +56,7 @@ def _failure_words(report: PeriodReport) -> str:
     f = report.failures
     if not f.count and not f.workers_lost:
         return "None."
-    reasons = ", ".join(f"{one.count} x {one.reason}" for one in f.by_reason)
+    reasons = ", ".join(f"{failure.count} x {failure.reason}" for failure in f.by_reason)
     text = (
         f"{f.count} runs failed{f' ({reasons})' if reasons else ''} and {f.workers_lost} workers died under runs that "
     )
@@ -99,13 +99,13 @@ def _over_time(report: PeriodReport) -> str:
     capacity = report.capacity_device_seconds / max(len(report.stretches), 1)
     rows = [
         [
-            f"{one.since:%Y-%m-%d %H:%M}",
-            f"{_share(one, capacity):.1%}",
-            str(one.kept),
-            str(one.broken),
-            str(one.failures),
+            _when(interval),
+            f"{_share(interval, capacity):.1%}",
+            str(interval.kept),
+            str(interval.broken),
+            str(interval.failures),
         ]
-        for one in report.stretches
+        for interval in report.stretches
     ]
     head = ("from", "devices held", "promises kept", "broken", "failed runs")
     as_table = f"<details><summary>The same as a table</summary>{table(head, rows)}</details>"
@@ -113,26 +113,25 @@ def _over_time(report: PeriodReport) -> str:
     return section("Over time", why, _bars(report.stretches, capacity) + as_table)
 
 
-def _when(one: DayView) -> str:
-    return f"{one.since:%Y-%m-%d %H:%M}"
+def _when(interval: DayView) -> str:
+    return f"{interval.since:%Y-%m-%d %H:%M}"
 
 
-def _share(one: DayView, capacity: float) -> float:
-    return one.device_seconds / capacity if capacity else 0.0
+def _share(interval: DayView, capacity: float) -> float:
+    return interval.device_seconds / capacity if capacity else 0.0
 
 
 def _bars(stretches: Sequence[DayView], capacity: float) -> str:
     pitch = _WIDTH / max(len(stretches), 1)
     parts = [f"<line class='axis' x1='0' x2='{_WIDTH}' y1='{_HEIGHT}' y2='{_HEIGHT}'/>"]
-    for place, one in enumerate(stretches):
-        high = min(_share(one, capacity), 1.0) * (_HEIGHT - 24)
-        x = place * pitch
-        title = (
-            f"{one.since:%Y-%m-%d %H:%M}: {_share(one, capacity):.0%} held, {one.broken} broken, {one.failures} failed"
-        )
+    for position, interval in enumerate(stretches):
+        high = min(_share(interval, capacity), 1.0) * (_HEIGHT - 24)
+        x = position * pitch
+        title = f"{_when(interval)}: {_share(interval, capacity):.0%} held, "
+        title += f"{interval.broken} broken, {interval.failures} failed"
         parts.append(
             f"<g><title>{escape(title)}</title><rect x='{x + 2:.1f}' y='{_HEIGHT - high:.1f}' width='{pitch - 4:.1f}' "
-            f"height='{max(high, 0.5):.1f}' rx='3' fill='var(--p0)'/>{_marks(one, x + pitch / 2)}</g>"
+            f"height='{max(high, 0.5):.1f}' rx='3' fill='var(--p0)'/>{_marks(interval, x + pitch / 2)}</g>"
         )
     return (
         f"<div class='chart'><svg viewBox='0 0 {_WIDTH} {_HEIGHT + 4}' role='img' aria-label='Share of devices "
@@ -140,25 +139,26 @@ def _bars(stretches: Sequence[DayView], capacity: float) -> str:
     )
 
 
-def _marks(one: DayView, x: float) -> str:
-    broken = f"<rect x='{x - 5:.1f}' y='2' width='10' height='10' rx='2' fill='var(--late)'/>" if one.broken else ""
-    return broken + (f"<circle cx='{x:.1f}' cy='18' r='3.5' fill='var(--unfinished)'/>" if one.failures else "")
+def _marks(interval: DayView, x: float) -> str:
+    square = f"<rect x='{x - 5:.1f}' y='2' width='10' height='10' rx='2' fill='var(--late)'/>"
+    dot = f"<circle cx='{x:.1f}' cy='18' r='3.5' fill='var(--unfinished)'/>"
+    return (square if interval.broken else "") + (dot if interval.failures else "")
 
 
-def kilowatt_hours(one: TenantView) -> str:
+def kilowatt_hours(tenant: TenantView) -> str:
     """With a mark where it is not a meter's."""
-    if one.energy_j is None:
+    if tenant.energy_j is None:
         return "unknown"
-    return f"{'~' if one.energy_estimated else ''}{one.energy_j / 3.6e6:,.3g}"
+    return f"{'~' if tenant.energy_estimated else ''}{tenant.energy_j / 3.6e6:,.3g}"
 
 
 def _tenants(report: PeriodReport) -> str:
-    most = max((one.device_seconds for one in report.tenants), default=0.0) or 1.0
+    most = max((tenant.device_seconds for tenant in report.tenants), default=0.0) or 1.0
     rows = [
-        [one.tenant, str(one.jobs), _bar(one.device_seconds / most), _hours(one.device_seconds),
-         kilowatt_hours(one), str(one.kept), str(one.broken),
-         str(one.refused)]
-        for one in report.tenants
+        [tenant.tenant, str(tenant.jobs), _bar(tenant.device_seconds / most), _hours(tenant.device_seconds),
+         kilowatt_hours(tenant), str(tenant.kept), str(tenant.broken),
+         str(tenant.refused)]
+        for tenant in report.tenants
     ]  # fmt: skip
     head = ("tenant", "jobs", "", "device-hours", "kWh", "kept", "broken", "refused")
     why = "Energy is what the runs told; with a ~ it is estimated, in part at least."
@@ -176,9 +176,9 @@ def _broken(report: PeriodReport) -> str:
     if not report.broken:
         return ""
     rows = [
-        [f"{one.job_id} {one.name}", one.tenant, f"{one.deadline:%Y-%m-%d %H:%M}",
-         "never finished" if one.late_s is None else _time(one.late_s), one.why]
-        for one in report.broken
+        [f"{promise.job_id} {promise.name}", promise.tenant, f"{promise.deadline:%Y-%m-%d %H:%M}",
+         "never finished" if promise.late_s is None else _time(promise.late_s), promise.why]
+        for promise in report.broken
     ]  # fmt: skip
     return section("Broken promises", "", table(("job", "tenant", "deadline", "late by", "what the log knows"), rows))
 
@@ -186,7 +186,7 @@ def _broken(report: PeriodReport) -> str:
 def _trouble(report: PeriodReport) -> str:
     if not report.failures.by_reason:
         return ""
-    rows = [[one.reason, str(one.count), str(one.retried)] for one in report.failures.by_reason]
+    rows = [[failure.reason, str(failure.count), str(failure.retried)] for failure in report.failures.by_reason]
     return section("Failed runs", "", table(("reason", "runs", "tried again"), rows))
 
 

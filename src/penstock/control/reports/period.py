@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from penstock.control.reports.energy import NOTHING_TOLD, Account, Drawn, overlap_s
+from penstock.control.reports.energy import UNKNOWN_ENERGY, EnergyAccount, EnergyUse, overlap_s
 from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
@@ -59,7 +59,7 @@ class JobFacts:
     deadline: float
     failures: int
     reason: str
-    drawn: Drawn = NOTHING_TOLD
+    drawn: EnergyUse = UNKNOWN_ENERGY
 
     @classmethod
     def of(cls, record: JobRecord, state: PlatformState) -> "JobFacts":
@@ -70,7 +70,7 @@ class JobFacts:
             verdict=quote.verdict if quote is not None else None,
             planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,
             deadline=record.job.deadline, failures=record.failures, reason=record.reason,
-            drawn=Drawn(record.energy_j, record.energy_estimated),
+            drawn=EnergyUse(record.energy_j, record.energy_estimated),
         )  # fmt: skip
 
     @property
@@ -119,58 +119,63 @@ class Evidence:
     cluster: Cluster
 
     @property
-    def account(self) -> Account:
+    def account(self) -> EnergyAccount:
         """Of the energy; a job that began or ended outside the period told of more than the period."""
         inside = (job for job in self.jobs if job.phase in OVER and job.submitted_at >= self.since)
-        told = {job.id: job.drawn for job in inside if job.drawn.joules is not None and _in(job.ended_at, self)}
-        return Account(since=self.since, until=self.until, cluster=self.cluster, told=told)
+        reported = {job.id: job.drawn for job in inside if job.drawn.joules is not None and _in(job.ended_at, self)}
+        return EnergyAccount(since=self.since, until=self.until, cluster=self.cluster, reported=reported)
 
 
-def period_report(seen: Evidence) -> PeriodReport:
+def period_report(evidence: Evidence) -> PeriodReport:
     """The whole period in figures. O(jobs + holdings + lines)."""
-    there = [job for job in seen.jobs if job.submitted_at <= seen.until and (job.ended_at or math.inf) >= seen.since]
-    capacity = seen.cluster.device_count * (seen.until - seen.since)
+    since, until, happenings = evidence.since, evidence.until, evidence.happenings
+    there = [job for job in evidence.jobs if job.submitted_at <= until and (job.ended_at or math.inf) >= since]
+    capacity = evidence.cluster.device_count * (until - since)
     return PeriodReport.model_validate(
         {
-            "since": stamp(seen.since), "until": stamp(seen.until), "tenant": seen.tenant,
-            "device_seconds": sum(used_s(holding, seen) for holding in seen.holdings),
-            "capacity_device_seconds": capacity, "jobs": _counts(there, seen), "promises": _promises(there, seen),
-            "broken": list(_broken(there, seen))[:_MOST_BROKEN], "tenants": _tenants(there, seen),
-            "failures": failures(seen.happenings, seen.since), "resizes": resizes(seen.happenings, seen.since),
-            "forecast": _forecast(there, seen), "queue_wait": _waits(there, seen), "stretches": _stretches(there, seen),
+            "since": stamp(since), "until": stamp(until), "tenant": evidence.tenant,
+            "device_seconds": sum(used_s(holding, evidence) for holding in evidence.holdings),
+            "capacity_device_seconds": capacity, "jobs": _counts(there, evidence),
+            "promises": _promises(there, evidence), "broken": list(_broken(there, evidence))[:_MOST_BROKEN],
+            "tenants": _tenants(there, evidence), "failures": failures(happenings, since),
+            "resizes": resizes(happenings, since), "forecast": _forecast(there, evidence),
+            "queue_wait": _waits(there, evidence), "stretches": _stretches(there, evidence),
         }
     )  # fmt: skip
 
 
-def used_s(holding: Holding, seen: Evidence) -> float:
+def used_s(holding: Holding, evidence: Evidence) -> float:
     """Device-seconds of a holding that lie in the period."""
-    return len(holding.devices) * overlap_s(holding, seen.since, seen.until)
+    return len(holding.devices) * overlap_s(holding, evidence.since, evidence.until)
 
 
 def failures(happenings: Iterable[Happening], since: float) -> FailuresView:
     """What went wrong from ``since`` on, and what it cost."""
-    told = list(happenings)
-    failed = [one for one in told if isinstance(one, RunFailed) and one.at >= since]
+    entries = list(happenings)
+    failed = [entry for entry in entries if isinstance(entry, RunFailed) and entry.at >= since]
     reasons: dict[str, list[RunFailed]] = defaultdict(list)
-    for one in failed:
-        reasons[one.reason].append(one)
-    counted = [
-        FailureView(reason=reason, count=len(those), retried=sum(one.retry_at is not None for one in those))
-        for reason, those in sorted(reasons.items(), key=lambda item: -len(item[1]))
+    for entry in failed:
+        reasons[entry.reason].append(entry)
+    by_reason = [
+        FailureView(
+            reason=reason, count=len(entries_of), retried=sum(entry.retry_at is not None for entry in entries_of)
+        )
+        for reason, entries_of in sorted(reasons.items(), key=lambda item: -len(item[1]))
     ]
-    after = _by_job(told)
+    by_job = _by_job(entries)
     return FailuresView(
-        by_reason=tuple(counted), workers_lost=sum(isinstance(one, WorkerLost) and one.at >= since for one in told),
-        lost_steps=sum(_steps_lost(one, after[one.job_id]) for one in failed),
-        downtime=spread([gap for one in failed if (gap := _downtime_s(one, after[one.job_id])) is not None]),
+        by_reason=tuple(by_reason),
+        workers_lost=sum(isinstance(entry, WorkerLost) and entry.at >= since for entry in entries),
+        lost_steps=sum(_steps_lost(entry, by_job[entry.job_id]) for entry in failed),
+        downtime=spread([gap for entry in failed if (gap := _downtime_s(entry, by_job[entry.job_id])) is not None]),
     )  # fmt: skip
 
 
 def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
-    told = [one for one in happenings if isinstance(one, Resized) and one.at >= since]
+    resized = [entry for entry in happenings if isinstance(entry, Resized) and entry.at >= since]
     return ResizesView(
-        count=len(told), in_place=sum(bool(one.in_place) for one in told),
-        pauses=spread([one.pause_s for one in told if one.pause_s is not None]),
+        count=len(resized), in_place=sum(bool(entry.in_place) for entry in resized),
+        pauses=spread([entry.pause_s for entry in resized if entry.pause_s is not None]),
     )  # fmt: skip
 
 
@@ -185,61 +190,64 @@ def spread(values: Sequence[float]) -> SpreadView:
 
 
 def _by_job(happenings: Iterable[Happening]) -> dict[str, list[Happening]]:
-    found: dict[str, list[Happening]] = defaultdict(list)
-    for one in happenings:
-        found[one.job_id].append(one)
-    return found
+    by_job: dict[str, list[Happening]] = defaultdict(list)
+    for entry in happenings:
+        by_job[entry.job_id].append(entry)
+    return by_job
 
 
-def _steps_lost(failed: RunFailed, told: Sequence[Happening]) -> int:
+def _steps_lost(failed: RunFailed, entries: Sequence[Happening]) -> int:
     """How far back the job was when it was next heard of, before another failure."""
-    for one in told:
-        if one.at <= failed.at or one is failed:
+    for entry in entries:
+        if entry.at <= failed.at or entry is failed:
             continue
-        if isinstance(one, RunFailed):
+        if isinstance(entry, RunFailed):
             return 0
-        if isinstance(one, Progressed) and one.step is not None:
-            return max(0, (failed.step or 0) - one.step)
+        if isinstance(entry, Progressed) and entry.step is not None:
+            return max(0, (failed.step or 0) - entry.step)
     return 0
 
 
-def _downtime_s(failed: RunFailed, told: Sequence[Happening]) -> float | None:
-    return next((one.at - failed.at for one in told if isinstance(one, Launched) and one.at > failed.at), None)
+def _downtime_s(failed: RunFailed, entries: Sequence[Happening]) -> float | None:
+    return next(
+        (entry.at - failed.at for entry in entries if isinstance(entry, Launched) and entry.at > failed.at), None
+    )
 
 
-def _in(at: float | None, seen: Evidence) -> bool:
-    return at is not None and seen.since <= at <= seen.until
+def _in(at: float | None, evidence: Evidence) -> bool:
+    return at is not None and evidence.since <= at <= evidence.until
 
 
-def _settled(jobs: Iterable[JobFacts], promise: str, seen: Evidence) -> list[JobFacts]:
-    return [job for job in jobs if job.promise == promise and _in(job.ended_at, seen)]
+def _settled(jobs: Iterable[JobFacts], promise: str, evidence: Evidence) -> list[JobFacts]:
+    return [job for job in jobs if job.promise == promise and _in(job.ended_at, evidence)]
 
 
-def _counts(jobs: Sequence[JobFacts], seen: Evidence) -> JobCountsView:
+def _counts(jobs: Sequence[JobFacts], evidence: Evidence) -> JobCountsView:
     def ended(phase: JobPhase) -> int:
-        return sum(job.phase is phase and _in(job.ended_at, seen) for job in jobs)
+        return sum(job.phase is phase and _in(job.ended_at, evidence) for job in jobs)
 
     return JobCountsView(
-        there=len(jobs), submitted=sum(_in(job.submitted_at, seen) for job in jobs), finished=ended(JobPhase.FINISHED),
-        failed=ended(JobPhase.FAILED), cancelled=ended(JobPhase.CANCELLED), refused=ended(JobPhase.DECLINED),
+        there=len(jobs), submitted=sum(_in(job.submitted_at, evidence) for job in jobs),
+        finished=ended(JobPhase.FINISHED), failed=ended(JobPhase.FAILED), cancelled=ended(JobPhase.CANCELLED),
+        refused=ended(JobPhase.DECLINED),
         active=sum(job.phase not in OVER for job in jobs),
     )  # fmt: skip
 
 
-def _promises(jobs: Sequence[JobFacts], seen: Evidence) -> PromisesView:
+def _promises(jobs: Sequence[JobFacts], evidence: Evidence) -> PromisesView:
     given = ("kept", "broken", "given up", "open")
     return PromisesView(
-        made=sum(job.promise in given and _in(job.submitted_at, seen) for job in jobs),
-        kept=len(_settled(jobs, "kept", seen)), broken=len(_settled(jobs, "broken", seen)),
-        given_up=len(_settled(jobs, "given up", seen)), refused=len(_settled(jobs, "refused", seen)),
+        made=sum(job.promise in given and _in(job.submitted_at, evidence) for job in jobs),
+        kept=len(_settled(jobs, "kept", evidence)), broken=len(_settled(jobs, "broken", evidence)),
+        given_up=len(_settled(jobs, "given up", evidence)), refused=len(_settled(jobs, "refused", evidence)),
         open=sum(job.promise == "open" for job in jobs),
     )  # fmt: skip
 
 
-def _broken(jobs: Sequence[JobFacts], seen: Evidence) -> Iterator[BrokenView]:
+def _broken(jobs: Sequence[JobFacts], evidence: Evidence) -> Iterator[BrokenView]:
     """The latest first."""
-    trouble = _by_job(seen.happenings)
-    for job in sorted(_settled(jobs, "broken", seen), key=lambda job: -(job.ended_at or 0.0)):
+    trouble = _by_job(evidence.happenings)
+    for job in sorted(_settled(jobs, "broken", evidence), key=lambda job: -(job.ended_at or 0.0)):
         yield BrokenView.model_validate(
             {
                 "job_id": job.id, "name": job.name, "tenant": job.tenant, "deadline": stamp(job.deadline),
@@ -249,41 +257,41 @@ def _broken(jobs: Sequence[JobFacts], seen: Evidence) -> Iterator[BrokenView]:
         )  # fmt: skip
 
 
-def why_broken(job: JobFacts, told: Sequence[Happening]) -> str:
+def why_broken(job: JobFacts, entries: Sequence[Happening]) -> str:
     """The causes the log knows of."""
     if job.phase is JobPhase.FAILED:
         return f"it failed for good: {job.reason or 'no reason given'}"
     parts = []
-    if failed := [one for one in told if isinstance(one, RunFailed)]:
+    if failed := [entry for entry in entries if isinstance(entry, RunFailed)]:
         parts.append(f"{len(failed)} failed run{'s' if len(failed) > 1 else ''} ({failed[0].reason})")
-    if lost := sum(isinstance(one, WorkerLost) for one in told):
+    if lost := sum(isinstance(entry, WorkerLost) for entry in entries):
         parts.append(f"{lost} worker{'s' if lost > 1 else ''} lost")
-    slower = sum(isinstance(one, Progressed) for one in told)
+    slower = sum(isinstance(entry, Progressed) for entry in entries)
     if slower:
         parts.append(f"its speed was corrected {slower} time{'s' if slower > 1 else ''}")
     return ", ".join(parts) or "nothing in the log explains it; its speed was probably believed too high"
 
 
-def _tenants(jobs: Sequence[JobFacts], seen: Evidence) -> list[TenantView]:
-    names = sorted({job.tenant for job in jobs} | {holding.tenant for holding in seen.holdings})
-    account = seen.account
-    watts, found = account.mean_watts(seen.holdings), []
+def _tenants(jobs: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:
+    names = sorted({job.tenant for job in jobs} | {holding.tenant for holding in evidence.holdings})
+    account = evidence.account
+    watts, tenants = account.mean_watts(evidence.holdings), []
     for name in names:
         own = [job for job in jobs if job.tenant == name]
-        held = [holding for holding in seen.holdings if holding.tenant == name]
+        held = [holding for holding in evidence.holdings if holding.tenant == name]
         drawn = account.of(held, watts)
-        found.append(
+        tenants.append(
             TenantView(
-                tenant=name, jobs=len(own), device_seconds=sum(used_s(holding, seen) for holding in held),
-                energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=len(_settled(own, "kept", seen)),
-                broken=len(_settled(own, "broken", seen)), refused=len(_settled(own, "refused", seen)),
+                tenant=name, jobs=len(own), device_seconds=sum(used_s(holding, evidence) for holding in held),
+                energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=len(_settled(own, "kept", evidence)),
+                broken=len(_settled(own, "broken", evidence)), refused=len(_settled(own, "refused", evidence)),
             )
         )  # fmt: skip
-    return sorted(found, key=lambda tenant: -tenant.device_seconds)
+    return sorted(tenants, key=lambda tenant: -tenant.device_seconds)
 
 
-def _forecast(jobs: Sequence[JobFacts], seen: Evidence) -> ForecastView:
-    errors = [error for job in jobs if _in(job.ended_at, seen) and (error := job.forecast_error) is not None]
+def _forecast(jobs: Sequence[JobFacts], evidence: Evidence) -> ForecastView:
+    errors = [error for job in jobs if _in(job.ended_at, evidence) and (error := job.forecast_error) is not None]
     if not errors:
         return ForecastView()
     return ForecastView(
@@ -292,28 +300,28 @@ def _forecast(jobs: Sequence[JobFacts], seen: Evidence) -> ForecastView:
     )  # fmt: skip
 
 
-def _waits(jobs: Sequence[JobFacts], seen: Evidence) -> SpreadView:
-    started = [job for job in jobs if _in(job.started_at, seen)]
+def _waits(jobs: Sequence[JobFacts], evidence: Evidence) -> SpreadView:
+    started = [job for job in jobs if _in(job.started_at, evidence)]
     return spread([max(0.0, (job.started_at or 0.0) - job.submitted_at) for job in started])
 
 
-def _stretches(jobs: Sequence[JobFacts], seen: Evidence) -> list[DayView]:
+def _stretches(jobs: Sequence[JobFacts], evidence: Evidence) -> list[DayView]:
     """Equal parts of the period."""
-    width = (seen.until - seen.since) / _STRETCHES
-    failed = [one.at for one in seen.happenings if isinstance(one, RunFailed)]
-    ends = {promise: [job.ended_at for job in _settled(jobs, promise, seen)] for promise in ("kept", "broken")}
-    found = []
-    for place in range(_STRETCHES):
-        start, end = seen.since + place * width, seen.since + (place + 1) * width
-        held = sum(len(holding.devices) * overlap_s(holding, start, end) for holding in seen.holdings)
-        counted = {name: sum(start <= (at or 0.0) < end for at in those) for name, those in ends.items()}
-        found.append(
+    width = (evidence.until - evidence.since) / _STRETCHES
+    failed = [entry.at for entry in evidence.happenings if isinstance(entry, RunFailed)]
+    ends = {promise: [job.ended_at for job in _settled(jobs, promise, evidence)] for promise in ("kept", "broken")}
+    intervals = []
+    for position in range(_STRETCHES):
+        start, end = evidence.since + position * width, evidence.since + (position + 1) * width
+        held = sum(len(holding.devices) * overlap_s(holding, start, end) for holding in evidence.holdings)
+        counted = {name: sum(start <= (at or 0.0) < end for at in moments) for name, moments in ends.items()}
+        intervals.append(
             DayView.model_validate(
                 {"since": stamp(start), "device_seconds": held, **counted,
                  "failures": sum(start <= at < end for at in failed)}
             )
         )  # fmt: skip
-    return found
+    return intervals
 
 
 def late_words(late_s: float) -> str:

@@ -5,7 +5,7 @@ import math
 from fastapi import Request
 from nicegui import ui
 
-from penstock.control import Verdicts
+from penstock.control import PolicyOutcome
 from penstock.core import PenstockError, format_duration
 from penstock.policies import POLICIES
 from penstock.web import charts
@@ -39,7 +39,7 @@ async def build(viewer: Viewer, _: Request) -> None:
             table = Text()
     result.set_visibility(False)
 
-    def show(rows: list[Verdicts]) -> None:
+    def show(rows: list[PolicyOutcome]) -> None:
         cells = [row_of(row) for row in rows]
         words = "; ".join(f"{row[0]}: {row[1]} met" for row in cells)
         figure.height(90 + 40 * len(rows))
@@ -66,7 +66,7 @@ async def build(viewer: Viewer, _: Request) -> None:
     start.on_click(run)
 
 
-def row_of(row: Verdicts) -> list[str]:
+def row_of(row: PolicyOutcome) -> list[str]:
     return [
         f"{row.policy}, as it was" if row.real else row.policy, f"{row.met} of {row.with_deadline}", str(row.late),
         str(row.refused), _seconds(row.completion_s), _seconds(row.waiting_s), str(row.resizes),
