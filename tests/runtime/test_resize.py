@@ -56,8 +56,8 @@ def test_survivors_keep_their_process_and_newcomers_take_over_the_whole_state(
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
     records = agent.records("step")
     assert len({one["pid"] for one in records if one["rank"] == 0 or one["size"] == 1}) == 2
-    rates = {one.step: one["lr"] for one in undisturbed.records("step")}
-    assert all(one["lr"] == rates[one.step] for one in records)
+    rates = {one["step"]: one["lr"] for one in undisturbed.records("step")}
+    assert all(one["lr"] == rates[one["step"]] for one in records)
     ends = agent.records("end")
     assert len(ends) == 2
     assert ends[0] == ends[1]

@@ -87,6 +87,7 @@ from penstock.core.protocol import (
     World,
 )
 from penstock.core.runs import DeviceSlot, DeviceUsage, Launch, Report, ReportKind, RunState, RunStatus, Usage, Worker
+from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
 from penstock.core.units import (
     format_bytes,
     format_duration,
@@ -108,6 +109,8 @@ __all__ = [
     "LONGEST_LINE",
     "NO_COSTS",
     "PROTOCOL_VERSION",
+    "STORE_REPLIES",
+    "STORE_REQUESTS",
     "WORKER_MESSAGES",
     "Admit",
     "AgentAddress",
@@ -183,6 +186,9 @@ __all__ = [
     "Start",
     "StateSuspended",
     "Stop",
+    "StoreOp",
+    "StoreReply",
+    "StoreRequest",
     "Strictness",
     "Suspend",
     "SuspendOrder",

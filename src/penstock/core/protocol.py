@@ -10,7 +10,7 @@ Nothing here needs more than the standard library, so a worker pays nothing for 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.core.codec import build, plain
@@ -37,17 +37,22 @@ class VersionError(ProtocolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """A worker has found its agent. ``elastic``: it can change its world without being started again."""
+    """A worker has found its agent. ``elastic``: it can change its world without being started again.
+
+    ``store`` makes this a line to the meeting store of that generation and not the one that orders come over.
+    """
 
     worker: str
     pid: int
     elastic: bool = True
     version: int = PROTOCOL_VERSION
-    secret: str = ""
+    secret: str = field(default="", repr=False)
+    store: int | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.worker), "worker", "a name")
         _require(self.pid > 0, "pid", "a number above 0")
+        _require(self.store is None or self.store >= 0, "store", "a generation from 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +133,9 @@ class Bye:
 class World:
     """A set of workers that train together, in the order of their ranks.
 
-    ``survivors`` were in the world before and hold the state. ``rendezvous`` is where the members meet: ``file:PATH``,
-    or ``env://`` where torchrun's variables say it all.
+    ``survivors`` were in the world before and hold the state. ``rendezvous`` is where the members meet: ``file:PATH``
+    on one machine, ``agent:`` where the agent keeps the store of the generation, or ``env://`` where torchrun's
+    variables say it all.
     """
 
     generation: int
@@ -239,9 +245,9 @@ def _strictly(kind: type, name: str, fields: dict[str, Any]) -> Any:
     except PenstockError as error:
         raise ProtocolError(f"a {name} that cannot be read: {error}") from None
     understood = plain(message)
-    for field, sent in fields.items():
-        if not _same(sent, understood[field]):
-            raise ProtocolError(f"a {name} whose {field} is {str(sent)[:_SHOWN]!r}, which has the wrong type")
+    for name_of_field, sent in fields.items():
+        if not _same(sent, understood[name_of_field]):
+            raise ProtocolError(f"a {name} whose {name_of_field} is {str(sent)[:_SHOWN]!r}, which has the wrong type")
     return message
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -19,9 +18,13 @@ import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, Store
 
 from penstock.core import PenstockError, World
+from penstock.runtime.agent_store import AgentStore
+from penstock.runtime.environment import WorkerEnvironment
+from penstock.runtime.network import interface_towards
 
 _POLL_S = 0.002
 _OVER = "over"
+_DECLINE_S = 5.0
 _MARKS = (
     "gloo", "NCCL", "Application timeout caused pair closure", "Connection closed by peer", "Connection reset by peer",
     "Broken pipe", "Socket Timeout", "Timed out waiting",
@@ -48,15 +51,15 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 def open_group(
-    world: World, worker: str, *, timeout_s: float, patience_s: float, called_off: Callable[[], bool]
+    world: World, place: WorkerEnvironment, *, timeout_s: float, patience_s: float, called_off: Callable[[], bool]
 ) -> None:
     """Join the default process group of a world; raises WorldLostError if that is called off meanwhile."""
-    if world.rendezvous != "env://" and Path("/sys/class/net/lo").exists():
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    store = _store(world)
+    if place.agent is not None and (interface := interface_towards(place.agent)):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+    store = _store(world, place, timeout_s)
     shared = False
     if store is not None and world.size > 1:
-        _wait_for_members(store, world, worker, patience_s, called_off)
+        _wait_for_members(store, world, place.worker, patience_s, called_off)
         shared = _share_a_device(store, world)
     before = _sockets()
     dist.init_process_group(
@@ -78,10 +81,13 @@ def open_side_group() -> dist.ProcessGroup:
     return group
 
 
-def decline(world: World) -> None:
+def decline(world: World, place: WorkerEnvironment) -> None:
     """Tell those who wait for us in a world that there is nothing left to do in it."""
     if world.size > 1:
-        FileStore(_file(world), world.size).set(_OVER, "1")
+        with suppress(OSError):
+            store = _store(world, place, _DECLINE_S)
+            if store is not None:
+                store.set(_OVER, "1")
 
 
 def close_groups() -> None:
@@ -115,17 +121,15 @@ def _sockets() -> set[tuple[str, int]]:
     return found
 
 
-def _store(world: World) -> Store | None:
-    """A file given by the agent; nothing where torchrun's own variables say it all."""
+def _store(world: World, place: WorkerEnvironment, timeout_s: float) -> Store | None:
+    """Where the agent says that the world meets; nothing where torchrun's own variables say it all."""
     if world.rendezvous == "env://":
         return None
     if world.size == 1:
         return HashStore()
-    return FileStore(_file(world), world.size)
-
-
-def _file(world: World) -> str:
-    return world.rendezvous.removeprefix("file:")
+    if place.agent is not None and world.rendezvous == "agent:":
+        return AgentStore.open(place.agent, place.worker, place.secret, world.generation, timeout_s)
+    return FileStore(world.rendezvous.removeprefix("file:"), world.size)
 
 
 def _share_a_device(store: Store, world: World) -> bool:

@@ -25,7 +25,7 @@ from penstock.runtime.group import (
 )
 from penstock.runtime.saving import Keeper
 from penstock.runtime.state import Parts
-from penstock.runtime.timing import Pace
+from penstock.runtime.timing import StepTiming
 from penstock.runtime.transfer import equalize, receive_state, send_state, watch_state
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Membership:
     ) -> None:
         self.rank, self.size, self.generation = place.rank, place.size, place.generation
         self.completed = _NOTHING
-        self.pace = Pace()
+        self.pace = StepTiming()
         self._place = place
         self._link = link
         self._parts = parts
@@ -72,7 +72,7 @@ class Membership:
                 self._open(world)
             except WorldOverError:
                 return False
-            except (RuntimeError, WorldLostError) as error:
+            except (RuntimeError, ConnectionError, WorldLostError) as error:
                 if not is_lost(error):
                     raise
                 _log.warning("generation %d did not come about: %s", world.generation, error)
@@ -99,7 +99,7 @@ class Membership:
         """The process is about to end: whoever waits for it in a coming world should not."""
         order = self._link.order
         if isinstance(order, World):
-            decline(order)
+            decline(order, self._place)
         close_groups()
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class Membership:
         os.environ.update(RANK=str(self.rank), WORLD_SIZE=str(self.size), PENSTOCK_GENERATION=str(self.generation))
         open_group(
             world,
-            self._place.worker,
+            self._place,
             timeout_s=self.timeout_s,
             patience_s=self._patience_s,
             called_off=lambda: self._link.order is not None,
@@ -175,9 +175,13 @@ class Membership:
         self.completed = self._keeper.load(is_main=self.rank == 0)
 
     def _compare(self) -> list[int]:
-        """How far everyone is. Newcomers learn since when training has been standing still."""
-        mine = torch.tensor([self.completed, self.pace.stood_since], dtype=torch.float64)
-        everyone = [torch.zeros_like(mine) for _ in range(self.size)]
-        dist.all_gather(everyone, mine)
-        self.pace.stood_since = max(float(one[1]) for one in everyone)
-        return [int(one[0]) for one in everyone]
+        """How far everyone is. Newcomers learn for how long training has been standing still."""
+        steps = self._gather(float(self.completed))
+        self.pace.share(self._gather(self.pace.stood_for()))  # now that everyone is here
+        return [int(step) for step in steps]
+
+    def _gather(self, mine: float) -> list[float]:
+        own = torch.tensor([mine], dtype=torch.float64)
+        everyone = [torch.zeros_like(own) for _ in range(self.size)]
+        dist.all_gather(everyone, own)
+        return [float(one) for one in everyone]

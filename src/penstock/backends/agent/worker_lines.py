@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
+from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.core import (
     AGENT_MESSAGES,
     LONGEST_LINE,
@@ -34,8 +35,9 @@ LAST_WORDS_S = 1.0
 class WorkerLines:
     """All lines to the workers of one run; ``hear`` gets every message with the name of its worker."""
 
-    def __init__(self, secret: str, hear: Callable[[str, WorkerMessage], None]) -> None:
+    def __init__(self, secret: str, stores: MeetingStores, hear: Callable[[str, WorkerMessage], None]) -> None:
         self._secret = secret
+        self._stores = stores
         self._hear = hear
         self._lines: dict[str, asyncio.StreamWriter] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -72,6 +74,9 @@ class WorkerLines:
         worker_id = ""
         try:
             hello = await self._welcome(reader)
+            if hello.store is not None:
+                await self._stores.serve(hello.store, reader, writer)
+                return
             worker_id = hello.worker
             self._lines[worker_id], self._ends[worker_id] = writer, ended
             self._hear(worker_id, hello)

@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.backends.agent import processes
 from penstock.backends.agent.environment import MeetingPoint, base_environment, free_port, worker_environment
+from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.spawner import Spawner
@@ -80,11 +81,11 @@ LOOPBACK = "127.0.0.1"
 class Agent:
     """One run from its first process to its last report."""
 
-    def __init__(self, run_dir: RunDir, launch: Launch) -> None:
+    def __init__(self, run_dir: RunDir, launch: Launch, listen: AgentAddress | None = None) -> None:
         self._run_dir = run_dir
         self._launch = launch
         self._sockets = socket_directory(run_dir.path)
-        self._address = AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
+        self._address = listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
         self._journal = ReportJournalWriter(run_dir.journal, launch.run_id)
         self._base_env = base_environment(os.environ, launch, run_dir.paths)
         self._meter = UsageMeter(os.getpid(), run_dir.usage)
@@ -92,7 +93,8 @@ class Agent:
         self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
         self._spawner = Spawner(run_dir.path, launch, self._base_env, self)
-        self._lines = WorkerLines(_new_secret(run_dir), self._hear)
+        self._stores = MeetingStores()
+        self._lines = WorkerLines(_new_secret(run_dir), self._stores, self._hear)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
         self._ports: dict[int, int] = {}
@@ -104,7 +106,7 @@ class Agent:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._spawner.reap)
         loop.add_signal_handler(signal.SIGTERM, self._supervisor.stop, self._launch.grace_s, "signal")
-        await self._lines.listen(self._address)
+        self._address = await self._lines.listen(self._address)
         requests = self._sockets / REQUESTS_SOCKET
         server = await asyncio.start_unix_server(self._serve, path=requests, limit=LONGEST_LINE)
         self.report(ReportKind.LAUNCHED, pid=os.getpid())
@@ -157,6 +159,9 @@ class Agent:
         return self._locks.is_free(device)
 
     def rendezvous(self, group: WorkerGroup) -> str:
+        if not self._address.path:
+            self._stores.open(group.generation)
+            return "agent:"
         place = self._run_dir.rendezvous / f"{self._launch.attempt}-{group.generation}"
         place.parent.mkdir(exist_ok=True)
         place.unlink(missing_ok=True)
@@ -299,15 +304,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="penstock-agent", description="Run the workers of one run.")
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--detach", action="store_true", help="live on in a session of its own")
+    parser.add_argument("--listen", type=AgentAddress.parse, help="where workers reach the agent: tcp://host:port")
     options = parser.parse_args(argv)
     if options.detach and os.fork():
         os._exit(0)
     if options.detach:
         os.setsid()
-    return _run(RunDir(options.run_dir.resolve()))
+    return _run(RunDir(options.run_dir.resolve()), options.listen)
 
 
-def _run(run_dir: RunDir) -> int:
+def _run(run_dir: RunDir, listen: AgentAddress | None) -> int:
     for unheeded in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unheeded, _heed_not)
     lock = hold_lock(run_dir)
@@ -321,7 +327,7 @@ def _run(run_dir: RunDir) -> int:
     run_dir.progress.unlink(missing_ok=True)
     with suppress(OSError):
         Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_supervise(run_dir, launch))
+    asyncio.run(_supervise(run_dir, launch, listen))
     return 0
 
 
@@ -329,8 +335,8 @@ def _heed_not(_number: int, _frame: object) -> None:
     """A handler, because workers would inherit a signal that is ignored."""
 
 
-async def _supervise(run_dir: RunDir, launch: Launch) -> None:
-    await Agent(run_dir, launch).run()
+async def _supervise(run_dir: RunDir, launch: Launch, listen: AgentAddress | None) -> None:
+    await Agent(run_dir, launch, listen).run()
 
 
 def _new_secret(run_dir: RunDir) -> str:

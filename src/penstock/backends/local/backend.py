@@ -29,6 +29,7 @@ from penstock.backends.local.requests import (
 )
 from penstock.backends.local.rundir import RunDir
 from penstock.core import (
+    AgentAddress,
     DeviceSlot,
     InputError,
     Launch,
@@ -49,13 +50,20 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 class LocalBackend:
-    """The :class:`~penstock.backends.base.Backend` of this machine. Holds nothing that is not on the disk as well."""
+    """The :class:`~penstock.backends.base.Backend` of this machine. Holds nothing that is not on the disk as well.
+
+    Workers reach their agent by a socket in the run's directory; ``listen`` gives an address for them instead, such as
+    ``tcp://127.0.0.1:0`` for any free port.
+    """
 
     name = "local"
 
-    def __init__(self, state_dir: Path | str, nodes: Inventory | None = None) -> None:
+    def __init__(
+        self, state_dir: Path | str, nodes: Inventory | None = None, *, listen: AgentAddress | None = None
+    ) -> None:
         self._root = Path(state_dir).expanduser().resolve() / "runs"
         self._inventory = nodes or discover()
+        self._listen = listen
         self._readers: dict[str, ReportJournalReader] = {}
         self._buried: set[str] = set()
         with _clear_disk_errors(self._root):
@@ -82,7 +90,7 @@ class LocalBackend:
                 return
             kill_strays([run_dir.path])
             run_dir.write_launch(launch)
-            _start_agent(run_dir)
+            _start_agent(run_dir, self._listen)
             _wait_for_agent(run_dir)
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
@@ -221,9 +229,10 @@ def _worker_log(run_dir: RunDir, worker: str) -> Path:
     return directory / f"{stream or 'output'}.log"
 
 
-def _start_agent(run_dir: RunDir) -> None:
+def _start_agent(run_dir: RunDir, listen: AgentAddress | None) -> None:
     """The agent forks itself away at once, so waiting for its first process leaves no zombie here."""
     argv = [sys.executable, "-P", "-m", "penstock.backends.local.agent", "--detach", str(run_dir.path)]
+    argv += ["--listen", str(listen)] if listen else []
     with run_dir.agent_log.open("ab") as log:
         subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True,
