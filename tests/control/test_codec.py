@@ -13,7 +13,6 @@ from penstock.control.state.entries import Entry, RunFailed, Ticked
 from penstock.core import (
     Admit,
     BestEffort,
-    Budget,
     Costs,
     CostsChanged,
     CurveChanged,
@@ -35,6 +34,7 @@ from penstock.core import (
     Launch,
     Node,
     NodeChanged,
+    NodeDraining,
     NodeJoined,
     NodeLost,
     PowerModel,
@@ -47,6 +47,8 @@ from penstock.core import (
     Start,
     Stop,
     Suspend,
+    Tenant,
+    TenantChanged,
     Tick,
     Verdict,
     Wake,
@@ -63,8 +65,6 @@ names = st.text(min_size=1, max_size=8)
 goals = st.one_of(
     st.just(BestEffort()),
     st.builds(Deadline, st.floats(2e10, 3e10)),
-    st.builds(Budget, energy_j=st.floats(1, 1e9)),
-    st.builds(Budget, carbon_g=st.floats(1, 1e9)),
 )
 any_job = st.builds(lambda job, goal: replace(job, goal=goal), jobs(1, 5.0), goals)
 nodes = st.builds(
@@ -93,6 +93,8 @@ EVENTS: dict[type, st.SearchStrategy[Event]] = {
     NodeChanged: st.builds(NodeChanged, times, nodes),
     DeviceLost: st.builds(DeviceLost, times, names, st.integers(0, 99)),
     DeviceRestored: st.builds(DeviceRestored, times, names, st.integers(0, 99)),
+    NodeDraining: st.builds(NodeDraining, times, names, times | st.just(math.inf)),
+    TenantChanged: st.builds(TenantChanged, times, st.builds(Tenant, name=names, quota=st.none() | st.integers(0, 9))),
     Tick: st.builds(Tick, times | st.just(-math.inf)),
 }
 INSTRUCTIONS: dict[type, st.SearchStrategy[Instruction]] = {
@@ -135,6 +137,12 @@ def test_a_spread_curve_and_a_launch_survive() -> None:
     worker = Worker(id="w0", rank=0, node="node-0", slot=3, device_env=(("A", "b"),))
     launch = Launch(run_id="r", job_id="j", command=("x",), workers=(worker,), hang_after_s=None)
     assert build(Launch, json.loads(json.dumps(plain(launch)))) == launch
+
+
+def test_a_field_that_nobody_ever_read_is_passed_over_in_old_logs() -> None:
+    old = encode(NodeJoined(1.0, Node(name="n", device_count=2)))
+    old["node"]["region"] = ""
+    assert decode(old) == NodeJoined(1.0, Node(name="n", device_count=2))
 
 
 def test_a_field_that_an_old_log_does_not_have_takes_its_default() -> None:

@@ -10,7 +10,7 @@ import pytest
 from penstock.control.state.entries import Submitted
 from penstock.control.state.journal import SetAsideError
 from penstock.core import InvariantError, JobCancelled, Work
-from penstock.policies import Allocation, View
+from penstock.policies import Allocation, KindView
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.scheduler.state import EVENTS
 from penstock.wire import JobPhase
@@ -22,7 +22,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]
     """A platform whose policy has a fault: it cannot stand thirteen iterations."""
     sound = DeadlinePolicy.allocate
 
-    def faulty(self: DeadlinePolicy, view: View) -> Allocation:
+    def faulty(self: DeadlinePolicy, view: KindView) -> Allocation:
         if any(job.work.iterations == 13.0 for job in view.jobs):
             raise InvariantError("thirteen devices granted, four exist")
         return sound(self, view)

@@ -13,7 +13,7 @@ from penstock.control.state.platform_state import PlatformState, replay
 from penstock.control.state.store import Store
 from penstock.core import JobSubmitted, Tick
 from penstock.core.codec import decode, encode
-from penstock.scheduler.invariants import check_pool
+from penstock.scheduler.invariants import check_holdings
 from tests.control.build import PROPORTIONAL
 from tests.control.strategies import logs
 from tests.scheduler.build import job
@@ -38,8 +38,7 @@ def _check(state: PlatformState) -> None:
 
     Promises are not looked at: these logs do not wake the scheduler when it asks to be woken.
     """
-    for pool in state.scheduler._state.pools.values():
-        check_pool(pool, state.at, promises_bind=False)
+    check_holdings(state.scheduler._state.holdings, state.at, promises_bind=False)
     used: list[int] = []
     for record in state.jobs.values():
         held = record.grant.devices if record.grant is not None else ()

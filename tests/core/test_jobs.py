@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 
 from penstock.core import (
-    FREE,
     BestEffort,
-    Budget,
     Curve,
     Deadline,
     Grant,
     Job,
     JobError,
-    Overhead,
     Plan,
     Strictness,
     Tenant,
@@ -57,13 +54,6 @@ def test_a_job_that_contradicts_itself_is_refused(changes: dict[str, Any], messa
         job(**changes)
 
 
-@pytest.mark.parametrize("limits", [{}, {"energy_j": 0.0}, {"carbon_g": -1.0}, {"energy_j": math.nan}])
-def test_a_budget_limits_something(limits: dict[str, float]) -> None:
-    with pytest.raises(JobError, match=r"Allowed: at least one positive, finite limit\."):
-        Budget(**limits)
-    assert Budget(carbon_g=3000.0).energy_j == math.inf
-
-
 @pytest.mark.parametrize("share", [0.0, -1.0, math.inf, math.nan])
 def test_a_tenant_has_a_share(share: float) -> None:
     with pytest.raises(JobError, match=rf"tenant 't' with share {share}\. Allowed: a positive, finite share\."):
@@ -82,7 +72,6 @@ def test_a_quota_may_be_zero_but_not_less() -> None:
         (Deadline(90.0), 90.0, True),
         (Deadline(90.0, Strictness.SOFT), 90.0, False),
         (BestEffort(), math.inf, False),
-        (Budget(energy_j=5.0), math.inf, False),
     ],
 )
 def test_the_goal_says_when_it_is_due_and_whether_late_is_worthless(goal: Any, deadline: float, hard: bool) -> None:
@@ -102,9 +91,3 @@ def test_a_plan_costs_width_times_time() -> None:
 
 def test_a_grant_is_as_wide_as_its_devices() -> None:
     assert Grant("j", "gpu", (3, 4, 8), nodes=2).width == 3
-
-
-def test_a_change_costs_more_the_wider_the_job() -> None:
-    overhead = Overhead(change_s=3.0, per_doubling_s=2.0)
-    assert [overhead.of_change(width) for width in (1, 2, 8)] == [3.0, 5.0, 9.0]
-    assert FREE.of_change(64) == 0.0

@@ -12,10 +12,8 @@ from penstock.core import (
     format_bytes,
     format_duration,
     parse_bytes,
-    parse_carbon,
     parse_deadline,
     parse_duration,
-    parse_energy,
     parse_instant,
     parse_shape,
 )
@@ -79,17 +77,6 @@ def test_what_is_no_size_is_refused_with_the_units_there_are(text: str) -> None:
     assert caught.value.given == f"{text!r} is not a size"
     assert caught.value.allowed.startswith("a number with B, KB, MB, GB, TB")
     assert caught.value.hint == 'Try "24GB" or "16GiB"'
-
-
-def test_energy_is_joules_and_carbon_is_grams() -> None:
-    assert [parse_energy(text) for text in ("500kJ", "3kWh", "1MWh", "7 J")] == [5e5, 1.08e7, 3.6e9, 7.0]
-    assert [parse_carbon(text) for text in ("250 g", "3kg", "0.5t")] == [250.0, 3000.0, 500_000.0]
-    with pytest.raises(UnitError, match=r"'3' is not an energy\. Allowed: a number with J, .*KWH.*Try \"3kWh\""):
-        parse_energy("3")
-    with pytest.raises(
-        UnitError, match=r"'3lb' is not an amount of CO2\. Allowed: a number with G, KG, T\. Try \"3kg\""
-    ):
-        parse_carbon("3lb")
 
 
 def test_shapes_are_nodes_and_devices() -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.core import FREE, Cluster, JobSubmitted, Overhead, Verdict
-from penstock.policies import POLICIES, Allocation, View, policy_named
+from penstock.policies import POLICIES, Allocation, KindView, policy_named
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
 from tests.policies.strategies import clusters, jobs, scripts
 from tests.policies.world import World
@@ -60,7 +60,7 @@ class _Twice:
         self.placement = self._policy.placement
         self.overhead_proof = self._policy.overhead_proof
 
-    def admit(self, view: View, rows: np.ndarray) -> object:
+    def admit(self, view: KindView, rows: np.ndarray) -> object:
         first = self._policy.admit(view, rows)
         assert list(first) == list(self._policy.admit(view, rows)), "admission is not a function of the view"
         assert [quote.job_id for quote in first] == [view.jobs[row].id for row in rows], "one quote per row, in order"
@@ -69,7 +69,7 @@ class _Twice:
         )
         return first
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         first, second = self._policy.allocate(view), self._policy.allocate(view)
         assert np.array_equal(first.widths, second.widths), "allocation is not a function of the view"
         assert first.wake_at == second.wake_at

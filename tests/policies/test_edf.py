@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.core import Curve, Deadline, JobSubmitted, Verdict
-from penstock.policies import Standing, View, policy_named
+from penstock.policies import KindView, Standing, policy_named
 from tests.policies.views import Row, view
 from tests.policies.world import World
 from tests.scheduler.build import job, scheduler
@@ -11,7 +11,7 @@ from tests.scheduler.build import job, scheduler
 FALLS_AFTER_TWO = Curve.from_table({1: 1.0, 2: 1.5, 4: 1.2})
 
 
-def widths(world: View, policy: str = "edf") -> list[int]:
+def widths(world: KindView, policy: str = "edf") -> list[int]:
     return policy_named(policy).allocate(world).widths.tolist()
 
 

@@ -104,7 +104,7 @@ def test_device_time_counts_the_next_slot_wide_and_the_rest_at_the_share() -> No
 def test_a_doubling_that_does_not_fit_is_passed_over() -> None:
     widths = np.array([2, 1])
     levels, rates = np.array([[2, 4], [1, 2]]), np.array([[2.0, 4.0], [1.0, 1.01]])
-    give_idle(widths, widths.copy(), np.array([100.0, 100.0]), levels, rates, np.array([2, 2]), 4, 1.0)
+    give_idle(widths, np.arange(2), widths.copy(), np.array([100.0, 100.0]), levels, rates, np.array([2, 2]), 4, 1.0)
     assert widths.tolist() == [2, 2]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core import Curve, JobFinished, JobSubmitted
-from penstock.policies import View, policy_named
+from penstock.policies import KindView, policy_named
 from tests.policies.views import Row, view
 from tests.scheduler.build import grants, job, scheduler
 
@@ -15,7 +15,7 @@ FLAT = Curve.from_table({n: 1.0 + n / 1000 for n in range(1, 9)})
 """Roughly one iteration per second whatever the width, so work is run time."""
 
 
-def widths(world: View) -> list[int]:
+def widths(world: KindView) -> list[int]:
     return policy_named("fifo").allocate(world).widths.tolist()
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from penstock.core import Curve
-from penstock.policies import Plans, Standing, View
+from penstock.policies import KindView, Plans, Standing
 from penstock.policies.planning import Terms, best_layout, extend, keep_to, lay_out, promised_rows
 from tests.policies.views import Row, view
 
 ONE_OR_THREE = Curve.from_table({1: 1.0, 3: 2.0})
 
 
-def three_promises(now: float = 0.0) -> View:
+def three_promises(now: float = 0.0) -> KindView:
     """Three promised jobs on three devices that only just fit; nobody gets ahead of its plan until ``now``."""
     rows = [
         Row(
@@ -31,7 +31,7 @@ def three_promises(now: float = 0.0) -> View:
     return view(*rows, now=now, capacity=3)
 
 
-def holding(world: View, plans: Plans) -> View:
+def holding(world: KindView, plans: Plans) -> KindView:
     return replace(world, plan_at=plans.at, plan_width=plans.width)
 
 

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core import JobFinished, JobSubmitted
-from penstock.policies import View, policy_named
+from penstock.policies import KindView, policy_named
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler
 
 
-def widths(world: View) -> list[int]:
+def widths(world: KindView) -> list[int]:
     return policy_named("srtf").allocate(world).widths.tolist()
 
 

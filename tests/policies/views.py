@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
-from penstock.policies import View
-from penstock.scheduler.table import Conditions, JobTable
+from penstock.policies import KindConditions, KindView, View
+from penstock.scheduler.table import JobTable
+from penstock.scheduler.tenants import Tenants
 
 PROPORTIONAL = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
 
@@ -55,15 +56,26 @@ def view(
     slot: float = 0.0,
     interval: float | None = None,
     overhead: Overhead = FREE,
-) -> View:
-    table = JobTable("gpu")
+) -> KindView:
+    table = JobTable(("gpu",))
     for number, row in enumerate(rows):
-        table.add(row.job(number), number, now, capacity)
+        table.add(row.job(number), number, now, bound=0, tenant=0, sizes=[capacity])
     for number, row in enumerate(rows):
         table.remaining[number] = row.work if row.left is None else row.left
         for name in ("standing", "width", "executed", "attained", "stint_since", "waited_before"):
             getattr(table, name)[number] = getattr(row, name)
         for step, (at, planned) in enumerate(row.plan):
             table.plan_at[number, step], table.plan_width[number, step] = at, planned
-    conditions = Conditions(capacity, slot, slot if interval is None else interval, overhead)
-    return table.view(table.projected(now), conditions)
+    used = slice(len(rows))
+    conditions = KindConditions(name="gpu", capacity=capacity, interval=slot if interval is None else interval)
+    return View(
+        now=now,
+        slot=slot,
+        overhead=overhead,
+        conditions=[conditions],
+        jobs=table.jobs,
+        columns=table.columns(table.projected(now, used), used),
+        options=[table.options[0].shown(used)],
+        tenants=lambda: Tenants().table(table.tenant[used], table.width[used], table.attained[used]),
+        leases=[[]],
+    ).of_kind(0)

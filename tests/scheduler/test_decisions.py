@@ -26,7 +26,7 @@ from penstock.core import (
     build,
     plain,
 )
-from penstock.policies import POLICIES, Allocation, Policy, View, policy_named
+from penstock.policies import POLICIES, Allocation, KindPolicy, KindView, policy_named
 from penstock.scheduler import ExpectedCosts, Scheduler
 from tests.policies.strategies import clusters, scripts
 from tests.scheduler.build import job, scheduler
@@ -37,7 +37,7 @@ slots = st.sampled_from([0.0, 1.0, 60.0])
 quick = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-class Unasked(Policy):
+class Unasked(KindPolicy):
     """Fails whoever asks it."""
 
     name = "unasked"
@@ -181,12 +181,12 @@ def test_nothing_is_decided_before_it_is_due() -> None:
     assert machine.collect() == [Wake(60.0)]
 
 
-class Failing(Policy):
+class Failing(KindPolicy):
     name = "failing"
     summary = "fails when told to"
     fails = False
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         if self.fails:
             raise ZeroDivisionError("a fault in the policy")
         return Allocation(view.requested.copy())

@@ -19,22 +19,22 @@ from penstock.core import (
     Verdict,
     WorkerFailed,
 )
-from penstock.policies import Allocation, Ints, Policy, View
+from penstock.policies import Allocation, Ints, KindPolicy, KindView
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
 from tests.policies.world import World
 from tests.scheduler.build import job, scheduler
 
 
-class Boaster(Policy):
+class Boaster(KindPolicy):
     """Promises every deadline and gives everybody one device."""
 
     name = "boaster"
     summary = "promises what it does not keep"
 
-    def admit(self, view: View, rows: Ints) -> list[Quote]:
+    def admit(self, view: KindView, rows: Ints) -> list[Quote]:
         return [Quote(job_id=view.jobs[row].id, verdict=Verdict.PROMISED, reason="sure!") for row in rows]
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         return Allocation(np.ones(len(view), dtype=np.int64))
 
 
@@ -167,11 +167,11 @@ def test_a_promise_that_counts_on_overhead_binds_where_there_is_some() -> None:
 
 @pytest.mark.parametrize("widths", [[5], [1, 1], [3]])
 def test_a_policy_that_grants_what_is_not_there_is_stopped(widths: list[int]) -> None:
-    class Wrong(Policy):
+    class Wrong(KindPolicy):
         name = "wrong"
         summary = "grants nonsense"
 
-        def allocate(self, view: View) -> Allocation:
+        def allocate(self, view: KindView) -> Allocation:
             return Allocation(np.array(widths), wake_at=view.now)
 
     machine = Scheduler(Cluster.parse("1x4"), Wrong())

@@ -7,7 +7,7 @@ import pytest
 from penstock.core import Deadline, InvariantError, JobSubmitted
 from penstock.policies import Standing
 from penstock.scheduler import JobState, Scheduler
-from penstock.scheduler.pool import Pool
+from penstock.scheduler.holdings import Holdings
 from tests.scheduler.build import job, scheduler
 
 
@@ -20,65 +20,65 @@ def machine() -> Scheduler:
     return machine
 
 
-def _forget_record(pool: Pool) -> None:
-    del pool.records[1]
+def _forget_record(holdings: Holdings) -> None:
+    del holdings.records[1]
 
 
-def _swap_rows(pool: Pool) -> None:
-    pool.table.jobs.reverse()
+def _swap_rows(holdings: Holdings) -> None:
+    holdings.table.jobs.reverse()
 
 
-def _renumber(pool: Pool) -> None:
-    pool.table.sequence[0] = 7
+def _renumber(holdings: Holdings) -> None:
+    holdings.table.sequence[0] = 7
 
 
-def _widen(pool: Pool) -> None:
-    pool.table.width[0] = 3
+def _widen(holdings: Holdings) -> None:
+    holdings.table.width[0] = 3
 
 
-def _grant_without_devices(pool: Pool) -> None:
-    pool.table.width[1] = 4
+def _grant_without_devices(holdings: Holdings) -> None:
+    holdings.table.width[1] = 4
 
 
-def _stand_still(pool: Pool) -> None:
-    pool.table.rate[0] = 0.0
+def _stand_still(holdings: Holdings) -> None:
+    holdings.table.rate[0] = 0.0
 
 
-def _run_without_devices(pool: Pool) -> None:
-    pool.table.rate[1] = 4.0
+def _run_without_devices(holdings: Holdings) -> None:
+    holdings.table.rate[1] = 4.0
 
 
-def _ghost(pool: Pool) -> None:
-    pool.occupancy.take(99, (3,))
+def _ghost(holdings: Holdings) -> None:
+    holdings.kinds["gpu"].occupancy.take(99, (3,))
 
 
-def _idle_while_holding(pool: Pool) -> None:
-    pool.records[0].state = JobState.PENDING
+def _idle_while_holding(holdings: Holdings) -> None:
+    holdings.records[0].state = JobState.PENDING
 
 
-def _run_without_holding(pool: Pool) -> None:
-    pool.records[1].state = JobState.RUNNING
+def _run_without_holding(holdings: Holdings) -> None:
+    holdings.records[1].state = JobState.RUNNING
 
 
-def _finished_but_here(pool: Pool) -> None:
-    pool.records[1].state = JobState.FINISHED
+def _finished_but_here(holdings: Holdings) -> None:
+    holdings.records[1].state = JobState.FINISHED
 
 
-def _lose_work(pool: Pool) -> None:
-    pool.table.remaining[0] -= 10.0
+def _lose_work(holdings: Holdings) -> None:
+    holdings.table.remaining[0] -= 10.0
 
 
-def _miscount_devices(pool: Pool) -> None:
-    pool.occupancy.free_per_node[0] += 1
+def _miscount_devices(holdings: Holdings) -> None:
+    holdings.kinds["gpu"].occupancy.free_per_node[0] += 1
 
 
-def _take_twice(pool: Pool) -> None:
-    pool.occupancy._devices[1] = pool.occupancy.devices(0)
+def _take_twice(holdings: Holdings) -> None:
+    holdings.kinds["gpu"].occupancy._devices[1] = holdings.kinds["gpu"].occupancy.devices(0)
 
 
-def _promise_the_impossible(pool: Pool) -> None:
-    pool.table.standing[1] = Standing.PROMISED
-    pool.records[1].job = pool.table.jobs[1] = job("b", goal=Deadline(1.0))
+def _promise_the_impossible(holdings: Holdings) -> None:
+    holdings.table.standing[1] = Standing.PROMISED
+    holdings.records[1].job = holdings.table.jobs[1] = job("b", goal=Deadline(1.0))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def _promise_the_impossible(pool: Pool) -> None:
         (_promise_the_impossible, "the promised deadline of job 'b' can no longer be met"),
     ],
 )
-def test_damage_is_noticed(machine: Scheduler, break_it: Callable[[Pool], None], message: str) -> None:
-    break_it(machine._state.pools["gpu"])
+def test_damage_is_noticed(machine: Scheduler, break_it: Callable[[Holdings], None], message: str) -> None:
+    break_it(machine._state.holdings)
     with pytest.raises(InvariantError, match=message):
         machine.validate()

@@ -75,7 +75,7 @@ def test_every_slotth_decision_is_a_restart_after_which_all_is_forgotten() -> No
 
 def test_what_policies_may_expect_of_the_artifact() -> None:
     overhead = costs_named("artifact", SMALL, 60.0).overhead
-    assert (overhead.every_round_s, overhead.of_change(1), overhead.of_change(4)) == (2, 2 + 2, 2 + 6)
+    assert (overhead.every_round_s, overhead.change_s, overhead.per_doubling_s) == (2, 2 + 2, 2)
     assert overhead.worst_s == 2 + 27 + 14
     assert ArtifactCosts(256, 60.0).overhead.worst_s == 7 + 47 + 14
 

@@ -37,9 +37,11 @@ from penstock.core.events import (
     JobResumed,
     JobSubmitted,
     NodeChanged,
+    NodeDraining,
     NodeJoined,
     NodeLost,
     Progress,
+    TenantChanged,
     Tick,
     WorkerFailed,
 )
@@ -58,7 +60,7 @@ from penstock.core.instructions import (
     Wake,
     Withdraw,
 )
-from penstock.core.jobs import BestEffort, Budget, Deadline, Goal, Job, Strictness, Tenant, Work
+from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
 from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
 from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
 from penstock.core.plugins import is_plugin, load_plugin
@@ -92,10 +94,8 @@ from penstock.core.units import (
     format_bytes,
     format_duration,
     parse_bytes,
-    parse_carbon,
     parse_deadline,
     parse_duration,
-    parse_energy,
     parse_instant,
     parse_shape,
 )
@@ -116,7 +116,6 @@ __all__ = [
     "AgentAddress",
     "AgentMessage",
     "BestEffort",
-    "Budget",
     "Bye",
     "CheckpointFailed",
     "CheckpointSaved",
@@ -158,6 +157,7 @@ __all__ = [
     "LeaveOrder",
     "Node",
     "NodeChanged",
+    "NodeDraining",
     "NodeJoined",
     "NodeLost",
     "Overhead",
@@ -193,6 +193,7 @@ __all__ = [
     "Suspend",
     "SuspendOrder",
     "Tenant",
+    "TenantChanged",
     "Tick",
     "TraceError",
     "TrainingProgress",
@@ -222,10 +223,8 @@ __all__ = [
     "is_plugin",
     "load_plugin",
     "parse_bytes",
-    "parse_carbon",
     "parse_deadline",
     "parse_duration",
-    "parse_energy",
     "parse_instant",
     "parse_shape",
     "plain",

@@ -33,7 +33,6 @@ class Node:
     kind: str = DEFAULT_KIND
     rack: str = "rack-0"
     spine: str = "spine-0"
-    region: str = ""
     device_memory: int = 0
     power: PowerModel = PowerModel()
 
@@ -67,6 +66,7 @@ class Cluster:
     nodes: tuple[Node, ...]
     retired: frozenset[int] = frozenset()
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _capacities: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -80,6 +80,10 @@ class Cluster:
             starts.append(total)
             total += node.device_count
         object.__setattr__(self, "_starts", (*starts, total))
+        capacities: dict[str, int] = {}
+        for _, node in self.present():
+            capacities[node.kind] = capacities.get(node.kind, 0) + node.device_count
+        object.__setattr__(self, "_capacities", capacities)
 
     @classmethod
     def parse(cls, text: str, nodes_per_rack: int = 16) -> "Cluster":
@@ -95,10 +99,10 @@ class Cluster:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(node.kind for _, node in self.present()))
+        return tuple(self._capacities)
 
     def capacity(self, kind: str) -> int:
-        return sum(node.device_count for _, node in self.present() if node.kind == kind)
+        return self._capacities.get(kind, 0)
 
     def present(self) -> Iterator[tuple[int, Node]]:
         """The nodes that are not retired, with their positions."""

@@ -93,8 +93,14 @@ def _readers(kind: type) -> dict[str, Callable[[Any], Any]]:
     return {field.name: _reader(hints[field.name]) for field in fields(kind) if field.init}
 
 
+_RETIRED = {"Node": ("region",)}
+"""Fields that older versions wrote and nobody ever read."""
+
+
 def _build(kind: type, data: Mapping[str, Any]) -> Any:
     readers = _readers(kind)
+    if kind.__name__ in _RETIRED:
+        data = {name: value for name, value in data.items() if name not in _RETIRED[kind.__name__]}
     if unknown := sorted(set(data) - set(readers)):
         raise CodecError(f"{kind.__name__} with unknown fields {', '.join(unknown)}: written by a newer version?")
     try:

@@ -28,8 +28,9 @@ class Scaling:
     """Iterations per second against device count on one kind of device, placed as compactly as possible.
 
     ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary; ``doubts`` the
-    share by which each rate may turn out lower, for promises to allow for. ``plans``: how the model is split on each
-    count, for jobs that are trained under a parallel plan; such a job runs on these counts only.
+    share by which each rate may turn out lower, for promises to allow for; ``watts`` what all devices together draw at
+    each count. ``plans``: how the model is split on each count, for jobs that are trained under a parallel plan; such a
+    job runs on these counts only.
     """
 
     counts: tuple[int, ...]
@@ -38,6 +39,7 @@ class Scaling:
     spread: tuple[tuple[int, int, float], ...] = ()
     doubts: tuple[float, ...] = ()
     plans: tuple[ParallelPlan, ...] = ()
+    watts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.counts or len(self.counts) != len(self.rates):
@@ -49,6 +51,8 @@ class Scaling:
             raise CurveError(f"rates {rates}", "positive and finite", "Leave out counts that cannot run")
         if len(self.doubts) not in (0, len(self.counts)) or not all(0.0 <= doubt < 1.0 for doubt in self.doubts):
             raise CurveError(f"doubts {self.doubts}", "none, or one per count from 0 to below 1")
+        if len(self.watts) not in (0, len(self.counts)) or not all(0.0 <= watts < math.inf for watts in self.watts):
+            raise CurveError(f"watts {self.watts}", "none, or one per count, zero or more")
         planned = tuple(plan.devices for plan in self.plans)
         if planned not in ((), self.counts):
             raise CurveError(f"plans for {planned} devices", f"none, or one for each of {self.counts}")
@@ -116,6 +120,18 @@ class Curve:
         if scaling is None or not scaling.doubts or count < scaling.counts[0]:
             return 0.0
         return _interpolate(scaling.counts, scaling.doubts, count)
+
+    def watts(self, count: int, kind: str = ANY_KIND) -> float:
+        """What ``count`` devices together draw while the job runs on them; 0 where nothing is said."""
+        scaling = self.scaling(kind)
+        if scaling is None or not scaling.watts or count < scaling.counts[0]:
+            return 0.0
+        return _interpolate(scaling.counts, scaling.watts, count)
+
+    def has_watts(self, kind: str = ANY_KIND) -> bool:
+        """Whether anything is said about power on this kind."""
+        scaling = self.scaling(kind)
+        return scaling is not None and bool(scaling.watts)
 
     def levels(
         self, kind: str = ANY_KIND, at_least: int = 1, at_most: int | None = None

@@ -1,10 +1,11 @@
 """What goes into the scheduler. Every event says when it happened."""
 
+import math
 from dataclasses import dataclass
 
 from penstock.core.cluster import Node
 from penstock.core.curve import Curve
-from penstock.core.jobs import Goal, Job
+from penstock.core.jobs import Goal, Job, Tenant
 from penstock.core.overhead import Costs
 
 
@@ -97,10 +98,20 @@ class NodeLost:
 
 @dataclass(frozen=True, slots=True)
 class NodeJoined:
-    """A known node is back, or a new one appears."""
+    """A known node is back, or a new one appears; ``until`` is when it will leave, if that is known (a lease)."""
 
     at: float
     node: Node
+    until: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraining:
+    """A node will leave at ``until``; an infinite time takes that back."""
+
+    at: float
+    node: str
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,14 @@ class DeviceRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantChanged:
+    """Someone jobs are accounted to has another share or quota from now on."""
+
+    at: float
+    tenant: Tenant
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed; the answer to a :class:`~penstock.core.instructions.Wake`."""
 
@@ -136,5 +155,6 @@ class Tick:
 
 Event = (
     JobSubmitted | JobCancelled | JobPaused | JobResumed | JobFailed | Progress | JobFinished | CurveChanged
-    | CostsChanged | WorkerFailed | NodeLost | NodeJoined | NodeChanged | DeviceLost | DeviceRestored | Tick
+    | CostsChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining | NodeChanged | DeviceLost | DeviceRestored
+    | TenantChanged | Tick
 )  # fmt: skip

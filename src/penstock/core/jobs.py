@@ -35,26 +35,12 @@ class Deadline:
     strictness: Strictness = Strictness.HARD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Finish whenever, within an amount of energy or carbon."""
-
-    energy_j: float = math.inf
-    carbon_g: float = math.inf
-
-    def __post_init__(self) -> None:
-        if not (self.energy_j > 0 and self.carbon_g > 0) or math.isinf(min(self.energy_j, self.carbon_g)):
-            raise JobError(
-                f"a budget of {self.energy_j} J and {self.carbon_g} g", "at least one positive, finite limit"
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class BestEffort:
     """Run on what is left over."""
 
 
-Goal = Deadline | Budget | BestEffort
+Goal = Deadline | BestEffort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +64,8 @@ class Job:
 
     Nobody has to give a number of devices. ``at_least`` and ``at_most`` bound what an elastic policy may choose;
     ``requested`` is what the person would have asked a rigid scheduler for, and the only thing rigid policies use.
-    With ``measure_first`` a deadline is answered once the curve is more than a guess.
+    Among jobs that nobody promised anything, those of higher ``priority`` go first. With ``measure_first`` a deadline
+    is answered once the curve is more than a guess.
     """
 
     id: str

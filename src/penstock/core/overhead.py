@@ -20,10 +20,6 @@ class Overhead:
     per_doubling_s: float = 0.0
     worst_s: float = 0.0
 
-    def of_change(self, width: int) -> float:
-        """Seconds a job loses when it comes to run on ``width`` other devices."""
-        return self.change_s + self.per_doubling_s * math.log2(width)
-
 
 FREE = Overhead()
 """Rescheduling costs nothing."""

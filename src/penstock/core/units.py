@@ -1,6 +1,6 @@
 """Quantities the way people write them, and back.
 
-Base units everywhere in the code: seconds, bytes, joules, grams of CO2, iterations. These functions are the only
+Base units everywhere in the code: seconds, bytes, joules, iterations. These functions are the only
 place where "6h", "24GB", "16x8" or "2026-12-01T18:00" are understood.
 """
 
@@ -15,8 +15,6 @@ _BYTES = {
     "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
-_JOULES = {"J": 1, "KJ": 10**3, "MJ": 10**6, "WH": 3600, "KWH": 3.6e6, "MWH": 3.6e9}
-_GRAMS = {"G": 1, "KG": 10**3, "T": 10**6}
 
 _NUMBER = r"\d+(?:_\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?"
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*(ms|min|[smhdw])", re.IGNORECASE)
@@ -40,17 +38,10 @@ def parse_duration(text: str) -> float:
 
 def parse_bytes(text: str) -> int:
     """Bytes in "24GB" (decimal) or "24GiB" (binary)."""
-    return round(_parse_with_unit(text, _BYTES, "a size", 'Try "24GB" or "16GiB"'))
-
-
-def parse_energy(text: str) -> float:
-    """Joules in "3kWh" or "500kJ"."""
-    return _parse_with_unit(text, _JOULES, "an energy", 'Try "3kWh" or "500kJ"')
-
-
-def parse_carbon(text: str) -> float:
-    """Grams of CO2 equivalent in "3kg" or "250 g"."""
-    return _parse_with_unit(text, _GRAMS, "an amount of CO2", 'Try "3kg" or "250g"')
+    found = _WITH_UNIT.fullmatch(text.strip())
+    if found is None or found[2].upper() not in _BYTES:
+        raise UnitError(f"{text!r} is not a size", "a number with " + ", ".join(_BYTES), 'Try "24GB" or "16GiB"')
+    return round(_finite(float(found[1].replace("_", "")) * _BYTES[found[2].upper()], text, "a size"))
 
 
 def parse_shape(text: str) -> tuple[int, int]:
@@ -107,13 +98,6 @@ def format_bytes(count: float) -> str:
         if count >= _BYTES[unit]:
             return f"{count / _BYTES[unit]:.1f}{unit}"
     return f"{count:.0f}B"
-
-
-def _parse_with_unit(text: str, factors: dict[str, float] | dict[str, int], what: str, hint: str) -> float:
-    found = _WITH_UNIT.fullmatch(text.strip())
-    if found is None or found[2].upper() not in factors:
-        raise UnitError(f"{text!r} is not {what}", "a number with " + ", ".join(factors), hint)
-    return _finite(float(found[1].replace("_", "")) * factors[found[2].upper()], text, what)
 
 
 def _finite(value: float, text: str, what: str) -> float:

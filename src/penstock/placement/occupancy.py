@@ -82,6 +82,8 @@ class Occupancy:
         self._broken = [0] * len(cluster.nodes)
         self._masks = [block_mask(size, 0) if up else 0 for size, up in zip(self._sizes, self._up, strict=True)]
         self._before: dict[int, Masks] | None = None
+        self.touched: set[int] = set()
+        """Nodes where somebody came or went since the last decision that was settled."""
         self.free_per_node: Counts = np.array([mask.bit_count() for mask in self._masks], dtype=np.int64)
         self.size_per_node: Counts = self.free_per_node.copy()
         self.blocks_per_node: Counts = np.array([_sizes_in(mask) for mask in self._masks], dtype=np.int64)
@@ -95,6 +97,7 @@ class Occupancy:
         other._devices, other._parts = self._devices.copy(), self._parts.copy()
         other._holders = [holders.copy() for holders in self._holders]
         other._sizes, other._starts, other._node_of = self._sizes.copy(), self._starts.copy(), self._node_of.copy()
+        other.touched = self.touched.copy()
         other._up, other._masks, other._broken = self._up.copy(), self._masks.copy(), self._broken.copy()
         other.free_per_node, other.blocks_per_node = self.free_per_node.copy(), self.blocks_per_node.copy()
         return other
@@ -196,8 +199,13 @@ class Occupancy:
         self._before = {}
 
     def settle(self) -> None:
-        """What was tried out stays."""
+        """What was tried out stays, and nobody is owed news of it."""
         self._before = None
+        self.touched.clear()
+
+    def touch(self, key: int) -> None:
+        """Something about a job that holds devices changed besides which they are."""
+        self.touched.update(self.parts(key))
 
     def take_back(self) -> None:
         """Undo what was tried out. O(changes)."""
@@ -331,6 +339,7 @@ class Occupancy:
                 raise InvariantError(f"job {key} takes {mask:b} of node {node}, where {self._masks[node]:b} is free")
 
     def _set_mask(self, node: int, mask: int) -> None:
+        self.touched.add(node)
         count = mask.bit_count()
         self._free += count - self._masks[node].bit_count()
         self._masks[node] = mask

@@ -1,19 +1,22 @@
 """Who gets how many devices, and when: one file per policy."""
 
 from penstock.core import PluginError, UnknownNameError, is_plugin, load_plugin
-from penstock.policies.base import Admission, Allocation, Allocator, Plans, Policy
+from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
+from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
+from penstock.policies.kind_view import KindView
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
+from penstock.policies.per_kind import PerKind
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
 from penstock.policies.tiresias import Tiresias
-from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints, Standing, View
+from penstock.policies.view import KindConditions, KindOptions, TenantTable, View
 
-POLICIES: dict[str, type[Policy]] = {
+POLICIES: dict[str, type[AnyPolicy]] = {
     policy.name: policy
     for policy in (
         DeadlinePolicy,
@@ -30,7 +33,7 @@ POLICIES: dict[str, type[Policy]] = {
 """Every policy by name."""
 
 
-def policy_named(name: str) -> Policy:
+def policy_named(name: str) -> AnyPolicy:
     """A policy with its default settings; one of your own is named ``module:Class``."""
     if is_plugin(name):
         return _your_own(name)
@@ -40,10 +43,10 @@ def policy_named(name: str) -> Policy:
         raise UnknownNameError.of("policy", name, POLICIES, "`penstock policies` lists them") from None
 
 
-def _your_own(name: str) -> Policy:
+def _your_own(name: str) -> AnyPolicy:
     made = load_plugin("policy", name)
-    if not (isinstance(made, type) and issubclass(made, Policy)):
-        raise PluginError(f"{name!r} is not a policy", "a class derived from penstock.policies.Policy")
+    if not (isinstance(made, type) and issubclass(made, Policy | KindPolicy)):
+        raise PluginError(f"{name!r} is not a policy", "a class derived from penstock.policies.Policy or KindPolicy")
     return made()
 
 
@@ -52,7 +55,8 @@ __all__ = [
     "POLICIES",
     "Admission",
     "Allocation",
-    "Allocator",
+    "AnyPolicy",
+    "Assignment",
     "Bools",
     "DeadlinePolicy",
     "Edf",
@@ -62,11 +66,18 @@ __all__ = [
     "Floats",
     "Gandiva",
     "Ints",
+    "KindConditions",
+    "KindOptions",
+    "KindPolicy",
+    "KindView",
     "MeasureFirst",
+    "NamedPolicy",
+    "PerKind",
     "Plans",
     "Policy",
     "Srtf",
     "Standing",
+    "TenantTable",
     "Themis",
     "Tiresias",
     "View",

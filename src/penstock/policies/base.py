@@ -2,17 +2,24 @@
 
 *Admission* answers a job that asks, *allocation* says how many devices each job holds from now on, *placement* (its own
 room) says which ones. A policy is pure: the same view gives the same decision, and nothing is remembered in between.
+
+There are two ways to look at the world. A :class:`KindPolicy` sees the jobs and the devices of one kind at a time, each
+job bound to the kind on which it is fastest. A :class:`Policy` sees everything and may move jobs between kinds.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from penstock.core import Quote, Verdict
-from penstock.policies.view import PLAN_STEPS, Floats, Ints, View
+from penstock.core import Job, Quote, Verdict
+from penstock.policies.columns import PLAN_STEPS, Floats, Ints
+
+if TYPE_CHECKING:
+    from penstock.policies.kind_view import KindView
+    from penstock.policies.view import View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +40,21 @@ class Plans:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """For every row of a :class:`View` a kind and a width (0 = no devices); per kind, when to ask again at the latest.
+
+    ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises.
+    """
+
+    kinds: Ints
+    widths: Ints
+    wake_at: tuple[float, ...]
+    plans: Plans | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """One width per row of the view (0 = no devices), and when to ask again at the latest.
+    """One width per row of a :class:`KindView` (0 = no devices), and when to ask again at the latest.
 
     ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises.
     """
@@ -44,20 +64,27 @@ class Allocation:
     plans: Plans | None = None
 
 
-class Admission(Protocol):
+class JobsView(Protocol):
+    """What every view has."""
+
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def jobs(self) -> Sequence[Job]: ...
+
+
+ViewT_contra = TypeVar("ViewT_contra", bound=JobsView, contravariant=True)
+
+
+class Admission(Protocol[ViewT_contra]):
     """Answers the jobs in ``rows``, which are unanswered or deferred; one quote each, in the same order."""
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]: ...
+    def admit(self, view: ViewT_contra, rows: Ints) -> Sequence[Quote]: ...
 
 
-class Allocator(Protocol):
-    """Decides widths: each is 0, the job's requested width, or one of its levels; the sum is within capacity."""
-
-    def allocate(self, view: View) -> Allocation: ...
-
-
-class Policy:
-    """Base of all policies: everyone is let in, nothing is promised; subclasses say who gets how many devices."""
+class NamedPolicy:
+    """What is said about a policy, whatever it looks at: everyone is let in, nothing is promised."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -68,16 +95,45 @@ class Policy:
     keeps_promises: ClassVar[bool] = False
     """Whether it keeps what jobs were promised, by itself or by the policy before it."""
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def _let_in(self, jobs: Sequence[Job], rows: Ints) -> Sequence[Quote]:
         reason = f"{self.name} lets every job in and promises nothing"
-        return [Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason) for row in rows]
+        return [Quote(job_id=jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason) for row in rows]
 
-    def allocate(self, view: View) -> Allocation:
+
+class Policy(NamedPolicy):
+    """Base of policies that see all kinds of devices at once; subclasses say who gets how many of which kind."""
+
+    def admit(self, view: "View", rows: Ints) -> Sequence[Quote]:
+        return self._let_in(view.jobs, rows)
+
+    def allocate(self, view: "View") -> Assignment:
         raise NotImplementedError
 
-    def explain(self, view: View, row: int) -> str:
+    def explain(self, view: "View", row: int) -> str:
+        """Why this row holds what it holds, in words; called only when somebody asks."""
+        kind = int(view.bound[row])
+        if view.width[row]:
+            return f"holds {view.width[row]} of {view.capacity[kind]} {view.kinds[kind]} devices"
+        free = int(view.capacity.sum() - view.width.sum())
+        return f"waits; {free} of {int(view.capacity.sum())} devices are free"
+
+
+class KindPolicy(NamedPolicy):
+    """Base of policies that see one kind of device at a time; subclasses say who gets how many devices."""
+
+    def admit(self, view: "KindView", rows: Ints) -> Sequence[Quote]:
+        return self._let_in(view.jobs, rows)
+
+    def allocate(self, view: "KindView") -> Allocation:
+        """Widths: each is 0, the job's requested width, or one of its levels; the sum is within capacity."""
+        raise NotImplementedError
+
+    def explain(self, view: "KindView", row: int) -> str:
         """Why this row holds what it holds, in words; called only when somebody asks."""
         if view.width[row]:
             return f"holds {view.width[row]} of {view.capacity} devices"
         free = view.capacity - int(view.width.sum())
         return f"waits for {view.requested[row]} devices; {free} of {view.capacity} are free"
+
+
+AnyPolicy = Policy | KindPolicy

@@ -8,10 +8,12 @@ import numpy as np
 from penstock.core import Quote, Verdict, format_duration
 from penstock.policies.admission import answers
 from penstock.policies.base import Allocation
+from penstock.policies.columns import Floats, Ints, Standing
 from penstock.policies.filling import usable
+from penstock.policies.greedy import by_priority
+from penstock.policies.kind_view import KindView
 from penstock.policies.planned_policy import PlannedPolicy
 from penstock.policies.planning import Layout, Terms, best_layout, extend, fit_in, lay_out, promised_rows
-from penstock.policies.view import Floats, Ints, Standing, View
 from penstock.tools import compiled
 
 REPLANNED_JOBS = 2000
@@ -30,8 +32,8 @@ class DeadlinePolicy(PlannedPolicy):
     * *Deferred answers*: a job that cannot be promised is not turned away while it could still make it alone. It is
       asked again at every decision, and meanwhile planned beside the promised jobs, on likely instead of certain terms,
       wherever that harms nobody.
-    * *Idle devices*: a first share for everybody who has none; then nobody is disturbed without need; then the job that
-      gains most speed per device, if it lives long enough to earn back the pause.
+    * *Idle devices*, highest priority first: a first share for everybody who has none; then nobody is disturbed without
+      need; then the job that gains most speed per device, if it lives long enough to earn back the pause.
 
     O(jobs x breakpoints) per decision, and again per job that is asked.
     """
@@ -42,7 +44,7 @@ class DeadlinePolicy(PlannedPolicy):
     overhead_proof: ClassVar[bool] = True
     keeps_promises: ClassVar[bool] = True
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: KindView, rows: Ints) -> Sequence[Quote]:
         certain = surely(view)
         cheap_first = rows[np.argsort(device_seconds(view)[rows], kind="stable")]
         asked = cheap_first[np.isfinite(view.deadline[cheap_first])]
@@ -50,7 +52,7 @@ class DeadlinePolicy(PlannedPolicy):
         quotes = answers(view, rows, layout, certain)
         return [_or_later(view, row, quote) for row, quote in zip(rows.tolist(), quotes, strict=True)]
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         certain = surely(view)
         cheap_first = view.order(device_seconds(view))
         layout = kept_promises(view, certain)
@@ -59,19 +61,20 @@ class DeadlinePolicy(PlannedPolicy):
             terms = _mixed(view, layout, certain)
             layout = _make_room(view, fit_in(view, layout.in_time(), hopeful, terms), hopeful, terms)
         widths = layout.widths_at(view.now)
-        _use_idle(
-            widths, view.width, cheap_first, view.remaining, view.levels, view.rates, view.depth, _widening(view),
-            view.capacity,
-        )  # fmt: skip
+        widening = _widening(view)
+        for rows in by_priority(view, cheap_first):
+            _use_idle(
+                widths, view.width, rows, view.remaining, view.levels, view.rates, view.depth, widening, view.capacity
+            )
         return Allocation(widths, min(layout.plans.next_change(view.now), _next_answer(view)), layout.plans)
 
 
-def last_chances(view: View) -> Floats:
+def last_chances(view: KindView) -> Floats:
     """The latest time each job could start, alone on the cluster, and still be in time."""
     return view.deadline - view.alone_s
 
 
-def _next_answer(view: View) -> float:
+def _next_answer(view: KindView) -> float:
     """Just after the last chance of the first deferred job that waits, to tell it; not if that stops everybody."""
     if view.overhead.every_round_s > 0:
         return np.inf
@@ -79,12 +82,12 @@ def _next_answer(view: View) -> float:
     return float(last_chances(view)[waits].min(initial=np.inf)) + ANSWER_WITHIN_S
 
 
-def device_seconds(view: View) -> Floats:
+def device_seconds(view: KindView) -> Floats:
     """What each job still costs at its most economical width."""
     return view.levels[:, 0] * view.remaining / view.rates[:, 0]
 
 
-def _promise(view: View, kept: Layout, candidates: Ints, terms: Terms) -> Layout:
+def _promise(view: KindView, kept: Layout, candidates: Ints, terms: Terms) -> Layout:
     """Add the candidates that fit in, if planning everybody afresh then still reaches everybody; else one by one.
 
     A promise that only one particular plan can keep does not survive the first surprise.
@@ -95,7 +98,7 @@ def _promise(view: View, kept: Layout, candidates: Ints, terms: Terms) -> Layout
     return _make_room(view, fresh if sound else kept, candidates, terms)
 
 
-def _make_room(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+def _make_room(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
     """See for the cheapest candidates whether others could make room for them.
 
     That means planning everybody again, so how many are tried depends on how many there are.
@@ -104,13 +107,13 @@ def _make_room(view: View, layout: Layout, candidates: Ints, terms: Terms) -> La
     return extend(view, layout, others[: 1 + REPLANNED_JOBS // (1 + len(layout.rows))], terms)
 
 
-def kept_promises(view: View, certain: Terms) -> Layout:
+def kept_promises(view: KindView, certain: Terms) -> Layout:
     """A plan that keeps the promises made, if need be with what was held in reserve for them."""
     layout = best_layout(view, promised_rows(view), certain)
     return best_layout(view, layout.rows, certain, probably(view)) if layout.missed.any() else layout
 
 
-def surely(view: View) -> Terms:
+def surely(view: KindView) -> Terms:
     """What holds whatever the rescheduling: a decision every slot, and for a new promise one unforeseen change.
 
     A new promise also counts on the slowest speed and the longest start that were seen.
@@ -121,12 +124,12 @@ def surely(view: View) -> Terms:
     return _terms(view, view.rates * (1.0 - doubts), view.slot, view.deadline - reserve)
 
 
-def probably(view: View) -> Terms:
+def probably(view: KindView) -> Terms:
     """What holds if decisions go on to be as frequent as lately."""
     return _terms(view, view.rates, view.interval, view.deadline)
 
 
-def _mixed(view: View, layout: Layout, certain: Terms) -> Terms:
+def _mixed(view: KindView, layout: Layout, certain: Terms) -> Terms:
     """Certain terms for the promised, likely ones for the hopeful; who has missed already just has to end some day."""
     likely = probably(view)
     is_promised = (view.standing == Standing.PROMISED)[:, None]
@@ -135,30 +138,30 @@ def _mixed(view: View, layout: Layout, certain: Terms) -> Terms:
     return Terms(rates, certain.pauses, certain.starts, certain.work, limit)
 
 
-def _terms(view: View, rates: Floats, interval: float, limit: Floats) -> Terms:
+def _terms(view: KindView, rates: Floats, interval: float, limit: Floats) -> Terms:
     lost = min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
     pauses = _change_pauses(view) + view.resize_s[:, None]
     work = view.remaining + view.still_s * view.held_rate
     return Terms(rates * (1.0 - lost), pauses, view.start_s - view.resize_s, work, limit)
 
 
-def _change_pauses(view: View) -> Floats:
+def _change_pauses(view: KindView) -> Floats:
     return view.overhead.change_s + view.overhead.per_doubling_s * np.log2(view.levels)
 
 
-def _widening(view: View) -> Floats:
+def _widening(view: KindView) -> Floats:
     """What a wider level costs: nothing more than a narrow one for a job that has yet to start."""
     return _change_pauses(view) + np.where(view.width > 0, view.resize_s, 0.0)[:, None]
 
 
-def _hopeful(view: View, layout: Layout, cheap_first: Ints) -> Ints:
+def _hopeful(view: KindView, layout: Layout, cheap_first: Ints) -> Ints:
     """Jobs with a deadline that the plan does not reach: broken promises first, then deferred and soft ones."""
     broken = layout.missed[cheap_first]
     unpromised = ((view.standing != Standing.PROMISED) & np.isfinite(view.deadline))[cheap_first]
     return np.concatenate((cheap_first[broken], cheap_first[unpromised]))
 
 
-def _or_later(view: View, row: int, quote: Quote) -> Quote:
+def _or_later(view: KindView, row: int, quote: Quote) -> Quote:
     """Instead of a refusal: ask again as long as the job could make it alone."""
     last_chance = float(last_chances(view)[row])
     if quote.verdict is not Verdict.REFUSED or last_chance < view.now:

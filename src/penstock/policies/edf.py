@@ -7,15 +7,16 @@ import numpy as np
 
 from penstock.core import Quote
 from penstock.policies.admission import admit_singly
-from penstock.policies.base import Allocation, Policy
+from penstock.policies.base import Allocation, KindPolicy
+from penstock.policies.columns import Ints
 from penstock.policies.filling import usable
+from penstock.policies.kind_view import KindView
 from penstock.policies.planned_policy import PlannedPolicy
 from penstock.policies.planning import Terms, best_layout, promised_rows
-from penstock.policies.view import Ints, View
 from penstock.tools import compiled
 
 
-class Edf(Policy):
+class Edf(KindPolicy):
     """In order of deadline, each job as wide as it can go on what is left.
 
     Optimal when speed is proportional to devices; with real curves the first jobs waste devices on the flat end of
@@ -26,8 +27,8 @@ class Edf(Policy):
     summary: ClassVar[str] = "earliest deadline first, each job as wide as it can go"
     paper: ClassVar[str] = "Liu and Layland, JACM 1973"
 
-    def allocate(self, view: View) -> Allocation:
-        order = view.order(view.deadline, view.submitted)
+    def allocate(self, view: KindView) -> Allocation:
+        order = view.order_by_priority(view.deadline, view.submitted)
         return Allocation(_widest_in_order(order, view.levels, view.depth, view.capacity))
 
 
@@ -42,14 +43,14 @@ class EdfAdmission(PlannedPolicy):
     paper: ClassVar[str] = "Gu et al., ASPLOS'23 (a baseline there)"
     keeps_promises: ClassVar[bool] = True
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: KindView, rows: Ints) -> Sequence[Quote]:
         terms = Terms.stated(view, widest=True)
         return admit_singly(view, rows, best_layout(view, promised_rows(view), terms), terms)
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         layout = best_layout(view, promised_rows(view), Terms.stated(view, widest=True))
         widths = layout.widths_at(view.now)
-        others = view.order(view.deadline, view.submitted)
+        others = view.order_by_priority(view.deadline, view.submitted)
         others = others[widths[others] == 0]
         widths += _widest_in_order(others, view.levels, view.depth, view.capacity - int(widths.sum()))
         return Allocation(widths, layout.plans.next_change(view.now), layout.plans)

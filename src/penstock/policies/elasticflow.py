@@ -8,10 +8,12 @@ import numpy as np
 from penstock.core import Quote
 from penstock.policies.admission import admit_singly
 from penstock.policies.base import Allocation
+from penstock.policies.columns import Floats, Ints
 from penstock.policies.filling import usable
+from penstock.policies.greedy import by_priority
+from penstock.policies.kind_view import KindView
 from penstock.policies.planned_policy import PlannedPolicy
 from penstock.policies.planning import Layout, Terms, best_layout, promised_rows
-from penstock.policies.view import Floats, Ints, View
 from penstock.tools import compiled
 
 
@@ -29,19 +31,20 @@ class ElasticFlow(PlannedPolicy):
     paper: ClassVar[str] = "Gu et al., ASPLOS'23"
     keeps_promises: ClassVar[bool] = True
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: KindView, rows: Ints) -> Sequence[Quote]:
         return admit_singly(view, rows, minimum_shares(view), Terms.stated(view))
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         layout = minimum_shares(view)
         widths = layout.widths_at(view.now)
         share = layout.plans.width.max(axis=1, initial=0)
         slot = max(view.slot, 1.0)
-        give_idle(widths, share, view.remaining, view.levels, view.rates, view.depth, view.capacity, slot)
+        for rows in by_priority(view, np.arange(len(view))):
+            give_idle(widths, rows, share, view.remaining, view.levels, view.rates, view.depth, view.capacity, slot)
         return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
 
 
-def minimum_shares(view: View) -> Layout:
+def minimum_shares(view: KindView) -> Layout:
     """Algorithm 1 for the jobs already in: everybody's minimum satisfactory share, in order of deadline."""
     return best_layout(view, promised_rows(view), Terms.stated(view))
 
@@ -57,13 +60,14 @@ def device_time(level: int, share: int, remaining: float, levels: Ints, rates: F
 
 @compiled
 def give_idle(
-    widths: Ints, share: Ints, remaining: Floats, levels: Ints, rates: Floats, depth: Ints, capacity: int, slot: float
-) -> None:
-    """Algorithm 2: double the job with the best marginal return until nothing fits."""
+    widths: Ints, rows: Ints, share: Ints, remaining: Floats, levels: Ints, rates: Floats, depth: Ints, capacity: int,
+    slot: float,
+) -> None:  # fmt: skip
+    """Algorithm 2: double the job, of those in ``rows``, with the best marginal return until nothing fits."""
     idle = capacity - widths.sum()
     while idle > 0:
         best, best_gain, best_width = -1, -np.inf, 0
-        for job in range(len(widths)):
+        for job in rows:
             current = usable(levels[job], depth[job], widths[job]) if widths[job] else -1
             following = current + 1
             if following >= depth[job] or levels[job][following] - widths[job] > idle:

@@ -4,16 +4,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.policies.base import Allocation, Policy
-from penstock.policies.view import Floats, Ints, View
+from penstock.policies.base import Allocation, KindPolicy
+from penstock.policies.columns import Floats, Ints
+from penstock.policies.kind_view import KindView
 from penstock.tools import compiled
 
 
-class Fifo(Policy):
+class Fifo(KindPolicy):
     """Jobs start in order of arrival on the devices they asked for and are never interrupted.
 
     A job that does not fit yet is given a reservation at the earliest time enough devices will be free; later jobs may
-    overtake it only if they do not delay that (EASY backfilling; Lifka, JSSPP'95). O(jobs log jobs) per decision.
+    overtake it only if they do not delay that (EASY backfilling; Lifka, JSSPP'95). Higher priorities come first in the
+    queue. O(jobs log jobs) per decision.
     """
 
     name: ClassVar[str] = "fifo"
@@ -21,9 +23,9 @@ class Fifo(Policy):
     paper: ClassVar[str] = "Lifka, JSSPP'95 (EASY backfilling)"
     placement: ClassVar[str] = "best-fit"
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         waiting = np.flatnonzero(view.width == 0)
-        waiting = waiting[np.argsort(view.sequence[waiting])]
+        waiting = waiting[np.lexsort((view.sequence[waiting], -view.priority[waiting]))]
         widths = view.width.copy()
         _start_waiting(widths, waiting, view.requested, view.rigid_seconds, view.capacity)
         return Allocation(widths)

@@ -12,7 +12,7 @@ padded with (inf, 0). All functions are compiled.
 
 import numpy as np
 
-from penstock.policies.view import PLAN_STEPS, Bools, Floats, Ints
+from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 from penstock.tools import compiled
 
 UNREACHABLE = -1

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.policies.view import Ints, View
+from penstock.policies.columns import Ints
+from penstock.policies.kind_view import KindView
 from penstock.tools import compiled
 
 
-def serve_in_order(view: View, order: Callable[[], Ints]) -> Ints:
+def serve_in_order(view: KindView, order: Callable[[], Ints]) -> Ints:
     """Requested widths for the jobs that come first in ``order``, skipping those that no longer fit.
 
     The order only matters, and is only computed, when not everybody fits.
@@ -16,6 +17,14 @@ def serve_in_order(view: View, order: Callable[[], Ints]) -> Ints:
     if int(view.requested.sum()) <= view.capacity:
         return view.requested.copy()
     return take_in_order(order(), view.requested, view.capacity)
+
+
+def by_priority(view: KindView, rows: Ints) -> list[Ints]:
+    """The same rows in classes of equal priority, the highest first, each in the order given."""
+    priority = view.priority[rows]
+    if len(rows) == 0 or (priority == priority[0]).all():
+        return [rows]
+    return [rows[priority == each] for each in np.unique(priority)[::-1]]
 
 
 @compiled

@@ -6,12 +6,13 @@ run tell more than any model. Until then, and no longer than :func:`patience` al
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from penstock.core import Job, Quote, Source, Verdict
-from penstock.policies.base import Admission
-from penstock.policies.view import Ints, View
+from penstock.policies.base import Admission, JobsView
+from penstock.policies.columns import Ints
 
 LONGEST_S = 120.0
 SHARE = 0.25
@@ -21,10 +22,10 @@ SHARE = 0.25
 class MeasureFirst:
     """Admission that defers whoever is still to be measured and leaves the others to ``admission``."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission[Any]) -> None:
         self._admission = admission
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: JobsView, rows: Ints) -> Sequence[Quote]:
         unknown = {row for row in rows.tolist() if _waits(view.jobs[row], view.now)}
         asked = np.array([row for row in rows.tolist() if row not in unknown], dtype=np.int64)
         answers = iter(self._admission.admit(view, asked)) if len(asked) else iter(())

@@ -3,9 +3,10 @@
 import numpy as np
 
 from penstock.core import format_duration
-from penstock.policies.base import Policy
+from penstock.policies.base import KindPolicy
+from penstock.policies.columns import Standing
 from penstock.policies.filling import width_at
-from penstock.policies.view import Standing, View
+from penstock.policies.kind_view import KindView
 
 _TOLD = {
     Standing.UNANSWERED: "it has not been answered yet",
@@ -15,10 +16,10 @@ _TOLD = {
 }
 
 
-class PlannedPolicy(Policy):
+class PlannedPolicy(KindPolicy):
     """A policy that returns plans with its allocations."""
 
-    def explain(self, view: View, row: int) -> str:
+    def explain(self, view: KindView, row: int) -> str:
         needed = int(width_at(view.plan_at[row], view.plan_width[row], view.now))
         told, held = _TOLD[int(view.standing[row])], int(view.width[row])
         if not held:
@@ -29,7 +30,7 @@ class PlannedPolicy(Policy):
         return f"{told}; it holds {held} devices: {why}{_until(view, row)}"
 
 
-def _until(view: View, row: int) -> str:
+def _until(view: KindView, row: int) -> str:
     later = np.flatnonzero((view.plan_at[row] > view.now) & np.isfinite(view.plan_at[row]))
     if not len(later):
         return ""

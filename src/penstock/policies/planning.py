@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.policies.base import Plans
+from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.filling import fill, follow, grow, profile_of, squeeze, width_at
-from penstock.policies.view import Bools, Floats, Ints, Standing, View
+from penstock.policies.kind_view import KindView
 from penstock.tools import compiled
 
 
@@ -33,7 +34,7 @@ class Terms:
     widest: bool = False
 
     @classmethod
-    def stated(cls, view: View, *, widest: bool = False) -> "Terms":
+    def stated(cls, view: KindView, *, widest: bool = False) -> "Terms":
         """The curves and deadlines as they are, rescheduling free."""
         no_pauses, no_starts = np.zeros_like(view.rates), np.zeros(len(view))
         return cls(view.rates, no_pauses, no_starts, view.remaining, view.deadline, widest)
@@ -69,11 +70,11 @@ class Layout:
         return _widths_at(self.plans.at, self.plans.width, now)
 
 
-def promised_rows(view: View) -> Ints:
+def promised_rows(view: KindView) -> Ints:
     return np.flatnonzero(view.standing == Standing.PROMISED)
 
 
-def lay_out(view: View, rows: Ints, terms: Terms) -> Layout:
+def lay_out(view: KindView, rows: Ints, terms: Terms) -> Layout:
     """Plan ``rows`` afresh, the earliest limit first."""
     order = _by_limit(view, rows, terms)
     finish, at, width = fill(
@@ -83,7 +84,7 @@ def lay_out(view: View, rows: Ints, terms: Terms) -> Layout:
     return Layout(rows, finish, Plans(at, width))
 
 
-def keep_to(view: View, rows: Ints, terms: Terms) -> Layout:
+def keep_to(view: KindView, rows: Ints, terms: Terms) -> Layout:
     """The plan laid out last time; it misses everybody if the devices for it are no longer there."""
     _, free, count = profile_of(view.now, view.capacity, rows, view.plan_at, view.plan_width, 0)
     if free[:count].min() < 0:
@@ -98,7 +99,7 @@ def keep_to(view: View, rows: Ints, terms: Terms) -> Layout:
     return Layout(rows, finish, plans)
 
 
-def best_layout(view: View, rows: Ints, *by_caution: Terms) -> Layout:
+def best_layout(view: KindView, rows: Ints, *by_caution: Terms) -> Layout:
     """The first plan that misses nobody: afresh or the one at hand, on the most cautious terms first; else the best."""
     tried: list[Layout] = []
     for terms in by_caution:
@@ -109,7 +110,7 @@ def best_layout(view: View, rows: Ints, *by_caution: Terms) -> Layout:
     return min(tried, key=lambda layout: int(layout.missed.sum()))
 
 
-def extend(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+def extend(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
     """Plan afresh with every candidate that harms nobody who is in time under ``layout``, in the order given.
 
     ``layout`` itself is returned if nobody can be added.
@@ -124,7 +125,7 @@ def extend(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
     return lay_out(view, longer, terms) if len(longer) > len(order) else layout
 
 
-def fit_in(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+def fit_in(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
     """Plan every candidate that can be in time on what ``layout`` leaves, in the order given; nobody else changes.
 
     Far cheaper than :func:`extend`, which may move everybody: O(breakpoints) instead of O(jobs x breakpoints) each.
@@ -141,7 +142,7 @@ def fit_in(view: View, layout: Layout, candidates: Ints, terms: Terms) -> Layout
     return Layout(np.concatenate((layout.rows, taken)), finish, Plans(at, width))
 
 
-def _by_limit(view: View, rows: Ints, terms: Terms) -> Ints:
+def _by_limit(view: KindView, rows: Ints, terms: Terms) -> Ints:
     return rows[np.lexsort((view.sequence[rows], terms.limit[rows]))]
 
 

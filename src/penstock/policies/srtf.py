@@ -2,12 +2,12 @@
 
 from typing import ClassVar
 
-from penstock.policies.base import Allocation, Policy
+from penstock.policies.base import Allocation, KindPolicy
 from penstock.policies.greedy import serve_in_order
-from penstock.policies.view import View
+from penstock.policies.kind_view import KindView
 
 
-class Srtf(Policy):
+class Srtf(KindPolicy):
     """The job that would be done first runs first, on the devices it asked for; others are preempted for it.
 
     Optimal for mean completion time on one machine with known durations, hence the usual yardstick; long jobs starve.
@@ -19,5 +19,5 @@ class Srtf(Policy):
     paper: ClassVar[str] = "Schrage, Operations Research 1968"
     placement: ClassVar[str] = "best-fit"
 
-    def allocate(self, view: View) -> Allocation:
-        return Allocation(serve_in_order(view, lambda: view.order(view.rigid_seconds)))
+    def allocate(self, view: KindView) -> Allocation:
+        return Allocation(serve_in_order(view, lambda: view.order_by_priority(view.rigid_seconds)))

@@ -5,12 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.policies.base import Allocation, Plans, Policy
+from penstock.policies.base import Allocation, KindPolicy, Plans
+from penstock.policies.columns import Floats
 from penstock.policies.greedy import serve_in_order
-from penstock.policies.view import Floats, View
+from penstock.policies.kind_view import KindView
 
 
-class Themis(Policy):
+class Themis(KindPolicy):
     """Devices go, lease by lease, to the jobs treated worst so far.
 
     A job's rho is its expected finish time here over its finish time on a private 1/N of the cluster. Jobs whose lease
@@ -26,16 +27,16 @@ class Themis(Policy):
     def __init__(self, lease_s: float = 1200.0) -> None:
         self.lease_s = lease_s
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         ends = view.plan_at[:, 0]
         leased = (view.width > 0) & (ends > view.now + 1e-6) & np.isfinite(ends)
-        widths = serve_in_order(view, lambda: view.order(np.where(leased, 0, 1), -self.rho(view)))
+        widths = serve_in_order(view, lambda: view.order(np.where(leased, 0, 1), -view.priority, -self.rho(view)))
         leases = Plans.none(len(view))
         leases.at[:, 0] = np.where(leased & (widths > 0), ends, np.where(widths > 0, view.now + self.lease_s, math.inf))
         leases.width[:, 0] = widths
         return Allocation(widths, float(leases.at.min(initial=math.inf)), leases)
 
-    def rho(self, view: View) -> Floats:
+    def rho(self, view: KindView) -> Floats:
         """Finish time shared over finish time alone; above 1 is worse than a private share."""
         shared = (view.now - view.submitted) + view.rigid_seconds
         fair_share = np.minimum(max(view.capacity, 1) / len(view) / view.requested, 1.0)

@@ -5,9 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.policies.base import Allocation, Policy
+from penstock.policies.base import Allocation, KindPolicy
+from penstock.policies.columns import Bools, Ints
 from penstock.policies.greedy import serve_in_order
-from penstock.policies.view import Bools, Ints, View
+from penstock.policies.kind_view import KindView
 
 LIMITS = (3250.0, 7200.0)
 """Device-seconds after which a job falls to the next queue, as in public re-implementations."""
@@ -16,7 +17,7 @@ LIMITS = (3250.0, 7200.0)
 _ROUNDING = 1e-6
 
 
-class Tiresias(Policy):
+class Tiresias(KindPolicy):
     """2D-LAS: who has used the least device-time goes first, without knowing how long anybody will run.
 
     Attained service (devices x time) puts a job into one of a few queues; within a queue jobs go by arrival, so two
@@ -32,24 +33,24 @@ class Tiresias(Policy):
         self.limits = np.asarray(limits)
         self.promote = promote
 
-    def allocate(self, view: View) -> Allocation:
+    def allocate(self, view: KindView) -> Allocation:
         queue = self.queues(view)
-        widths = serve_in_order(view, lambda: view.order(queue, view.submitted))
+        widths = serve_in_order(view, lambda: view.order_by_priority(queue, view.submitted))
         return Allocation(widths, self._next_move(view, queue, widths))
 
-    def queues(self, view: View) -> Ints:
+    def queues(self, view: KindView) -> Ints:
         """0 is served first."""
         by_service = np.searchsorted(self.limits, view.attained + _ROUNDING, side="right")
         return np.where(self._promoted(view), 0, by_service)
 
-    def _promoted(self, view: View) -> Bools:
+    def _promoted(self, view: KindView) -> Bools:
         stint = np.where(view.width > 0, view.now - view.stint_since, 0.0)
         waited = np.where(view.width > 0, view.waited_before, view.waiting)
         ran_before = view.executed - stint
         still_fresh = stint * view.width + _ROUNDING < self.limits[0]
         return np.asarray((ran_before > 0) & (waited + _ROUNDING >= self.promote * ran_before) & still_fresh)
 
-    def _next_move(self, view: View, queue: Ints, widths: Ints) -> float:
+    def _next_move(self, view: KindView, queue: Ints, widths: Ints) -> float:
         """When the first job falls to the next queue, or returns to the first, if nothing else happens."""
         stint = np.where(view.width > 0, (view.now - view.stint_since) * view.width, 0.0)
         served = np.where(self._promoted(view), stint, view.attained)

@@ -1,122 +1,220 @@
-"""The world as a policy sees it.
+"""The world as a policy sees it: one table of jobs over all kinds of devices.
 
-One row per job that is not done yet, on one kind of device, as NumPy columns: a policy is a pure function from these
-columns to one width per row. Columns are read-only. A cluster with several kinds shows each policy one kind at a time.
+A job's *options* are the ways in which it could run: so many devices of one kind, with the speed, the doubt and the
+power that go with it. A policy that weighs kinds against each other, tenants or a capacity that changes over time reads
+this view and chooses one option per row. Columns are read-only; what is seldom needed is computed when it is asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import FREE, Job, Overhead
+from penstock.policies.base import Assignment
+from penstock.policies.columns import Bools, Floats, Ints
+from penstock.policies.kind_view import KindView
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-
-PLAN_STEPS = 16
-"""A plan has at most this many changes of width, its end included."""
+Number = TypeVar("Number", np.int64, np.float64)
 
 
-class Standing:
-    """What a job has been told so far; plain numbers, because they fill a column."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindConditions:
+    """One kind of device at the moment of a decision."""
 
-    UNANSWERED: Final = 0
-    DEFERRED: Final = 1
-    ADMITTED: Final = 2
-    PROMISED: Final = 3
+    name: str
+    capacity: int
+    """Devices that work."""
+    interval: float
+    """Recent mean time between decisions about this kind (at least the slot)."""
+    decided: bool = True
+    """Whether this decision is about it; jobs of other kinds are not in the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KindOptions:
+    """How the rows of a view could run on one kind of device: (rows, L) columns, padded with the last option.
+
+    A job that cannot run on this kind has depth 0, and zeros.
+    """
+
+    levels: Ints
+    """Widths worth using, ascending."""
+    rates: Floats
+    """Iterations per second at those widths."""
+    doubts: Floats
+    """The share by which each rate may turn out lower."""
+    watts: Floats
+    """What all devices together draw; zero where nothing is known."""
+    depth: Ints
+    """How many of the options are real."""
+    requested: Ints
+    """Width a rigid policy gives, capped to the cluster."""
+    requested_rate: Floats
+
+    def of_rows(self, rows: Ints) -> "KindOptions":
+        return KindOptions(
+            levels=self.levels[rows], rates=self.rates[rows], doubts=self.doubts[rows], watts=self.watts[rows],
+            depth=self.depth[rows], requested=self.requested[rows], requested_rate=self.requested_rate[rows],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TenantTable:
+    """Whom jobs are accounted to; the column ``tenant`` of the view holds positions in these."""
+
+    names: tuple[str, ...]
+    shares: Floats
+    quotas: Floats
+    """Devices a tenant may hold at once; infinite without a quota."""
+    held: Ints
+    """Devices its jobs hold now."""
+    attained: Floats
+    """Device-seconds its jobs have held, those of jobs that are over included."""
+
+
 class View:
     """Everything a decision may depend on. Rows are in no particular order; ``sequence`` is the order of arrival."""
 
-    now: float
-    capacity: int
-    """Devices in working nodes."""
-    slot: float
-    """Decisions are at least this far apart, so a planned change may come this much late."""
-    interval: float
-    """Recent mean time between decisions (at least ``slot``)."""
-    overhead: Overhead = FREE
-
-    jobs: Sequence[Job]
     standing: Ints
     sequence: Ints
     submitted: Floats
     deadline: Floats
-    """Absolute; infinite without one."""
     hard: Bools
+    priority: Ints
+    tenant: Ints
+    """Position in :attr:`tenants`."""
+    bound: Ints
+    """The kind a row holds devices of, or would be given by a policy that looks at one kind at a time."""
     remaining: Floats
-    """Iterations left."""
-    requested: Ints
-    """Width a rigid policy gives, capped to the cluster."""
-    requested_rate: Floats
-    """Iterations per second at ``requested``."""
     width: Ints
-    """Devices held now."""
     executed: Floats
-    """Seconds it has held devices, over all stints."""
     attained: Floats
-    """Device-seconds it has held."""
     stint_since: Floats
-    """When it last got devices after having none (or last lost them, if it has none)."""
     waited_before: Floats
-    """How long it waited before its present stint."""
-    levels: Ints
-    """(rows, L) widths worth using, ascending; padded with the last."""
-    rates: Floats
-    """(rows, L) iterations per second at those widths."""
-    doubts: Floats
-    """(rows, L) the share by which each rate may turn out lower."""
-    depth: Ints
-    """How many of the levels are real; at least 1."""
     start_s: Floats
-    """Likely seconds without progress if it gets devices after having none, what its end takes included."""
     resize_s: Floats
-    """Likely seconds without progress if it gets other devices than it has."""
     still_s: Floats
-    """Likely seconds without progress on the devices it has: what is left of a start or a change, and its end."""
     reserve_s: Floats
-    """Seconds by which start and end together may take longer than likely."""
     plan_at: Floats
-    """(rows, PLAN_STEPS) the plan the policy last laid out: from these times on ..."""
     plan_width: Ints
-    """(rows, PLAN_STEPS) ... these widths; (inf, 0) where there is none."""
+
+    def __init__(
+        self,
+        *,
+        now: float,
+        slot: float,
+        overhead: Overhead = FREE,
+        conditions: Sequence[KindConditions],
+        jobs: Sequence[Job],
+        columns: Mapping[str, Any],
+        options: Sequence[KindOptions],
+        tenants: Callable[[], TenantTable],
+        leases: Sequence[Sequence[tuple[float, int]]],
+    ) -> None:
+        self.now = now
+        self.slot = slot
+        self.overhead = overhead
+        self.conditions = conditions
+        self.jobs = jobs
+        self.by_kind = options
+        """The options of all rows, one table per kind."""
+        self._columns = columns
+        self._tenants = tenants
+        self._leases = leases
+        self.__dict__.update(columns)
 
     def __len__(self) -> int:
         return len(self.jobs)
 
-    @property
-    def held_rate(self) -> Floats:
-        """Iterations per second at the width each row holds; zero without devices."""
-        level = (self.levels == self.width[:, None]).argmax(axis=1)
-        return np.where(self.width > 0, self.rates[np.arange(len(self)), level], 0.0)
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.conditions)
 
-    @property
-    def waiting(self) -> Floats:
-        """Seconds each row has been without devices; zero while it has some."""
-        return np.where(self.width > 0, 0.0, self.now - self.stint_since)
+    @cached_property
+    def capacity(self) -> Ints:
+        """Devices that work, per kind."""
+        return np.array([each.capacity for each in self.conditions], dtype=np.int64)
 
-    @property
-    def top_rate(self) -> Floats:
-        """The fastest each row can run on this cluster."""
-        return self.rates[np.arange(len(self)), self.depth - 1]
+    def capacity_steps(self, kind: int) -> tuple[tuple[float, int], ...]:
+        """Capacity of a kind from now on: (from when, how many) as leases end and nodes drain, in order of time."""
+        left, steps = self.conditions[kind].capacity, [(self.now, self.conditions[kind].capacity)]
+        for until, devices in sorted(self._leases[kind]):
+            left -= devices
+            steps.append((max(until, self.now), left))
+        return tuple(steps)
 
-    @property
-    def alone_s(self) -> Floats:
-        """How long each row would take with the cluster to itself from now on."""
-        return np.where(self.width > 0, self.still_s, self.start_s) + self.remaining / self.top_rate
+    @cached_property
+    def tenants(self) -> TenantTable:
+        return self._tenants()
 
-    @property
-    def rigid_seconds(self) -> Floats:
-        """Run time left at the requested width."""
-        return self.remaining / self.requested_rate
+    @cached_property
+    def option_kind(self) -> Ints:
+        """(O,) the kind of every option, the same for all rows."""
+        counts = [each.levels.shape[1] for each in self.by_kind]
+        return np.repeat(np.arange(len(counts)), counts)
 
-    def order(self, *keys: Floats | Ints) -> Ints:
-        """Rows sorted by the first key, then the next, then arrival."""
-        return np.lexsort((self.sequence, *reversed(keys)))
+    @cached_property
+    def option_count(self) -> Ints:
+        """(rows, O) devices of each option; 0 is no option at all."""
+        return _side_by_side([each.levels for each in self.by_kind])
+
+    @cached_property
+    def option_rate(self) -> Floats:
+        """(rows, O) iterations per second."""
+        return _side_by_side([each.rates for each in self.by_kind])
+
+    @cached_property
+    def option_doubt(self) -> Floats:
+        """(rows, O) the share by which the rate may turn out lower."""
+        return _side_by_side([each.doubts for each in self.by_kind])
+
+    @cached_property
+    def option_watts(self) -> Floats:
+        """(rows, O) power of all devices of an option together; zero where nothing is known."""
+        return _side_by_side([each.watts for each in self.by_kind])
+
+    @cached_property
+    def depth(self) -> Ints:
+        """(rows, kinds) how many options of each kind are real; what follows them repeats the last."""
+        return np.stack([each.depth for each in self.by_kind], axis=1)
+
+    @cached_property
+    def held(self) -> Ints:
+        """The option each row holds now; -1 if it holds nothing, or a width that is none of its options."""
+        same = (self.option_count == self.width[:, None]) & (self.option_kind[None, :] == self.bound[:, None])
+        same &= (self.width > 0)[:, None]
+        return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+
+    def choose(self, options: Ints, wake_at: float = np.inf) -> Assignment:
+        """The assignment in which every row holds the option chosen for it; -1 is nothing."""
+        rows, chosen = np.arange(len(self)), np.maximum(options, 0)
+        widths = np.where(options >= 0, self.option_count[rows, chosen], 0)
+        kinds = np.where(options >= 0, self.option_kind[chosen], self.bound)
+        return Assignment(kinds, widths, tuple(wake_at for _ in self.kinds))
+
+    def rows_of(self, kind: int) -> Ints | None:
+        """The rows bound to a kind; ``None`` where that is everybody."""
+        return None if len(self.conditions) == 1 else np.flatnonzero(self.bound == kind)
+
+    def of_kind(self, kind: int) -> KindView:
+        """The rows bound to one kind of device, for a policy that looks at one at a time; no copy if there is one."""
+        rows, here, options = self.rows_of(kind), self.conditions[kind], self.by_kind[kind]
+        columns = {name: column for name, column in self._columns.items() if name not in ("tenant", "bound")}
+        jobs = self.jobs
+        if rows is not None:
+            columns = {name: column[rows] for name, column in columns.items()}
+            jobs, options = [jobs[row] for row in rows.tolist()], options.of_rows(rows)
+        return KindView(
+            now=self.now, slot=self.slot, overhead=self.overhead, capacity=here.capacity, interval=here.interval,
+            jobs=jobs, levels=options.levels, rates=options.rates, doubts=options.doubts, depth=options.depth,
+            requested=options.requested, requested_rate=options.requested_rate, **columns,
+        )  # fmt: skip
+
+
+def _side_by_side(parts: list[NDArray[Number]]) -> NDArray[Number]:
+    """One matrix over all kinds, without a copy where there is one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

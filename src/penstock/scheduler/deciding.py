@@ -1,86 +1,138 @@
-"""Deciding: what policy, admission, placement and cost model make of the state, without changing it.
+"""Deciding: what policy, admission, placement, cost model and rate model make of the state, without changing it.
 
 This is the only place where they are asked. Progress is projected beside the table, those who wait are answered, the
-policy says how many devices everybody holds, the placement says which, the cost model says how long everyone stands
-still. The result is a :class:`~penstock.scheduler.pool.PoolDecision`; until it is applied or given up, the occupancy
-has its grants on trial.
+policy says how many devices of which kind everybody holds, the placement says which, the models say how long everyone
+stands still and how fast everyone runs. The result is a :class:`~penstock.scheduler.holdings.Draft`; until it is
+applied or given up, the occupancies have its grants on trial.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from penstock.core import InvariantError, Quote, Verdict
+from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Ask, Placement
-from penstock.policies import Admission, Allocation, Ints, Policy, View
+from penstock.policies import Admission, AnyPolicy, Assignment, Floats, Ints, KindConditions, PerKind, Policy, View
 from penstock.scheduler.costs import CostModel, Round
-from penstock.scheduler.pool import STANDING, Pool, PoolDecision
-from penstock.scheduler.table import Conditions, Projection
+from penstock.scheduler.holdings import STANDING, Draft, Holdings
+from penstock.scheduler.kinds import KindState
+from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
+from penstock.scheduler.table import Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a decision looks at: the time, the kinds it is about, their rows, and these rows' progress."""
+
+    now: float
+    kinds: Sequence[str]
+    rows: Any
+    projection: Projection
 
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """Quotes that say something new, by key; then every row's standing, and which rows are left in which order."""
+    """Quotes that say something new, by key; then the standing of every row that is left, and which those are."""
 
     quotes: Sequence[tuple[int, Quote]] = ()
     standing: Ints | None = None
-    rows: Ints | None = None
+    left: Ints | None = None
 
 
 class Decider:
     """The rules in force: who is asked when a decision is due."""
 
-    def __init__(self, policy: Policy, admission: Admission, placement: Placement, costs: CostModel) -> None:
+    def __init__(
+        self,
+        policy: AnyPolicy,
+        admission: Admission[Any],
+        placement: Placement,
+        costs: CostModel,
+        rates: RateModel,
+    ) -> None:
         self.policy = policy
         self.admission = admission
         self.placement = placement
         self.costs = costs
+        self.rates = rates
+        self._wide: Policy = policy if isinstance(policy, Policy) else PerKind(policy, admission)
+        self._admits: Admission[View] = admission if isinstance(policy, Policy) else self._wide
 
-    def decide(self, pool: Pool, now: float) -> PoolDecision:
-        """One kind of device. If anybody who is asked fails, everything is as before. O(jobs) vector work and up."""
-        projection, conditions = pool.table.projected(now), self._conditions(pool, now)
-        answers = self._answer(pool, projection, conditions)
-        pool.occupancy.try_out()
+    @property
+    def whole(self) -> bool:
+        """Whether every decision is about all kinds of devices."""
+        return isinstance(self.policy, Policy)
+
+    def decide(self, holdings: Holdings, cluster: Cluster, slot: float, now: float, kinds: Sequence[str]) -> Draft:
+        """About some kinds of device. If anybody who is asked fails, everything is as before. O(jobs) and up."""
+        rows = holdings.table.rows_of(holdings.positions(kinds))
+        moment = Moment(now, kinds, rows, holdings.table.projected(now, rows))
+        answers = self._answer(holdings, slot, moment)
+        for kind in kinds:
+            holdings.kinds[kind].occupancy.try_out()
         try:
-            view = pool.table.view(projection, conditions, standing=answers.standing, rows=answers.rows)
+            view = self._view(holdings, slot, moment, answers)
             if not len(view):
-                return PoolDecision(quotes=answers.quotes, projection=projection)
-            allocation = self.policy.allocate(view)
-            _check(view, allocation.widths)
-            return self._carried_out(pool, projection, answers, view, allocation)
+                return Draft(
+                    wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
+                )
+            assignment = self._wide.allocate(view)
+            _check(view, assignment)
+            return self._carried_out(holdings, cluster, moment, answers, view, assignment)
         except BaseException:
-            pool.occupancy.take_back()
+            take_back(holdings, kinds)
             raise
 
-    def view(self, pool: Pool, now: float) -> View:
-        """What the policy would see now."""
-        conditions = Conditions(pool.occupancy.capacity, pool.slot, pool.interval, self.costs.overhead)
-        return pool.table.view(pool.table.projected(now), conditions)
+    def view(self, holdings: Holdings, slot: float, now: float) -> View:
+        """What a policy would see now."""
+        kinds = tuple(holdings.kinds)
+        rows = holdings.table.rows_of(range(len(kinds)))
+        moment = Moment(now, kinds, rows, holdings.table.projected(now, rows))
+        conditions = [_conditions(state, state.interval, decided=True) for state in holdings.kinds.values()]
+        return self._show(holdings, slot, moment, conditions, _Answers())
 
-    def backlog(self, pool: Pool, now: float) -> list[tuple[str, float, float]]:
-        """(job, device-seconds still needed at its narrowest, projected end), the cheapest first."""
-        view, ends = self.view(pool, now), pool.table.finish_at[: len(pool.table)]
-        standing = np.where(view.width > 0, view.still_s, view.start_s)
-        seconds = view.levels[:, 0] * (view.remaining / view.rates[:, 0] + standing)
-        order = np.argsort(seconds, kind="stable").tolist()
-        return [(view.jobs[row].id, float(seconds[row]), float(ends[row])) for row in order]
+    def explain(self, view: View, row: int) -> str:
+        return self._wide.explain(view, row)
 
-    def _conditions(self, pool: Pool, now: float) -> Conditions:
-        return Conditions(pool.occupancy.capacity, pool.slot, pool.interval_at(now), self.costs.overhead)
+    def _view(self, holdings: Holdings, slot: float, moment: Moment, answers: _Answers) -> View:
+        conditions = [
+            _conditions(state, state.interval_at(moment.now), decided=kind in moment.kinds)
+            for kind, state in holdings.kinds.items()
+        ]
+        return self._show(holdings, slot, moment, conditions, answers)
 
-    def _answer(self, pool: Pool, projection: Projection, conditions: Conditions) -> _Answers:
-        table = pool.table
-        asked = table.undecided()
+    def _show(
+        self, holdings: Holdings, slot: float, moment: Moment, conditions: list[KindConditions], answers: _Answers
+    ) -> View:
+        table = holdings.table
+        columns = table.columns(moment.projection, moment.rows, answers.left)
+        if answers.standing is not None:
+            columns["standing"] = answers.standing
+        rows = table.rows_left(moment.rows, answers.left)
+        everybody = isinstance(rows, slice)
+        return View(
+            now=moment.now, slot=slot, overhead=self.costs.overhead, conditions=conditions, columns=columns,
+            jobs=table.jobs if everybody else [table.jobs[row] for row in rows.tolist()],
+            options=[options.shown(rows) for options in table.options],
+            tenants=lambda: holdings.tenant_table(moment.now),
+            leases=[state.leases for state in holdings.kinds.values()],
+        )  # fmt: skip
+
+    def _answer(self, holdings: Holdings, slot: float, moment: Moment) -> _Answers:
+        table, rows = holdings.table, moment.rows
+        asked = table.undecided(rows)
         if not len(asked):
             return _Answers()
-        keys = table.sequence[asked].tolist()
-        quotes = self.admission.admit(table.view(projection, conditions), asked)
-        standing, refused = table.standing[: len(table)].copy(), []
+        standing, sequence = table.standing[rows].copy(), table.sequence[rows]
+        keys = sequence[asked].tolist()
+        quotes = self._admits.admit(self._view(holdings, slot, moment, _Answers()), asked)
         said: list[tuple[int, Quote]] = []
+        refused: list[int] = []
         for row, key, quote in zip(asked.tolist(), keys, quotes, strict=True):
-            before = pool.records[key].quote
+            before = holdings.records[key].quote
             if before is not None and before.verdict is quote.verdict:
                 continue
             said.append((key, quote))
@@ -90,38 +142,110 @@ class Decider:
                 standing[row] = STANDING[quote.verdict]
         if not refused:
             return _Answers(said, standing)
-        rows = rows_left(len(table), refused)
-        return _Answers(said, standing[rows], rows)
+        left = rows_left(len(sequence), refused)
+        return _Answers(said, standing[left], left)
 
     def _carried_out(
-        self, pool: Pool, projection: Projection, answers: _Answers, view: View, allocation: Allocation
-    ) -> PoolDecision:
-        widths, now = allocation.widths, view.now
+        self,
+        holdings: Holdings,
+        cluster: Cluster,
+        moment: Moment,
+        answers: _Answers,
+        view: View,
+        assignment: Assignment,
+    ) -> Draft:
         for key, quote in answers.quotes:
             if quote.verdict is Verdict.REFUSED:
-                pool.occupancy.release(key)
-        different = np.flatnonzero(widths != view.width)
-        suspended = view.sequence[different[widths[different] == 0]].tolist()
-        for key in suspended:
-            pool.occupancy.release(key)
-        asks = [_ask(pool, view, row, int(widths[row])) for row in different[widths[different] > 0].tolist()]
-        grants = list(self.placement.place(pool.occupancy, asks).items()) if asks else []
+                holdings.of(holdings.records[key]).occupancy.release(key)
+        differs = assignment.widths != view.width
+        if assignment.kinds is not view.bound:
+            differs |= (assignment.kinds != view.bound) & (assignment.widths > 0)
+        different = np.flatnonzero(differs)
+        suspended = _released(holdings, view, assignment, different)
+        grants = self._placed(holdings, view, assignment, different)
+        return Draft(
+            wake_at=_wakes(holdings, moment, assignment),
+            quotes=answers.quotes,
+            suspended=suspended,
+            grants=grants,
+            rates=self._rates(holdings, cluster, {key for key, _, _ in grants}),
+            keys=None if isinstance(moment.rows, slice) else view.sequence,
+            pauses=self._pauses(holdings, moment, answers, view, assignment, {key for key, _, _ in grants}),
+            plans=assignment.plans,
+            projection=moment.projection,
+        )
+
+    def _placed(
+        self, holdings: Holdings, view: View, assignment: Assignment, different: Ints
+    ) -> list[tuple[int, str, tuple[int, ...]]]:
+        """Devices for every row that shall hold others than it does, and for whom the placement moves besides."""
+        grants: list[tuple[int, str, tuple[int, ...]]] = []
+        wanting = different[assignment.widths[different] > 0]
+        for position, state in enumerate(holdings.kinds.values()):
+            rows = wanting if len(holdings.kinds) == 1 else wanting[assignment.kinds[wanting] == position]
+            asks = [_ask(state, int(view.sequence[row]), int(assignment.widths[row])) for row in rows.tolist()]
+            if asks:
+                placed = self.placement.place(state.occupancy, asks)
+                grants.extend((key, state.kind, devices) for key, devices in placed.items())
+        return grants
+
+    def _pauses(
+        self,
+        holdings: Holdings,
+        moment: Moment,
+        answers: _Answers,
+        view: View,
+        assignment: Assignment,
+        granted: set[int],
+    ) -> Floats:
+        """Whoever was touched stands still: for what the decision costs, and what it costs this very job."""
+        table, widths = holdings.table, assignment.widths
+        rows = table.rows_left(moment.rows, answers.left)
         changed = np.zeros(len(view), dtype=bool)
-        if grants:
-            row_of = pool.table.row_of if answers.rows is None else _rows_by_key(view)
-            changed[[row_of[key] for key, _ in grants]] = True
+        if granted:
+            changed[_positions(holdings, moment, answers, view, granted)] = True
+        own = np.where(view.width > 0, table.change_s(moment.now, widths, rows), table.start_s[rows])
+        pauses = np.where(changed, own, 0.0)
+        for kind in moment.kinds:
+            state = holdings.kinds[kind]
+            mine: Any = slice(None)
+            if len(holdings.kinds) > 1:
+                mine = np.flatnonzero(assignment.kinds == holdings.position(kind))
+            keys = view.sequence[mine]
 
-        def devices_of(row: int) -> tuple[int, ...]:
-            return pool.occupancy.devices(int(view.sequence[row]))
+            def devices_of(row: int, state: KindState = state, keys: Ints = keys) -> tuple[int, ...]:
+                return state.occupancy.devices(int(keys[row]))
 
-        used = slice(len(pool.table)) if answers.rows is None else answers.rows
-        own = np.where(view.width > 0, pool.table.change_s(now, widths, used), pool.table.start_s[used])
-        charged = self.costs.pauses(Round(widths, changed, pool.size, devices_of))
-        return PoolDecision(
-            wake_at=allocation.wake_at if allocation.wake_at > now else math.inf, quotes=answers.quotes,
-            suspended=suspended, grants=grants, pauses=charged + np.where(changed, own, 0.0), plans=allocation.plans,
-            projection=projection,
-        )  # fmt: skip
+            pauses[mine] += self.costs.pauses(Round(widths[mine], changed[mine], state.size, devices_of))
+        return pauses
+
+    def _rates(self, holdings: Holdings, cluster: Cluster, granted: set[int]) -> dict[int, float]:
+        """Rates that are neither what a grant brings by itself nor what they were."""
+        if isinstance(self.rates, CurveRates):
+            return {}
+        placed: list[PlacedJob] = []
+        asked: dict[int, int] = {}
+        for kind, state in holdings.kinds.items():
+            for key in state.occupancy.keys():  # noqa: SIM118
+                if granted & {key} or not state.occupancy.touched.isdisjoint(state.occupancy.parts(key)):
+                    asked[key] = len(placed)
+                devices, nodes = state.occupancy.devices(key), state.occupancy.nodes_of(key)
+                placed.append(PlacedJob(holdings.records[key].job, kind, devices, nodes))
+        rates = self.rates.rates(cluster, placed, tuple(asked.values())) if asked else ()
+        said = zip(asked.items(), rates, strict=True)
+        return {key: rate for (key, at), rate in said if rate != _known_rate(holdings, placed[at], key, granted)}
+
+
+def _conditions(state: KindState, interval: float, *, decided: bool) -> KindConditions:
+    return KindConditions(
+        name=state.kind, capacity=state.occupancy.capacity, interval=interval, decided=decided
+    )  # fmt: skip
+
+
+def take_back(holdings: Holdings, kinds: Sequence[str]) -> None:
+    """Give up what was on trial."""
+    for kind in kinds:
+        holdings.kinds[kind].occupancy.take_back()
 
 
 def rows_left(count: int, removed: Sequence[int]) -> Ints:
@@ -135,24 +259,53 @@ def rows_left(count: int, removed: Sequence[int]) -> Ints:
     return np.array(left, dtype=np.int64)
 
 
-def _rows_by_key(view: View) -> dict[int, int]:
-    return {key: row for row, key in enumerate(view.sequence.tolist())}
+def _released(holdings: Holdings, view: View, assignment: Assignment, different: Ints) -> list[int]:
+    """Free the devices of those who lose them or get others of another kind; returns those who get none."""
+    keys = view.sequence
+    suspended: list[int] = keys[different[assignment.widths[different] == 0]].tolist()
+    moving = different[(assignment.kinds[different] != view.bound[different]) & (view.width[different] > 0)]
+    for key in (*suspended, *keys[moving].tolist()):
+        holdings.of(holdings.records[key]).occupancy.release(key)
+    return suspended
 
 
-def _ask(pool: Pool, view: View, row: int, width: int) -> Ask:
-    key = int(view.sequence[row])
-    return Ask(key, width, pool.occupancy.devices(key))
+def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View, keys: set[int]) -> list[int]:
+    """Where jobs are in the view."""
+    row_of = holdings.table.row_of
+    if answers.left is not None or not isinstance(moment.rows, slice):
+        row_of = {key: row for row, key in enumerate(view.sequence.tolist())}
+    return [row_of[key] for key in keys]
 
 
-def _check(view: View, widths: Ints) -> None:
+def _wakes(holdings: Holdings, moment: Moment, assignment: Assignment) -> dict[str, float]:
+    wakes = dict(zip(holdings.kinds, assignment.wake_at, strict=True))
+    return {kind: wakes[kind] if wakes[kind] > moment.now else math.inf for kind in moment.kinds}
+
+
+def _ask(state: KindState, key: int, width: int) -> Ask:
+    return Ask(key, width, state.occupancy.devices(key))
+
+
+def _known_rate(holdings: Holdings, placed: PlacedJob, key: int, granted: set[int]) -> float:
+    if key in granted:
+        return placed.job.curve.rate(len(placed.devices), placed.kind, placed.nodes)
+    return float(holdings.table.rate[holdings.table.row_of[key]])
+
+
+def _check(view: View, assignment: Assignment) -> None:
     """A policy that grants what is not there, or what a job cannot use, is wrong: say so at once."""
-    if widths.shape != (len(view),):
+    widths, kinds = assignment.widths, assignment.kinds
+    if widths.shape != (len(view),) or kinds.shape != widths.shape:
         raise InvariantError(f"{len(view)} jobs but widths of shape {widths.shape}")
-    if int(widths.sum()) > view.capacity:
-        raise InvariantError(f"{widths.sum()} devices granted, {view.capacity} exist")
-    new = np.flatnonzero(widths != view.width)
-    wanted = widths[new]
-    usable = (wanted == 0) | (wanted == view.requested[new]) | (view.levels[new] == wanted[:, None]).any(axis=1)
-    if not usable.all():
-        row = int(new[~usable][0])
-        raise InvariantError(f"job {view.jobs[row].id!r} cannot use {widths[row]} devices")
+    for kind, here in enumerate(view.conditions):
+        mine = widths if len(view.conditions) == 1 else np.where(kinds == kind, widths, 0)
+        if int(mine.sum()) > (here.capacity if here.decided else 0):
+            raise InvariantError(f"{mine.sum()} devices granted, {here.capacity} exist")
+        new = np.flatnonzero((mine > 0) & ((mine != view.width) | (kinds != view.bound)))
+        wanted, options = mine[new], view.by_kind[kind].of_rows(new)
+        usable = (wanted == options.requested) | (options.levels == wanted[:, None]).any(axis=1)
+        if not usable.all():
+            row = int(new[~usable][0])
+            raise InvariantError(f"job {view.jobs[row].id!r} cannot use {widths[row]} devices")
+    if (widths < 0).any():
+        raise InvariantError("a width below zero")

@@ -3,6 +3,7 @@
 Device indices never change their meaning: new devices get new indices, and lost ones keep theirs in case they return.
 """
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,11 @@ from penstock.core import (
     EventError,
     Node,
     NodeChanged,
+    NodeDraining,
     NodeJoined,
     NodeLost,
 )
-from penstock.scheduler.pool import Pool
+from penstock.scheduler.kinds import KindState
 
 if TYPE_CHECKING:
     from penstock.scheduler.state import State
@@ -31,15 +33,23 @@ def _on_lost(state: "State", event: NodeLost) -> None:
 def _on_joined(state: "State", event: NodeJoined) -> None:
     position = state.cluster.position(event.node.name)
     if position is None:
-        _append(state, event.node)
+        _append(state, event.node, event.until)
         return
     if state.cluster.nodes[position] != event.node:
         raise EventError(f"node {event.node.name!r} came back different from what it was")
+    kind = state.holdings.kinds[event.node.kind]
+    _stays_until(kind, position, event.until)
     if event.node.name in state.down:
         state.down.discard(event.node.name)
-        pool = state.pools[event.node.kind]
-        pool.occupancy.restore_node(position)
-        pool.dirty = True
+        kind.occupancy.restore_node(position)
+        kind.dirty = True
+
+
+def _on_draining(state: "State", event: NodeDraining) -> None:
+    position = _position(state, event.node)
+    kind = state.holdings.kinds[state.cluster.nodes[position].kind]
+    _stays_until(kind, position, event.until)
+    state.excuse(kind.kind, f"{event.node} is drained")
 
 
 def _on_changed(state: "State", event: NodeChanged) -> None:
@@ -55,53 +65,65 @@ def _on_changed(state: "State", event: NodeChanged) -> None:
     _vacate(state, position, f"{event.node.name} came back with other devices", event.at)
     state.down.discard(event.node.name)
     state.cluster = state.cluster.without(position)
-    state.pools[before.kind].resize(state.cluster.capacity(before.kind))
+    state.holdings.kinds[before.kind].until.pop(position, None)
+    state.holdings.resize(before.kind, state.cluster.capacity(before.kind))
     _append(state, event.node)
 
 
 def _on_device_lost(state: "State", event: DeviceLost) -> None:
-    position, pool = _device(state, event.node, event.slot)
-    if pool.occupancy.broken(position) >> event.slot & 1:
+    position, kind = _device(state, event.node, event.slot)
+    if kind.occupancy.broken(position) >> event.slot & 1:
         return
     why = f"device {event.slot} of {event.node} was lost"
-    key = pool.occupancy.lose_device(position, event.slot)
+    key = kind.occupancy.lose_device(position, event.slot)
     if key is not None:
-        state.stop_gang(pool.records[key], event.at, why)
-    state.excuse(pool, why)
-    pool.dirty = True
+        state.stop_gang(state.holdings.records[key], event.at, why)
+    state.excuse(kind.kind, why)
+    kind.dirty = True
 
 
 def _on_device_restored(state: "State", event: DeviceRestored) -> None:
-    position, pool = _device(state, event.node, event.slot)
-    pool.occupancy.restore_device(position, event.slot)
-    pool.dirty = True
+    position, kind = _device(state, event.node, event.slot)
+    kind.occupancy.restore_device(position, event.slot)
+    kind.dirty = True
 
 
 def _vacate(state: "State", position: int, why: str, at: float) -> None:
     """Every gang with a device on this node stops."""
-    pool = state.pools[state.cluster.nodes[position].kind]
-    for key in pool.occupancy.lose_node(position):
-        state.stop_gang(pool.records[key], at, why)
-    state.excuse(pool, why)
-    pool.dirty = True
+    kind = state.holdings.kinds[state.cluster.nodes[position].kind]
+    for key in kind.occupancy.lose_node(position):
+        state.stop_gang(state.holdings.records[key], at, why)
+    state.excuse(kind.kind, why)
+    kind.dirty = True
 
 
-def _append(state: "State", node: Node) -> None:
+def _append(state: "State", node: Node, until: float = math.inf) -> None:
     state.cluster = state.cluster.with_node(node)
-    for pool in state.pools.values():
-        pool.occupancy.add_node(state.cluster)
-    if node.kind in state.pools:
-        state.pools[node.kind].resize(state.cluster.capacity(node.kind))
+    for known in state.holdings.kinds.values():
+        known.occupancy.add_node(state.cluster)
+    if node.kind in state.holdings.kinds:
+        state.holdings.resize(node.kind, state.cluster.capacity(node.kind))
     else:
-        state.pools[node.kind] = Pool(state.cluster, node.kind, state.slot)
+        state.holdings.add_kind(state.cluster, node.kind, state.slot)
+    _stays_until(state.holdings.kinds[node.kind], len(state.cluster.nodes) - 1, until)
 
 
-def _device(state: "State", node: str, slot: int) -> tuple[int, Pool]:
+def _stays_until(kind: KindState, position: int, until: float) -> None:
+    """Until when a node is known to be there; policies that plan ahead want to know."""
+    if kind.until.get(position, math.inf) == until:
+        return
+    kind.until[position] = until
+    if math.isinf(until):
+        del kind.until[position]
+    kind.dirty = True
+
+
+def _device(state: "State", node: str, slot: int) -> tuple[int, KindState]:
     position = _position(state, node)
     known = state.cluster.nodes[position]
     if not 0 <= slot < known.device_count:
         raise EventError(f"no device {slot} in {node}; it has {known.device_count}")
-    return position, state.pools[known.kind]
+    return position, state.holdings.kinds[known.kind]
 
 
 def _position(state: "State", node: str) -> int:
@@ -114,6 +136,7 @@ def _position(state: "State", node: str) -> int:
 NODE_EVENTS: dict[type, Callable[[Any, Any], None]] = {
     NodeLost: _on_lost,
     NodeJoined: _on_joined,
+    NodeDraining: _on_draining,
     NodeChanged: _on_changed,
     DeviceLost: _on_device_lost,
     DeviceRestored: _on_device_restored,

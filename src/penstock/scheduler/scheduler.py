@@ -28,10 +28,12 @@ from penstock.core import (
     Wake,
 )
 from penstock.placement import Placement, placement_named
-from penstock.policies import Admission, Policy
+from penstock.policies import Admission, AnyPolicy
+from penstock.scheduler.backlog import backlog
 from penstock.scheduler.costs import CostModel, ExpectedCosts
-from penstock.scheduler.deciding import Decider
-from penstock.scheduler.pool import PoolDecision
+from penstock.scheduler.deciding import Decider, take_back
+from penstock.scheduler.holdings import Draft
+from penstock.scheduler.rates import CurveRates, RateModel
 from penstock.scheduler.recording import to_decision
 from penstock.scheduler.records import FINAL, JobState
 from penstock.scheduler.state import State
@@ -47,27 +49,29 @@ class Scheduler:
 
     ``policy`` decides widths and, unless another ``admission`` is given, answers jobs; ``placement`` defaults to what
     the policy prefers. ``slot`` is the shortest time between two decisions (longer if each costs everybody much).
-    ``costs`` says what a decision costs the jobs it touches. With ``stories=False`` finished jobs are forgotten, so
-    memory follows the jobs that are active; with stories that takes a :meth:`forget`.
+    ``costs`` says what a decision costs the jobs it touches, ``rates`` how fast jobs run where they are placed. With
+    ``stories=False`` finished jobs are forgotten, so memory follows the jobs that are active; with stories that takes
+    a :meth:`forget`.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        policy: Policy,
+        policy: AnyPolicy,
         *,
-        admission: Admission | None = None,
+        admission: Admission[Any] | None = None,
         placement: Placement | None = None,
         slot: float = 0.0,
         costs: CostModel | None = None,
+        rates: RateModel | None = None,
         stories: bool = True,
     ) -> None:
-        self._decider = _decider(policy, admission, placement, costs)
+        self._decider = _decider(policy, admission, placement, costs, rates)
         bind = _promises_bind(self._decider)
         self._state = State(cluster, _slot(slot, self._decider), stories=stories, promises_bind=bind)
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> AnyPolicy:
         return self._decider.policy
 
     @property
@@ -94,10 +98,9 @@ class Scheduler:
 
     def decide(self, now: float) -> Decision:
         """What should change now, about the kinds of devices for which a decision is due; nothing changes by asking."""
-        parts = self._decide(now)
-        for kind in parts:
-            self._state.pools[kind].occupancy.take_back()
-        return to_decision(now, parts, self._state.pools)
+        draft = self._decide(now)
+        take_back(self._state.holdings, tuple(draft.wake_at))
+        return to_decision(now, draft, self._state.holdings)
 
     def apply_decision(self, decision: Decision) -> None:
         """Carry out a decision; one that does not fit the state raises :class:`EventError` and changes nothing."""
@@ -119,7 +122,7 @@ class Scheduler:
         for event in events:
             self._state.apply(event)
         if self.is_due:
-            self._state.apply_parts(self.now, self._decide(self.now))
+            self._state.apply_draft(self.now, self._decide(self.now))
         return self.collect()
 
     @property
@@ -127,37 +130,34 @@ class Scheduler:
         """Whether a decision is due at the time of the last event."""
         return self.due_at <= self.now + _ROUNDING
 
-    def _decide(self, now: float) -> dict[str, PoolDecision]:
+    def _decide(self, now: float) -> Draft:
         """With the grants on trial in the occupancy of each kind decided about."""
         if not now >= self.now:
             raise EventError(f"cannot decide at {now}: it is {self.now} already")
-        parts: dict[str, PoolDecision] = {}
-        try:
-            for kind, pool in self._state.pools.items():
-                if pool.due_at <= now + _ROUNDING:
-                    parts[kind] = self._decider.decide(pool, now)
-        except BaseException:
-            for kind in parts:
-                self._state.pools[kind].occupancy.take_back()
-            raise
-        return parts
+        kinds = self._state.holdings.kinds
+        due = [kind for kind, state in kinds.items() if state.due_at <= now + _ROUNDING]
+        if not due:
+            return Draft(wake_at={})
+        about = tuple(kinds) if self._decider.whole else due
+        return self._decider.decide(self._state.holdings, self.cluster, self.slot, now, about)
 
     def reconfigure(
         self,
         at: float,
-        policy: Policy,
+        policy: AnyPolicy,
         *,
-        admission: Admission | None = None,
+        admission: Admission[Any] | None = None,
         placement: Placement | None = None,
         slot: float = 0.0,
         costs: CostModel | None = None,
+        rates: RateModel | None = None,
     ) -> None:
         """Other rules from now on. Jobs, devices and promises stay; nobody asks again and no deadline is softened.
 
         Under a policy that keeps promises those made so far bind, with the plans that back them. Under one that
         promises nothing every promise is withdrawn, in the job's story and by a ``Withdraw`` instruction.
         """
-        decider = _decider(policy, admission, placement, costs)
+        decider = _decider(policy, admission, placement, costs, rates)
         self._state.reconfigure(
             at, slot=_slot(slot, decider), policy=policy.name, keeps_promises=policy.keeps_promises,
             promises_bind=_promises_bind(decider),
@@ -174,20 +174,18 @@ class Scheduler:
 
     def next_finish_at(self) -> float:
         """When the first running job will be done if nothing changes; inf if none runs."""
-        tables = (pool.table for pool in self._state.pools.values() if len(pool.table))
-        return min((float(table.finish_at[: len(table)].min()) for table in tables), default=math.inf)
+        table = self._state.holdings.table
+        return float(table.finish_at[: len(table)].min()) if len(table) else math.inf
 
     def finishing_by(self, at: float) -> list[tuple[float, str]]:
         """Running jobs projected to be done by ``at``, with their times, in order."""
-        done: list[tuple[float, str]] = []
-        for pool in self._state.pools.values():
-            ends = pool.table.finish_at[: len(pool.table)]
-            done.extend((float(ends[row]), pool.table.jobs[row].id) for row in (ends <= at).nonzero()[0].tolist())
-        return sorted(done)
+        table = self._state.holdings.table
+        ends = table.finish_at[: len(table)]
+        return sorted((float(ends[row]), table.jobs[row].id) for row in (ends <= at).nonzero()[0].tolist())
 
     def earliest_round(self, event_at: float) -> float:
         """When the scheduler could first decide if the next event came at ``event_at``."""
-        return max(event_at, min(pool.last_round for pool in self._state.pools.values()) + self.slot)
+        return max(event_at, min(state.last_round for state in self._state.holdings.kinds.values()) + self.slot)
 
     def is_active(self, job_id: str) -> bool:
         """Whether the job is known and not in a final state."""
@@ -205,8 +203,7 @@ class Scheduler:
         return self._state.record(job_id).quote
 
     def devices_of(self, job_id: str) -> tuple[int, ...]:
-        record = self._state.record(job_id)
-        return self._state.pools[record.kind].occupancy.devices(record.key)
+        return self._state.holdings.devices(self._state.record(job_id))
 
     def remaining(self, job_id: str, at: float | None = None) -> float:
         """Iterations left, as projected for ``at`` or the time of the last event."""
@@ -215,40 +212,38 @@ class Scheduler:
             return 0.0
         if record.paused is not None:
             return record.paused.remaining
-        table = self._state.pools[record.kind].table
+        table = self._state.holdings.table
         later = self.now if at is None else max(at, self.now)
         return table.remaining_at(table.row_of[record.key], self.now, later)
 
     def rate_of(self, job_id: str) -> float:
         """Iterations per second it is believed to make now; zero without devices."""
         record = self._state.record(job_id)
-        table = self._state.pools[record.kind].table
+        table = self._state.holdings.table
         row = table.row_of.get(record.key)
         return 0.0 if row is None else float(table.rate[row])
 
     def pause_ends_at(self, job_id: str) -> float:
         """Until when a job that holds devices is believed to make no progress on them."""
         record = self._state.record(job_id)
-        table = self._state.pools[record.kind].table
+        table = self._state.holdings.table
         row = table.row_of.get(record.key)
         return -math.inf if row is None else float(table.resumes_at[row])
 
     def can_use(self, job_id: str, curve: Curve) -> bool:
         """Whether a job would have a width to run on if this were its curve."""
-        record, _ = self._state.live(job_id)
-        return self._state.can_use(record, curve)
+        return self._state.can_use(self._state.live(job_id), curve)
 
     def kind_for(self, job: Job) -> str | None:
         """The kind this job runs fastest on, among those it accepts and that can hold it."""
         return self._state.kind_for(job)
 
     def active_count(self) -> int:
-        return sum(len(pool.records) for pool in self._state.pools.values())
+        return len(self._state.holdings.records)
 
     def active(self) -> list[str]:
         """Jobs that ask, wait or run, in order of arrival; paused ones do nothing of that."""
-        records = [record for pool in self._state.pools.values() for record in pool.records.values()]
-        return [record.job.id for record in sorted(records, key=lambda record: record.key)]
+        return [record.job.id for _, record in sorted(self._state.holdings.records.items())]
 
     def paused(self) -> list[str]:
         """Jobs that ask for nothing until they are resumed, in order of arrival."""
@@ -257,14 +252,15 @@ class Scheduler:
 
     def capacity(self, kind: str) -> int:
         """Devices of a kind that work."""
-        return self._state.pools[kind].occupancy.capacity
+        return self._state.holdings.kinds[kind].occupancy.capacity
 
     def backlog(self) -> dict[str, list[tuple[str, float, float]]]:
         """By kind: every active job, the device-seconds it still needs at its narrowest, and its projected end.
 
         The cheapest comes first; a job without devices has no projected end.
         """
-        return {kind: self._decider.backlog(pool, self.now) for kind, pool in self._state.pools.items()}
+        holdings = self._state.holdings
+        return backlog(self._decider.view(holdings, self.slot, self.now), holdings.table)
 
     def why(self, job_id: str) -> Story:
         """Everything that happened to a job, and why it stands where it stands."""
@@ -275,19 +271,20 @@ class Scheduler:
         if record.state is JobState.PAUSED:
             now = "paused: it asks for devices again when somebody resumes it"
         elif record.state not in FINAL:
-            pool = self._state.pools[record.kind]
-            now = self.policy.explain(self._decider.view(pool, self.now), pool.table.row_of[record.key])
+            view = self._decider.view(self._state.holdings, self.slot, self.now)
+            now = self._decider.explain(view, self._state.holdings.row(record))
         return Story(job_id, record.story.entries.copy(), now)
 
     def fragmentation(self) -> float:
         """Share of free devices that sit in partly used nodes, over all kinds."""
-        occupancies = [pool.occupancy for pool in self._state.pools.values()]
+        occupancies = [state.occupancy for state in self._state.holdings.kinds.values()]
         free = sum(occupancy.free for occupancy in occupancies)
         stranded = sum(occupancy.fragmentation() * occupancy.free for occupancy in occupancies)
         return stranded / free if free else 0.0
 
     def devices_held(self) -> int:
-        return sum(int(pool.table.width[: len(pool.table)].sum()) for pool in self._state.pools.values())
+        table = self._state.holdings.table
+        return int(table.width[: len(table)].sum())
 
     def twin(self) -> "Scheduler":
         """An independent copy without stories, to try things out on.
@@ -298,7 +295,7 @@ class Scheduler:
         twin = Scheduler.__new__(Scheduler)
         twin._state = self._state.copy()
         old = self._decider
-        twin._decider = Decider(old.policy, old.admission, old.placement, copy.deepcopy(old.costs))
+        twin._decider = Decider(old.policy, old.admission, old.placement, copy.deepcopy(old.costs), old.rates)
         return twin
 
     def to_data(self) -> dict[str, Any]:
@@ -311,37 +308,40 @@ class Scheduler:
     def from_data(
         cls,
         data: Mapping[str, Any],
-        policy: Policy,
+        policy: AnyPolicy,
         *,
-        admission: Admission | None = None,
+        admission: Admission[Any] | None = None,
         placement: Placement | None = None,
         costs: CostModel | None = None,
+        rates: RateModel | None = None,
     ) -> "Scheduler":
         """The scheduler whose state :meth:`to_data` gave, under the given rules; nothing is decided by that."""
         from penstock.scheduler.state_data import from_data
 
         scheduler = cls.__new__(cls)
-        scheduler._decider = _decider(policy, admission, placement, costs)
+        scheduler._decider = _decider(policy, admission, placement, costs, rates)
         scheduler._state = from_data(data)
         return scheduler
 
     def validate(self) -> None:
         """Check every invariant of the state; raises :class:`InvariantError`. O(jobs + devices)."""
-        from penstock.scheduler.invariants import check_pool
+        from penstock.scheduler.invariants import check_holdings
 
         if self._state.broken:
             missed = ", ".join(self._state.broken)
             raise InvariantError(f"promised deadlines missed without an outside cause: {missed}")
-        for pool in self._state.pools.values():
-            check_pool(pool, self.now, promises_bind=self._state.promises_bind)
+        check_holdings(self._state.holdings, self.now, promises_bind=self._state.promises_bind)
 
 
 def _decider(
-    policy: Policy, admission: Admission | None, placement: Placement | None, costs: CostModel | None
+    policy: AnyPolicy,
+    admission: Admission[Any] | None,
+    placement: Placement | None,
+    costs: CostModel | None,
+    rates: RateModel | None,
 ) -> Decider:
-    return Decider(
-        policy, admission or policy, placement or placement_named(policy.placement), costs or ExpectedCosts()
-    )
+    placing = placement or placement_named(policy.placement)
+    return Decider(policy, admission or policy, placing, costs or ExpectedCosts(), rates or CurveRates())
 
 
 def _slot(slot: float, decider: Decider) -> float:

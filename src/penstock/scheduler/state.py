@@ -6,7 +6,7 @@ a decision is put into the outbox.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -33,13 +33,15 @@ from penstock.core import (
     Quote,
     Stop,
     Suspend,
+    TenantChanged,
     Tick,
     Verdict,
     WorkerFailed,
     format_duration,
 )
+from penstock.scheduler.holdings import Draft, Holdings
 from penstock.scheduler.nodes import NODE_EVENTS
-from penstock.scheduler.pool import Pool, PoolDecision
+from penstock.scheduler.options import usable_levels
 from penstock.scheduler.recording import from_decision
 from penstock.scheduler.records import FINAL, JobState, Record
 from penstock.scheduler.story import Story
@@ -60,7 +62,7 @@ class State:
         self.stories = stories
         self.promises_bind = promises_bind
         self.records: dict[str, Record] = {}
-        self.pools = {kind: Pool(cluster, kind, slot) for kind in cluster.kinds}
+        self.holdings = Holdings(cluster, slot)
         self.down: set[str] = set()
         self.sequence = 0
         self.outbox: list[Instruction] = []
@@ -72,8 +74,8 @@ class State:
         other = State.__new__(State)
         other.__dict__.update(self.__dict__)
         other.stories = False
-        other.pools = {kind: pool.copy() for kind, pool in self.pools.items()}
-        active = [record for pool in other.pools.values() for record in pool.records.values()]
+        other.holdings = self.holdings.copy()
+        active = other.holdings.records.values()
         paused = [record.copy() for record in self.records.values() if record.state is JobState.PAUSED]
         other.records = {record.job.id: record for record in (*active, *paused)}
         other.down, other.outbox, other.broken = self.down.copy(), self.outbox.copy(), self.broken.copy()
@@ -81,7 +83,7 @@ class State:
 
     @property
     def due_at(self) -> float:
-        return min(pool.due_at for pool in self.pools.values())
+        return min(state.due_at for state in self.holdings.kinds.values())
 
     def apply(self, event: Event) -> None:
         """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
@@ -92,28 +94,26 @@ class State:
     def apply_decision(self, decision: Decision) -> None:
         """Carry out what was decided, here or elsewhere, now or long ago."""
         self._check_time(decision.at, "a decision")
-        self.apply_parts(decision.at, from_decision(decision, self.pools, self.records))
+        self.apply_draft(decision.at, from_decision(decision, self.holdings, self.records))
 
-    def apply_parts(self, at: float, parts: Mapping[str, PoolDecision]) -> None:
+    def apply_draft(self, at: float, draft: Draft) -> None:
         """The same for a decision that nobody has to write down."""
-        for kind, part in parts.items():
-            self.pools[kind].apply(part, at, self.outbox)
-            if not self.stories:
-                self._drop(quote.job_id for _, quote in part.quotes if quote.verdict is Verdict.REFUSED)
+        self.holdings.apply(draft, at, self.outbox)
+        if not self.stories:
+            self._drop(quote.job_id for _, quote in draft.quotes if quote.verdict is Verdict.REFUSED)
         self.now = at
 
     def reconfigure(self, at: float, *, slot: float, policy: str, keeps_promises: bool, promises_bind: bool) -> None:
         """Other rules hold from now on; who was promised something keeps it, or is told that it is withdrawn."""
         self._check_time(at, "new rules")
         self.slot, self.promises_bind, self.now = slot, promises_bind, at
-        for pool in self.pools.values():
-            promised = pool.promised()
-            pool.change_rules(slot, {record.key for record in promised} if keeps_promises else set())
-            for record in promised:
-                record.excuse = record.excuse or f"the rules changed to {policy}"
-                if not keeps_promises:
-                    why = f"the platform now runs under {policy}, which promises nothing"
-                    pool.withdraw(record, why, at, self.outbox)
+        promised = self.holdings.promised()
+        self.holdings.change_rules(slot, {record.key for record in promised} if keeps_promises else set())
+        for record in promised:
+            record.excuse = record.excuse or f"the rules changed to {policy}"
+            if not keeps_promises:
+                why = f"the platform now runs under {policy}, which promises nothing"
+                self.holdings.withdraw(record, why, at, self.outbox)
 
     def record(self, job_id: str) -> Record:
         try:
@@ -121,20 +121,18 @@ class State:
         except KeyError:
             raise EventError(f"no job {job_id!r} is known here") from None
 
-    def live(self, job_id: str) -> tuple[Record, Pool]:
-        """A job that is not over, and the pool of its kind (where it has no row while it is paused)."""
+    def live(self, job_id: str) -> Record:
+        """A job that is not over; it has no row while it is paused."""
         record = self.record(job_id)
         if record.state in FINAL:
             raise EventError(f"job {job_id!r} is already {record.state}")
-        return record, self.pools[record.kind]
+        return record
 
     def kind_for(self, job: Job) -> str | None:
         """The kind this job runs fastest on, among those it accepts and that can hold it."""
         best, best_rate = None, 0.0
-        for kind, pool in self.pools.items():
-            if job.kinds and kind not in job.kinds:
-                continue
-            levels = usable_levels(job, pool)
+        for kind, state in self.holdings.kinds.items():
+            levels = usable_levels(job, kind, state.size)
             if levels and levels[-1][1] > best_rate:
                 best, best_rate = kind, levels[-1][1]
         return best
@@ -144,16 +142,16 @@ class State:
         job = replace(record.job, curve=curve)
         if record.state is JobState.PAUSED:
             return self.kind_for(job) is not None
-        return bool(usable_levels(job, self.pools[record.kind]))
+        return bool(usable_levels(job, record.kind, self.holdings.of(record).size))
 
-    def excuse(self, pool: Pool, cause: str) -> None:
+    def excuse(self, kind: str, cause: str) -> None:
         """Something outside the policy took capacity away: promises made before may now be impossible to keep."""
-        for record in pool.promised():
+        for record in self.holdings.promised(kind):
             record.excuse = record.excuse or cause
 
     def stop_gang(self, record: Record, at: float, why: str) -> None:
         """A job's workers are gone; it goes on from its last checkpoint."""
-        self.pools[record.kind].stop_gang(record, at)
+        self.holdings.stop_gang(record, at)
         self.outbox.append(Suspend(record.job.id))
         record.tell(at, f"{why}; it goes on from its last checkpoint")
 
@@ -171,7 +169,7 @@ class State:
             raise EventError(f"a job {job.id!r} is already known; ids are used once")
         kind = self.kind_for(job)
         story = Story(job.id) if self.stories else None
-        record = Record(job, self.sequence, kind or next(iter(self.pools)), story=story)
+        record = Record(job, self.sequence, kind or next(iter(self.holdings.kinds)), story=story)
         if story is not None:
             record.tell(event.at, _describe_request(job))
         self.sequence += 1
@@ -179,10 +177,10 @@ class State:
         if kind is None:
             self._turn_away(record, event.at)
         else:
-            self.pools[kind].add(record, event.at)
+            self.holdings.add(record, event.at)
 
     def _turn_away(self, record: Record, now: float) -> None:
-        sizes = ", ".join(f"{pool.size} of {kind}" for kind, pool in self.pools.items())
+        sizes = ", ".join(f"{state.size} of {kind}" for kind, state in self.holdings.kinds.items())
         job = record.job
         least = max(job.at_least, min(scaling.counts[0] for _, scaling in job.curve.scalings))
         wants = " or ".join(job.kinds or [kind for kind in job.curve.kinds if kind != ANY_KIND] or ["any kind"])
@@ -195,19 +193,19 @@ class State:
         self.outbox.append(Decline(record.quote))
 
     def _on_cancelled(self, event: JobCancelled) -> None:
-        record, _ = self.live(event.job_id)
+        record = self.live(event.job_id)
         record.tell(event.at, "cancelled")
         self.outbox.append(Stop(event.job_id, "cancelled"))
-        self._close(record, JobState.CANCELLED)
+        self._close(record, JobState.CANCELLED, event.at)
 
     def _on_failed(self, event: JobFailed) -> None:
-        record, _ = self.live(event.job_id)
+        record = self.live(event.job_id)
         record.tell(event.at, f"failed: {event.reason}" if event.reason else "failed")
         self.outbox.append(Stop(event.job_id, "failed"))
-        self._close(record, JobState.FAILED)
+        self._close(record, JobState.FAILED, event.at)
 
     def _on_finished(self, event: JobFinished) -> None:
-        record, _ = self.live(event.job_id)
+        record = self.live(event.job_id)
         if not record.has_run:
             raise EventError(f"job {event.job_id!r} cannot finish: it holds no devices and never did")
         late = event.at - record.job.deadline
@@ -215,27 +213,27 @@ class State:
             record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
         if record.promised and late > _LATE_TOLERANCE_S and not record.excuse and self.promises_bind:
             self.broken.append(f"{event.job_id} by {format_duration(late)}")
-        self._close(record, JobState.FINISHED)
+        self._close(record, JobState.FINISHED, event.at)
 
-    def _close(self, record: Record, state: JobState) -> None:
+    def _close(self, record: Record, state: JobState, at: float) -> None:
         if record.state is not JobState.PAUSED:
-            self.pools[record.kind].remove(record)
+            self.holdings.remove(record, at)
         record.state = state
         record.paused = None
         if not self.stories:
             self._drop([record.job.id])
 
     def _on_paused(self, event: JobPaused) -> None:
-        record, pool = self.live(event.job_id)
+        record = self.live(event.job_id)
         if record.state is JobState.PAUSED:
             raise EventError(f"job {event.job_id!r} is paused already")
-        if pool.pause(record, event.at):
+        if self.holdings.pause(record, event.at):
             self.outbox.append(Suspend(event.job_id))
         record.state, record.quote, record.excuse = JobState.PAUSED, None, ""
         record.tell(event.at, "paused")
 
     def _on_resumed(self, event: JobResumed) -> None:
-        record, _ = self.live(event.job_id)
+        record = self.live(event.job_id)
         if record.paused is None:
             raise EventError(f"job {event.job_id!r} is {record.state}, not paused")
         record.job = _with_goal(record.job, event)
@@ -246,45 +244,50 @@ class State:
             self._turn_away(record, event.at)
             return
         record.kind = kind
-        self.pools[kind].resume(record, service, event.at)
+        self.holdings.resume(record, service, event.at)
 
     def _on_progress(self, event: Progress) -> None:
-        record, pool = self.live(event.job_id)
+        record = self.live(event.job_id)
         if not (math.isfinite(event.remaining) and event.remaining >= 0):
             raise EventError(f"job {event.job_id!r} reports {event.remaining} iterations left; allowed: zero or more")
         remaining = max(event.remaining, LEAST_WORK)
         if (service := record.paused) is not None:
             corrected = service.corrected + remaining - service.remaining
             record.paused = replace(service, remaining=remaining, corrected=corrected)
-        elif pool.report(record, remaining, event.at) > 0:
-            self.excuse(pool, f"{event.job_id} progresses more slowly than its curve says")
+        elif self.holdings.report(record, remaining, event.at) > 0:
+            self.excuse(record.kind, f"{event.job_id} progresses more slowly than its curve says")
 
     def _on_curve_changed(self, event: CurveChanged) -> None:
-        record, pool = self.live(event.job_id)
+        record = self.live(event.job_id)
         if not self.can_use(record, event.curve):
-            raise EventError(f"the new curve of job {event.job_id!r} has no usable count on {pool.kind}")
+            raise EventError(f"the new curve of job {event.job_id!r} has no usable count on {record.kind}")
         job = replace(record.job, curve=event.curve)
         if record.paused is not None:
             record.job = job
         else:
-            if pool.change_curve(record, job, event.at):
+            if self.holdings.change_curve(record, job, event.at):
                 self.outbox.append(Suspend(job.id))
-            self.excuse(pool, f"the curve of {job.id} changed")
+            self.excuse(record.kind, f"the curve of {job.id} changed")
         record.tell(event.at, "its curve changed")
 
     def _on_costs_changed(self, event: CostsChanged) -> None:
-        record, pool = self.live(event.job_id)
+        record = self.live(event.job_id)
         record.job = replace(record.job, costs=event.costs)
         if record.paused is None:
-            pool.change_costs(record)
-            self.excuse(pool, f"{event.job_id} takes another time to start or end than it did")
+            self.holdings.change_costs(record)
+            self.excuse(record.kind, f"{event.job_id} takes another time to start or end than it did")
 
     def _on_worker_failed(self, event: WorkerFailed) -> None:
-        record, pool = self.live(event.job_id)
-        if not pool.occupancy.devices(record.key):
+        record = self.live(event.job_id)
+        if not self.holdings.devices(record):
             raise EventError(f"job {event.job_id!r} holds no devices, so no worker of it can fail")
         self.stop_gang(record, event.at, "a worker failed")
-        self.excuse(pool, f"a worker of {event.job_id} failed")
+        self.excuse(record.kind, f"a worker of {event.job_id} failed")
+
+    def _on_tenant_changed(self, event: TenantChanged) -> None:
+        self.holdings.tenants.set(event.tenant)
+        for state in self.holdings.kinds.values():
+            state.dirty = True
 
     def _on_tick(self, event: Tick) -> None:
         """Time has passed, nothing else."""
@@ -301,16 +304,11 @@ EVENTS: dict[type, Callable[[State, Any], None]] = {
     CurveChanged: State._on_curve_changed,
     CostsChanged: State._on_costs_changed,
     WorkerFailed: State._on_worker_failed,
+    TenantChanged: State._on_tenant_changed,
     Tick: State._on_tick,
     **NODE_EVENTS,
 }
 """What each event does."""
-
-
-def usable_levels(job: Job, pool: Pool) -> tuple[tuple[int, float], ...]:
-    """The widths at which a job could run on the devices of a pool."""
-    at_most = pool.size if job.at_most is None else min(job.at_most, pool.size)
-    return job.curve.levels(pool.kind, job.at_least, at_most)
 
 
 def _with_goal(job: Job, event: JobResumed) -> Job:

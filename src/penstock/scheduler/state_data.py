@@ -8,21 +8,23 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.core import Cluster, CodecError, EventError, InputError, Job, Node, Quote, build, plain
+from penstock.core import Cluster, CodecError, EventError, InputError, Job, Node, Quote, Tenant, build, plain
 from penstock.placement import slots_of
 from penstock.policies import Floats, Ints
-from penstock.scheduler.pool import Pool
+from penstock.scheduler.holdings import Holdings
+from penstock.scheduler.kinds import KindState
 from penstock.scheduler.recording import steps_of
 from penstock.scheduler.records import JobState, Record, Service
 from penstock.scheduler.state import State
 from penstock.scheduler.story import Entry, Story
+from penstock.scheduler.table import JobTable
 
 VERSION = 1
 """Of the data; a version reads what the versions before it wrote."""
 
 _COLUMNS = (
     "standing", "remaining", "width", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
-    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "trained_at", "sized_for",
+    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "trained_at",
 )  # fmt: skip
 """What cannot be derived from the job."""
 
@@ -43,7 +45,12 @@ def to_data(state: State) -> dict[str, Any]:
         "down": sorted(state.down),
         "broken": list(state.broken),
         "records": [_record(record) for record in state.records.values()],
-        "pools": [_pool(pool) for pool in state.pools.values()],
+        "kinds": [_kind(kind) for kind in state.holdings.kinds.values()],
+        "tenants": [
+            {"tenant": plain(tenant), "past": past}
+            for tenant, past in zip(state.holdings.tenants.known, state.holdings.tenants.past, strict=True)
+        ],
+        "table": _table(state.holdings),
     }
 
 
@@ -67,8 +74,10 @@ def _build_state(data: Mapping[str, Any]) -> State:
     state.broken = list(data["broken"])
     records = [_build_record(each) for each in data["records"]]
     state.records = {record.job.id: record for record in records}
-    by_key = {record.key: record for record in records}
-    state.pools = {each["kind"]: _build_pool(each, state, by_key) for each in data["pools"]}
+    _fill_kinds(state, data["kinds"])
+    for each in data["tenants"]:
+        state.holdings.tenants.set(build(Tenant, each["tenant"]), each["past"])
+    _fill_table(state.holdings, data["table"], {record.key: record for record in records})
     return state
 
 
@@ -97,21 +106,29 @@ def _build_record(data: Mapping[str, Any]) -> Record:
     )  # fmt: skip
 
 
-def _pool(pool: Pool) -> dict[str, Any]:
-    table, used = pool.table, slice(len(pool.table))
-    holders, positions = pool.occupancy.keys(), range(len(pool.occupancy.size_per_node))
+def _kind(state: KindState) -> dict[str, Any]:
+    occupancy = state.occupancy
+    holders, positions = occupancy.keys(), range(len(occupancy.size_per_node))
     return {
-        "kind": pool.kind,
-        "size": pool.size,
-        "dirty": pool.dirty,
-        "last_round": plain(pool.last_round),
-        "wake_at": plain(pool.wake_at),
-        "interval": pool.interval,
+        "kind": state.kind,
+        "size": state.size,
+        "dirty": state.dirty,
+        "last_round": plain(state.last_round),
+        "wake_at": plain(state.wake_at),
+        "interval": state.interval,
+        "until": {str(position): until for position, until in state.until.items()},
+        "devices": {str(key): list(occupancy.devices(key)) for key in holders},
+        "failed_devices": {str(at): mask for at in positions if (mask := occupancy.broken(at))},
+    }
+
+
+def _table(holdings: Holdings) -> dict[str, Any]:
+    table, used = holdings.table, slice(len(holdings.table))
+    return {
         "keys": table.sequence[used].tolist(),
         "columns": {name: _numbers(getattr(table, name)[used]) for name in _COLUMNS},
+        "sized_for": [options.sized_for[used].tolist() for options in table.options],
         "plans": [plain(steps_of(table.plan_at[row], table.plan_width[row])) for row in range(len(table))],
-        "devices": {str(key): list(pool.occupancy.devices(key)) for key in holders},
-        "failed_devices": {str(at): mask for at in positions if (mask := pool.occupancy.broken(at))},
     }
 
 
@@ -119,34 +136,39 @@ def _numbers(column: Floats | Ints) -> list[float | int | str]:
     return [value if math.isfinite(value) else str(value) for value in column.tolist()]
 
 
-def _build_pool(data: Mapping[str, Any], state: State, records: Mapping[int, Record]) -> Pool:
-    pool = Pool(state.cluster, data["kind"], state.slot)
-    pool.size, pool.dirty = data["size"], data["dirty"]
-    pool.last_round, pool.wake_at, pool.interval = float(data["last_round"]), float(data["wake_at"]), data["interval"]
-    _fill_table(pool, data, [records[key] for key in data["keys"]])
-    _fill_occupancy(pool, data, state)
-    return pool
+def _fill_kinds(state: State, data: list[Mapping[str, Any]]) -> None:
+    """Kinds in their order: positions in the table are positions in it, also of kinds that are gone."""
+    holdings = state.holdings = Holdings(state.cluster, state.slot)
+    holdings.kinds = {each["kind"]: KindState(state.cluster, each["kind"], state.slot) for each in data}
+    holdings.table = JobTable(tuple(holdings.kinds))
+    for each in data:
+        kind = holdings.kinds[each["kind"]]
+        kind.size, kind.dirty, kind.interval = each["size"], each["dirty"], each["interval"]
+        kind.last_round, kind.wake_at = float(each["last_round"]), float(each["wake_at"])
+        kind.until = {int(position): until for position, until in each["until"].items()}
+        _fill_occupancy(kind, each, state)
 
 
-def _fill_table(pool: Pool, data: Mapping[str, Any], records: list[Record]) -> None:
-    table, columns = pool.table, data["columns"]
-    for record, sized_for in zip(records, columns["sized_for"], strict=True):
-        pool.records[record.key] = record
-        table.add(record.job, record.key, 0.0, sized_for)
+def _fill_occupancy(kind: KindState, data: Mapping[str, Any], state: State) -> None:
+    for position, node in state.cluster.present():
+        if node.kind == kind.kind and node.name in state.down:
+            kind.occupancy.lose_node(position)
+    for position, mask in data["failed_devices"].items():
+        for slot in slots_of(mask):
+            kind.occupancy.lose_device(int(position), slot)
+    for key, devices in data["devices"].items():
+        kind.occupancy.take(int(key), devices)
+
+
+def _fill_table(holdings: Holdings, data: Mapping[str, Any], records: Mapping[int, Record]) -> None:
+    table = holdings.table
+    for record, sizes in zip((records[key] for key in data["keys"]), zip(*data["sized_for"], strict=True), strict=True):
+        holdings.records[record.key] = record
+        bound, tenant = holdings.position(record.kind), holdings.tenants.position(record.job.tenant)
+        table.add(record.job, record.key, 0.0, bound=bound, tenant=tenant, sizes=sizes)
     for name in _COLUMNS:
         column = getattr(table, name)
-        column[: len(records)] = [column.dtype.type(value) for value in columns[name]]
+        column[: len(table)] = [column.dtype.type(value) for value in data["columns"][name]]
     for row, steps in enumerate(data["plans"]):
         for step, (at, width) in enumerate(steps):
             table.plan_at[row, step], table.plan_width[row, step] = float(at), width
-
-
-def _fill_occupancy(pool: Pool, data: Mapping[str, Any], state: State) -> None:
-    for position, node in state.cluster.present():
-        if node.kind == pool.kind and node.name in state.down:
-            pool.occupancy.lose_node(position)
-    for position, mask in data["failed_devices"].items():
-        for slot in slots_of(mask):
-            pool.occupancy.lose_device(int(position), slot)
-    for key, devices in data["devices"].items():
-        pool.occupancy.take(int(key), devices)

@@ -1,27 +1,28 @@
-"""The jobs of one kind of device as columns.
+"""The jobs as columns, over all kinds of devices.
 
 A policy reads whole columns, events touch single rows: so the rows live in NumPy matrices of which a column is one
 contiguous line, and a job that leaves is replaced by the last row. Projection of progress is one vector operation.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from penstock.core import Job, Overhead
-from penstock.policies import PLAN_STEPS, Bools, Floats, Ints, Plans, Standing, View
+from penstock.core import Job
+from penstock.policies import PLAN_STEPS, Bools, Floats, Ints, Plans, Standing
+from penstock.scheduler.options import OptionTable
 
 _FLOATS = (
-    "submitted", "deadline", "remaining", "requested_rate", "rate", "resumes_at", "as_of", "finish_at", "executed",
-    "attained", "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
+    "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
+    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "requested", "width", "depth", "hard", "sized_for")
+_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound")
 _SHOWN = (
-    "standing", "sequence", "submitted", "deadline", "remaining", "requested", "requested_rate", "width", "executed",
-    "attained", "stint_since", "waited_before", "levels", "rates", "doubts", "depth", "reserve_s", "plan_at",
-    "plan_width",
+    "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
+    "plan_width", "priority", "tenant", "bound",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -44,29 +45,18 @@ class Projection:
     attained: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What a view tells besides its jobs."""
-
-    capacity: int
-    slot: float
-    interval: float
-    overhead: Overhead
-
-
 class JobTable:
     """Rows of unfinished jobs; see :class:`~penstock.policies.View` for the meaning of the shared columns.
 
     Beyond those: ``rate`` now, ``resumes_at`` the end of a pause, ``as_of`` the time ``remaining`` refers to,
     ``finish_at`` the projected end, ``unsaved_s`` run time since the last checkpoint, ``progressed`` and ``corrected``
-    the two sides of the conservation of work, ``end_s`` what follows the last step, ``trained_at`` when that was, and
-    ``sized_for`` the number of devices that the widths worth using were derived for.
+    the two sides of the conservation of work, ``end_s`` what follows the last step and ``trained_at`` when that was.
+    How a row could run is in ``options``, one table per kind; ``bound`` is the position of the kind it is meant for.
     """
 
     submitted: Floats
     deadline: Floats
     remaining: Floats
-    requested_rate: Floats
     rate: Floats
     resumes_at: Floats
     as_of: Floats
@@ -85,21 +75,18 @@ class JobTable:
     trained_at: Floats
     standing: Ints
     sequence: Ints
-    requested: Ints
     width: Ints
-    depth: Ints
     hard: Ints
-    sized_for: Ints
+    priority: Ints
+    tenant: Ints
+    bound: Ints
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.options = [OptionTable(kind) for kind in kinds]
         self.jobs: list[Job] = []
         self.row_of: dict[int, int] = {}
         self._floats: Floats = np.zeros((len(_FLOATS), 16))
         self._ints: Ints = np.zeros((len(_INTS), 16), dtype=np.int64)
-        self.levels: Ints = np.ones((16, 1), dtype=np.int64)
-        self.rates: Floats = np.ones((16, 1))
-        self.doubts: Floats = np.zeros((16, 1))
         self.plan_at: Floats = np.full((16, PLAN_STEPS), np.inf)
         self.plan_width: Ints = np.zeros((16, PLAN_STEPS), dtype=np.int64)
         self._read_only: dict[str, Any] | None = None
@@ -108,8 +95,8 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.jobs)
 
-    def add(self, job: Job, sequence: int, now: float, capacity: int) -> int:
-        """A new row for a job that just asked."""
+    def add(self, job: Job, sequence: int, now: float, *, bound: int, tenant: int, sizes: Sequence[int]) -> int:
+        """A new row for a job that just asked; ``sizes`` are the devices of each kind in the cluster."""
         row = len(self.jobs)
         if row == self._floats.shape[1]:
             self._grow()
@@ -119,34 +106,49 @@ class JobTable:
         self._ints[:, row] = 0
         self.forget_plan(row)
         self.submitted[row] = job.submitted_at
-        self.deadline[row] = job.deadline
-        self.hard[row] = job.hard
-        self.remaining[row] = job.work.iterations
         self.as_of[row] = self.resumes_at[row] = self.stint_since[row] = now
+        self.remaining[row] = job.work.iterations
         self.finish_at[row] = self.trained_at[row] = np.inf
         self.sequence[row] = sequence
-        self.set_curve(row, job, capacity)
-        self.set_costs(row, job)
+        self.tenant[row] = tenant
+        self.bound[row] = bound
+        for options in self.options:
+            options.reset(row)
+        self.set_job(row, job, sizes)
         return row
 
-    def set_curve(self, row: int, job: Job, capacity: int) -> None:
-        """(Re)derive everything that follows from the job's curve and bounds."""
+    def set_job(self, row: int, job: Job, sizes: Sequence[int]) -> None:
+        """(Re)derive everything that follows from the job."""
         self.jobs[row] = job
-        self.sized_for[row] = capacity
-        at_most = capacity if job.at_most is None else min(job.at_most, capacity)
-        levels = job.curve.levels(self.kind, job.at_least, max(at_most, job.at_least))
-        if len(levels) > self.levels.shape[1]:
-            self._widen(len(levels))
-        counts, rates = [c for c, _ in levels], [r for _, r in levels]
-        padding = self.levels.shape[1] - len(levels)
-        self.levels[row] = counts + counts[-1:] * padding
-        self.rates[row] = rates + rates[-1:] * padding
-        doubts = [job.curve.doubt(count, self.kind) for count in counts]
-        self.doubts[row] = doubts + doubts[-1:] * padding
-        self.depth[row] = len(levels)
-        requested = min(max(job.requested, counts[0]), max(at_most, counts[0]))
-        self.requested[row] = requested
-        self.requested_rate[row] = job.curve.rate(requested, self.kind)
+        self.deadline[row] = job.deadline
+        self.hard[row] = job.hard
+        self.priority[row] = job.priority
+        self.set_costs(row, job)
+        for kind, size in enumerate(sizes):
+            self.set_size(row, kind, size)
+
+    def set_size(self, row: int, kind: int, size: int) -> None:
+        """(Re)derive how a row could run on so many devices of a kind."""
+        self.options[kind].derive(row, self.jobs[row], size, bound=int(self.bound[row]) == kind)
+
+    def top_rate(self, row: int) -> float:
+        """The fastest a row can run on the kind it is bound to."""
+        options = self.options[self.bound[row]]
+        return float(options.rates[row, options.depth[row] - 1])
+
+    def add_kind(self, kind: str) -> None:
+        """The cluster has devices of a kind it did not have; nobody has options on it yet."""
+        self.options.append(OptionTable(kind, self._floats.shape[1]))
+
+    def rows_of(self, kinds: Sequence[int]) -> Any:
+        """The rows bound to these kinds: a slice where that is everybody."""
+        count = len(self.jobs)
+        if len(kinds) == len(self.options):
+            return slice(count)
+        return np.flatnonzero(np.isin(self.bound[:count], kinds))
+
+    def rows_by_key(self, keys: Ints) -> Ints:
+        return np.array([self.row_of[key] for key in keys.tolist()], dtype=np.int64)
 
     def set_costs(self, row: int, job: Job) -> None:
         """Take up what the job loses by starting, changing and ending."""
@@ -166,16 +168,14 @@ class JobTable:
             self.row_of[int(self.sequence[last])] = row
             self._floats[:, row] = self._floats[:, last]
             self._ints[:, row] = self._ints[:, last]
-            self.levels[row] = self.levels[last]
-            self.rates[row] = self.rates[last]
-            self.doubts[row] = self.doubts[last]
+            for options in self.options:
+                options.move(last, row)
             self.plan_at[row] = self.plan_at[last]
             self.plan_width[row] = self.plan_width[last]
         self.jobs.pop()
 
-    def projected(self, now: float, only: int | None = None) -> "Projection":
-        """Every row's progress up to ``now``, or that of one, computed beside the table. O(rows), in one pass."""
-        used = slice(len(self.jobs)) if only is None else slice(only, only + 1)
+    def projected(self, now: float, used: Any) -> "Projection":
+        """The progress of ``used`` rows up to ``now``, computed beside the table. O(rows), in one pass."""
         width, as_of, rate = self.width[used], self.as_of[used], self.rate[used]
         holding = width > 0
         held = np.where(holding, now - as_of, 0.0)
@@ -195,9 +195,8 @@ class JobTable:
             attained=self.attained[used] + held * width,
         )  # fmt: skip
 
-    def adopt(self, projection: "Projection") -> None:
-        """What was projected is how things stand now."""
-        used = slice(len(self.jobs))
+    def adopt(self, projection: "Projection", used: Any) -> None:
+        """What was projected for these rows is how things stand now."""
         self.remaining[used] = projection.remaining
         self.progressed[used] = projection.progressed
         self.corrected[used] = projection.corrected
@@ -234,7 +233,7 @@ class JobTable:
 
     def remaining_at(self, row: int, now: float, later: float) -> float:
         """Iterations left at ``later`` if nothing but time happens after ``now``."""
-        left = float(self.projected(now, row).remaining[0])
+        left = float(self.projected(now, slice(row, row + 1)).remaining[0])
         ran = max(0.0, later - max(now, float(self.resumes_at[row])))
         return max(0.0, left - (float(self.rate[row]) * ran if self.width[row] else 0.0))
 
@@ -249,32 +248,30 @@ class JobTable:
         np.copyto(self.finish_at[used], trained_at, where=np.isfinite(trained_at))
         self.finish_at[used] += self.end_s[used]
 
-    def view(
-        self,
-        projection: "Projection",
-        conditions: Conditions,
-        *,
-        standing: Ints | None = None,
-        rows: Ints | None = None,
-    ) -> View:
-        """A read-only picture for a policy: of ``rows`` only where given, with ``standing`` instead of what is kept."""
-        used: Any = slice(len(self.jobs)) if rows is None else rows
-        shown: dict[str, Any] = {name: column[used] for name, column in self._windows().items()}
-        for name in ("remaining", "executed", "attained"):
-            column = getattr(projection, name)
-            shown[name] = column if rows is None else column[rows]
-        if standing is not None:
-            shown["standing"] = standing
-        now, trained_at = projection.now, projection.trained_at if rows is None else projection.trained_at[rows]
-        width, end_s = self.width[used], self.end_s[used]
-        return View(
-            now=now, capacity=conditions.capacity, slot=conditions.slot, interval=conditions.interval,
-            overhead=conditions.overhead,
-            jobs=self.jobs if rows is None else [self.jobs[row] for row in rows.tolist()],
-            hard=self.hard[used].astype(bool), start_s=self.start_s[used] + end_s,
-            resize_s=self.change_s(now, width, used),
-            still_s=_still_s(now, width, self.resumes_at[used], trained_at, end_s), **shown,
-        )  # fmt: skip
+    def columns(self, projection: "Projection", used: Any, left: Ints | None = None) -> dict[str, Any]:
+        """What a view shows of ``used`` rows; of those only the ones at ``left`` where that is given."""
+        rows: Any = used if left is None else self._positions(used)[left]
+        shown: dict[str, Any] = {name: column[rows] for name, column in self._windows().items()}
+        trained_at = projection.trained_at
+        remaining, executed, attained = projection.remaining, projection.executed, projection.attained
+        if left is not None:
+            trained_at, remaining = trained_at[left], remaining[left]
+            executed, attained = executed[left], attained[left]
+        now, width, end_s = projection.now, self.width[rows], self.end_s[rows]
+        shown |= {
+            "remaining": remaining, "executed": executed, "attained": attained,
+            "hard": self.hard[rows].astype(bool), "start_s": self.start_s[rows] + end_s,
+            "resize_s": self.change_s(now, width, rows),
+            "still_s": _still_s(now, width, self.resumes_at[rows], trained_at, end_s),
+        }  # fmt: skip
+        return shown
+
+    def _positions(self, used: Any) -> Ints:
+        return np.asarray(np.arange(len(self.jobs))[used])
+
+    def rows_left(self, used: Any, left: Ints | None) -> Any:
+        """The rows of the table that are at ``left`` among ``used``."""
+        return used if left is None else self._positions(used)[left]
 
     def change_s(self, now: float, width: Ints, used: Any) -> Floats:
         """Seconds that ``used`` rows lose if their devices change now: one that is still starting starts once more."""
@@ -287,10 +284,10 @@ class JobTable:
         self.plan_at[row] = np.inf
         self.plan_width[row] = 0
 
-    def keep(self, plans: Plans) -> None:
-        """Remember what the policy laid out."""
-        self.plan_at[: len(self.jobs)] = plans.at
-        self.plan_width[: len(self.jobs)] = plans.width
+    def keep(self, plans: Plans, used: Any) -> None:
+        """Remember what the policy laid out for these rows."""
+        self.plan_at[used] = plans.at
+        self.plan_width[used] = plans.width
 
     def _windows(self) -> dict[str, Any]:
         """Read-only windows on whole columns, made anew only when the columns have moved."""
@@ -300,17 +297,17 @@ class JobTable:
                 window.flags.writeable = False
         return self._read_only
 
-    def undecided(self) -> Ints:
-        """Rows that still wait for an answer, in order of arrival."""
-        rows = np.flatnonzero(self.standing[: len(self.jobs)] <= Standing.DEFERRED)
-        return rows[np.argsort(self.sequence[rows], kind="stable")]
+    def undecided(self, used: Any) -> Ints:
+        """Positions among ``used`` rows of those that still wait for an answer, in order of arrival."""
+        waiting = np.flatnonzero(self.standing[used] <= Standing.DEFERRED)
+        return waiting[np.argsort(self.sequence[used][waiting], kind="stable")]
 
     def copy(self) -> "JobTable":
         """An independent table; the jobs themselves never change and are shared."""
         other = JobTable.__new__(JobTable)
-        other.kind, other.jobs, other.row_of = self.kind, self.jobs.copy(), self.row_of.copy()
+        other.options = [options.copy() for options in self.options]
+        other.jobs, other.row_of = self.jobs.copy(), self.row_of.copy()
         other._floats, other._ints = self._floats.copy(), self._ints.copy()
-        other.levels, other.rates, other.doubts = self.levels.copy(), self.rates.copy(), self.doubts.copy()
         other.plan_at, other.plan_width = self.plan_at.copy(), self.plan_width.copy()
         other.reconnect()
         return other
@@ -335,19 +332,11 @@ class JobTable:
     def _grow(self) -> None:
         self._floats = np.concatenate([self._floats, np.zeros_like(self._floats)], axis=1)
         self._ints = np.concatenate([self._ints, np.zeros_like(self._ints)], axis=1)
-        self.levels = np.concatenate([self.levels, np.ones_like(self.levels)])
-        self.rates = np.concatenate([self.rates, np.ones_like(self.rates)])
-        self.doubts = np.concatenate([self.doubts, np.zeros_like(self.doubts)])
+        for options in self.options:
+            options.grow(self._floats.shape[1])
         self.plan_at = np.concatenate([self.plan_at, np.full_like(self.plan_at, np.inf)])
         self.plan_width = np.concatenate([self.plan_width, np.zeros_like(self.plan_width)])
         self.reconnect()
-
-    def _widen(self, count: int) -> None:
-        extra = count - self.levels.shape[1]
-        self.levels = np.concatenate([self.levels, np.repeat(self.levels[:, -1:], extra, axis=1)], axis=1)
-        self.rates = np.concatenate([self.rates, np.repeat(self.rates[:, -1:], extra, axis=1)], axis=1)
-        self.doubts = np.concatenate([self.doubts, np.repeat(self.doubts[:, -1:], extra, axis=1)], axis=1)
-        self._read_only = None
 
 
 def _after_training(

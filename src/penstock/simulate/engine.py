@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.core import Cluster, Event, Job, JobCancelled, JobFinished, JobSubmitted, Tick, Wake, WorkerFailed
 from penstock.placement import Placement
-from penstock.policies import Policy
+from penstock.policies import AnyPolicy
 from penstock.scheduler import CostModel, ExpectedCosts, Scheduler
 from penstock.simulate.ledger import Ledger
 from penstock.simulate.metrics import Effort, Summary, summarise
@@ -34,7 +34,7 @@ class Result:
 def simulate(
     jobs: Iterable[Job],
     cluster: Cluster,
-    policy: Policy,
+    policy: AnyPolicy,
     *,
     slot: float = 60.0,
     costs: CostModel | None = None,

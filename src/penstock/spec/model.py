@@ -90,7 +90,7 @@ class JobFile(Part):
     checkpoint: CheckpointPart = Field(default=CheckpointPart(), description="Where and how often state is saved.")
     retries: Retries = Field(default=RetriesPart(), description="How often and how soon to try again after a failure.")
     tenant: Name = Field(default="default", description="Whom the job is accounted to.")
-    priority: Priority = Field(default=0, description="0 (least) to 100 (most urgent).")
+    priority: Priority = Field(default=0, description="0 (least) to 100 (most urgent); a promise outweighs it.")
     hang_after: HangAfter = Field(
         default=None, description="Stop and retry a job that reports nothing for this long; never by default."
     )

@@ -1,12 +1,13 @@
-"""The devices of one kind and the jobs on them: how events and decisions change who holds what.
+"""Which jobs there are and who holds which devices: how events and decisions change that.
 
 Nothing here chooses. A job gains or loses devices because an event says so (its worker failed, its node was lost) or
 because a decision does; both are applied the same way whether they come from a policy just asked or from a log.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,11 @@ from penstock.core import (
     Verdict,
     Withdraw,
 )
-from penstock.placement import Occupancy
-from penstock.policies import Floats, Plans, Standing
+from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
+from penstock.scheduler.kinds import KindState
 from penstock.scheduler.records import JobState, Record, Service
 from penstock.scheduler.table import JobTable, Projection
+from penstock.scheduler.tenants import Tenants
 
 STANDING = {
     Verdict.PROMISED: Standing.PROMISED,
@@ -42,79 +44,103 @@ _ANSWER: dict[Verdict, Callable[[Quote], Instruction]] = {
     Verdict.DEFERRED: Defer,
     Verdict.REFUSED: Decline,
 }
-_CALM_SLOTS = 20
-"""Gaps longer than this many slots say nothing about how often decisions are taken under load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PoolDecision:
-    """A decision about one kind of device, with jobs as keys and columns over the rows that are left after it.
+class Draft:
+    """A decision with jobs as keys and columns over the rows that are left after it.
 
-    Rows of jobs that are refused are gone; the others stand as :meth:`JobTable.remove` leaves them. ``projection`` is
-    the progress up to now where that has been computed already. The occupancy has the grants on trial.
+    ``wake_at`` has the kinds decided about. Rows of jobs that are refused are gone; the others stand as
+    :meth:`JobTable.remove` leaves them if all kinds are decided about (``keys`` is ``None``), else as ``keys`` says.
+    ``projection`` is the progress up to now where that has been computed already. The occupancies have the grants on
+    trial.
     """
 
-    wake_at: float = math.inf
+    wake_at: Mapping[str, float]
     quotes: Sequence[tuple[int, Quote]] = ()
     suspended: Sequence[int] = ()
-    grants: Sequence[tuple[int, tuple[int, ...]]] = ()
-    rates: dict[int, float] = field(default_factory=dict)
+    grants: Sequence[tuple[int, str, tuple[int, ...]]] = ()
+    rates: Mapping[int, float] = field(default_factory=dict)
+    keys: Ints | None = None
     pauses: Floats | None = None
     plans: Plans | None = None
     projection: Projection | None = None
 
 
-class Pool:
-    """Everything the scheduler knows about the devices of one kind and the jobs on them."""
+class Holdings:
+    """The table of jobs, and the devices of every kind with who holds them."""
 
-    def __init__(self, cluster: Cluster, kind: str, slot: float) -> None:
-        self.kind = kind
-        self.slot = slot
-        self.table = JobTable(kind)
-        self.occupancy = Occupancy(cluster, kind)
-        self.size = cluster.capacity(kind)
+    def __init__(self, cluster: Cluster, slot: float) -> None:
+        self.kinds = {kind: KindState(cluster, kind, slot) for kind in cluster.kinds}
+        self.table = JobTable(tuple(self.kinds))
         self.records: dict[int, Record] = {}
-        self.dirty = False
-        self.last_round = -math.inf
-        self.wake_at = math.inf
-        self.interval = slot
+        self.tenants = Tenants()
 
-    def copy(self) -> "Pool":
-        """An independent pool whose jobs have no stories."""
-        other = Pool.__new__(Pool)
-        other.__dict__.update(self.__dict__)
-        other.table, other.occupancy = self.table.copy(), self.occupancy.copy()
+    def copy(self) -> "Holdings":
+        """Independent ones, whose jobs have no stories."""
+        other = Holdings.__new__(Holdings)
+        other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
+        other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 
     @property
-    def due_at(self) -> float:
-        """When the next decision should be taken if no further event comes."""
-        earliest = self.last_round + self.slot
-        return earliest if self.dirty else max(self.wake_at, earliest)
+    def sizes(self) -> list[int]:
+        return [state.size for state in self.kinds.values()]
 
-    def interval_at(self, now: float) -> float:
-        """The recent mean time between decisions, if one is taken now."""
-        gap = now - self.last_round
-        if not (self.slot and math.isfinite(gap)):
-            return self.interval
-        gap = min(max(gap, self.slot), _CALM_SLOTS * self.slot)
-        return self.interval + 0.1 * (gap - self.interval)
+    def position(self, kind: str) -> int:
+        """Where a kind is among the kinds."""
+        return list(self.kinds).index(kind)
+
+    def positions(self, kinds: Sequence[str]) -> list[int]:
+        return [position for position, kind in enumerate(self.kinds) if kind in kinds]
+
+    def of(self, record: Record) -> KindState:
+        """The devices of the kind a job is bound to."""
+        return self.kinds[record.kind]
 
     def row(self, record: Record) -> int:
         return self.table.row_of[record.key]
 
-    def add(self, record: Record, now: float) -> None:
-        self.records[record.key] = record
-        self.table.add(record.job, record.key, now, self.size)
-        self.dirty = True
+    def devices(self, record: Record) -> tuple[int, ...]:
+        return self.of(record).occupancy.devices(record.key)
 
-    def remove(self, record: Record) -> None:
+    def tenant_table(self, now: float) -> TenantTable:
+        """Everybody's tenants with what their jobs hold and have held."""
+        used = slice(len(self.table))
+        attained = self.table.projected(now, used).attained
+        return self.tenants.table(self.table.tenant[used], self.table.width[used], attained)
+
+    def add_kind(self, cluster: Cluster, kind: str, slot: float) -> None:
+        """Devices of a kind that the cluster did not have; whoever can use them has new options."""
+        self.kinds[kind] = KindState(cluster, kind, slot)
+        self.table.add_kind(kind)
+        self.resize(kind, self.kinds[kind].size)
+
+    def resize(self, kind: str, size: int) -> None:
+        """The cluster has more or fewer devices of a kind; who cannot run on so few keeps the options it had."""
+        state, position = self.kinds[kind], self.position(kind)
+        state.size = size
+        for row in range(len(self.table)):
+            self.table.set_size(row, position, size)
+        state.dirty = True
+
+    def add(self, record: Record, now: float) -> None:
+        """A job asks for devices of the kind it is bound to."""
+        self.records[record.key] = record
+        bound, tenant = self.position(record.kind), self.tenants.position(record.job.tenant)
+        self.table.add(record.job, record.key, now, bound=bound, tenant=tenant, sizes=self.sizes)
+        self.of(record).dirty = True
+
+    def remove(self, record: Record, now: float) -> None:
         """Forget a job and free what it holds."""
-        self.occupancy.release(record.key)
-        self.table.remove(self.row(record))
+        table, row = self.table, self.row(record)
+        self.of(record).occupancy.release(record.key)
+        held_since = float(table.width[row]) * (now - float(table.as_of[row]))
+        self.tenants.past[table.tenant[row]] += float(table.attained[row]) + held_since
+        table.remove(row)
         del self.records[record.key]
-        self.dirty = True
+        self.of(record).dirty = True
 
     def pause(self, record: Record, now: float) -> bool:
         """Take a job out of scheduling; says whether it held devices."""
@@ -126,7 +152,7 @@ class Pool:
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
             attained=float(table.attained[row]),
         )  # fmt: skip
-        self.remove(record)
+        self.remove(record, now)
         return held
 
     def resume(self, record: Record, service: Service, now: float) -> None:
@@ -138,6 +164,7 @@ class Pool:
         table.corrected[row] = service.corrected
         table.executed[row] = service.executed
         table.attained[row] = service.attained
+        self.tenants.past[table.tenant[row]] -= service.attained
 
     def report(self, record: Record, remaining: float, now: float) -> float:
         """So many iterations are left; returns how many more that is than was projected."""
@@ -149,20 +176,21 @@ class Pool:
         table.trained_at[row] = math.inf
         table.resumes_at[row] = min(table.resumes_at[row], now)
         table.forecast()
-        self.dirty = True
+        self.of(record).dirty = True
         return difference
 
     def change_curve(self, record: Record, job: Job, now: float) -> bool:
         """The job runs as fast as its new curve says; says whether it lost its devices because they are too few."""
-        table, row = self.table, self.row(record)
+        table, row, state = self.table, self.row(record), self.of(record)
         table.project_row(row, now)
         record.job = job
-        table.set_curve(row, job, self.size)
+        table.set_job(row, job, self.sizes)
         table.forget_plan(row)
-        self.dirty = True
+        state.dirty = True
         if not (width := int(table.width[row])):
             return False
-        table.rate[row] = job.curve.rate(width, self.kind, self.occupancy.nodes_of(record.key))
+        state.occupancy.touch(record.key)
+        table.rate[row] = job.curve.rate(width, record.kind, state.occupancy.nodes_of(record.key))
         table.forecast()
         if table.rate[row]:
             return False
@@ -173,33 +201,25 @@ class Pool:
         """Take up what the job now loses by starting, changing and ending."""
         self.table.set_costs(self.row(record), record.job)
         self.table.forecast()
-        self.dirty = True
+        self.of(record).dirty = True
 
     def change_rules(self, slot: float, keeping: set[int]) -> None:
         """Decisions come at another pace; of the plans only those of ``keeping`` are kept."""
-        self.slot = self.interval = slot
+        for state in self.kinds.values():
+            state.change_pace(slot)
         for key, row in self.table.row_of.items():
             if key not in keeping:
                 self.table.forget_plan(row)
-        self.dirty = True
 
     def withdraw(self, record: Record, why: str, now: float, out: list[Instruction]) -> None:
         """Take a promise back: the job runs at best effort from now on, and everybody is told."""
-        assert record.quote is not None
-        record.quote = replace(
-            record.quote, verdict=Verdict.BEST_EFFORT, reason=f"its promise is withdrawn: {why}", finish_at=math.inf
+        quote = replace(
+            _quote(record), verdict=Verdict.BEST_EFFORT, reason=f"its promise is withdrawn: {why}", finish_at=math.inf
         )
+        record.quote = quote
         self.table.standing[self.row(record)] = Standing.ADMITTED
-        record.tell(now, record.quote.reason)
-        out.append(Withdraw(record.quote))
-
-    def resize(self, size: int) -> None:
-        """The cluster has more or fewer devices of this kind; who cannot run on so few keeps the widths it had."""
-        self.size = size
-        for row, job in enumerate(self.table.jobs):
-            if job.curve.levels(self.kind, job.at_least, min(job.at_most or size, size)):
-                self.table.set_curve(row, job, size)
-        self.dirty = True
+        record.tell(now, quote.reason)
+        out.append(Withdraw(quote))
 
     def stop_gang(self, record: Record, now: float) -> None:
         """Its workers are gone: what was done since the last checkpoint is lost, and so are the devices."""
@@ -212,37 +232,41 @@ class Pool:
 
     def let_go(self, record: Record, now: float) -> None:
         """Take a job's devices away without loss."""
-        self.occupancy.release(record.key)
+        self.of(record).occupancy.release(record.key)
         self._let_go(self.row(record), record, now)
-        self.dirty = True
+        self.of(record).dirty = True
 
-    def promised(self) -> Sequence[Record]:
+    def promised(self, kind: str | None = None) -> Sequence[Record]:
+        """The jobs that were promised something, on one kind or on all."""
         used = slice(len(self.table))
         keys = self.table.sequence[used][self.table.standing[used] == Standing.PROMISED]
-        return [self.records[key] for key in keys.tolist()]
+        records = [self.records[key] for key in keys.tolist()]
+        return records if kind is None else [record for record in records if record.kind == kind]
 
-    def apply(self, decision: PoolDecision, now: float, out: list[Instruction]) -> None:
+    def apply(self, draft: Draft, now: float, out: list[Instruction]) -> None:
         """Carry out what was decided. O(jobs) vector work, plus work per change."""
-        self.occupancy.settle()
-        self.interval = self.interval_at(now)
-        self.last_round = now
-        self.table.adopt(decision.projection or self.table.projected(now))
-        for key, quote in decision.quotes:
+        used = self.table.rows_of(self.positions(tuple(draft.wake_at)))
+        self.table.adopt(draft.projection or self.table.projected(now, used), used)
+        for key, quote in draft.quotes:
             self._answer(self.records[key], quote, now, out)
-        for key in decision.suspended:
+        for key in draft.suspended:
             self._suspend(self.records[key], now, out)
-        for key, devices in decision.grants:
-            self._grant(self.records[key], devices, now, out)
-        for key, rate in decision.rates.items():
+        for key, kind, devices in draft.grants:
+            self._grant(self.records[key], kind, devices, now, out)
+        for key, rate in draft.rates.items():
             self.table.rate[self.table.row_of[key]] = rate
-        if decision.pauses is not None:
-            resumes_at = self.table.resumes_at[: len(self.table)]
-            np.maximum(resumes_at, now + decision.pauses, out=resumes_at)
-        self.table.forecast()
-        if decision.plans is not None:
-            self.table.keep(decision.plans)
-        self.wake_at = decision.wake_at
-        self.dirty = False
+        self._keep_columns(draft, now)
+        for kind, wake_at in draft.wake_at.items():
+            self.kinds[kind].decided(now, wake_at)
+
+    def _keep_columns(self, draft: Draft, now: float) -> None:
+        table = self.table
+        rows: Any = slice(len(table)) if draft.keys is None else table.rows_by_key(draft.keys)
+        if draft.pauses is not None:
+            table.resumes_at[rows] = np.maximum(table.resumes_at[rows], now + draft.pauses)
+        table.forecast()
+        if draft.plans is not None:
+            table.keep(draft.plans, rows)
 
     def _answer(self, record: Record, quote: Quote, now: float, out: list[Instruction]) -> None:
         record.quote = quote
@@ -250,7 +274,7 @@ class Pool:
         record.tell(now, f"{quote.verdict}: {quote.reason}")
         if quote.verdict is Verdict.REFUSED:
             record.state = JobState.DECLINED
-            self.remove(record)
+            self.remove(record, now)
             return
         row = self.row(record)
         self.table.standing[row] = STANDING[quote.verdict]
@@ -274,18 +298,21 @@ class Pool:
         if record.state is JobState.RUNNING:
             record.state = JobState.SUSPENDED
 
-    def _grant(self, record: Record, devices: tuple[int, ...], now: float, out: list[Instruction]) -> None:
+    def _grant(self, record: Record, kind: str, devices: tuple[int, ...], now: float, out: list[Instruction]) -> None:
         table, row = self.table, self.row(record)
-        grant = Grant(record.job.id, self.kind, devices, self.occupancy.nodes_of(record.key))
+        grant = Grant(record.job.id, kind, devices, self.kinds[kind].occupancy.nodes_of(record.key))
         held = int(table.width[row])
         out.append(_instruct(record, grant, held))
         if record.story is not None:
             record.tell(now, _describe_grant(record, grant, held))
+        if kind != record.kind:
+            record.kind = kind
+            table.bound[row] = self.position(kind)
         if held == 0:
             table.waited_before[row] = now - table.stint_since[row]
             table.stint_since[row] = now
         table.width[row] = grant.width
-        table.rate[row] = record.job.curve.rate(grant.width, self.kind, grant.nodes)
+        table.rate[row] = record.job.curve.rate(grant.width, kind, grant.nodes)
         table.unsaved_s[row] = 0.0
         record.has_run = True
         if record.state in (JobState.PENDING, JobState.SUSPENDED):
@@ -309,6 +336,12 @@ def _describe_grant(record: Record, grant: Grant, held: int) -> str:
     )
     if not held:
         return f"resumed on {where}" if record.has_run else f"started on {where}"
+    if grant.kind != record.kind:
+        return f"moved from {record.kind} to {grant.kind}: {where}"
     if held == grant.width:
         return f"moved to other devices: {where}"
     return f"{'grew' if grant.width > held else 'shrank'} from {held} to {where}"
+
+
+def _quote(record: Record) -> Quote:
+    return record.quote or Quote(job_id=record.job.id, verdict=Verdict.PROMISED, reason="")

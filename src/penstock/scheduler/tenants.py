@@ -1,0 +1,51 @@
+"""Whom jobs are accounted to: shares, quotas, and the device-seconds that each has held.
+
+Device-seconds of jobs that are there are a column of the job table; what jobs that are over have held is added up here
+when they leave, so that a tenant's total is exact at every event and costs nothing in between.
+"""
+
+import numpy as np
+
+from penstock.core import Tenant
+from penstock.policies import Floats, Ints, TenantTable
+
+
+class Tenants:
+    """All tenants that ever had a job or a setting, in the order in which they appeared."""
+
+    def __init__(self) -> None:
+        self.known: list[Tenant] = []
+        self.past: list[float] = []
+        """Device-seconds held by jobs that are not in the table any more."""
+        self._position: dict[str, int] = {}
+
+    def position(self, name: str) -> int:
+        """Where a tenant is in the table; one that nobody has heard of has a share of 1 and no quota."""
+        if name not in self._position:
+            self.set(Tenant(name=name))
+        return self._position[name]
+
+    def set(self, tenant: Tenant, past: float = 0.0) -> None:
+        """A tenant appears, or has other settings from now on."""
+        if tenant.name in self._position:
+            self.known[self._position[tenant.name]] = tenant
+            return
+        self._position[tenant.name] = len(self.known)
+        self.known.append(tenant)
+        self.past.append(past)
+
+    def table(self, tenant: Ints, width: Ints, attained: Floats) -> TenantTable:
+        """From the columns of the jobs that are there."""
+        count = len(self.known)
+        return TenantTable(
+            names=tuple(each.name for each in self.known),
+            shares=np.array([each.share for each in self.known]),
+            quotas=np.array([np.inf if each.quota is None else each.quota for each in self.known]),
+            held=np.bincount(tenant, weights=width, minlength=count).astype(np.int64),
+            attained=np.array(self.past) + np.bincount(tenant, weights=attained, minlength=count),
+        )
+
+    def copy(self) -> "Tenants":
+        other = Tenants()
+        other.known, other.past, other._position = self.known.copy(), self.past.copy(), self._position.copy()
+        return other
