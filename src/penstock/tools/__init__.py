@@ -11,7 +11,7 @@ from penstock.tools.files import (
     sync_file,
     write_atomically,
 )
-from penstock.tools.jit import compiled
+from penstock.tools.jit import compiled, has_compiler, interpret_first
 
 if TYPE_CHECKING:
     from penstock.tools.least_squares import nonnegative_least_squares
@@ -24,6 +24,8 @@ __all__ = [
     "atomic_directory",
     "atomic_file",
     "compiled",
+    "has_compiler",
+    "interpret_first",
     "lazy_door",
     "nonnegative_least_squares",
     "partial_path",

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.predict.kernels.tiling import Array
-from penstock.tools import compiled
+from penstock.tools import compiled, has_compiler
 
 _COVERED = 0.9
 _KNOTS = 5
@@ -75,10 +75,7 @@ def nearest(shapes: Array, references: Array) -> Array:
 @cache
 def _search() -> Callable[[Array, Array], Array]:
     """Compiled where numba is installed."""
-    try:
-        return compiled(_one_by_one)
-    except ImportError:
-        return _in_chunks
+    return compiled(_one_by_one) if has_compiler() else _in_chunks
 
 
 def _one_by_one(shapes: Array, references: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.predict.kernels.tiling import Array
-from penstock.tools import compiled
+from penstock.tools import compiled, has_compiler
 
 Indices = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.float32]
@@ -38,10 +38,7 @@ class Forest:
 @cache
 def _descent() -> Callable[..., Array]:
     """Compiled where numba is installed; the light install of a measuring machine has only NumPy."""
-    try:
-        return compiled(_descend)
-    except ImportError:
-        return _descend_together
+    return compiled(_descend) if has_compiler() else _descend_together
 
 
 def _descend(rows: Array, feature: Features, number: Numbers, right: Indices, roots: Indices) -> Array:
