@@ -3,11 +3,10 @@
 See ``docs/elastic.md`` for a plain script and its elastic twin.
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as error:
-    raise ImportError("penstock.elastic needs PyTorch: pip install 'penstock[runtime]'") from error
+from penstock.core import require
 
-from penstock.runtime import Checkpoints, Manifest, Run, Step, WorldLostError, best_interval_s, init
+require("torch", extra="runtime", why="penstock.elastic")
+
+from penstock.runtime import Checkpoints, Manifest, Run, Step, WorldLostError, best_interval_s, init  # noqa: E402
 
 __all__ = ["Checkpoints", "Manifest", "Run", "Step", "WorldLostError", "best_interval_s", "init"]

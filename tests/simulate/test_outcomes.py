@@ -60,5 +60,5 @@ def test_without_pyarrow_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError) as caught:
         write_parquet([], tmp_path / "out.parquet")
-    assert str(caught.value) == "Parquet output needs pyarrow. pip install 'penstock[parquet]', or write CSV."
+    assert str(caught.value) == "Parquet output needs pyarrow, which is not installed: pip install 'penstock[parquet]'."
     assert not (tmp_path / "out.parquet").exists()

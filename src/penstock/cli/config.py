@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from penstock.cli.console import out
-from penstock.core import InputError
 
 VARIABLES = {
     "PENSTOCK_SERVER": "the server to talk to, instead of the local one",
@@ -31,11 +30,9 @@ def config(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of job files, for editors.")] = False,
 ) -> None:
     """Show which settings are in effect and where things are kept."""
-    try:
-        from penstock.client import default_data_dir
-        from penstock.spec import json_schema
-    except ImportError as problem:
-        raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
+    from penstock.client import default_data_dir
+    from penstock.spec import json_schema
+
     if schema:
         print(json.dumps(json_schema(), indent=2))
         return

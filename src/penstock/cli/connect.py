@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.console import say
-from penstock.core import InputError
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -12,10 +11,8 @@ if TYPE_CHECKING:
 
 def connect() -> "Client":
     """A client of the server the environment names, else of the local one."""
-    try:
-        from penstock.client import reach
-    except ImportError as problem:
-        raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
+    from penstock.client import reach
+
     return reach(say=say)
 
 

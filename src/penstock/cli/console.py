@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from penstock.core import format_duration
@@ -56,6 +55,8 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def bars(labels: Sequence[str], total: int) -> Iterator[Callable[[Sequence[int]], None]]:
     """One progress bar per label on stderr; call the result with how far each has come."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True) as progress:
         tasks = [progress.add_task(label, total=total) for label in labels]

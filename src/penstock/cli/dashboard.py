@@ -2,7 +2,6 @@
 
 import os
 import sys
-import webbrowser
 from typing import Annotated
 
 import typer
@@ -27,8 +26,11 @@ def command(
                 "On its machine: pip install 'penstock[web]', then start it again",
             ) from None  # fmt: skip
     print(link)
-    if not no_browser and sys.stdout.isatty() and _has_display() and webbrowser.open(link):
-        say("opened in the browser")
+    if not no_browser and sys.stdout.isatty() and _has_display():
+        import webbrowser
+
+        if webbrowser.open(link):
+            say("opened in the browser")
 
 
 def _has_display() -> bool:

@@ -1,14 +1,19 @@
 """Options several verbs understand."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.cli.console import say
 from penstock.core import InputError
-from penstock.simulate import Profiles
+
+if TYPE_CHECKING:
+    from penstock.simulate import Profiles
 
 
-def load_profiles(directory: Path | None) -> Profiles:
+def load_profiles(directory: Path | None) -> "Profiles":
     """The tables in ``directory``, or the built-in ones, saying so."""
+    from penstock.simulate import Profiles
+
     if directory is not None:
         return Profiles.load(directory)
     say("no --profiles given: using the built-in demo curves, which nobody measured")

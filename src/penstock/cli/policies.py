@@ -7,13 +7,14 @@ import typer
 from rich.table import Table
 
 from penstock.cli.console import out
-from penstock.simulate import known_policies
 
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List the policies, one line each, with where they come from."""
+    from penstock.simulate import known_policies
+
     known = known_policies()
     if as_json:
         print(json.dumps([{"policy": n, "summary": s, "source": p} for n, (s, p) in known.items()], indent=2))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.console import interruptible, out, percent, plain_table, say
-from penstock.core import InputError, UnknownNameError
+from penstock.core import InputError, UnknownNameError, require
 
 if TYPE_CHECKING:
     from penstock.predict import Forecast, Scaled, Setup
@@ -36,6 +36,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Predict how long an iteration takes, what it needs and draws, on one device and on more."""
+    require("torch", extra="runtime", why="penstock predict")
     wanted = setups(precision, layout, optimizer, recompute, compare_layouts, compare_precisions)
     forecasts = _forecasts(model, device, batch, _counts(devices), wanted, link, _measured(measured))
     if as_json:
@@ -51,10 +52,8 @@ def _forecasts(
     model: str, device: str, batch: int, counts: Sequence[int], wanted: "Sequence[Setup]", link: str | None,
     measured: tuple[int, float] | None,
 ) -> "list[Forecast]":  # fmt: skip
-    try:
-        from penstock.predict import forecast, load_hook, profile_named
-    except ImportError as problem:
-        raise InputError(str(problem), hint="pip install 'penstock[runtime]'") from None
+    from penstock.predict import forecast, load_hook, profile_named
+
     with interruptible():
         profile, hook = profile_named(device), load_hook(model)
         return [forecast(hook, batch, profile, setup, devices=counts, link=link, measured=measured) for setup in wanted]

@@ -4,14 +4,14 @@
 """
 
 import time
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from penstock.cli.console import interruptible, out, say
-from penstock.core import InputError
+from penstock.cli.profile import command as profile_job
+from penstock.core import InputError, require
 
 _SECONDS_EACH = {"cuda": 0.25, "cpu": 0.1}
 
@@ -23,14 +23,6 @@ class _JobByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def group(job: Callable[..., None]) -> typer.Typer:
-    """Both meanings of ``profile``; ``job`` is the one without a word of its own."""
-    app = typer.Typer(cls=_JobByDefault, help="Measure a job on a few device counts, or the device of this machine.")
-    app.command("job")(job)
-    app.command("device")(device)
-    return app
-
-
 def device(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long to measure.")] = 3.0,
     resume: Annotated[bool, typer.Option("--resume", help="Add to what was measured before.")] = False,
@@ -39,12 +31,10 @@ def device(
     seed: Annotated[int, typer.Option(help="First random network.")] = 1,
 ) -> None:
     """Run small random networks, time every kernel in them, and fit what `penstock predict` uses."""
-    try:
-        import torch
+    torch = require("torch", extra="runtime,predict", why="penstock profile device")
+    require("sklearn", extra="runtime,predict", why="penstock profile device")
+    from penstock.predict import Session, own_profiles, suite
 
-        from penstock.predict import Session, own_profiles, suite
-    except ImportError as problem:
-        raise InputError(str(problem), hint="pip install 'penstock[runtime,predict]'") from None
     if kind not in ("auto", "cuda", "cpu"):
         raise InputError(f"kind {kind!r}", "auto, cuda or cpu")
     on = kind if kind != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
@@ -74,3 +64,8 @@ def _model_of_gpu() -> str:
 
     words = torch.cuda.get_device_name(0).lower().replace("nvidia", "").split()
     return "-".join(words) or "gpu"
+
+
+app = typer.Typer(cls=_JobByDefault, help="Measure a job on a few device counts, or the device of this machine.")
+app.command("job")(profile_job)
+app.command("device")(device)

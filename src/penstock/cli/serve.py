@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.console import say
-from penstock.core import InputError, parse_duration
-from penstock.policies import policy_named
+from penstock.core import parse_duration
 
 
 def command(
@@ -22,12 +21,11 @@ def command(
     log_format: Annotated[str, typer.Option(help="text, or json: one object a line [$PENSTOCK_LOG_FORMAT].")] = "",
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
-    try:
-        from penstock.client import default_data_dir
-        from penstock.control import LogFormat, set_up
-        from penstock.serve import Config, serve
-    except ImportError as problem:
-        raise InputError(str(problem), hint="pip install 'penstock[live]'") from None
+    from penstock.client import default_data_dir
+    from penstock.control import LogFormat, set_up
+    from penstock.policies import policy_named
+    from penstock.serve import Config, serve
+
     policy_named(policy)
     config = Config(
         data_dir=data_dir or default_data_dir(), host=host, port=port, database=database, policy=policy,

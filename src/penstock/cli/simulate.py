@@ -10,23 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock import simulate as simulation
 from penstock.cli.console import bars, interruptible, out, percent, plain_table, say, seconds
 from penstock.cli.options import load_profiles, parse_bounds
 from penstock.core import Cluster, InputError, format_bytes, parse_duration
-from penstock.placement import placement_named
-from penstock.simulate import (
-    Result,
-    Setting,
-    Workload,
-    check_policies,
-    compare,
-    draw,
-    read_trace,
-    write_csv,
-    write_parquet,
-    write_report,
-)
-from penstock.tools import atomic_directory
+from penstock.tools import atomic_directory, interpret_first
+
+_FEW_JOBS = 100
+"""So few are over sooner than numba is loaded and processes are forked."""
+_INTERPRETED_S = 0.4
 
 
 class RowFormat(StrEnum):
@@ -60,11 +52,13 @@ def command(
     processes: Annotated[int | None, typer.Option(min=1, help="Run this many policies at once.")] = None,
 ) -> None:
     """Replay a trace under several policies and compare what becomes of the jobs."""
+    from penstock.placement import placement_named
+
     names = list(dict.fromkeys(name.strip() for name in policy.split(",") if name.strip()))
-    check_policies(names)
+    simulation.check_policies(names)
     if placement is not None:
         placement_named(placement)
-    setting = Setting(
+    setting = simulation.Setting(
         cluster=Cluster.parse(cluster), slot=_slot(slot), overhead=overhead.value, placement=placement,
         timeline=picture or report is not None,
     )  # fmt: skip
@@ -72,24 +66,29 @@ def command(
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
-        workload = Workload(
-            trace=read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
+        workload = simulation.Workload(
+            trace=simulation.read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
             deadlines=parse_bounds(deadlines) if deadlines else None,
         )  # fmt: skip
         workload.jobs()
+        if len(workload.trace) <= _FEW_JOBS:
+            interpret_first(_INTERPRETED_S)
+            processes = 1
         with bars(names, len(workload.trace)) as update:
-            results = compare(names, workload, setting, processes=processes, on_progress=update)
+            results = simulation.compare(names, workload, setting, processes=processes, on_progress=update)
         figures = _figures(workload, setting, results)
         if out_dir is not None:
             _write(out_dir, figures, results, setting, rows, picture)
         if report is not None:
             with _writable(report):
-                size = write_report(report, workload, setting, results)
+                size = simulation.write_report(report, workload, setting, results)
             say(f"{report}: {format_bytes(size)}, open it in a browser")
     print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results))
 
 
-def comparison(workload: Workload, setting: Setting, results: Sequence[Result]) -> Any:
+def comparison(
+    workload: "simulation.Workload", setting: "simulation.Setting", results: "Sequence[simulation.Result]"
+) -> Any:
     """The headline table."""
     title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
     title += f", overhead {setting.overhead}"
@@ -119,7 +118,9 @@ def _check_page(page: Path | None) -> None:
         raise InputError(f"a report in {page}", "a file that ends in .html", "Try --report comparison.html")
 
 
-def _figures(workload: Workload, setting: Setting, results: Sequence[Result]) -> dict[str, Any]:
+def _figures(
+    workload: "simulation.Workload", setting: "simulation.Setting", results: "Sequence[simulation.Result]"
+) -> dict[str, Any]:
     return {
         "trace": workload.trace.name,
         "cluster": str(setting.cluster),
@@ -133,19 +134,19 @@ def _figures(workload: Workload, setting: Setting, results: Sequence[Result]) ->
 def _write(
     directory: Path,
     report: dict[str, Any],
-    results: Sequence[Result],
-    setting: Setting,
+    results: "Sequence[simulation.Result]",
+    setting: "simulation.Setting",
     rows: RowFormat,
     picture: bool,
 ) -> None:
     """Everything, in one step: nobody finds half of a study."""
     with _writable(directory), atomic_directory(directory) as staging:
         (staging / "summary.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        write = write_parquet if rows is RowFormat.PARQUET else write_csv
+        write = simulation.write_parquet if rows is RowFormat.PARQUET else simulation.write_csv
         for result in results:
             write(result.outcomes, staging / f"{result.summary.policy}.{rows}")
             if picture and result.timeline is not None:
-                page = draw(result, setting.cluster)
+                page = simulation.draw(result, setting.cluster)
                 (staging / f"{result.summary.policy}.html").write_text(page, encoding="utf-8")
         if directory.exists():
             shutil.rmtree(directory)

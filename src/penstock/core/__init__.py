@@ -17,6 +17,7 @@ from penstock.core.errors import (
     InputError,
     InvariantError,
     JobError,
+    MissingExtraError,
     PenstockError,
     PlanError,
     PluginError,
@@ -46,6 +47,7 @@ from penstock.core.events import (
     WorkerFailed,
 )
 from penstock.core.executable_plan import evenly_split, why_not_executable
+from penstock.core.extras import require
 from penstock.core.gpt_chain import GPT_LAYER, first_operator, gpt_layers, gpt_operators, starts_gpt_layer
 from penstock.core.instructions import (
     Admit,
@@ -155,6 +157,7 @@ __all__ = [
     "Joined",
     "Launch",
     "LeaveOrder",
+    "MissingExtraError",
     "Node",
     "NodeChanged",
     "NodeDraining",
@@ -229,6 +232,7 @@ __all__ = [
     "parse_shape",
     "plain",
     "register",
+    "require",
     "starts_gpt_layer",
     "why_not_executable",
 ]

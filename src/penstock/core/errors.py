@@ -10,6 +10,7 @@
     │   ├── CurveError          a throughput table that says nothing
     │   ├── JobError            a job or goal that contradicts itself
     │   ├── PluginError         a part of your own, named module:attribute, that cannot be loaded or does not fit
+    │   ├── MissingExtraError   something that needs a package of an extra that is not installed
     │   ├── PlanError           a parallel plan that contradicts itself or cannot be carried out
     │   └── TraceError          a trace file that cannot be read; names file, line and column
     ├── CodecError              data that this version does not write and cannot read
@@ -66,6 +67,17 @@ class CurveError(InputError):
 
 class JobError(InputError):
     """A job or goal that contradicts itself."""
+
+
+class MissingExtraError(InputError, ImportError):
+    """Something that needs a package which is not installed; says how to install it."""
+
+    def __init__(self, why: str, package: str, extra: str) -> None:
+        super().__init__(f"{why} needs {package}, which is not installed: pip install 'penstock[{extra}]'")
+        self.why, self.name, self.extra = why, package, extra
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:  # type: ignore[override]
+        return type(self), (self.why, str(self.name), self.extra)
 
 
 class PlanError(InputError):

@@ -9,6 +9,8 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 
 from penstock.control import Platform
+from penstock.core import MissingExtraError
+from penstock.web import mount
 
 _WITHOUT_DASHBOARD = (
     "This is a Penstock server. Its API is described at /docs.\n"
@@ -20,11 +22,9 @@ _WITHOUT_DASHBOARD = (
 def mount_dashboard(app: FastAPI, platform: Platform, data_dir: Path) -> bool:
     """Put the dashboard, or a page that says how to install it, at ``/``; returns whether there is a dashboard."""
     try:
-        from penstock.web import mount
-    except ImportError as problem:
-        missing = getattr(problem.__cause__, "name", None) or problem.name or "a package"
-        page = PlainTextResponse(_WITHOUT_DASHBOARD.format(missing=missing))
+        mount(app, platform, data_dir)
+    except MissingExtraError as problem:
+        page = PlainTextResponse(_WITHOUT_DASHBOARD.format(missing=problem.name))
         app.add_api_route("/", lambda: page, include_in_schema=False)
         return False
-    mount(app, platform, data_dir)
     return True

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from penstock.core import InputError
+from penstock.core import require
 
 
 class Fate(StrEnum):
@@ -68,11 +68,8 @@ def write_csv(outcomes: list[JobOutcome], path: Path) -> None:
 
 def write_parquet(outcomes: list[JobOutcome], path: Path) -> None:
     """One row per job, typed; needs the ``parquet`` extra."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError("Parquet output needs pyarrow", hint="pip install 'penstock[parquet]', or write CSV") from None
+    pa = require("pyarrow", extra="parquet", why="Parquet output")
+    pq = require("pyarrow.parquet", extra="parquet", why="Parquet output")
     columns: dict[str, list[Any]] = {name: [getattr(o, name) for o in outcomes] for name in COLUMNS}
     pq.write_table(pa.table(columns), path)
 

@@ -5,12 +5,6 @@
 ('train', 10000, 8, ('python', 'train.py'))
 """
 
-try:
-    import pydantic as _pydantic  # noqa: F401
-    import yaml as _yaml  # noqa: F401
-except ImportError as _problem:
-    raise ImportError(f'job files need {_problem.name}: pip install "penstock[live]"') from _problem
-
 from penstock.spec.documents import parse_yaml
 from penstock.spec.environments import EnvironmentBuilder, PythonEnvironment
 from penstock.spec.fields import Profiling

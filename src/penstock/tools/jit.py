@@ -60,20 +60,20 @@ class _Interpreter:
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         if self.is_running:
             return function(*arguments)
-        begun = time.perf_counter()
+        begun = time.thread_time()
         self.is_running = True
         try:
             return function(*arguments)
         finally:
             self.is_running = False
-            self.left_s -= time.perf_counter() - begun
+            self.left_s -= time.thread_time() - begun
 
 
 _INTERPRETER = _Interpreter()
 
 
 def interpret_first(seconds: float) -> None:
-    """Run the loops of this process as plain Python until they have taken ``seconds`` together.
+    """Run the loops of this process as plain Python until they have taken ``seconds`` of processor time together.
 
     For short commands with one thread, whose single calls are short too: a call that has begun is not interrupted.
     """

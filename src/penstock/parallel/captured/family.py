@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from penstock.core import InputError
+from penstock.core import InputError, require
 from penstock.parallel.families import Family, OpWork
 from penstock.parallel.operators import Amount
 
@@ -49,12 +49,9 @@ def module_family(text: str, batch: int, device: str = "cuda") -> ModuleFamily:
     ``batch`` is the global batch; the model is followed at sizes that divide it. ``device``: whose kernels it would
     run, "cuda" or "cpu".
     """
-    try:
-        from penstock.predict import load_hook
-    except ImportError as problem:
-        raise InputError(
-            f"{text}: {problem}", "a model by name, or PyTorch", "pip install 'penstock[runtime]'"
-        ) from None
+    from penstock.predict import load_hook
+
+    require("torch", extra="runtime", why=f"following the model of {text}")
     captured = dict(_captured(text, load_hook(text), batch, device))
     segments = next(iter(captured.values()))
     size = next(iter(captured))

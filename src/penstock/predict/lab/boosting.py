@@ -5,7 +5,7 @@ from enum import Enum
 
 import numpy as np
 
-from penstock.core import PenstockError
+from penstock.core import require
 from penstock.predict.kernels.packing import rounded_leaves
 from penstock.predict.kernels.tiling import Array
 from penstock.predict.kernels.trees import Forest
@@ -45,13 +45,10 @@ def grow(rows: Array, targets: Array, weights: Array, growth: Growth, seed: int,
     The deviance of a gamma distribution has its minimum at the mean. Taken of the inverse ratio, with rows weighted by
     that ratio once more, it has its minimum at the usual time.
     """
-    try:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        raise PenstockError(
-            "fitting a kernel model needs scikit-learn. Install it: pip install 'penstock[predict]'"
-        ) from None
+    require("sklearn", extra="predict", why="fitting a kernel model")
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
     sign = -1 if aim is Aim.USUAL else 1
     asked = targets if aim is Aim.MEDIAN else np.exp(sign * targets)
     weights = weights * asked if aim is Aim.USUAL else weights

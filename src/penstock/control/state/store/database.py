@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
-from penstock.core import InputError
+from penstock.core import InputError, require
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _WRITER_LOCK = 0x70656E73
@@ -34,12 +34,8 @@ _ALLOWED = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 
 
 def _open_postgres(url: Any) -> Engine:
-    try:
-        return create_engine(url, pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            "PostgreSQL without its driver", "psycopg 3", "Install it: pip install 'penstock[postgres]'"
-        ) from error
+    require("psycopg", extra="postgres", why="a PostgreSQL database")
+    return create_engine(url, pool_pre_ping=True)
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:

@@ -1,0 +1,79 @@
+"""The verbs of the command line, each loaded when it is typed.
+
+``penstock --help`` needs one line about every verb and ``penstock ps`` the code of one, so neither waits for the
+others to be imported. The lines here are the beginnings of the verbs' own descriptions.
+"""
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+COMPLETING = "_PENSTOCK_COMPLETE"
+"""Set by a shell that asks for completions, for which every verb is needed with its options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb is defined: a function, or a typer application that has verbs of its own."""
+
+    module: str
+    attribute: str
+    summary: str
+
+    def load(self) -> Any:
+        return getattr(importlib.import_module(f"penstock.cli.{self.module}"), self.attribute)
+
+    def described(self) -> Callable[[], None]:
+        """A command with the name and the summary alone."""
+
+        def listed() -> None: ...
+
+        listed.__doc__ = self.summary
+        return listed
+
+
+VERBS = {
+    "submit": Verb("submit", "submit", "Submit a job and say what it is promised."),
+    "run": Verb("submit", "run", "Submit a job, follow its output, and end with its exit code."),
+    "quote": Verb("submit", "quote", "Say what a job would be promised now, without submitting it."),
+    "profile": Verb("profile_device", "app", "Measure a job on a few device counts, or the device of this machine."),
+    "predict": Verb("predict", "command", "Predict how long an iteration takes, what it needs and draws"),
+    "ps": Verb("jobs", "ps", "List jobs, the newest first."),
+    "show": Verb("jobs", "show", "Everything about one job."),
+    "logs": Verb("logs", "logs", "Print a job's output, all workers together unless one is named."),
+    "why": Verb("jobs", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
+    "events": Verb("jobs", "events", "The log: what was recorded, in order."),
+    "report": Verb("report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
+    "cancel": Verb("steer", "cancel", "End jobs for good."),
+    "pause": Verb("steer", "pause", "Take jobs out of scheduling; they save their state and give up their promise."),
+    "resume": Verb("steer", "resume", "Let a paused job ask again."),
+    "top": Verb("top", "command", "Devices, jobs with promise and forecast, and the news, live."),
+    "dashboard": Verb("dashboard", "command", "Open the dashboard."),
+    "nodes": Verb("nodes", "app", "What there is to run on; drain and undrain."),
+    "serve": Verb("serve", "command", "Run the platform until Ctrl-C."),
+    "token": Verb("token", "app", "Make, list and revoke tokens (admins only)."),
+    "config": Verb("config", "config", "Show which settings are in effect and where things are kept."),
+    "completion": Verb("config", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."),
+    "plan": Verb("plan", "command", "Find how to split a model over devices"),
+    "simulate": Verb(
+        "simulate", "command", "Replay a trace under several policies and compare what becomes of the jobs."
+    ),
+    "policies": Verb("policies", "command", "List the policies, one line each, with where they come from."),
+    "trace": Verb("trace", "app", "Look at traces, make them, convert them."),
+}
+
+
+def add_verbs(app: typer.Typer, words: Sequence[str]) -> None:
+    """All verbs; only the one that ``words`` begin with is loaded, unless a shell asks for completions."""
+    typed = next((word for word in words if not word.startswith("-")), "")
+    for name, verb in VERBS.items():
+        is_wanted = name == typed or COMPLETING in os.environ
+        command = verb.load() if is_wanted else verb.described()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)

@@ -1,0 +1,76 @@
+"""The pages as part of a server's application: routes, static files, headers, and the recorder beside them."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
+from fastapi.responses import RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from nicegui import app as pages_app
+from nicegui import ui
+from starlette.types import ASGIApp
+
+from penstock.control import Platform
+from penstock.learn import CurveStore
+from penstock.web.headers import SecurityHeaders
+from penstock.web.pages import register
+from penstock.web.progress_history import ProgressRecorder
+from penstock.web.session import Sessions, kept_secret, routes
+from penstock.web.urls import ROOT, STATIC
+from penstock.web.viewer import DashboardData
+
+_HERE = Path(__file__).parent
+_RECONNECT_S = 20.0
+"""How long the server remembers a page whose connection broke; after that the browser loads it anew by itself."""
+
+
+def mount_pages(app: FastAPI, platform: Platform, data_dir: Path) -> None:
+    """Put the pages under ``/ui`` and send ``/`` there."""
+    recorder = ProgressRecorder(platform, data_dir / "trails")
+    sessions = Sessions(kept_secret(data_dir / "web.secret"), platform)
+    app.include_router(routes(sessions))
+    app.add_api_route("/", _to_the_pages, include_in_schema=False)
+    app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
+    register(DashboardData(platform, recorder, CurveStore(data_dir / "curves.db")), sessions)
+    ui.run_with(
+        app, mount_path=ROOT, title="Penstock", language="en-US", favicon=_HERE / "static" / "gate.svg", dark=None,
+        tailwind=False, gzip_middleware_factory=_quickly_packed, binding_refresh_interval=None,
+        reconnect_timeout=_RECONNECT_S, show_welcome_message=False,
+    )  # fmt: skip
+    pages_app.add_middleware(SecurityHeaders)
+    _keep_addresses_out_of_the_log()
+    _while_running(app, recorder)
+
+
+def _quickly_packed(app: ASGIApp) -> GZipMiddleware:
+    """A quarter of the CPU of the best packing, for a fifth more bytes; browsers keep what they have got anyway."""
+    return GZipMiddleware(app, minimum_size=2000, compresslevel=1)
+
+
+def _keep_addresses_out_of_the_log() -> None:
+    """The address of a page's connection is all it takes to speak for that page; a log is read by others."""
+    for name in ("uvicorn.error", "websockets.server"):
+        logging.getLogger(name).addFilter(lambda record: "WebSocket" not in str(record.msg))
+
+
+def _to_the_pages() -> Response:
+    return RedirectResponse(f"{ROOT}/", 307)
+
+
+def _while_running(app: FastAPI, recorder: ProgressRecorder) -> None:
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        recorder.start()
+        try:
+            async with inner(app) as state:
+                yield state
+        finally:
+            recorder.stop()
+
+    app.router.lifespan_context = lifespan

@@ -1,0 +1,57 @@
+"""What a command loads before it does its work: seconds depend on the machine, lists of modules do not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from penstock.cli.verbs import VERBS
+from penstock.simulate import Profiles, generate, write_trace
+
+HEAVY = {"numba", "llvmlite", "torch", "sqlalchemy", "alembic", "fastapi", "uvicorn", "nicegui", "scipy", "sklearn"}
+_PROGRAM = """
+import sys
+from penstock.cli import main
+try:
+    main()
+finally:
+    print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+def loaded(*words: str, cwd: Path) -> set[str]:
+    """The top-level packages in memory when the command is done."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *words], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_loads_no_room(tmp_path: Path) -> None:
+    found = loaded("--help", cwd=tmp_path)
+    assert not found & (HEAVY | {"numpy", "httpx", "yaml"})
+
+
+def test_help_of_a_verb_loads_no_scheduler(tmp_path: Path) -> None:
+    assert not loaded("simulate", "--help", cwd=tmp_path) & (HEAVY | {"numpy", "httpx", "yaml"})
+
+
+def test_a_small_simulation_is_over_before_numba_is_loaded(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace.csv", generate(10, seed=1, profiles=Profiles.builtin(), mean_interval_s=600))
+    assert not loaded("simulate", "trace.csv", "--policy", "deadline,fifo", cwd=tmp_path) & HEAVY
+
+
+def test_the_client_loads_no_server(tmp_path: Path) -> None:
+    program = "import sys, penstock.client; penstock.client.Client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert not {name.partition(".")[0] for name in done.stdout.split()} & (HEAVY | {"numpy", "yaml"})
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_line_about_a_verb_is_the_beginning_of_its_description(name: str) -> None:
+    verb = VERBS[name].load()
+    described = verb.info.help if isinstance(verb, typer.Typer) else " ".join((verb.__doc__ or "").split())
+    assert str(described).startswith(VERBS[name].summary)
