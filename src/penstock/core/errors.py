@@ -76,7 +76,7 @@ class MissingExtraError(InputError, ImportError):
         super().__init__(f"{why} needs {package}, which is not installed: pip install 'penstock[{extra}]'")
         self.why, self.name, self.extra = why, package, extra
 
-    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:
         return type(self), (self.why, str(self.name), self.extra)
 
 
