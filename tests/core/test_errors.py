@@ -2,10 +2,16 @@
 
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
-from penstock.core import InputError, PenstockError, UnitError, UnknownNameError, errors
+from penstock.core import InputError, UnitError, UnknownNameError, errors
+from penstock.scheduler import FINAL
+from penstock.wire import ACTIVE, OVER, JobPhase, MissingError, RequestError, UnavailableError, error_from, problem
+from tests.core.error_tree import ancestors, error_classes, inherited
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _drawn_tree(text: str) -> set[tuple[str, str]]:
@@ -21,10 +27,35 @@ def _drawn_tree(text: str) -> set[tuple[str, str]]:
 
 
 def test_the_tree_in_the_docstring_is_the_tree_of_classes() -> None:
-    classes = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, PenstockError)}
-    real = {(kind.__name__, kind.__mro__[1].__name__) for kind in classes - {PenstockError}}
-    assert len(real) >= 9
+    real = {(name, known.bases[0]) for name, known in error_classes().items() if name != "PenstockError"}
+    assert len(real) >= 30
     assert _drawn_tree(errors.__doc__ or "") == real
+
+
+def test_every_row_of_the_documented_table_is_true_and_none_is_missing() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\d) \| (\d{3}) `(\w+)` \|", (DOCS / "errors.md").read_text(), re.M)
+    documented = {name: (room, int(exit_code), int(status), code) for name, room, exit_code, status, code in rows}
+    assert documented == {name: _facts(name) for name in error_classes()}
+
+
+def _facts(name: str) -> tuple[str, int, int, str]:
+    """Room, exit code, and what the API answers if a request ends with it."""
+    answer = (500, "internal")
+    if "InputError" in ancestors(name):
+        answer = inherited(name, "status") or 422, inherited(name, "code") or "invalid"
+    return error_classes()[name].room, inherited(name, "exit_code"), *answer
+
+
+def test_the_api_answers_by_the_same_table() -> None:
+    for kind in (InputError, UnitError, RequestError, MissingError, UnavailableError):
+        body = problem(kind("six", "a number", "Try 6"))
+        assert (body["status"], body["code"]) == _facts(kind.__name__)[2:]
+        assert type(error_from(body)) in (kind, InputError)
+
+
+def test_the_phases_a_job_never_leaves_are_those_of_the_scheduler() -> None:
+    assert {phase.value for phase in OVER} == {state.value for state in FINAL}
+    assert set(ACTIVE) | OVER == set(JobPhase)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def main() -> None:
         from penstock.cli.console import complain
 
         complain(str(error))
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

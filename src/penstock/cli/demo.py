@@ -17,10 +17,10 @@ import psutil
 from rich.live import Live
 
 from penstock.cli.console import err, out, plain_table, say
-from penstock.cli.format import OVER, clock, quote_lines
+from penstock.cli.format import clock, quote_lines
 from penstock.cli.top import picture
 from penstock.client import Client, DataDir, ensure_server
-from penstock.wire import JobDetail, QuoteView
+from penstock.wire import OVER, JobDetail, QuoteView
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SLOTS = 4

@@ -9,10 +9,6 @@ if TYPE_CHECKING:
     from penstock.wire import JobDetail, JobView, QuoteView
 
 BAR_CELLS = 12
-ACTIVE = ("asking", "pending", "running", "suspended", "paused")
-"""States of a job that something may still become of."""
-OVER = ("finished", "failed", "declined", "cancelled")
-"""States a job never leaves."""
 _DOUBTS = {
     "guessed": "its speed is a guess, nobody has measured it: `penstock quote --measure` does",
     "predicted": "its speed is partly predicted: `penstock quote --measure` measures it",

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.console import out, plain_table
-from penstock.cli.format import ACTIVE, ago, bar, clock, due, quote_lines, share_done
+from penstock.cli.format import ago, bar, clock, due, quote_lines, share_done
 from penstock.cli.logs import JobArgument
 from penstock.core import format_duration
 
@@ -20,6 +20,8 @@ def ps(
     as_json: JsonOption = False,
 ) -> None:
     """List jobs, the newest first."""
+    from penstock.wire import ACTIVE
+
     states = () if everything else ACTIVE
     with connect() as client:
         page = client.jobs(limit=limit, states=states)

@@ -24,6 +24,8 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
 class AlreadyServedError(PenstockError):
     """Another server holds this data directory."""
 
+    exit_code = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, TypeAdapter
 
-from penstock.client.datadir import DataDir, default_data_dir
+from penstock.client.datadir import AlreadyServedError, DataDir, default_data_dir
 from penstock.core import InputError, PenstockError
 from penstock.wire import (
     EventPage,
@@ -41,8 +41,6 @@ _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
 _FOREVER = httpx.Timeout(10.0, read=60.0)
-_SERVED_BY_ANOTHER = 3
-"""How a server process ends that finds another one in its place."""
 
 
 class ServerStartError(PenstockError):
@@ -252,8 +250,8 @@ def _wait_until_ready(place: DataDir, start: "Callable[[], subprocess.Popen[byte
     while time.monotonic() < deadline:
         if (client := _reachable(place)) is not None:
             return client
-        ended = process.poll() if process is not None else _SERVED_BY_ANOTHER
-        if ended not in (None, _SERVED_BY_ANOTHER):
+        ended = process.poll() if process is not None else AlreadyServedError.exit_code
+        if ended not in (None, AlreadyServedError.exit_code):
             break
         if ended is not None and not place.is_served():
             process = start()

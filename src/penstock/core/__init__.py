@@ -66,7 +66,7 @@ from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tena
 from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
 from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
 from penstock.core.plugins import is_plugin, load_plugin
-from penstock.core.promises import Grant, Plan, Quote, Verdict
+from penstock.core.promises import LATE_TOLERANCE_S, Grant, Plan, Quote, Verdict
 from penstock.core.protocol import (
     AGENT_MESSAGES,
     LONGEST_LINE,
@@ -108,6 +108,7 @@ __all__ = [
     "DEFAULT_KIND",
     "FREE",
     "GPT_LAYER",
+    "LATE_TOLERANCE_S",
     "LONGEST_LINE",
     "NO_COSTS",
     "PROTOCOL_VERSION",

@@ -1,35 +1,61 @@
-"""Every error Penstock raises on purpose.
+"""Every error Penstock raises on purpose, wherever in the package it is defined.
 
 ::
 
-    PenstockError
-    ├── InputError              what a person gave cannot be used; nothing was changed
-    │   ├── UnitError           "6 parsecs", "12XB", "0x8"
-    │   ├── UnknownNameError    no policy, placement, model or format of that name
-    │   ├── ClusterError        a cluster that cannot exist
-    │   ├── CurveError          a throughput table that says nothing
-    │   ├── JobError            a job or goal that contradicts itself
-    │   ├── PluginError         a part of your own, named module:attribute, that cannot be loaded or does not fit
-    │   ├── MissingExtraError   something that needs a package of an extra that is not installed
-    │   ├── PlanError           a parallel plan that contradicts itself or cannot be carried out
-    │   └── TraceError          a trace file that cannot be read; names file, line and column
-    ├── CodecError              data that this version does not write and cannot read
-    ├── EventError              an event that does not fit the scheduler's state; nothing was changed
-    └── InvariantError          the scheduler broke one of its own promises: always our bug
+    PenstockError                   exit code 1, HTTP 500
+    ├── InputError                  what a person gave cannot be used; nothing was changed: exit code 2, HTTP 422
+    │   ├── UnitError               "6 parsecs", "12XB", "0x8"
+    │   ├── UnknownNameError        no policy, placement, model or format of that name
+    │   ├── ClusterError            a cluster that cannot exist
+    │   ├── CurveError              a throughput table that says nothing
+    │   ├── JobError                a job or goal that contradicts itself
+    │   ├── PluginError             a part of your own, named module:attribute, that cannot be loaded or does not fit
+    │   ├── MissingExtraError       something that needs a package of an extra that is not installed
+    │   ├── PlanError               a parallel plan that contradicts itself or cannot be carried out
+    │   ├── TraceError              a trace file that cannot be read; names file, line and column
+    │   └── RequestError            a request that the platform does not grant: HTTP 400
+    │       ├── MissingError        there is no such thing, or it is somebody else's: HTTP 404
+    │       ├── ConflictError       there is, but its state does not allow that: HTTP 409
+    │       ├── ForbiddenError      not with this token: HTTP 403
+    │       ├── UnauthorizedError   no token, or none that is valid: HTTP 401
+    │       ├── TooLargeError       HTTP 413
+    │       ├── TooManyError        HTTP 429
+    │       └── UnavailableError    not now: HTTP 503
+    ├── Refused                     an InputError on its way through a validator of job files
+    ├── CodecError                  data that this version does not write and cannot read
+    ├── EventError                  an event that does not fit the scheduler's state; nothing was changed
+    ├── InvariantError              the scheduler broke one of its own promises: always our bug
+    ├── SetAsideError               an entry of the log that the scheduler failed on; it is passed over
+    ├── AlreadyServedError          another server holds the data directory: exit code 3
+    ├── ServerStartError            a server could not be started; says what its log said
+    ├── BackendError                a backend could not do as it was told
+    ├── StaleCommandError           a command for a run that has moved on
+    ├── ProtocolError               a message between agent and worker that cannot be understood
+    │   └── VersionError            agent and worker speak different versions
+    ├── RefusedError                an agent does not accept a worker
+    ├── WorldLostError              a member of a group of workers is gone
+    ├── WorldOverError              a group of workers has been left for the next one
+    └── OutOfTimeError              a search that was not done in time
 
-An :class:`InputError` says three things: what was given, what is allowed, and what to do next.
+An :class:`InputError` says three things: what was given, what is allowed, and what to do next. ``exit_code`` is what
+the command line ends with; docs/errors.md lists it beside the answers of the HTTP API.
 """
 
 import difflib
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class PenstockError(Exception):
     """Base of everything raised on purpose."""
 
+    exit_code: ClassVar[int] = 1
+
 
 class InputError(PenstockError):
     """Something a person gave cannot be used."""
+
+    exit_code: ClassVar[int] = 2
 
     def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
         self.given = given

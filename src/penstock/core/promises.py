@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from penstock.core.curve import Source
 
+LATE_TOLERANCE_S = 1e-3
+"""A job that ends this little after its deadline has kept it: sums of floating-point durations differ by less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:

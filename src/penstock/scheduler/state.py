@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.core import (
     ANY_KIND,
+    LATE_TOLERANCE_S,
     Cluster,
     CostsChanged,
     Curve,
@@ -46,8 +47,6 @@ from penstock.scheduler.recording import from_decision
 from penstock.scheduler.records import FINAL, JobState, Record
 from penstock.scheduler.story import Story
 from penstock.scheduler.table import LEAST_WORK
-
-_LATE_TOLERANCE_S = 1e-3
 
 
 class State:
@@ -211,7 +210,7 @@ class State:
         late = event.at - record.job.deadline
         if record.story is not None:
             record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
-        if record.promised and late > _LATE_TOLERANCE_S and not record.excuse and self.promises_bind:
+        if record.promised and late > LATE_TOLERANCE_S and not record.excuse and self.promises_bind:
             self.broken.append(f"{event.job_id} by {format_duration(late)}")
         self._close(record, JobState.FINISHED, event.at)
 

@@ -16,7 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
-from penstock.client import Address, AlreadyServedError, DataDir
+from penstock.client import Address, DataDir
 from penstock.control import LogFormat, set_up
 from penstock.core import InputError, PenstockError
 from penstock.serve.assembly import Assembly, assembled
@@ -128,18 +128,15 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """What a client runs in the background: 0 stopped, 1 cannot start, 3 somebody else already serves."""
+    """What a client runs in the background: 0 once it is stopped, else the exit code of the error."""
     set_up(LogFormat.TEXT)
     try:
         config = _parse(arguments)
         set_up(LogFormat.named(config.log_format))
         serve(config)
-    except AlreadyServedError as error:
-        _log.warning("%s", error)
-        return 3
     except PenstockError as error:
         _log.error("%s", error)
-        return 1
+        return error.exit_code
     return 0
 
 

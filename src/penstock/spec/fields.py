@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from penstock.core import InputError, Strictness, UnknownNameError
+from penstock.core import InputError, PenstockError, Strictness, UnknownNameError
 from penstock.spec.commands import check_command
 from penstock.spec.quantities import (
     Amount,
@@ -34,7 +34,7 @@ _OURS = frozenset(
 _PRIORITIES = range(101)
 
 
-class Refused(ValueError):  # noqa: N818
+class Refused(PenstockError, ValueError):  # noqa: N818
     """An :class:`InputError` on its way through pydantic, which only carries value errors. ``at`` names a key."""
 
     def __init__(self, problem: InputError, *at: str) -> None:

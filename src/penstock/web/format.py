@@ -8,8 +8,6 @@ from penstock.core import format_duration
 from penstock.wire import QuoteView
 
 _DAY_S = 86400
-STATES = ("running", "pending", "asking", "suspended", "paused", "finished", "failed", "declined", "cancelled")
-OVER = ("finished", "failed", "declined", "cancelled")
 TONES = {
     "running": "good", "finished": "calm", "failed": "bad", "declined": "bad", "cancelled": "mute", "paused": "warn",
     "suspended": "warn", "pending": "wait", "asking": "wait",

@@ -6,7 +6,7 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.wire.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
-    from penstock.wire.phases import OVER, JobPhase
+    from penstock.wire.phases import ACTIVE, OVER, JobPhase
     from penstock.wire.problems import (
         MEDIA_TYPE,
         ConflictError,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ACTIVE",
     "BOOKKEEPING",
     "MEDIA_TYPE",
     "OVER",

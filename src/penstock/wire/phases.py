@@ -20,3 +20,6 @@ class JobPhase(StrEnum):
 
 OVER = frozenset({JobPhase.FINISHED, JobPhase.FAILED, JobPhase.DECLINED, JobPhase.CANCELLED})
 """Phases a job never leaves."""
+
+ACTIVE = tuple(phase for phase in JobPhase if phase not in OVER)
+"""Phases of a job that something may still become of."""

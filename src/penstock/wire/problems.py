@@ -1,17 +1,6 @@
 """What the API says when it cannot do as asked, and the same on the client's side.
 
-::
-
-    PenstockError
-    └── InputError
-        └── RequestError          has a status and a code
-            ├── MissingError      404: there is no such thing, or it is somebody else's
-            ├── ConflictError     409: there is, but its state does not allow that
-            ├── ForbiddenError    403: not with this token
-            ├── UnauthorizedError 401: no token, or none that is valid
-            ├── TooLargeError     413
-            ├── TooManyError      429
-            └── UnavailableError  503: not now
+Their place among all errors is drawn in :mod:`penstock.core.errors`.
 """
 
 from typing import Any, ClassVar

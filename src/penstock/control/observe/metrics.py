@@ -21,7 +21,7 @@ from penstock.control.observe.job_counts import JobCounts, promised
 from penstock.control.state.entries import Entry, Launched, Resized, RunFailed, Submitted, WorkerLost
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.core import Verdict
+from penstock.core import LATE_TOLERANCE_S, Verdict
 from penstock.wire import OVER, JobPhase
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter that nobody asks for
@@ -29,7 +29,6 @@ PREFIX = "penstock"
 OTHER = "other"
 _MOST_TENANTS = 100
 _REASONS = frozenset({"exit", "signal", "hang", "lost", "launch", "stopped"})
-_LATE_TOLERANCE_S = 1e-3
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 120)
 _SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -142,7 +141,7 @@ class Metrics:
         """A promise is kept or broken when its job is over; one that was cancelled is neither."""
         if not promised(record) or record.mark not in (JobPhase.FINISHED, JobPhase.FAILED):
             return
-        kept = record.mark is JobPhase.FINISHED and (record.ended_at or 0.0) <= record.job.deadline + _LATE_TOLERANCE_S
+        kept = record.mark is JobPhase.FINISHED and (record.ended_at or 0.0) <= record.job.deadline + LATE_TOLERANCE_S
         (self.promises_kept if kept else self.promises_broken).labels(tenant).inc()
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:

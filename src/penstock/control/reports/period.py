@@ -15,7 +15,7 @@ from penstock.control.state.entries import Launched, Progressed, Resized, RunFai
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding
-from penstock.core import Cluster, Verdict, format_duration
+from penstock.core import LATE_TOLERANCE_S, Cluster, Verdict, format_duration
 from penstock.wire import (
     OVER,
     BrokenView,
@@ -37,7 +37,6 @@ KINDS = tuple(kind.__name__ for kind in (Launched, Progressed, Resized, RunFaile
 """The kinds of lines a report reads."""
 
 Happening = Launched | Progressed | Resized | RunFailed | WorkerLost
-_LATE_TOLERANCE_S = 1e-3
 _MOST_BROKEN = 100
 _STRETCHES = 28
 
@@ -84,7 +83,7 @@ class JobFacts:
             return "given up"
         if self.phase not in OVER:
             return "open"
-        return "kept" if self.phase is JobPhase.FINISHED and self.late_s <= _LATE_TOLERANCE_S else "broken"
+        return "kept" if self.phase is JobPhase.FINISHED and self.late_s <= LATE_TOLERANCE_S else "broken"
 
     @property
     def late_s(self) -> float:

@@ -9,14 +9,14 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.web import charts
-from penstock.web.format import OVER, clock, device_time, from_now, number, percent, plural
+from penstock.web.format import clock, device_time, from_now, number, percent, plural
 from penstock.web.layout import Figure, Text, ask, attempt, badge, empty, live
 from penstock.web.pages.joblog import LogPane
 from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
 from penstock.web.view_models import JobOverview, StepFunction
 from penstock.web.viewer import Viewer
-from penstock.wire import MissingError
+from penstock.wire import OVER, MissingError
 
 
 async def build(viewer: Viewer, request: Request) -> None:

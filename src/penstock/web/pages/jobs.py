@@ -6,12 +6,14 @@ from fastapi import Request
 from nicegui import events, ui
 
 from penstock.control import Search
-from penstock.web.format import OVER, STATES, TONES, from_now, promise
+from penstock.web.format import TONES, from_now, promise
 from penstock.web.layout import ask, empty, live
 from penstock.web.urls import ROOT
 from penstock.web.view_models import JobTableRow
 from penstock.web.viewer import Viewer
+from penstock.wire import OVER, JobPhase
 
+_STATES = tuple(phase.value for phase in JobPhase)
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "name", "label": "Job", "field": "name", "align": "left", "sortable": True},
     {"name": "state", "label": "State", "field": "state", "align": "left", "sortable": True},
@@ -40,13 +42,13 @@ _SHARE = """<q-td :props="props"><div class="ps-progress"><div class="ps-bar" ro
 async def build(viewer: Viewer, request: Request) -> None:
     query: dict[str, Any] = {"text": "", "states": [], "tenant": viewer.holder.sees, "page": 1, "size": 25}
     query |= {"order": "number", "down": True}
-    if (state := request.query_params.get("state")) in STATES:
+    if (state := request.query_params.get("state")) in _STATES:
         query["states"] = [state]
     with ui.element("div").classes("ps-card"):
         with ui.element("div").classes("ps-head"):
             search = ui.input("Search by name or id").props("outlined dense clearable debounce=250 type=search")
             search.style("flex: 1 1 220px")
-            states = ui.select(list(STATES), label="State", multiple=True, value=query["states"], clearable=True)
+            states = ui.select(list(_STATES), label="State", multiple=True, value=query["states"], clearable=True)
             states.props("outlined dense use-chips").style("flex: 1 1 200px")
             tenants = None
             if viewer.is_admin:

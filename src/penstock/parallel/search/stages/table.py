@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core import PenstockError
 from penstock.parallel.devices import Mesh
 from penstock.parallel.operators import Floats
 from penstock.parallel.search.cuts import CutStage, cheapest_pipeline, least_total
@@ -38,7 +39,7 @@ STARTS_AT_ONCE = 24
 """First operators whose stages are computed between two looks at the clock."""
 
 
-class OutOfTimeError(Exception):
+class OutOfTimeError(PenstockError):
     """A table that was not filled in time says nothing."""
 
 
