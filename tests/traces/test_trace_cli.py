@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock.cli.trace import app
+from penstock.cli.study.trace import app
 from penstock.core import InputError, TraceError
 from penstock.simulate.traces import TraceJob, describe, read_trace
 from penstock.simulate.traces.records import Trace

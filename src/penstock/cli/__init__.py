@@ -23,7 +23,7 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except PenstockError as error:
-        from penstock.cli.console import complain
+        from penstock.cli.terminal.console import complain
 
         complain(str(error))
         sys.exit(error.exit_code)

@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.console import say
+from penstock.cli.terminal.console import say
 
 if TYPE_CHECKING:
     from penstock.client import Client

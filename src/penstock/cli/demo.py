@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 from rich.live import Live
 
-from penstock.cli.console import err, out, plain_table, say
-from penstock.cli.format import clock, quote_lines
-from penstock.cli.top import picture
+from penstock.cli.platform.top import picture
+from penstock.cli.terminal.console import err, out, plain_table, say
+from penstock.cli.terminal.format import clock, quote_lines
 from penstock.client import Client, DataDir, ensure_server
 from penstock.wire import OVER, JobDetail, QuoteView
 

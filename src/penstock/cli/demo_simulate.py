@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from penstock.cli.console import bars, out, percent, say
-from penstock.cli.simulate import comparison
+from penstock.cli.study.simulate import comparison
+from penstock.cli.terminal.console import bars, out, percent, say
 from penstock.core import Cluster
 from penstock.simulate import (
     Profiles,

@@ -37,33 +37,39 @@ class Verb:
 
 
 VERBS = {
-    "submit": Verb("submit", "submit", "Submit a job and say what it is promised."),
-    "run": Verb("submit", "run", "Submit a job, follow its output, and end with its exit code."),
-    "quote": Verb("submit", "quote", "Say what a job would be promised now, without submitting it."),
-    "profile": Verb("profile_device", "app", "Measure a job on a few device counts, or the device of this machine."),
-    "predict": Verb("predict", "command", "Predict how long an iteration takes, what it needs and draws"),
-    "ps": Verb("jobs", "ps", "List jobs, the newest first."),
-    "show": Verb("jobs", "show", "Everything about one job."),
-    "logs": Verb("logs", "logs", "Print a job's output, all workers together unless one is named."),
-    "why": Verb("jobs", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
-    "events": Verb("jobs", "events", "The log: what was recorded, in order."),
-    "report": Verb("report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
-    "cancel": Verb("steer", "cancel", "End jobs for good."),
-    "pause": Verb("steer", "pause", "Take jobs out of scheduling; they save their state and give up their promise."),
-    "resume": Verb("steer", "resume", "Let a paused job ask again."),
-    "top": Verb("top", "command", "Devices, jobs with promise and forecast, and the news, live."),
-    "dashboard": Verb("dashboard", "command", "Open the dashboard."),
-    "nodes": Verb("nodes", "app", "What there is to run on; drain and undrain."),
-    "serve": Verb("serve", "command", "Run the platform until Ctrl-C."),
-    "token": Verb("token", "app", "Make, list and revoke tokens (admins only)."),
-    "config": Verb("config", "config", "Show which settings are in effect and where things are kept."),
-    "completion": Verb("config", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."),
-    "plan": Verb("plan", "command", "Find how to split a model over devices"),
-    "simulate": Verb(
-        "simulate", "command", "Replay a trace under several policies and compare what becomes of the jobs."
+    "submit": Verb("jobs.submit", "submit", "Submit a job and say what it is promised."),
+    "run": Verb("jobs.run", "run", "Submit a job, follow its output, and end with its exit code."),
+    "quote": Verb("jobs.quote", "quote", "Say what a job would be promised now, without submitting it."),
+    "profile": Verb(
+        "models.profile_device", "app", "Measure a job on a few device counts, or the device of this machine."
     ),
-    "policies": Verb("policies", "command", "List the policies, one line each, with where they come from."),
-    "trace": Verb("trace", "app", "Look at traces, make them, convert them."),
+    "predict": Verb("models.predict", "command", "Predict how long an iteration takes, what it needs and draws"),
+    "ps": Verb("jobs.ps", "ps", "List jobs, the newest first."),
+    "show": Verb("jobs.show", "show", "Everything about one job."),
+    "logs": Verb("jobs.logs", "logs", "Print a job's output, all workers together unless one is named."),
+    "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
+    "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
+    "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
+    "cancel": Verb("jobs.cancel", "cancel", "End jobs for good."),
+    "pause": Verb(
+        "jobs.pause", "pause", "Take jobs out of scheduling; they save their state and give up their promise."
+    ),
+    "resume": Verb("jobs.resume", "resume", "Let a paused job ask again."),
+    "top": Verb("platform.top", "command", "Devices, jobs with promise and forecast, and the news, live."),
+    "dashboard": Verb("platform.dashboard", "command", "Open the dashboard."),
+    "nodes": Verb("platform.nodes", "app", "What there is to run on; drain and undrain."),
+    "serve": Verb("platform.serve", "command", "Run the platform until Ctrl-C."),
+    "token": Verb("platform.token", "app", "Make, list and revoke tokens (admins only)."),
+    "config": Verb("platform.config", "config", "Show which settings are in effect and where things are kept."),
+    "completion": Verb(
+        "platform.completion", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."
+    ),
+    "plan": Verb("models.plan", "command", "Find how to split a model over devices"),
+    "simulate": Verb(
+        "study.simulate", "command", "Replay a trace under several policies and compare what becomes of the jobs."
+    ),
+    "policies": Verb("study.policies", "command", "List the policies, one line each, with where they come from."),
+    "trace": Verb("study.trace", "app", "Look at traces, make them, convert them."),
 }
 
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from penstock.cli.console import out as stdout
-from penstock.cli.console import say
-from penstock.cli.options import load_profiles, parse_bounds
+from penstock.cli.study.options import load_profiles, parse_bounds
+from penstock.cli.terminal.console import out as stdout
+from penstock.cli.terminal.console import say
 from penstock.core import Cluster, InputError, format_duration, parse_duration
 from penstock.simulate import (
     Description,

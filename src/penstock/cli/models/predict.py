@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.console import interruptible, out, percent, plain_table, say
+from penstock.cli.terminal.console import interruptible, out, percent, plain_table, say
 from penstock.core import InputError, UnknownNameError, require
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.console import plain_table
-from penstock.cli.format import bar, clock
+from penstock.cli.terminal.console import plain_table
+from penstock.cli.terminal.format import bar, clock
 from penstock.core import format_duration
 
 if TYPE_CHECKING:

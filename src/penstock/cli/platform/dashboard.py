@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect
-from penstock.cli.console import say
+from penstock.cli.terminal.console import say
 from penstock.core import InputError
 
 

@@ -1,13 +1,12 @@
-"""``penstock config`` and ``penstock completion``: how it is set up here, and help for the shell."""
+"""``penstock config``: the settings in effect, and where things are kept."""
 
 import json
 import os
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from penstock.cli.console import out
+from penstock.cli.terminal.console import out
 
 VARIABLES = {
     "PENSTOCK_SERVER": "the server to talk to, instead of the local one",
@@ -17,12 +16,6 @@ VARIABLES = {
     "PENSTOCK_JIT": "0 runs the planning loops uncompiled",
     "NO_COLOR": "no colours",
 }
-
-
-class Shell(StrEnum):
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
 
 
 def config(
@@ -45,10 +38,3 @@ def config(
     out.print(f"data directory: {settings['data_dir']}")
     for name, meaning in VARIABLES.items():
         out.print(f"{name}={settings[name] or ''}  # {meaning}")
-
-
-def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
-    """Print a completion script: `penstock completion bash >> ~/.bashrc`."""
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]
-
-    print(get_completion_script(prog_name="penstock", complete_var="_PENSTOCK_COMPLETE", shell=shell.value))

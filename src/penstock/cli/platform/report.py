@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
-from penstock.cli.console import out, plain_table, say
-from penstock.cli.format import clock
-from penstock.cli.jobs import JsonOption
+from penstock.cli.jobs.arguments import JsonOption
+from penstock.cli.terminal.console import out, plain_table, say
+from penstock.cli.terminal.format import clock
 from penstock.core import InputError, format_bytes, format_duration
 from penstock.tools import write_atomically
 

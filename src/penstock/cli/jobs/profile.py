@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.connect import connect
-from penstock.cli.console import interruptible, out, plain_table, say
-from penstock.cli.job_options import as_spec, describes_job
+from penstock.cli.jobs.description import as_spec, describes_job
+from penstock.cli.terminal.console import interruptible, out, plain_table, say
 
 if TYPE_CHECKING:
     from penstock.client import Client

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.console import say
+from penstock.cli.terminal.console import say
 from penstock.core import parse_duration
 
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.connect import connect
-from penstock.cli.console import say
+from penstock.cli.jobs.arguments import JobArgument
+from penstock.cli.terminal.console import say
 
 if TYPE_CHECKING:
     from penstock.client import Client
-
-JobArgument = Annotated[str, typer.Argument(help="The id of a job.")]
 
 
 def logs(

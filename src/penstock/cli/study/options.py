@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.console import say
+from penstock.cli.terminal.console import say
 from penstock.core import InputError
 
 if TYPE_CHECKING:

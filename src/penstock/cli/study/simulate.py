@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock import simulate as simulation
-from penstock.cli.console import bars, interruptible, out, percent, plain_table, say, seconds
-from penstock.cli.options import load_profiles, parse_bounds
+from penstock.cli.study.options import load_profiles, parse_bounds
+from penstock.cli.terminal.console import bars, interruptible, out, percent, plain_table, say, seconds
 from penstock.core import Cluster, InputError, format_bytes, parse_duration
 from penstock.tools import atomic_directory, interpret_first
 

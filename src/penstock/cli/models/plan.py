@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.console import interruptible, out, plain_table, say
+from penstock.cli.terminal.console import interruptible, out, plain_table, say
 from penstock.core import InputError, PipelineSchedule, UnknownNameError, is_plugin
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from penstock.cli.console import interruptible, out, say
-from penstock.cli.profile import command as profile_job
+from penstock.cli.jobs.profile import command as profile_job
+from penstock.cli.terminal.console import interruptible, out, say
 from penstock.core import InputError, require
 
 _SECONDS_EACH = {"cuda": 0.25, "cpu": 0.1}

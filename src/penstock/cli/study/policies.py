@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from penstock.cli.console import out
+from penstock.cli.terminal.console import out
 
 
 def command(

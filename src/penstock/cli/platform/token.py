@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
-from penstock.cli.console import out, plain_table, say
-from penstock.cli.format import clock
+from penstock.cli.terminal.console import out, plain_table, say
+from penstock.cli.terminal.format import clock
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens (admins only).")
 

@@ -8,10 +8,10 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from penstock.cli.connect import connect, print_json
-from penstock.cli.console import out
-from penstock.cli.jobs import JsonOption
-from penstock.cli.keyboard import Keys, keyboard
-from penstock.cli.top_screen import Screen, draw
+from penstock.cli.jobs.arguments import JsonOption
+from penstock.cli.terminal.console import out
+from penstock.cli.terminal.keyboard import Keys, keyboard
+from penstock.cli.terminal.top_screen import Screen, draw
 
 if TYPE_CHECKING:
     from penstock.client import Client

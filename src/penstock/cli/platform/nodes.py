@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
-from penstock.cli.console import out, plain_table
+from penstock.cli.terminal.console import out, plain_table
 
 app = typer.Typer(invoke_without_command=True, help="What there is to run on; drain and undrain.")
 NodeArgument = Annotated[str, typer.Argument(help="The name of a node.")]

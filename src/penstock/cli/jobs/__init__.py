@@ -1,0 +1,1 @@
+"""Verbs about jobs: hand them in, look at them, steer them."""

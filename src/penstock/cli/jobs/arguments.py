@@ -1,0 +1,9 @@
+"""Arguments and options that several verbs about jobs share."""
+
+from typing import Annotated
+
+import typer
+
+JobArgument = Annotated[str, typer.Argument(help="The id of a job.")]
+JobsArgument = Annotated[list[str], typer.Argument(help="The ids of jobs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,0 +1,31 @@
+"""``penstock show``: everything about one job."""
+
+from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JobArgument, JsonOption
+from penstock.cli.terminal.console import out
+from penstock.cli.terminal.format import bar, clock, quote_lines, share_done
+
+
+def show(job: JobArgument, as_json: JsonOption = False) -> None:
+    """Everything about one job."""
+    with connect() as client:
+        detail = client.job(job)
+    if as_json:
+        print_json(detail)
+        return
+    out.print(f"{detail.id}  {detail.name}  {detail.state}  {bar(share_done(detail))}")
+    out.print(
+        f"submitted {clock(detail.submitted_at)}, started {clock(detail.started_at)}, ended {clock(detail.ended_at)}"
+    )
+    for line in quote_lines(detail.quote) if detail.quote else []:
+        out.print(line, soft_wrap=True)
+    if (progress := detail.progress) is not None and progress.step is not None:
+        loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
+        out.print(f"step {progress.step} of {progress.total}{loss}, saved at step {progress.saved_step or 0}")
+    for stint in detail.history:
+        until = clock(stint.until) if stint.until else "now"
+        out.print(f"{clock(stint.since)} to {until}: {len(stint.devices)} x {stint.kind} {stint.devices}")
+    if detail.reason:
+        out.print(f"reason: {detail.reason}", soft_wrap=True)
+    for line in detail.tail:
+        out.print(f"  | {line}", soft_wrap=True)

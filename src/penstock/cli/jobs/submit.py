@@ -1,0 +1,52 @@
+"""``penstock submit``: a job file, flags, or both, handed in."""
+
+import uuid
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JsonOption
+from penstock.cli.jobs.description import as_spec, describes_job
+from penstock.cli.jobs.profile import measured
+from penstock.cli.terminal.console import interruptible, out, say
+from penstock.cli.terminal.format import quote_lines
+
+if TYPE_CHECKING:
+    from penstock.client import Client
+    from penstock.spec import JobFile
+    from penstock.wire import Submission
+
+
+@describes_job
+def submit(
+    file: "JobFile",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show exactly what would be submitted.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit a job and say what it is promised."""
+    if dry_run:
+        from penstock.spec import dump_yaml
+
+        print(dump_yaml(file), end="")
+        out.print(f"# would run: {' '.join(file.command_line())}")
+        return
+    with connect() as client:
+        answer = hand_in(client, file)
+    if as_json:
+        print_json(answer)
+        return
+    print(answer.job.id)
+    for line in quote_lines(answer.job.quote) if answer.job.quote else ["it is answered in the next round"]:
+        say(line)
+    say(f"follow it: penstock logs -f {answer.job.id}")
+
+
+def hand_in(client: "Client", file: "JobFile") -> "Submission":
+    """Measured before, if the job asks for that and nobody has."""
+    from penstock.spec import Profiling
+
+    if file.profile is Profiling.FIRST and client.quote(as_spec(file)).speed == "guessed":
+        with interruptible():
+            measured(client, file)
+    return client.submit(as_spec(file), key=str(uuid.uuid4()))

@@ -1,0 +1,1 @@
+"""Verbs that need no server: traces, policies and simulations."""

@@ -1,0 +1,1 @@
+"""How the command line looks: console, formats, the keyboard and the screen of ``penstock top``."""
