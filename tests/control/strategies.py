@@ -1,5 +1,6 @@
 """Random logs: entries that happen to jobs and nodes, sensible and not, in order of time."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -10,10 +11,14 @@ from penstock.control.state.entries import (
     Configured,
     CostsLearned,
     CurveLearned,
+    DecisionFailed,
+    DeviceCame,
+    DeviceLeft,
     Entry,
     Launched,
     NodeCame,
     NodeLeft,
+    NodeReshaped,
     Paused,
     Progressed,
     Quarantined,
@@ -28,7 +33,7 @@ from penstock.control.state.entries import (
     Ticked,
     WorkerLost,
 )
-from penstock.core import Costs, Curve, Node, Overhead, Span
+from penstock.core import BestEffort, Costs, Curve, Deadline, Node, Overhead, Span
 from tests.policies.strategies import jobs
 
 NODES = (Node(name="a", device_count=4), Node(name="b", device_count=2), Node(name="c", device_count=2, kind="npu"))
@@ -58,7 +63,7 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
     kinds: list[st.SearchStrategy[Entry]] = [
         st.builds(Cancelled, **_just(about)),
         st.builds(Paused, **_just(about), by=st.just("ada")),
-        st.builds(Resumed, **_just(about), job=jobs(99, at)),
+        st.builds(Resumed, **_just(about), goal=st.none() | st.sampled_from([BestEffort(), Deadline(at + 900.0)])),
         st.builds(Launched, **_just(about), run_id=st.just(run)),
         st.builds(Progressed, **_just(about), remaining=st.floats(0, 1e4), step=step),
         st.builds(Resized, **_just(about), run_id=st.just(run), generation=small, width=st.none() | small),
@@ -78,6 +83,10 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         st.builds(Quarantined, **_just(about), seq=st.just(10_000), kind=st.just("Ticked"), why=st.just("a fault")),
         st.builds(NodeLeft, at=st.just(at), node=st.just(node.name), why=st.just(why)),
         st.builds(NodeCame, at=st.just(at), node=st.just(node), why=st.just(why)),
+        st.builds(NodeReshaped, at=st.just(at), node=st.sampled_from([node, replace(node, device_count=3)])),
+        st.builds(DeviceLeft, at=st.just(at), node=st.just(node.name), slot=small),
+        st.builds(DeviceCame, at=st.just(at), node=st.just(node.name), slot=small),
+        st.builds(DecisionFailed, at=st.just(at), why=st.just("a fault")),
         st.builds(Ticked, at=st.just(at)),
         configurations(at),
     ]  # fmt: skip

@@ -154,7 +154,7 @@ def test_a_field_that_an_old_log_does_not_have_takes_its_default() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"v": 2}, "format version 2"),
+        ({"v": 3}, "format version 3"),
         ({"type": "Exploded"}, "unknown type 'Exploded'"),
         ({"colour": "red"}, "unknown fields colour"),
         ({"at": "yesterday"}, "not a Ticked"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.control.state.entries import Absence
+from penstock.control.state.entries import Absence, Configured
 from penstock.core import InputError, Launch, Node, ReportKind, Verdict, Worker
 from penstock.wire import JobPhase
 from penstock.wire.problems import ConflictError, MissingError
@@ -26,7 +26,7 @@ def test_a_job_runs_on_everything_that_is_free_and_finishes(world: Platform) -> 
     assert world.phase(job) is JobPhase.FINISHED
     assert world.backend.alive() == []
     assert [call for call, _ in world.backend.calls] == ["launch", "forget"]
-    assert kinds(world) == ["Configured", "Submitted", "Launched", "RunFinished"]
+    assert kinds(world) == ["Configured", "Submitted", "Decided", "Launched", "RunFinished", "Decided"]
 
 
 def test_a_second_job_shrinks_the_first_and_waits_for_its_devices(world: Platform) -> None:
@@ -236,7 +236,7 @@ def test_a_paused_job_saves_its_state_and_goes_on_from_there(world: Platform) ->
     world.passes(30)
     assert world.phase(job) is JobPhase.FINISHED
     story = str(world.journal.state.story(world.record(job)))
-    assert [story.count(word) for word in ("submitted:", "paused by ada", "resumed by ada")] == [2, 1, 1]
+    assert [story.count(word) for word in ("submitted:", "paused by ada", "resumed by ada")] == [1, 1, 1]
 
 
 def test_a_paused_job_whose_deadline_became_impossible_stays_paused(world: Platform) -> None:
@@ -315,7 +315,7 @@ def test_nodes_that_go_and_come_are_noticed(tmp_path: Path) -> None:
         assert world.journal.state.absent == {}
 
 
-def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(world: Platform) -> None:
+def test_a_server_with_another_policy_keeps_every_run_and_says_what_becomes_of_promises(world: Platform) -> None:
     job = world.submit(work=400, within=4000)
     world.backend.total = 400
     paused = world.submit(work=100)
@@ -326,7 +326,13 @@ def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(
     assert world.journal.state.scheduler.policy.name == "fifo"
     assert world.backend.alive() == [f"{job}.1"]
     assert world.phase(paused) is JobPhase.PAUSED
-    assert "set up anew" in str(world.journal.state.story(world.record(job)))
+    story = str(world.journal.state.story(world.record(job)))
+    assert "set up anew: it runs under fifo" in story
+    assert "its promise is withdrawn: the platform now runs under fifo" in story
+    quote = world.record(job).quote
+    assert quote is not None
+    assert quote.verdict is Verdict.BEST_EFFORT
+    assert world.record(job).stint == 1
     world.passes(500)
     assert world.phase(job) is JobPhase.FINISHED
     world.restart(policy="deadline")
@@ -336,7 +342,20 @@ def test_a_server_with_another_policy_asks_every_job_again_and_keeps_their_runs(
     assert kinds(world).count("Configured") == 3
 
 
-def test_a_machine_that_came_back_different_is_a_new_setting(world: Platform) -> None:
+def test_a_promise_outlives_a_server_with_another_slot(world: Platform) -> None:
+    job = world.submit(work=100, within=4000)
+    world.passes(3)
+    promised = world.record(job).quote
+    assert promised is not None
+    assert promised.verdict is Verdict.PROMISED
+    world.reconciler.begin(Configured(at=0.0, nodes=world.nodes, policy="deadline", slot=5.0))
+    world.passes(3)
+    assert world.record(job).quote == promised
+    assert world.record(job).job.hard
+    assert world.journal.state.scheduler.slot == 5.0
+
+
+def test_a_machine_that_came_back_different_keeps_its_jobs(world: Platform) -> None:
     world.submit(work=100)
     world.passes(3)
     world.backend.nodes_there = (Node(name="node-0", device_count=2),)

@@ -1,22 +1,58 @@
-"""Reading the log again gives the same platform, whatever is in the log."""
+"""Reading the log again gives the same platform, whatever is in the log, and asks nobody."""
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 
 from penstock.control.state.entries import Entry
 from penstock.control.state.journal import Journal
 from penstock.control.state.platform_state import PlatformState, replay
+from penstock.control.state.state_data import record_to_data, state_from_data, state_to_data
 from penstock.control.state.store import Store
 from penstock.core import JobSubmitted, Tick
 from penstock.core.codec import decode, encode
+from penstock.placement import PLACEMENTS, placement_named
+from penstock.policies import POLICIES, MeasureFirst
 from penstock.scheduler.invariants import check_holdings
 from tests.control.build import PROPORTIONAL
 from tests.control.strategies import logs
 from tests.scheduler.build import job
+
+
+def live(entries: list[Entry]) -> tuple[PlatformState, list[Entry]]:
+    """The state as it comes about while things happen, and the log that is written meanwhile."""
+    state, log = PlatformState(), list[Entry]()
+    for entry in entries:
+        state.apply(entry)
+        log.append(entry)
+        if (decided := state.decision(entry.at)) is not None:
+            state.apply(decided)
+            log.append(decided)
+        _check(state)
+    return state, log
+
+
+@contextmanager
+def nobody_decides() -> Iterator[None]:
+    """Whoever is asked for a decision fails."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("reading a log asked for a decision")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MeasureFirst, "admit", fail)
+        for policy in POLICIES.values():
+            patch.setattr(policy, "admit", fail)
+            patch.setattr(policy, "allocate", fail)
+        for placement in map(type, map(placement_named, PLACEMENTS)):
+            patch.setattr(placement, "place", fail)
+        yield
 
 
 def _picture(state: PlatformState) -> dict[str, object]:
@@ -27,7 +63,7 @@ def _picture(state: PlatformState) -> dict[str, object]:
         "absent": state.absent,
         "wanted": state.wanted(),
         "phases": {record.id: state.phase(record) for record in state.jobs.values()},
-        "records": {record.id: repr(record) for record in state.jobs.values()},
+        "records": {record.id: record_to_data(record) for record in state.jobs.values()},
         "stories": {record.id: str(state.story(record)) for record in state.jobs.values()},
         "remaining": {record.id: state.remaining(record, state.at + 7.0) for record in state.jobs.values()},
     }
@@ -43,12 +79,12 @@ def _check(state: PlatformState) -> None:
     for record in state.jobs.values():
         held = record.grant.devices if record.grant is not None else ()
         if record.mark is None:
-            assert state.scheduler.devices_of(record.core_id) == held
+            assert state.scheduler.devices_of(record.id) == held
         else:
             assert held == ()
         if record.grant is not None and len(record.workers) == record.grant.width:
             assert sorted(worker.place for worker in record.workers) == sorted(record.places)
-            assert record.places == state._places(record.grant)
+            assert record.places == state.places(record.grant)
             assert [worker.rank for worker in record.workers] == list(range(len(held)))
         used += held
     assert len(used) == len(set(used))
@@ -56,13 +92,30 @@ def _check(state: PlatformState) -> None:
 
 @given(logs())
 @settings(max_examples=40, deadline=None)
-def test_a_log_read_again_tells_the_same(entries: list[Entry]) -> None:
-    state = PlatformState()
-    for entry in entries:
-        state.apply(entry)
-        _check(state)
-    written = json.loads(json.dumps([encode(entry) for entry in entries]))
-    assert _picture(replay(decode(line) for line in written)) == _picture(state)
+def test_a_log_read_again_tells_the_same_and_asks_nobody(entries: list[Entry]) -> None:
+    state, log = live(entries)
+    written = json.loads(json.dumps([encode(entry) for entry in log]))
+    with nobody_decides():
+        again = replay(decode(line) for line in written)
+    assert state_to_data(again) == state_to_data(state)
+    assert _picture(again) == _picture(state)
+
+
+@given(logs())
+@settings(max_examples=25, deadline=None)
+def test_a_state_put_away_as_data_comes_back_bit_for_bit_and_goes_on_alike(entries: list[Entry]) -> None:
+    half = len(entries) // 2
+    whole, log = live(entries)
+    first = replay(log[:half])
+    again = state_from_data(json.loads(json.dumps(state_to_data(first))))
+    assert state_to_data(again) == state_to_data(first)
+    with nobody_decides():
+        for entry in log[half:]:
+            again.apply(entry)
+    assert state_to_data(again) == state_to_data(whole)
+    assert _picture(again) == _picture(whole)
+    later = whole.at + 1000.0
+    assert again.decision(later) == whole.decision(later)
 
 
 @given(logs())
@@ -76,7 +129,8 @@ def test_a_journal_opened_again_tells_the_same(entries: list[Entry]) -> None:
         first.publish()
         before = {row.id: row for row in first.store.jobs.page(limit=1000)}
         first.store.close()
-        again = Journal(Store(url), lambda: 0.0)
+        with nobody_decides():
+            again = Journal(Store(url), lambda: 0.0)
         assert _picture(again.state) == _picture(first.state)
         assert {row.id: row for row in again.store.jobs.page(limit=1000)} == before
         again.store.close()
@@ -85,7 +139,7 @@ def test_a_journal_opened_again_tells_the_same(entries: list[Entry]) -> None:
 @given(logs())
 @settings(max_examples=25, deadline=None)
 def test_a_rehearsal_changes_nothing_and_tells_the_truth(entries: list[Entry]) -> None:
-    state = replay(entries)
+    state, _ = live(entries)
     before = _picture(state)
     stage = state.scheduler.twin()
     asked = JobSubmitted(state.at, job("rehearsed", 50.0, curve=PROPORTIONAL, submitted_at=state.at))

@@ -37,7 +37,7 @@ def test_events_come_as_they_happen_and_resume_where_they_broke_off(served: Serv
         served.world.passes(30)
         until(done.is_set, "three events")
         thread.join()
-        assert [event.kind for event in heard] == ["Submitted", "Launched", "RunFinished"]
+        assert [event.kind for event in heard] == ["Submitted", "Decided", "Launched"]
         assert [event.seq for event in heard] == [before + 1, before + 2, before + 3]
         with served.http() as http:
             header = {"Last-Event-ID": str(before + 1)}

@@ -24,7 +24,8 @@ from penstock.core.instructions import Instruction
 from penstock.core.jobs import Goal
 from penstock.core.parallel_plan import ParallelPlan
 
-VERSION = 1
+VERSION = 2
+"""Of what is written. Lines of version 1 are of logs without decisions."""
 
 _SPOKEN: dict[str, type] = {
     kind.__name__: kind for kind in (*get_args(Event), *get_args(Instruction), *get_args(Goal), Decision)
@@ -48,8 +49,8 @@ def encode(value: object) -> dict[str, Any]:
 
 def decode(data: Mapping[str, Any]) -> Any:
     """The value that :func:`encode` was given."""
-    if data.get("v") != VERSION:
-        raise CodecError(f"format version {data.get('v')!r}; this version of Penstock reads {VERSION}")
+    if data.get("v") not in range(1, VERSION + 1):
+        raise CodecError(f"format version {data.get('v')!r}; this version of Penstock reads up to {VERSION}")
     kind = _SPOKEN.get(str(data.get("type")))
     if kind is None:
         raise CodecError(f"unknown type {data.get('type')!r}")
@@ -115,6 +116,9 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return _union_reader(arguments)
     if origin is tuple:
         return _tuple_reader(arguments)
+    if origin is list:
+        each = _reader(arguments[0])
+        return lambda data: [each(value) for value in data]
     if origin is not None and issubclass(origin, Mapping):
         return dict
     if hint is ParallelPlan:

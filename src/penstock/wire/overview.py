@@ -6,7 +6,7 @@ from pydantic import Field
 
 from penstock.wire.views import EventView, WireModel
 
-BOOKKEEPING = frozenset({"Ticked", "CostsLearned"})
+BOOKKEEPING = frozenset({"Ticked", "Decided", "CostsLearned"})
 """Entries of the log that only the platform itself cares about; people are not shown them unless they ask."""
 
 

@@ -54,6 +54,10 @@ def forecast(
     return ends | _extrapolated(stage, left)
 
 
+def _shared_s(device_seconds: float, devices: int) -> float:
+    return device_seconds / devices if devices else math.inf
+
+
 def _extrapolated(stage: Scheduler, jobs: Collection[str]) -> dict[str, float]:
     """Whoever runs ends as projected; who waits is reached when what is cheaper to do is done."""
     ends = dict[str, float]()
@@ -62,5 +66,7 @@ def _extrapolated(stage: Scheduler, jobs: Collection[str]) -> dict[str, float]:
         for job_id, seconds, finish_at in waiting:
             busy += seconds
             if job_id in jobs:
-                ends[job_id] = finish_at if math.isfinite(finish_at) else stage.now + busy / stage.capacity(kind)
+                ends[job_id] = (
+                    finish_at if math.isfinite(finish_at) else stage.now + _shared_s(busy, stage.capacity(kind))
+                )
     return ends

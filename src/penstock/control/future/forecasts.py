@@ -3,6 +3,7 @@
 Forecasts follow from the state and are not part of it: they are never written to the log and no decision rests on them.
 """
 
+import logging
 import math
 import threading
 import time
@@ -10,8 +11,8 @@ from collections.abc import Callable
 
 from penstock.control.future.forecast import forecast
 from penstock.control.state.journal import Journal
-from penstock.control.state.records import job_id_of
 
+_log = logging.getLogger(__name__)
 FEW = 300
 """So many active jobs are looked at anew for each that is submitted; with more of them every few seconds will do."""
 _PATIENCE_S = 0.03
@@ -70,8 +71,12 @@ class Forecasts:
                 return False
             self._seen, self._next_at = journal.seq, self._clock() + self._every_s
             stage = state.scheduler.twin()
-        ends = forecast(stage, stage.active(), within_s=within_s)
-        self._expected = {job_id_of(core): at for core, at in ends.items() if math.isfinite(at)}
+        try:
+            ends = forecast(stage, stage.active(), within_s=within_s)
+        except Exception:
+            _log.exception("no forecast: the policy fails; those made before stand")
+            return True
+        self._expected = {job_id: at for job_id, at in ends.items() if math.isfinite(at)}
         self._first = {job_id: self._first.get(job_id, at) for job_id, at in self._expected.items()}
         return True
 

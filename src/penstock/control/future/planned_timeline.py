@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from penstock.control.future.forecast import Round, future
-from penstock.control.state.records import job_id_of
 from penstock.core import Grant, Resize, Resume, Start, Stop, Suspend
 from penstock.scheduler import Scheduler
 from penstock.simulate import Bar, Timeline
@@ -56,7 +55,7 @@ class _Sketch:
 
     def draw(self, then: Round) -> None:
         for at, job_id in then.done:
-            self.at = self.ends[job_id_of(job_id)] = at
+            self.at = self.ends[job_id] = at
             self._let_go(job_id)
         self.at = then.at
         for instruction in then.said:
@@ -74,7 +73,7 @@ class _Sketch:
 
     def hold(self, job_id: str, devices: tuple[int, ...]) -> None:
         if devices:
-            self._held[job_id] = Grant(job_id_of(job_id), "", tuple(sorted(devices)), 0), self.at
+            self._held[job_id] = Grant(job_id, "", tuple(sorted(devices)), 0), self.at
 
     def _let_go(self, job_id: str) -> None:
         if job_id in self._held:

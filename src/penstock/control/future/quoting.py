@@ -4,7 +4,7 @@ Nothing is estimated beside the policy. The copy is asked exactly as the origina
 submission at the same moment would be told.
 """
 
-from penstock.core import Admit, Decline, Defer, Instruction, Job, JobSubmitted, Quote, Tick
+from penstock.core import Admit, Decline, Defer, Goal, Instruction, Job, JobResumed, JobSubmitted, Quote, Tick
 from penstock.scheduler import Scheduler
 
 _MOST_ROUNDS = 4
@@ -15,16 +15,23 @@ def quote(stage: Scheduler, job: Job, now: float) -> Quote | None:
 
     ``stage`` is a twin of the scheduler in charge; afterwards the job is in it.
     """
-    at = max(now, stage.now)
-    said = _answers(stage.handle(JobSubmitted(at, job)), job.id)
+    return _ask(stage, JobSubmitted(max(now, stage.now), job), job.id)
+
+
+def quote_resumed(stage: Scheduler, job_id: str, goal: Goal | None, now: float) -> Quote | None:
+    """What a paused job would be told if it were resumed now; ``stage`` is a twin, and the job goes on in it."""
+    return _ask(stage, JobResumed(max(now, stage.now), job_id, goal), job_id)
+
+
+def _ask(stage: Scheduler, event: JobSubmitted | JobResumed, job_id: str) -> Quote | None:
+    at = event.at
+    said = _answers(stage.handle(event), job_id)
     for _ in range(_MOST_ROUNDS):
         if said is not None:
-            break
+            return said
         at = max(at, stage.earliest_round(at))
-        said = _answers(stage.handle(Tick(at)), job.id)
-    if said is None:
-        return stage.quote_of(job.id)
-    return said
+        said = _answers(stage.handle(Tick(at)), job_id)
+    return said or stage.quote_of(job_id)
 
 
 def _answers(instructions: list[Instruction], job_id: str) -> Quote | None:

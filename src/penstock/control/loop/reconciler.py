@@ -28,15 +28,15 @@ from penstock.control.state.entries import (
     Launched,
     NodeCame,
     NodeLeft,
+    NodeReshaped,
     RunFailed,
     RunFinished,
     RunSuspended,
-    Ticked,
 )
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
 from penstock.control.state.store import Cursor
-from penstock.core import DeviceSlot, Node, Report, ReportKind, RunStatus, Usage
+from penstock.core import DeviceSlot, Report, ReportKind, RunStatus, Usage
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
@@ -84,24 +84,25 @@ class Reconciler:
         self._nudged = threading.Event()
 
     def begin(self, settings: Configured) -> None:
-        """Take up the settings of this start; if they are new, every job is asked again under them."""
+        """Take up the settings of this start, if they are new; nodes that changed are found by the first pass."""
         with self.journal.reading() as state:
-            if state.settings is None or _rules(state.settings) != _rules(settings) or self._reshaped(settings.nodes):
+            if state.settings is None or _rules(state.settings) != _rules(settings):
                 self.journal.record(replace(settings, at=self.journal.now()))
         self.journal.publish()
 
     def run(self, stop: threading.Event, every_s: float = 0.2) -> None:
         """Pass after pass until told to stop; what goes wrong is reported by :attr:`trouble` and tried again."""
         while not stop.is_set():
+            failed = False
             try:
                 self.step()
-                self.trouble = ""
+                self.trouble = self.journal.trouble
             except Exception as error:
-                self.trouble = f"{type(error).__name__}: {error}"
+                failed, self.trouble = True, f"{type(error).__name__}: {error}"
                 _log.exception("a pass failed; trying again")
             self._nudged.wait(every_s)
             self._nudged.clear()
-            if self.trouble:
+            if failed:
                 stop.wait(_AFTER_TROUBLE_S)
 
     def nudge(self) -> None:
@@ -115,7 +116,7 @@ class Reconciler:
         self._listen(statuses)
         self._notice_the_lost(statuses)
         self._look_at_nodes()
-        self._let_time_pass()
+        self.journal.decide()
         self._hands.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
         self.journal.publish()
@@ -211,18 +212,14 @@ class Reconciler:
         self._nodes_seen_at = now
         here = {node.name: node for node in self.backend.nodes()}
         with self.journal.reading() as state:
-            known = {node.name for node in state.scheduler.cluster.nodes}
-            for name in known - set(here) - set(state.absent):
+            known = {node.name: node for _, node in state.scheduler.cluster.present()}
+            for name in known.keys() - here.keys() - state.absent.keys():
                 self.journal.record(NodeLeft(at=now, node=name))
             for name, node in here.items():
-                if name not in known or state.absent.get(name) is Absence.LOST:
+                if name in known and known[name] != node:
+                    self.journal.record(NodeReshaped(at=now, node=node))
+                elif name not in known or state.absent.get(name) is Absence.LOST:
                     self.journal.record(NodeCame(at=now, node=node))
-
-    def _let_time_pass(self) -> None:
-        with self.journal.reading() as state:
-            now = self.journal.now()
-            if state.wake_at <= now:
-                self.journal.record(Ticked(at=now))
 
     def _picture(self, statuses: Iterable[RunStatus]) -> DesiredRuns:
         with self.journal.reading() as state:
@@ -253,11 +250,6 @@ class Reconciler:
                 told = (f"{type(error).__name__}: {error}",)
                 entry = self._hearing.failed(record, want.run_id, self.journal.now(), reason="launch", tail=told)
                 self.journal.record(entry)
-
-    def _reshaped(self, nodes: tuple[Node, ...]) -> bool:
-        """Whether a node of a known name is not what it was; indices of devices would then mean something else."""
-        before = {node.name: node for node in self.journal.state.scheduler.cluster.nodes}
-        return any(before.get(node.name, node) != node for node in nodes)
 
 
 def _rules(settings: Configured) -> tuple[object, ...]:

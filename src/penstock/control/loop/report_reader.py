@@ -77,7 +77,7 @@ class ReportReader:
         """Whether the present world makes progress while it is still believed to stand still."""
         if record.grant is None or record.mark is not None or report.generation not in (None, record.generation):
             return False
-        return state.scheduler.pause_ends_at(record.core_id) > at + self.seconds
+        return state.scheduler.pause_ends_at(record.id) > at + self.seconds
 
     def _launched(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return Launched(at=at, job_id=record.id, run_id=report.run_id)

@@ -12,13 +12,13 @@ from typing import Any
 
 from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
-from penstock.control.future.quoting import quote
+from penstock.control.future.quoting import quote, quote_resumed
 from penstock.control.loop.preparation import Intake, Prepared
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
 from penstock.control.state.journal import Journal, Request
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
+from penstock.core import BestEffort, Deadline, Goal, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
 from penstock.policies import weakest_source
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
 
@@ -112,9 +112,9 @@ class Commands:
                 self._not_over(record, "resumed")
                 return
             now = self._journal.now()
-            job = _next_life(record, now, deadline, best_effort)
-            self._must_fit(job, now)
-            self._journal.record(Resumed(at=now, job_id=job_id, job=job, by=who.name))
+            goal = _new_goal(record, now, deadline, best_effort)
+            self._must_fit(job_id, goal, now)
+            self._journal.record(Resumed(at=now, job_id=job_id, goal=goal, by=who.name))
         self._done()
 
     def drain(self, node: str) -> None:
@@ -177,8 +177,8 @@ class Commands:
             raise ForbiddenError(f"a job for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
         return self._intake.prepare(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
 
-    def _must_fit(self, job: Job, now: float) -> None:
-        answer = quote(self._journal.state.scheduler.twin(), job, now)
+    def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
+        answer = quote_resumed(self._journal.state.scheduler.twin(), job_id, goal, now)
         if answer is not None and answer.verdict is Verdict.REFUSED:
             raise ConflictError(
                 f"it would be refused now: {answer.reason}", "a deadline that can still be kept",
@@ -195,15 +195,15 @@ def _moved_to(job: Job, now: float) -> Job:
     return replace(job, submitted_at=now) if job.deadline > now else job
 
 
-def _next_life(record: JobRecord, now: float, deadline: str | None, best_effort: bool) -> Job:
-    goal = record.job.goal
+def _new_goal(record: JobRecord, now: float, deadline: str | None, best_effort: bool) -> Goal | None:
+    """The goal it goes on with, if that is not the one it had."""
     if deadline is not None:
-        goal = Deadline(parse_deadline(deadline, now))
-    elif best_effort:
-        goal = BestEffort()
-    elif isinstance(goal, Deadline) and goal.at <= now:
+        return Deadline(parse_deadline(deadline, now))
+    if best_effort:
+        return BestEffort()
+    if record.job.deadline <= now:
         raise ConflictError(
             f"the deadline of job {record.id!r} passed while it was paused", "a deadline after now",
             "Resume it with another deadline, or with best_effort",
         )  # fmt: skip
-    return replace(record.job, id=f"{record.id}+{record.incarnation + 1}", goal=goal, submitted_at=now)
+    return None

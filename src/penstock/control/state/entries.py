@@ -1,8 +1,9 @@
 """The language of the log: everything that ever changes the platform's state, as values.
 
 An entry says what happened in the platform's words (a run failed, a person paused a job); the state turns it into the
-scheduler's events. Decisions that depend on anything but the log, such as when a failed run is tried again, are taken
-before the entry is written and stand in it, so that reading the log again gives the same state.
+scheduler's events. What was decided because of it follows as a :class:`Decided` entry in the same commit. Everything
+that depends on anything but the log, a policy's answer or when a failed run is tried again, stands in the log, so that
+reading it again gives the same state and asks nobody.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
-from penstock.core import FREE, Costs, Curve, Job, Node, Overhead, register
+from penstock.core import FREE, Costs, Curve, Decision, Goal, Job, Node, Overhead, register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """The platform runs on these nodes under these rules from now on; jobs that are there are asked again."""
+    """The platform runs under these rules from now on. The nodes are those it begins with; later ones come and go."""
 
     at: float
     nodes: tuple[Node, ...]
@@ -67,12 +68,16 @@ class Paused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """A paused job asks again, with the work that is left."""
+    """A paused job asks again with the work that is left, and with another goal if one is given.
+
+    ``job`` is only in entries of earlier versions, where a resumed job was a new one for the scheduler.
+    """
 
     at: float
     job_id: str
-    job: Job
+    job: Job | None = None
     by: str = ""
+    goal: Goal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,13 +194,32 @@ class CostsLearned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantined:
-    """An entry on which a policy failed is passed over from now on, also when the log is read again."""
+class Decided:
+    """What follows from everything before it: answers, devices and plans."""
 
     at: float
-    seq: int
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionFailed:
+    """A decision was due and the policy failed on it; what happened is recorded, and deciding is tried again later."""
+
+    at: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """An entry that could not be taken in is passed over from now on, also when the log is read again.
+
+    ``seq`` is its number; a submission that was turned away because of a failure is not in the log and has none.
+    """
+
+    at: float
     kind: str
     why: str
+    seq: int = 0
     job_id: str | None = None
 
 
@@ -223,7 +247,33 @@ class NodeCame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReshaped:
+    """A known node is there with other devices than before."""
+
+    at: float
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceLeft:
+    """One device of a node fails while the others go on; ``slot`` counts the devices of its node."""
+
+    at: float
+    node: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCame:
+    at: float
+    node: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
+    """Time has passed and a decision was due; written by earlier versions, now a :class:`Decided` says it."""
+
     at: float
 
 
@@ -231,7 +281,10 @@ AboutJob = (
     Cancelled | Paused | Resumed | Launched | Progressed | Resized | WorkerLost | SaveFailed | RunSuspended
     | RunFinished | RunFailed | CurveLearned
 )  # fmt: skip
-Entry = Configured | Submitted | AboutJob | CostsLearned | Quarantined | NodeLeft | NodeCame | Ticked
+AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
+Entry = (
+    Configured | Submitted | AboutJob | CostsLearned | AboutNode | Decided | DecisionFailed | Quarantined | Ticked
+)  # fmt: skip
 
 register(*get_args(Entry))
 

@@ -1,7 +1,10 @@
-"""The one writer: an entry is in the log before it takes effect, and never the other way round.
+"""The one writer: what happened and what was decided because of it are in the log before anybody sees them.
 
-Everything that changes the platform passes through :meth:`Journal.record`. A crash before the commit means that it
-never happened; a crash after it means that it happened and is found again when the log is read. Nobody else writes.
+Everything that changes the platform passes through :meth:`Journal.record`. With the lock held, the entries are applied
+to the state, the policy is asked if a decision is due, entries and decision are written in one commit, and the decision
+is carried out. A crash before the commit means that it never happened; a crash after it means that it happened and is
+found again when the log is read. If the commit fails, the state is read again from the store before the lock is
+released, so memory is never ahead of the disk for anybody who looks. Nobody else writes.
 """
 
 import contextlib
@@ -15,23 +18,27 @@ from dataclasses import dataclass, replace
 
 from penstock.control.state import snapshots
 from penstock.control.state.clock import SteadyClock
-from penstock.control.state.entries import Configured, Entry, Quarantined, Submitted, job_of
+from penstock.control.state.entries import Configured, DecisionFailed, Entry, Quarantined, Submitted, job_of
 from penstock.control.state.platform_state import PlatformState
+from penstock.control.state.reading import Reading, read_log
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
-from penstock.core import PenstockError, decode, encode, plain
+from penstock.core import PenstockError, encode, plain
 
 _log = logging.getLogger(__name__)
 _LONG_READ = 2_000
 """After reading so many entries at a start, the next one shall have it easier."""
+_FIRST_RETRY_S = 1.0
+_LAST_RETRY_S = 60.0
+"""A decision that failed is tried again after the first, then after twice as long each time, up to the last."""
 
 
 class SetAsideError(PenstockError):
-    """Something was recorded that the scheduler failed on; it is passed over, and everything else goes on."""
+    """Something could not be taken in and is passed over; everything else goes on."""
 
-    def __init__(self, message: str, job_id: str | None = None) -> None:
-        super().__init__(message)
-        self.job_id = job_id
+
+class _CulpritError(Exception):
+    """One of several entries cannot be taken in; nothing was written, and they have to come one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,22 @@ class _Waiting:
         self.done = request is None
         return request
 
+    def finish(self, error: Exception | None) -> None:
+        self.done, self.error = True, error
+
+
+@dataclass(slots=True)
+class _DecisionRetry:
+    """When a decision that failed may be tried again."""
+
+    not_before: float = 0.0
+    wait_s: float = 0.0
+    why: str = ""
+
+    def failed(self, now: float, why: str) -> None:
+        self.wait_s = min(max(2 * self.wait_s, _FIRST_RETRY_S), _LAST_RETRY_S)
+        self.not_before, self.why = now + self.wait_s, why
+
 
 class Journal:
     """The state and the log that it is a reading of. Hold :attr:`lock` to look at the state while others write."""
@@ -71,24 +94,40 @@ class Journal:
         """The last entry that the listed jobs are known to reflect."""
 
         self.watch: Callable[[Sequence[Entry], float, float], None] = _unwatched
-        """Told what was recorded, and the seconds that writing and applying took; called with the lock held."""
+        """Told what was recorded, and the seconds that writing and deciding took; called with the lock held."""
 
         self._clock = clock or SteadyClock()
         self._kept = 0
+        self._stale = False
+        self._retry = _DecisionRetry()
         self._waiting: deque[_Waiting] = deque()
         self._publishing = threading.Lock()
         self._being_listed: list[JobRow] = []
         self.state = PlatformState()
-        self._read()
+        self._begin()
 
     def now(self) -> float:
         """The time, never earlier than what is already written."""
         return max(self._clock(), self.state.at)
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be decided at present; empty if all is well."""
+        return self._retry.why
+
     def record(self, *entries: Entry, cursor: Cursor | None = None) -> None:
-        """Write, then apply. Entries are moved forward in time where they would be older than the last one."""
+        """Take in and write. Entries are moved forward in time where they would be older than the last one."""
         with self.lock:
-            self._commit(entries, cursor=cursor)
+            try:
+                self._commit(entries, cursor=cursor)
+            except _CulpritError:
+                self._commit_one_by_one(entries, cursor)
+
+    def decide(self) -> None:
+        """Time has passed: decide, if a decision is due."""
+        with self.lock:
+            if self.state.wake_at <= self.now():
+                self._commit(())
 
     def record_with_others(self, make: Callable[[], Request | None]) -> None:
         """Record what ``make`` says when it is called with the lock held; nothing if it says nothing.
@@ -108,7 +147,7 @@ class Journal:
         """One transaction for everyone who waits; two requests with the same key come one after the other."""
         batch: list[tuple[_Waiting, Request]] = []
         again: list[_Waiting] = []
-        keys: dict[tuple[str, str], Key] = {}
+        keys: set[tuple[str, str]] = set()
         while self._waiting:
             waiting = self._waiting.popleft()
             request = waiting.ask()
@@ -119,28 +158,110 @@ class Journal:
                 continue
             batch.append((waiting, request))
             if request.key is not None:
-                keys[request.key.tenant, request.key.key] = request.key
+                keys.add((request.key.tenant, request.key.key))
         self._waiting.extendleft(reversed(again))
-        error: Exception | None = None
         try:
-            self._commit([request.entry for _, request in batch], keys=list(keys.values()))
+            error = self._try([request for _, request in batch])
+        except _CulpritError:
+            for waiting, request in batch:
+                waiting.finish(self._try([request]))
+        else:
+            for waiting, _ in batch:
+                waiting.finish(error)
+
+    def _try(self, requests: Sequence[Request]) -> Exception | None:
+        keys = [request.key for request in requests if request.key is not None]
+        try:
+            self._commit([request.entry for request in requests], keys=keys)
+        except _CulpritError:
+            raise
         except Exception as problem:
-            error = problem
-        for waiting, request in batch:
-            waiting.done = True
-            if not isinstance(error, SetAsideError) or error.job_id == job_of(request.entry):
-                waiting.error = error
+            return problem
+        return None
+
+    def _commit_one_by_one(self, entries: Sequence[Entry], cursor: Cursor | None) -> None:
+        """Everything that can be taken in is; the first that cannot is told about."""
+        error: SetAsideError | None = None
+        for entry in entries:
+            try:
+                self._commit([entry])
+            except SetAsideError as problem:
+                error = error or problem
+        self._commit((), cursor=cursor)
+        if error is not None:
+            raise error
 
     def _commit(self, entries: Sequence[Entry], *, keys: Sequence[Key] = (), cursor: Cursor | None = None) -> None:
+        """Apply, decide, write, carry out. A failure before the end leaves state and log as they were."""
+        if self._stale:
+            self._read_again()
         ordered = list(self._in_order(entries))
         began = time.perf_counter()
-        if ordered or cursor:
-            last = self.store.log.append(*map(self._line, ordered), keys=keys, cursor=cursor)
-            self.seq = last or self.seq
+        try:
+            following = self._take_in(ordered)
+        except Exception as error:
+            self._read_again()
+            if len(ordered) > 1:
+                raise _CulpritError from error
+            self._set_aside(ordered[0], error)
+        decided = time.perf_counter()
+        self._write([*ordered, *following], keys, cursor)
         written = time.perf_counter()
-        for number, entry in enumerate(ordered, start=self.seq - len(ordered) + 1):
-            self._apply(number, entry)
-        self.watch(ordered, written - began, time.perf_counter() - written)
+        for entry in following:
+            self.state.apply(entry)
+        self.watch([*ordered, *following], written - decided, decided - began + time.perf_counter() - written)
+
+    def _take_in(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Apply the entries to the state; returns what follows from them and is to be written with them."""
+        for entry in entries:
+            self.state.apply(entry)
+        at = entries[-1].at if entries else self.now()
+        asks = any(isinstance(entry, Submitted) for entry in entries)
+        if at < self._retry.not_before and not asks:
+            return []
+        try:
+            decided = self.state.decision(at)
+        except Exception as error:
+            if asks:
+                raise
+            return [self._undecided(at, error)]
+        if decided is None:
+            return []
+        self._retry = _DecisionRetry()
+        return [decided]
+
+    def _undecided(self, at: float, error: Exception) -> Entry:
+        """What happened has happened, whether or not a policy can deal with it."""
+        why = f"{type(error).__name__}: {error}"
+        _log.error("a decision failed; it is tried again later", exc_info=error)
+        self._retry.failed(at, f"nothing can be decided: {why}")
+        return DecisionFailed(at=at, why=why)
+
+    def _write(self, entries: Sequence[Entry], keys: Sequence[Key], cursor: Cursor | None) -> None:
+        if not entries and cursor is None:
+            return
+        try:
+            last = self.store.log.append(*map(self._line, entries), keys=keys, cursor=cursor)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._read_again()
+            raise
+        self.seq = last or self.seq
+
+    def _set_aside(self, entry: Entry, error: Exception) -> None:
+        """Say loudly that an entry is passed over, now and at every start.
+
+        A submission that fails is as if it had never come. What has happened stands in the log all the same.
+        """
+        if isinstance(entry, Configured):
+            raise error
+        kind, why, job_id = type(entry).__name__, f"{type(error).__name__}: {error}", job_of(entry)
+        _log.error("%s was set aside: the scheduler failed on it", entry, exc_info=error)
+        seq = 0 if isinstance(entry, Submitted) else self.store.log.append(self._line(entry))
+        aside = Quarantined(at=entry.at, seq=seq, kind=kind, why=why, job_id=job_id)
+        self.seq = self.store.log.append(self._line(aside))
+        self.state.apply(aside)
+        raise SetAsideError(f"{kind} (event {seq or self.seq}) was set aside: {why}") from error
 
     def publish(self) -> None:
         """Bring the listed jobs up to date with the state. Nobody waits for that: the lock is not held meanwhile."""
@@ -169,10 +290,17 @@ class Journal:
             rows |= {job_id: self.row(self.state.jobs[job_id]) for job_id in self.state.touched}
             return list(rows.values())
 
+    def find(self, job_id: str) -> JobRecord | None:
+        """A job, whether or not it is over."""
+        with self.reading() as state:
+            return state.jobs.get(job_id)
+
     @contextmanager
     def reading(self) -> Iterator[PlatformState]:
         """The state, standing still."""
         with self.lock:
+            if self._stale:
+                self._read_again()
             yield self.state
 
     def keep_snapshot(self, *, every: int = 1) -> None:
@@ -184,48 +312,22 @@ class Journal:
                 snapshots.keep(self.store, self.state, self.seq)
                 self._kept = self.seq
 
-    def _apply(self, seq: int, entry: Entry) -> None:
-        """An entry on which the scheduler fails must not stop the platform, neither now nor at every start."""
-        try:
-            self.state.apply(entry)
-        except Exception as error:
-            if isinstance(entry, Configured):
-                raise
-            self._quarantine(seq, entry, error)
-            told = f"{type(entry).__name__} (event {seq}) was set aside: {error}"
-            raise SetAsideError(told, job_of(entry)) from error
+    def _read_again(self) -> None:
+        """The state as the log tells it; until that succeeds, nobody sees one."""
+        self._stale = True
+        self._adopt(read_log(self.store))
+        self._stale = False
 
-    def _quarantine(self, seq: int, entry: Entry, error: Exception) -> None:
-        """Say loudly that an entry is passed over, and tell the whole story again without it."""
-        _log.error("event %d, %s, was set aside: the scheduler failed on it", seq, entry, exc_info=error)
-        why, job_id = f"{type(error).__name__}: {error}", job_of(entry)
-        aside = Quarantined(at=max(entry.at, self.state.at), seq=seq, kind=type(entry).__name__, why=why, job_id=job_id)
-        self.seq = self.store.log.append(self._line(aside))
-        self._replay()
+    def _adopt(self, found: Reading) -> None:
+        self.state, self.seq, self._kept = found.state, found.seq, found.snapshot_seq
 
-    def _replay(self) -> None:
-        """The state as the log tells it, from the newest snapshot that fits."""
-        aside = {line.payload["seq"]: line.seq for line in self.store.log.of_kind(Quarantined.__name__)}
-        state, seq = snapshots.load(self.store) or (PlatformState(), 0)
-        if any(bad <= seq < noticed for bad, noticed in aside.items()):
-            state, seq = PlatformState(), 0
-        self.state, self.seq, self._kept = state, seq, seq
-        for line in self.store.log.read(after=self._kept):
-            self.seq = line.seq
-            if line.seq not in aside:
-                self._apply(line.seq, decode(line.payload))
-
-    def _read(self) -> None:
-        while True:
-            with contextlib.suppress(SetAsideError):
-                self._replay()
-                break
+    def _begin(self) -> None:
+        found = read_log(self.store)
+        self._adopt(found)
         if isinstance(self._clock, SteadyClock):
             self._clock.not_before(self.state.at)
-        if not self._kept:
-            self.state.touched = set(self.state.jobs)
         self.publish()
-        self.keep_snapshot(every=_LONG_READ)
+        self.keep_snapshot(every=1 if found.upgraded else _LONG_READ)
 
     def _in_order(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         latest = self.state.at

@@ -1,6 +1,6 @@
 """What the platform knows of one job besides what the scheduler knows: where it runs, and how often it failed."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.control.state.entries import RunFailed, Submitted
 from penstock.core import DeviceSlot, Grant, Job, Quote, Worker
@@ -32,8 +32,7 @@ class JobRecord:
 
     A *stint* is the time from getting devices to losing them; each is a run of its own with its own id, so that a word
     from an earlier run is never mistaken for one from the present run. A *generation* is one world of workers, counted
-    through all stints. An *incarnation* is one life inside the scheduler, which uses an id only once: a job that was
-    paused and comes back is a new one there.
+    through all stints.
     """
 
     id: str
@@ -44,7 +43,6 @@ class JobRecord:
     quote: Quote | None = None
     started_at: float | None = None
     ended_at: float | None = None
-    incarnation: int = 0
     stint: int = 0
     generation: int = 0
     grant: Grant | None = None
@@ -64,7 +62,6 @@ class JobRecord:
     exit_code: int | None = None
     tail: tuple[str, ...] = ()
     notes: list[Note] = field(default_factory=list)
-    lives_told: int = 0
     expected_at: float | None = None
     """When it was first expected to be done, as far as that was noted."""
     energy_j: float | None = None
@@ -76,10 +73,6 @@ class JobRecord:
         if joules is not None:
             self.energy_j = (self.energy_j or 0.0) + joules
             self.energy_estimated = self.energy_estimated or estimated
-
-    @property
-    def core_id(self) -> str:
-        return core_id(self.id, self.incarnation)
 
     @property
     def run_id(self) -> str:
@@ -174,20 +167,6 @@ class JobRecord:
             attempt=self.failures, not_before=self.retry_at,
         )  # fmt: skip
 
-    def incarnate(self, job: Job) -> Job:
-        """The next life inside the scheduler."""
-        self.incarnation += 1
-        self.job = replace(job, id=self.core_id)
-        return self.job
-
     def _new_worker(self) -> str:
         self.workers_made += 1
         return f"w{self.workers_made - 1}"
-
-
-def core_id(job_id: str, incarnation: int) -> str:
-    return f"{job_id}+{incarnation}" if incarnation else job_id
-
-
-def job_id_of(core: str) -> str:
-    return core.partition("+")[0]

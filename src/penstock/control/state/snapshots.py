@@ -1,52 +1,47 @@
-"""A state as bytes and back.
+"""The state in the store, so that a start reads only what came after it.
 
-The bytes are Python's own serialisation of the state, which fits one version of the code and no other: so the version
-is a hash of the code itself, and after an upgrade the log is read from the beginning once. They lie in the platform's
-own database, whose owner can start any command as a job anyway.
+A snapshot is the state as versioned data (JSON, compressed), after a numbered entry. The two newest are kept: one that
+is damaged only costs the time to read the log since the one before.
 """
 
-import hashlib
+import json
 import logging
-import pickle
-import sys
-from functools import cache
-from importlib import metadata
-from pathlib import Path
+import zlib
+from collections.abc import Iterator
 
-import penstock
 from penstock.control.state.platform_state import PlatformState
+from penstock.control.state.state_data import VERSION, state_from_data, state_to_data
 from penstock.control.state.store import Snapshot, Store
+from penstock.core import CodecError, InputError
 
 _log = logging.getLogger(__name__)
-_ROOMS = ("core", "policies", "placement", "scheduler", "control")
-FORMAT = "1"
+_LEVEL = 1
+"""Fast rather than small: everybody waits while a snapshot is taken."""
 
 
-@cache
-def code_version() -> str:
-    """A hash of everything that a state is made of: our code, Python's and NumPy's versions."""
-    root, found = Path(penstock.__file__).parent, hashlib.sha256(FORMAT.encode())
-    for room in _ROOMS:
-        for file in sorted((root / room).rglob("*.py")):
-            found.update(str(file.relative_to(root)).encode() + file.read_bytes())
-    found.update(f"{sys.version} {metadata.version('numpy')}".encode())
-    return found.hexdigest()
-
-
-def load(store: Store) -> tuple[PlatformState, int] | None:
-    """The state of the newest snapshot and the entry it stands after; ``None`` where there is none that fits."""
-    found = store.snapshots.newest(code_version())
-    if found is None:
-        return None
-    try:
-        state = pickle.loads(found.state)
-    except Exception as error:
-        _log.warning("the snapshot after entry %d cannot be read (%s); reading the whole log", found.seq, error)
-        return None
-    return (state, found.seq) if isinstance(state, PlatformState) else None
+def usable(store: Store) -> Iterator[tuple[PlatformState, int]]:
+    """The states of the snapshots that fit, each with the number of the entry it stands after; the newest first."""
+    for found in store.snapshots.kept():
+        _refuse_newer(found)
+        if found.version != str(VERSION):
+            continue
+        try:
+            state = state_from_data(json.loads(zlib.decompress(found.state)))
+        except (CodecError, ValueError, zlib.error) as error:
+            _log.warning("the snapshot after entry %d cannot be read: %s", found.seq, error)
+            continue
+        yield state, found.seq
 
 
 def keep(store: Store, state: PlatformState, seq: int) -> None:
     """Put the state as it stands after entry ``seq`` where the next start finds it."""
-    pickled = pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
-    store.snapshots.keep(Snapshot(seq=seq, version=code_version(), state=pickled))
+    text = json.dumps(state_to_data(state), separators=(",", ":"))
+    store.snapshots.keep(Snapshot(seq=seq, version=str(VERSION), state=zlib.compress(text.encode(), _LEVEL)))
+
+
+def _refuse_newer(found: Snapshot) -> None:
+    if found.version.isdigit() and len(found.version) < 10 and int(found.version) > VERSION:
+        raise InputError(
+            f"this data was written by a newer version of Penstock (format {found.version})",
+            f"formats up to {VERSION}", "Install that version again, or start with another data directory",
+        )  # fmt: skip

@@ -48,6 +48,7 @@ def migrate(engine: Engine) -> None:
     """Bring the schema to the newest version. Safe on an empty and on an up-to-date database."""
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
@@ -55,6 +56,11 @@ def migrate(engine: Engine) -> None:
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+    except CommandError as error:
+        raise InputError(
+            f"this database was written by a newer version of Penstock ({error})", "one of this version or older",
+            "Install that version again, or start with another data directory",
+        ) from error  # fmt: skip
     except OperationalError as error:
         where = engine.url.render_as_string(hide_password=True)
         raise InputError(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, Engine, RowMapping, insert, select, update
 
 from penstock.control.state.store.tables import events, idempotency, runs
 
@@ -78,15 +78,17 @@ class Log:
         with self._engine.connect() as connection:
             return [_line(row) for row in connection.execute(query).mappings()]
 
-    def of_kind(self, kind: str) -> list[Line]:
-        """Every entry of a kind; for kinds that are rare."""
+    def of_kind(self, kind: str, *, after: int = 0) -> list[Line]:
+        """Every entry of a kind after a number; for kinds that are rare."""
+        query = select(events).where(events.c.seq > after, events.c.kind == kind).order_by(events.c.seq)
         with self._engine.connect() as connection:
-            rows = connection.execute(select(events).where(events.c.kind == kind).order_by(events.c.seq)).mappings()
-            return [_line(row) for row in rows]
+            return [_line(row) for row in connection.execute(query).mappings()]
 
-    def last_seq(self) -> int:
+    def last(self) -> Line | None:
+        """The newest entry."""
         with self._engine.connect() as connection:
-            return connection.scalar(select(func.max(events.c.seq))) or 0
+            row = connection.execute(select(events).order_by(events.c.seq.desc()).limit(1)).mappings().first()
+        return None if row is None else _line(row)
 
     def cursors(self) -> dict[str, int]:
         """How far the reports of each run have been read."""

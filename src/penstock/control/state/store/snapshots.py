@@ -1,14 +1,14 @@
 """The state as of an entry, so that a start does not have to read the whole log again.
 
-A snapshot is only a shortcut. It says which entry it stands after and which code made it; where any of that does not
-fit what is there, it is as if there were none, and the log is read from its beginning.
+A snapshot says which entry it stands after and in which format it is written; one that is damaged, or stands after an
+entry that the log does not have, is as if it were not there.
 """
 
 import hashlib
 import json
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import Connection, Engine, delete, insert, select
 
 from penstock.control.state.store.log import Line
 from penstock.control.state.store.tables import events, snapshots
@@ -16,26 +16,29 @@ from penstock.control.state.store.tables import events, snapshots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """``state`` after entry ``seq``, made by the code of this ``version``."""
+    """``state`` after entry ``seq``, in the format of this ``version``."""
 
     seq: int
     version: str
     state: bytes
 
 
+_KEPT = 2
+
+
 class SnapshotRepository:
-    """The newest snapshot; older ones are of no use."""
+    """The newest snapshots; older ones are of no use."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Put a snapshot in the place of the one before."""
+        """Add a snapshot, and let go of those that are no longer needed."""
         with self._engine.begin() as connection:
             line = connection.execute(select(events).where(events.c.seq == snapshot.seq)).mappings().first()
             if line is None:
                 return
-            connection.execute(delete(snapshots))
+            connection.execute(delete(snapshots).where(snapshots.c.seq == snapshot.seq))
             connection.execute(
                 insert(snapshots).values(
                     seq=snapshot.seq, version=snapshot.version, state=snapshot.state,
@@ -43,17 +46,24 @@ class SnapshotRepository:
                     checksum=hashlib.sha256(snapshot.state).hexdigest(),
                 )
             )  # fmt: skip
+            newest = select(snapshots.c.seq).order_by(snapshots.c.seq.desc()).limit(_KEPT)
+            kept = connection.scalars(newest).all()
+            connection.execute(delete(snapshots).where(snapshots.c.seq.not_in(kept)))
 
-    def newest(self, version: str) -> Snapshot | None:
-        """The snapshot, if it is whole, of this version, and the log still has the entry it stands after."""
+    def kept(self) -> list[Snapshot]:
+        """The snapshots that are whole and whose entry the log still has, the newest first."""
         with self._engine.connect() as connection:
-            row = connection.execute(select(snapshots).order_by(snapshots.c.seq.desc()).limit(1)).first()
-            if row is None or row.version != version or hashlib.sha256(row.state).hexdigest() != row.checksum:
-                return None
-            line = connection.execute(select(events).where(events.c.seq == row.seq)).mappings().first()
-        if line is None or _digest(Line(**{name: line[name] for name in Line.__slots__})) != row.entry:
-            return None
-        return Snapshot(seq=row.seq, version=row.version, state=row.state)
+            rows = connection.execute(select(snapshots).order_by(snapshots.c.seq.desc())).all()
+            return [
+                Snapshot(seq=row.seq, version=row.version, state=row.state)
+                for row in rows
+                if hashlib.sha256(row.state).hexdigest() == row.checksum and _fits(connection, row.seq, row.entry)
+            ]
+
+
+def _fits(connection: Connection, seq: int, digest: str) -> bool:
+    line = connection.execute(select(events).where(events.c.seq == seq)).mappings().first()
+    return line is not None and _digest(Line(**{name: line[name] for name in Line.__slots__})) == digest
 
 
 def _digest(line: Line) -> str:

@@ -1,0 +1,198 @@
+"""A stored server of the version before decisions were logged: the same jobs, promises and history, and it goes on."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_core import to_jsonable_python
+from sqlalchemy import text, update
+
+from penstock.control.state.store import Store
+from penstock.control.state.store.tables import events, snapshots
+from penstock.core import InputError, Job, Node, Quote, Verdict, build
+from penstock.policies import KindView
+from penstock.policies.deadline import DeadlinePolicy
+from penstock.wire import JobPhase
+from tests.control.build import ADMIN, Platform, TestClock, platform
+from tests.control.test_replay import nobody_decides
+
+STORED = Path(__file__).with_name("fixtures") / "before_decisions"
+ACTIVE = {"running", "suspended", "pending", "asking"}
+
+
+def unpack(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
+    """The address of a copy of a stored database, and what its server answered before it stopped."""
+    file = folder / "penstock.db"
+    file.write_bytes(gzip.decompress((STORED / f"{name}.db.gz").read_bytes()))
+    answers = json.loads(gzip.decompress((STORED / f"{name}.answers.json.gz").read_bytes()))
+    return f"sqlite:///{file}", answers
+
+
+@contextmanager
+def upgraded(name: str, folder: Path) -> Iterator[tuple[Platform, dict[str, Any]]]:
+    url, answers = unpack(name, folder)
+    with platform(folder, clock=TestClock(_last_at(url) + 1.0), nodes=(_node(url),)) as world:
+        yield world, answers
+
+
+def _last_at(url: str) -> float:
+    store = Store(url)
+    line = store.log.last()
+    store.close()
+    assert line is not None
+    return line.at
+
+
+def _node(url: str) -> Node:
+    store = Store(url)
+    first = next(iter(store.log.read()))
+    store.close()
+    node: Node = build(Node, first.payload["nodes"][0])
+    return node
+
+
+def by_name(answers: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {job["name"]: job for job in answers["jobs"]}
+
+
+def shown(world: Platform) -> dict[str, Any]:
+    """What the API answers now."""
+    ask, jobs = world.platform, world.platform.jobs(ADMIN, limit=1000).jobs
+    pages: dict[str, Any] = {
+        "jobs": jobs,
+        "details": {job.id: ask.job(job.id, ADMIN) for job in jobs},
+        "why": {job.id: ask.why(job.id, ADMIN) for job in jobs},
+        "events": ask.events(ADMIN, limit=1000).events,
+        "reports": {job.id: ask.job_report(job.id, ADMIN) for job in jobs},
+        "report": ask.period_report(ADMIN, since="2h"),
+        "nodes": ask.nodes(ADMIN),
+        "tokens": ask.tokens(ADMIN),
+    }
+    return to_jsonable_python(pages)
+
+
+def _told(job: dict[str, Any]) -> dict[str, Any]:
+    """A listed job without what a forecast says of it."""
+    quote = job["quote"] and {name: value for name, value in job["quote"].items() if name != "expected_at"}
+    return {**job, "quote": quote, "expected_at": None}
+
+
+def _told_figures(report: dict[str, Any]) -> dict[str, Any]:
+    """Without the energy of a job that told none: nodes of that time did not say what they draw."""
+    return report if report["state"] != "cancelled" else {**report, "energy_j": 0, "energy_estimated": 0, "words": 0}
+
+
+@pytest.mark.parametrize("name", ["running", "drained"])
+def test_jobs_promises_and_history_are_the_same(tmp_path: Path, name: str) -> None:
+    with upgraded(name, tmp_path) as (world, answers):
+        now = shown(world)
+        assert [_told(job) for job in now["jobs"]] == [_told(job) for job in answers["jobs"]]
+        assert [event for event in now["events"] if event["payload"]["v"] == 1] == answers["events"]
+        assert now["tokens"] == answers["tokens"]
+        assert now["nodes"] == answers["nodes"]
+        for job_id, told in answers["why"].items():
+            assert now["why"][job_id]["entries"] == told["entries"], job_id
+        for job_id, told in answers["details"].items():
+            for key in ("spec", "generation", "workers", "retry_at", "exit_code", "history"):
+                assert now["details"][job_id][key] == told[key], (job_id, key)
+            if told["ended_at"] is not None:
+                assert _told_figures(now["reports"][job_id]) == _told_figures(answers["reports"][job_id])
+        for key in ("promises", "broken", "failures", "resizes", "forecast"):
+            assert now["report"][key] == answers["report"][key], key
+
+
+@pytest.mark.parametrize("name", ["running", "drained"])
+def test_a_second_start_reads_the_snapshot_only_and_decides_nothing(tmp_path: Path, name: str) -> None:
+    with upgraded(name, tmp_path) as (world, _):
+        before = shown(world)
+        with nobody_decides():
+            world.restart()
+        assert world.journal._kept > 0
+        assert shown(world)["details"] == before["details"]
+        assert shown(world)["why"] == before["why"]
+
+
+def test_ids_are_those_of_the_jobs_and_deadlines_as_hard_as_they_were(tmp_path: Path) -> None:
+    with upgraded("running", tmp_path) as (world, answers):
+        state, names = world.journal.state, by_name(answers)
+        assert not [job_id for job_id in state.scheduler.active() if "+" in job_id]
+        assert state.scheduler.paused() == [names["paused"]["id"]]
+        promise = state.scheduler.job(names["promise"]["id"])
+        assert promise.hard
+        quote = state.scheduler.quote_of(promise.id)
+        assert quote is not None
+        assert quote.verdict is Verdict.PROMISED
+        state.scheduler.validate()
+
+
+@pytest.mark.parametrize("name", ["running", "drained"])
+def test_the_server_goes_on(tmp_path: Path, name: str) -> None:
+    with upgraded(name, tmp_path) as (world, answers):
+        names = by_name(answers)
+        world.backend.total = 20
+        if name == "drained":
+            world.commands.undrain("vm")
+        new = world.submit(work=20)
+        world.commands.resume(names["paused"]["id"], ADMIN)
+        world.passes(400, every=5.0)
+        assert world.phase(new) is JobPhase.FINISHED
+        states = {job["name"]: world.phase(job["id"]) for job in answers["jobs"]}
+        assert {states[each["name"]] for each in answers["jobs"] if each["state"] in ACTIVE} == {JobPhase.FINISHED}
+        over = {each["name"]: each["state"] for each in answers["jobs"] if each["state"] not in {*ACTIVE, "paused"}}
+        assert {each: states[each].value for each in over} == over
+
+
+def test_where_todays_policies_differ_what_was_told_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that has changed its mind refuses everybody with a deadline and starts nobody."""
+
+    def refuse(self: DeadlinePolicy, view: KindView, rows: Any) -> list[Quote]:
+        return [_refusal(view.jobs[row]) for row in rows.tolist()]
+
+    def _refusal(job: Job) -> Quote:
+        verdict = Verdict.REFUSED if job.deadline < float("inf") else Verdict.BEST_EFFORT
+        return Quote(job_id=job.id, verdict=verdict, reason="another mind")
+
+    url, answers = unpack("running", tmp_path)
+    node, clock = _node(url), TestClock(_last_at(url) + 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(DeadlinePolicy, "admit", refuse)
+        with platform(tmp_path, clock=clock, nodes=(node,)) as world:
+            now = shown(world)
+    assert [_told(job) for job in now["jobs"]] == [_told(job) for job in answers["jobs"]]
+    with platform(tmp_path, clock=clock, nodes=(node,)) as world:
+        world.journal.state.scheduler.validate()
+        promise = by_name(answers)["promise"]
+        assert world.record(promise["id"]).run_id == promise["run_id"]
+        world.backend.total = 20
+        world.passes(400, every=5.0)
+        assert world.phase(promise["id"]) is JobPhase.FINISHED
+
+
+def test_an_upgrade_that_was_interrupted_begins_again(tmp_path: Path) -> None:
+    url, answers = unpack("running", tmp_path)
+    with platform(tmp_path, clock=TestClock(_last_at(url) + 1.0), nodes=(_node(url),)) as world:
+        with world.journal.store._engine.begin() as connection:
+            connection.execute(snapshots.delete())
+        world.restart()
+        assert [_told(job) for job in shown(world)["jobs"]] == [_told(job) for job in answers["jobs"]]
+
+
+def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        world.submit(work=100)
+        with world.journal.store._engine.begin() as connection:
+            connection.execute(update(events).where(events.c.seq == 2).values(payload={"v": 3, "type": "Later"}))
+        with pytest.raises(InputError, match="newer version"):
+            world.restart()
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        with world.journal.store._engine.begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        with pytest.raises(InputError, match="newer version"):
+            world.restart()
