@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-wheel test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,10 +22,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP) ## a real platform on this machine: train, shrink for a deadline, survive a killed worker
-	@$(BIN)/python -m penstock.cli.demo
+	@$(BIN)/python examples/demo.py
 
 demo-simulate: $(STAMP) ## make a trace, compare five policies, draw who ran where
-	@$(BIN)/python -m penstock.cli.demo_simulate
+	@$(BIN)/python examples/demo_simulate.py
 
 test: lint unit ## everything that must be green: lint, types, layers, tests
 
@@ -40,6 +40,9 @@ engines: ## install the browser and the Prometheus that some tests drive, where 
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)
+	$(BIN)/python -m tests.packaging.installed
 
 test-gpu: ## elastic training on a real GPU; needs PyTorch in PYTHON, installs nothing (make test leaves it out)
 	PYTHONPATH=src $(PYTHON) -m tests.gpu.run

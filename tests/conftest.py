@@ -1,6 +1,23 @@
-"""What holds for all tests: a slow machine is no failure."""
+"""What holds for all tests: a slow machine is no failure, a background shell neither, and nothing is left running."""
 
+import pytest
 from hypothesis import settings
+
+from tests.tools.processes import Guard, hear_interrupts_again
 
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
+
+_GUARD = pytest.StashKey[Guard]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hear_interrupts_again()
+    if not hasattr(config, "workerinput"):
+        config.stash[_GUARD] = Guard()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    guard = config.stash.get(_GUARD, None)
+    if guard is not None:
+        guard.end()

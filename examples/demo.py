@@ -22,7 +22,7 @@ from penstock.cli.terminal.format import clock, quote_lines
 from penstock.client import Client, DataDir, ensure_server
 from penstock.wire import OVER, JobDetail, QuoteView
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parent
 SLOTS = 4
 STEPS = 2000
 PATIENCE_S = 240.0
@@ -95,7 +95,7 @@ def _width(client: Client, job: str) -> int:
 def _kill_a_worker(run_dir: Path) -> None:
     """The worker that was started last of those still there, without warning."""
     reports = [json.loads(line) for line in (run_dir / "reports.jsonl").read_text().splitlines()]
-    started = [report["pid"] for report in reports if report["type"] == "worker_started"]
+    started = [report["pid"] for report in reports if report["kind"] == "worker_started"]
     os.kill([pid for pid in started if _is_running(pid)][-1], signal.SIGKILL)
 
 
