@@ -95,7 +95,7 @@ class Site:
             WorkerProcess(file.parent.name, report["worker"], report["pid"])
             for file in files
             for report in _reports(file)
-            if report["type"] == "worker_started"
+            if report["kind"] == "worker_started"
         ]
         return sorted(worker for worker in started if worker.pid in alive)
 
