@@ -34,7 +34,7 @@ from penstock.control.state.entries import (
     WorkerLost,
 )
 from penstock.core import BestEffort, Costs, Curve, Deadline, Node, Overhead, Span
-from tests.policies.strategies import jobs
+from penstock.scheduler.testing import jobs
 
 NODES = (Node(name="a", device_count=4), Node(name="b", device_count=2), Node(name="c", device_count=2, kind="npu"))
 RECIPE = Recipe(command=("python", "train.py"), env=(("SEED", "1"),), hang_after_s=60.0, fingerprint="f")

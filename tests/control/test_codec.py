@@ -57,8 +57,8 @@ from penstock.core import (
     WorkerFailed,
 )
 from penstock.core.codec import CodecError, build, decode, encode, plain, register
+from penstock.scheduler.testing import curves, jobs
 from tests.control.strategies import logs
-from tests.policies.strategies import curves, jobs
 
 times = st.floats(0, 1e10)
 names = st.text(min_size=1, max_size=8)

@@ -8,8 +8,8 @@ import pytest
 from penstock.core import Curve, Deadline, JobSubmitted, Overhead, Progress, Quote, Strictness, Tick, Verdict, Wake
 from penstock.policies import Standing, policy_named
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
+from penstock.scheduler.testing import CheckedWorld
 from tests.policies.views import Row, view
-from tests.policies.world import World
 from tests.scheduler.build import job, kinds, scheduler
 
 
@@ -57,7 +57,7 @@ def test_a_deferred_job_is_promised_when_room_appears_and_meets_its_deadline() -
     said = machine.handle(Progress(20.0, "first", 30.0))
     assert kinds(said)[0] == "Admit"
     assert (quote(machine, "second").verdict, quote(machine, "second").finish_at) == (Verdict.PROMISED, 100.0)
-    World(machine, held={"first": (0,)}, started={"first"}).run([], [])
+    CheckedWorld(machine, held={"first": (0,)}, started={"first"}).run([], [])
     assert [machine.why(name).entries[-1].at for name in ("first", "second")] == [50.0, 100.0]
 
 
@@ -133,7 +133,7 @@ def test_promises_are_kept_under_overhead_and_a_crowd() -> None:
         JobSubmitted(7.0 * i, job(f"j{i}", 40.0 + 13 * (i % 4), goal=Deadline(7.0 * i + 120.0), submitted_at=7.0 * i))
         for i in range(20)
     ]
-    World(machine).run(script, [event.at for event in script])
+    CheckedWorld(machine).run(script, [event.at for event in script])
     promised = [event.job for event in script if quote(machine, event.job.id).verdict is Verdict.PROMISED]
     assert len(promised) >= 5
     assert all(machine.why(each.id).entries[-1].at <= each.deadline for each in promised)

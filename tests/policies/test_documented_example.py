@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from penstock.core import Cluster, Curve, JobFinished, JobSubmitted, Resize, Tenant, TenantChanged
 from penstock.policies import AnyPolicy
 from penstock.scheduler import Scheduler
-from tests.policies.strategies import clusters, scripts
-from tests.policies.world import World
+from penstock.scheduler.testing import CheckedWorld, clusters, scripts
 from tests.scheduler.build import job
 
 GUIDE = Path(__file__).parents[2] / "docs" / "add-a-policy.md"
@@ -31,7 +30,7 @@ def _example(name: str) -> AnyPolicy:
 @given(data=st.data(), cluster=clusters(), slot=st.sampled_from([0.0, 60.0]))
 def test_the_documented_policies_conform(name: str, data: st.DataObject, cluster: Cluster, slot: float) -> None:
     script, times = data.draw(scripts(misfortunes=True))
-    World(Scheduler(cluster, _example(name), slot=slot)).run(script, times)
+    CheckedWorld(Scheduler(cluster, _example(name), slot=slot)).run(script, times)
 
 
 def test_the_wide_one_uses_every_kind_and_respects_quotas() -> None:

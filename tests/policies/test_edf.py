@@ -4,8 +4,8 @@ import numpy as np
 
 from penstock.core import Curve, Deadline, JobSubmitted, Verdict
 from penstock.policies import KindView, Standing, policy_named
+from penstock.scheduler.testing import CheckedWorld
 from tests.policies.views import Row, view
-from tests.policies.world import World
 from tests.scheduler.build import job, scheduler
 
 FALLS_AFTER_TWO = Curve.from_table({1: 1.0, 2: 1.5, 4: 1.2})
@@ -80,7 +80,7 @@ def test_every_promise_is_met_and_no_other_is_made() -> None:
     script = [
         JobSubmitted(5.0 * i, job(f"j{i}", 60.0, goal=Deadline(5.0 * i + 35.0), submitted_at=5.0 * i)) for i in range(9)
     ]
-    World(machine).run(script, [event.at for event in script])
+    CheckedWorld(machine).run(script, [event.at for event in script])
     ends = {e.job.id: machine.why(e.job.id).entries[-1] for e in script}
     met = [e.job.id for e in script if ends[e.job.id].text == "finished" and ends[e.job.id].at <= e.job.deadline]
     promised = [e.job.id for e in script if machine.quote_of(e.job.id).verdict is Verdict.PROMISED]  # type: ignore[union-attr]

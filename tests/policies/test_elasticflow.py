@@ -8,8 +8,8 @@ import pytest
 from penstock.core import Curve, Deadline, JobSubmitted, Quote, Verdict
 from penstock.policies import Allocation, Standing, policy_named
 from penstock.policies.elasticflow import device_time, give_idle
+from penstock.scheduler.testing import CheckedWorld
 from tests.policies.views import Row, view
-from tests.policies.world import World
 from tests.scheduler.build import job, scheduler
 
 CONCAVE = Curve.from_table({1: 1.0, 2: 1.8, 4: 3.0})
@@ -127,7 +127,7 @@ def test_a_promised_job_that_is_squeezed_at_first_still_makes_it() -> None:
         JobSubmitted(0.0, job("wide", 200.0, goal=Deadline(75.0))),
         JobSubmitted(10.0, job("greedy", 500.0, submitted_at=10.0)),
     ]
-    World(machine).run(script, [event.at for event in script])
+    CheckedWorld(machine).run(script, [event.at for event in script])
     for name, due in (("tight", 51.0), ("wide", 75.0)):
         assert machine.why(name).entries[-1].text == "finished"
         assert machine.why(name).entries[-1].at <= due + 1e-9

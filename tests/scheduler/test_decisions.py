@@ -28,7 +28,7 @@ from penstock.core import (
 )
 from penstock.policies import POLICIES, Allocation, KindPolicy, KindView, policy_named
 from penstock.scheduler import ExpectedCosts, Scheduler
-from tests.policies.strategies import clusters, scripts
+from penstock.scheduler.testing import clusters, scripts
 from tests.scheduler.build import job, scheduler
 
 COSTLY = Overhead(every_round_s=1.0, change_s=3.0, per_doubling_s=2.0, worst_s=11.0)

@@ -21,7 +21,7 @@ from penstock.core import (
 )
 from penstock.policies import Allocation, Ints, KindPolicy, KindView
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
-from tests.policies.world import World
+from penstock.scheduler.testing import CheckedWorld
 from tests.scheduler.build import job, scheduler
 
 
@@ -53,7 +53,7 @@ def test_a_promised_job_is_protected_from_later_arrivals(policy: str) -> None:
         crowd = job(f"later-{number}", 30.0, goal=Deadline(5.0 * number + 60.0), submitted_at=5.0 * number)
         script.append(JobSubmitted(5.0 * number, crowd))
     script.append(JobSubmitted(36.0, job("best-effort", submitted_at=36.0)))
-    World(machine).run(script, [event.at for event in script])
+    CheckedWorld(machine).run(script, [event.at for event in script])
     promised = [
         event.job for event in script if (quote := machine.quote_of(event.job.id)) and quote.verdict == "promised"
     ]

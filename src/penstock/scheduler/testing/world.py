@@ -25,13 +25,13 @@ from penstock.core import (
     Tick,
     Wake,
 )
-from penstock.scheduler import Scheduler
+from penstock.scheduler.scheduler import Scheduler
 
 MAX_STEPS = 20_000
 
 
 @dataclass
-class World:
+class CheckedWorld:
     """Executes instructions and checks them against its own idea of who holds what."""
 
     scheduler: Scheduler

@@ -1,4 +1,4 @@
-"""Random clusters, jobs and misfortunes."""
+"""Random clusters, jobs and misfortunes, as hypothesis strategies."""
 
 import math
 from collections.abc import Callable
@@ -30,13 +30,13 @@ from penstock.core import (
     Work,
     WorkerFailed,
 )
-from penstock.scheduler import Scheduler
+from penstock.scheduler.scheduler import Scheduler
 
 MISFORTUNES = (
     "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "change", "break",
     "mend",
 )  # fmt: skip
-Entry = Event | Callable[[Scheduler, float], Event | None]
+ScriptEntry = Event | Callable[[Scheduler, float], Event | None]
 
 
 @st.composite
@@ -132,9 +132,9 @@ class Misfortune:
 
 
 @st.composite
-def scripts(draw: st.DrawFn, misfortunes: bool) -> tuple[list[Entry], list[float]]:
+def scripts(draw: st.DrawFn, misfortunes: bool) -> tuple[list[ScriptEntry], list[float]]:
     """Submissions, misfortunes in between, and at the end every node back in place."""
-    script: list[Entry] = []
+    script: list[ScriptEntry] = []
     times: list[float] = []
     now = 0.0
     for number in range(draw(st.integers(1, 12))):
