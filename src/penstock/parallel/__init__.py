@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from penstock.parallel.planning.candidates import Candidate, Planned
     from penstock.parallel.planning.check import Checked, check_plan
+    from penstock.parallel.planning.in_child import PlanLibrary, PlanQuestion
     from penstock.parallel.planning.planner import Planner
     from penstock.parallel.planning.requests import plan_for, throughput_curve
     from penstock.parallel.planning.text import plan_comparison, plan_findings, plan_picture, plan_words
@@ -34,6 +35,8 @@ __all__ = [
     "CountedPlan",
     "DevicePool",
     "Family",
+    "PlanLibrary",
+    "PlanQuestion",
     "Planned",
     "Planner",
     "Prediction",

@@ -21,7 +21,16 @@ KeyPath = tuple[str | int, ...]
 _LARGEST_BYTES = 1 << 18
 _MOST_VALUES = 20_000
 _GUIDE = "docs/job-file.md describes the job file"
-_AS_WRITTEN = {("name",), ("command",), ("script",), ("args",), ("tenant",), ("kinds",), ("environment", "env")}
+_AS_WRITTEN = {
+    ("name",),
+    ("command",),
+    ("script",),
+    ("args",),
+    ("model",),
+    ("tenant",),
+    ("kinds",),
+    ("environment", "env"),
+}
 """Keys whose plain values are words: ``lr: 1e-3`` among the variables must stay "1e-3"."""
 
 

@@ -68,9 +68,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def _name_for(job: JobFile) -> str:
-    words = (job.script,) if job.script else words_of(job.command or ())
+    words = (job.script,) if job.script else words_of(job.command or ()) or (job.model,)
     best = next((word for word in words if word and word.endswith(".py")), words[0] or "")
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(best).stem)[:63].strip("._-")
+    stem = Path(best).stem if best != job.model or best.endswith(".json") else best
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem)[:63].strip("._-")
     return plain if NAME.fullmatch(plain) else "job"
 
 
@@ -79,6 +80,8 @@ def _existing(job: JobFile, document: Document) -> JobFile:
     _must_be("directory", job.working_dir, document.where(("environment", "working_dir")))
     if job.script_path is not None:
         _must_be("file", job.script_path, document.where(("script",)))
+    if job.model is not None and job.model.endswith(".json"):
+        _must_be("file", Path(job.model), document.where(("model",)))
     if isinstance(requirements, str):
         where = document.where(("environment", "requirements"))
         _must_be("file", Path(requirements), where, "Check the path, or give packages as a list: [numpy]")

@@ -24,7 +24,7 @@ from penstock.core import (
     parse_deadline,
 )
 from penstock.spec.amounts import filled
-from penstock.spec.commands import process_of
+from penstock.spec.commands import process_of, words_of
 from penstock.spec.fields import (
     Command,
     Count,
@@ -55,6 +55,9 @@ from penstock.spec.parts import (
 )
 from penstock.spec.quantities import WorkUnit
 
+TRAINER = "penstock.runtime.parallel.train"
+PLAN_PLACE = "{plan}"
+
 
 class JobFile(Part):
     """A training job as a person describes it.
@@ -70,7 +73,12 @@ class JobFile(Part):
         default=None, description="What every worker runs: a command line or a list of words."
     )
     script: Text | None = Field(default=None, description="A Python script, instead of command.")
-    args: Words = Field(default=(), description="Arguments of the script.")
+    args: Words = Field(default=(), description="Arguments of the script, or of the trainer of a model.")
+    model: Text | None = Field(
+        default=None,
+        description="A model by name or config.json, trained under the best parallel plan of each number of devices.",
+    )
+    seq: Count | None = Field(default=None, description="Tokens per sample of the model; its own by default.")
     work: WorkAmount = Field(description="How much there is to do, in steps or epochs.")
     global_batch: Count | None = Field(default=None, description="Samples per step over all devices together.")
     dataset_size: Count | None = Field(
@@ -102,7 +110,7 @@ class JobFile(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for check in (_check_command, _check_work, _check_amounts, _check_goal, _check_batch):
+        for check in (_check_model, _check_command, _check_work, _check_amounts, _check_goal, _check_batch):
             check(self)
         return self
 
@@ -154,6 +162,9 @@ class JobFile(Part):
         amounts = {"steps": self.steps, "epochs": self.epochs}
         if self.script is not None:
             return (python, self.script, *(filled(word, amounts) for word in self.args))
+        if self.uses_own_trainer:
+            steps = ("--steps", str(self.steps), "--checkpoint-every", f"{self.checkpoint.every:g}")
+            return (python, "-m", TRAINER, *steps, *(filled(word, amounts) for word in self.args))
         if isinstance(self.command, str):
             return process_of(filled(self.command, amounts))
         return process_of(tuple(filled(word, amounts) for word in self.command or ()))
@@ -161,12 +172,27 @@ class JobFile(Part):
     def fingerprint(self) -> str:
         """What determines the job's speed, as a short hash: equal fingerprints share one scaling curve."""
         return fingerprint_of(
-            command=("python", self.script, *self.args) if self.script else self.command or (),
+            command=self._decisive_words,
             working_dir=self.working_dir,
             global_batch=self.global_batch,
             env=self.environment.env,
             requirements=self.environment.requirements,
         )
+
+    @property
+    def _decisive_words(self) -> str | tuple[str, ...]:
+        """What is run, without the interpreter and how long: the part of a command that decides its speed."""
+        planned = ("model", self.model, str(self.seq or "")) if self.model else ()
+        if self.script:
+            return (*planned, "python", self.script, *self.args)
+        if self.uses_own_trainer:
+            return (*planned, *self.args)
+        return (*planned, *words_of(self.command or ())) if planned else self.command or ()
+
+    @property
+    def uses_own_trainer(self) -> bool:
+        """Whether the job is a model alone, which Penstock trains by itself."""
+        return self.model is not None and self.command is None and self.script is None
 
     def to_job(self, *, job_id: str, curve: Curve, now: float) -> Job:
         """The job the scheduler sees. Rigid policies get the fewest devices it accepts, so that they can start it."""
@@ -201,13 +227,37 @@ class JobFile(Part):
         checkpoint = self.checkpoint
         if checkpoint.dir is not None:
             checkpoint = checkpoint.model_copy(update={"dir": str(root / checkpoint.dir)})
-        return self.model_copy(update={"environment": environment, "checkpoint": checkpoint})
+        model = str(root / self.model) if self.model is not None and self.model.endswith(".json") else self.model
+        return self.model_copy(update={"environment": environment, "checkpoint": checkpoint, "model": model})
+
+
+def _check_model(job: JobFile) -> None:
+    if job.model is None:
+        if job.seq is not None:
+            raise Refused(JobError("seq without a model", "seq beside model", "Add model: gpt-1.3b"), "seq")
+        return
+    if job.global_batch is None:
+        missing = JobError(f"the model {job.model} without global_batch", "samples per step", "Add global_batch: 64")
+        raise Refused(missing, "model")
+    if not job.uses_own_trainer and not any(PLAN_PLACE in word for word in (*words_of(job.command or ()), *job.args)):
+        where = "args" if job.script is not None else "command"
+        problem = JobError(
+            f"a model beside a {'script' if job.script is not None else 'command'} that is not given the plan",
+            f"{PLAN_PLACE} among its words, which stands for the file of the plan; or the model alone",
+            f"Write {PLAN_PLACE} into {where}, or remove model",
+        )
+        raise Refused(problem, where)
 
 
 def _check_command(job: JobFile) -> None:
+    if job.uses_own_trainer:
+        return
     if (job.command is None) == (job.script is None):
-        given = "neither command nor script" if job.script is None else "both command and script"
-        raise Refused(JobError(given, "one of the two", "Try script: train.py or command: python train.py"), "command")
+        given = "neither command nor script nor model" if job.script is None else "both command and script"
+        raise Refused(
+            JobError(given, "one of them", "Try script: train.py, command: python train.py or model: gpt-1.3b"),
+            "command",
+        )
     if job.args and job.script is None:
         raise Refused(JobError("args without a script", "args beside script", "Put them into command"), "args")
 

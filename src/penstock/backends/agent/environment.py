@@ -37,11 +37,12 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPaths:
-    """What workers find on the disk: the run's directory, its checkpoints, and a file to write progress to."""
+    """What workers find on the disk: the run's directory, its checkpoints, a file to write progress to, their plan."""
 
     directory: Path
     checkpoints: Path
     progress: Path
+    plan: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ def base_environment(inherited: Mapping[str, str], launch: Launch, paths: RunPat
         "PENSTOCK_CHECKPOINT_DIR": launch.checkpoint_dir or str(paths.checkpoints),
         "PENSTOCK_ATTEMPT": str(launch.attempt),
         "PENSTOCK_PROGRESS": str(paths.progress),
+        **({"PENSTOCK_PLAN": str(paths.plan)} if launch.plans else {}),
         "TORCHELASTIC_RUN_ID": launch.run_id,
     }
 

@@ -21,6 +21,7 @@ from typing import Any
 from penstock.backends.agent import processes
 from penstock.backends.agent.environment import MeetingPoint, base_environment, free_port, worker_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
+from penstock.backends.agent.plan_file import write_plan
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.spawner import Spawner
@@ -132,6 +133,7 @@ class Agent:
             self._base_env, group, worker, meeting=meeting, restart_count=self._launch.attempt + restarts
         )
         self._locks.take(worker.id, worker.place)
+        write_plan(self._run_dir.plan_file, self._launch, group.size)
         self._spawner.spawn(worker.id, group.rank_of(worker.id), env)
 
     def terminate(self, member: Member) -> None:

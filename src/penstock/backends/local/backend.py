@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.backends.agent.logs import read_log
+from penstock.backends.agent.plan_file import with_plan_path
 from penstock.backends.agent.processes import kill_strays
 from penstock.backends.agent.report_journal import ReportJournalReader, last_report
 from penstock.backends.agent.usage import totals
@@ -83,7 +84,9 @@ class LocalBackend:
         run_dir = self._directory(launch.run_id)
         _check(launch)
         launch = replace(
-            launch, workers=self._with_environment(launch.workers), working_dir=str(Path(launch.working_dir).resolve())
+            with_plan_path(launch, run_dir.plan_file),
+            workers=self._with_environment(launch.workers),
+            working_dir=str(Path(launch.working_dir).resolve()),
         )
         with _clear_disk_errors(run_dir.path), run_dir.launching():
             if run_dir.is_alive() or not _is_new(launch, run_dir):

@@ -36,6 +36,7 @@ class RunDir:
         self.journal = path / "reports.jsonl"
         self.merged_log = path / MERGED_LOG
         self.progress = path / "progress"
+        self.plan_file = path / "plan.json"
         self.rendezvous = path / "rendezvous"
         self.usage = path / "usage.json"
         self.state_file = path / "state"
@@ -54,7 +55,7 @@ class RunDir:
     @property
     def paths(self) -> RunPaths:
         """What workers see of this."""
-        return RunPaths(directory=self.path, checkpoints=self.checkpoints, progress=self.progress)
+        return RunPaths(directory=self.path, checkpoints=self.checkpoints, progress=self.progress, plan=self.plan_file)
 
     def read_launch(self) -> Launch | None:
         """What is to run here; nothing if the directory holds no run (any more) or one of an earlier version."""
@@ -117,7 +118,7 @@ class RunDir:
         agent = self.read_agent() or {}
         for path in (
             self.launch_file, self.agent_file, self.lock_file, self.journal, self.progress, self.agent_log, self.usage,
-            self.state_file, self.secret_file,
+            self.state_file, self.secret_file, self.plan_file,
         ):  # fmt: skip
             path.unlink(missing_ok=True)
         shutil.rmtree(self.rendezvous, ignore_errors=True)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.control.loop.learning import Learned, Learner
+from penstock.control.loop.plan_preparation import PlanPreparation, planned_scaling
 from penstock.control.state.entries import Recipe
 from penstock.control.state.records import JobRecord
-from penstock.core import Cluster, Costs, Curve, InputError, Job, Report
+from penstock.core import Cluster, Costs, Curve, InputError, Job, Report, Scaling
 
 if TYPE_CHECKING:
     from penstock.learn import CostStore, CurveStore
@@ -63,6 +64,7 @@ class LiveIntake:
         self._curve_store: CurveStore | None = None
         self._cost_store: CostStore | None = None
         self._foresight: Foresight | None = None
+        self._planned_jobs = PlanPreparation(data_dir, cluster)
 
     def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
         from penstock.spec import Profiling, parse_job, to_mapping
@@ -74,7 +76,8 @@ class LiveIntake:
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
         recipe = self._recipe(file, job_id)
-        note = self._foreseen(file, recipe) if self._foresee else ""
+        note = self._planned_jobs.prepare(file, recipe.fingerprint, self._usable(file.kinds))
+        note = note or (self._foreseen(file, recipe) if self._foresee else "")
         curve, costs = self._expected(recipe.fingerprint, file.kinds)
         job = file.to_job(job_id=job_id, curve=curve, now=now)
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
@@ -102,7 +105,8 @@ class LiveIntake:
         )
         around = built.variables({**os.environ, **file.environment.env}) if built.prefix else {}
         return Recipe(
-            command=file.command_line(built.python), env=tuple(sorted({**file.environment.env, **around}.items())),
+            command=self._planned_jobs.command(file, file.command_line(built.python)),
+            env=tuple(sorted({**file.environment.env, **around}.items())),
             working_dir=str(file.working_dir),
             checkpoint_dir=file.checkpoint.dir or str(self._data_dir / "checkpoints" / job_id),
             grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=file.fingerprint(),
@@ -111,15 +115,16 @@ class LiveIntake:
 
     def curve(self, fingerprint: str, kinds: tuple[str, ...]) -> Curve:
         """One curve over every kind of device there is that the job can use."""
-        cluster = self._cluster()
-        scalings = [
-            scaling
-            for kind in self._usable(kinds)
-            for scaling in self.speeds.curve(
-                fingerprint, kind, cluster.capacity(kind), guess=_GUESS, prior=self.foresight.known(fingerprint, kind)
-            ).scalings
-        ]
-        return Curve(tuple(scalings))
+        plans = {kind: self._planned_jobs.scaling(fingerprint, kind) for kind in self._usable(kinds)}
+        planned = {kind: scaling for kind, scaling in plans.items() if scaling is not None}
+        return Curve(tuple((kind, self._scaling(fingerprint, kind, plans[kind])) for kind in planned or plans))
+
+    def _scaling(self, fingerprint: str, kind: str, planned: Scaling | None) -> Scaling:
+        capacity = self._cluster().capacity(kind)
+        prior = planned or self.foresight.known(fingerprint, kind)
+        counts = planned.counts if planned else None
+        found = self.speeds.curve(fingerprint, kind, capacity, counts=counts, guess=_GUESS, prior=prior)
+        return planned_scaling(planned, found, capacity) if planned else found.scalings[0][1]
 
     def _foreseen(self, file: "JobFile", recipe: Recipe) -> str:
         """Predict the job on every kind of device it was never measured on; returns what to say about it."""

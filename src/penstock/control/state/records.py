@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from penstock.control.state.entries import RunFailed, Submitted
-from penstock.core import DeviceSlot, Grant, Job, Quote, Worker
+from penstock.core import DeviceSlot, Grant, Job, ParallelPlan, Quote, Worker
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
@@ -20,6 +20,8 @@ class Wanted:
     generation: int
     attempt: int
     not_before: float
+    plans: tuple[ParallelPlan, ...] = ()
+    """How the model of the job is split at each width it may have; none for jobs without a model."""
 
     @property
     def devices(self) -> frozenset[DeviceSlot]:
@@ -164,8 +166,12 @@ class JobRecord:
             return None
         return Wanted(
             job_id=self.id, run_id=self.run_id, workers=self.workers, generation=self.generation,
-            attempt=self.failures, not_before=self.retry_at,
+            attempt=self.failures, not_before=self.retry_at, plans=self._plans(self.grant.kind),
         )  # fmt: skip
+
+    def _plans(self, kind: str) -> tuple[ParallelPlan, ...]:
+        scaling = self.job.curve.scaling(kind)
+        return scaling.plans if scaling is not None else ()
 
     def _new_worker(self) -> str:
         self.workers_made += 1

@@ -49,13 +49,16 @@ class TransferSpeeds:
     inter_gbps: tuple[float, ...]
 
     def transfer_us(self, size_mb: float, by_network: bool) -> float:
-        """Microseconds to send ``size_mb``: the entry one below floor(log2 size), as Aceso's model reads its table."""
+        """Microseconds to send ``size_mb``: the entry one below floor(log2 size), as Aceso's model reads its table.
+
+        Its model reads the table from the end for less than half a megabyte; tiny messages stay at the first entry.
+        """
         if size_mb <= 0:
             return 0.0
         speeds = self.inter_gbps if by_network else self.intra_gbps
         entry = int(math.log(size_mb, 2))
         entry = entry - 1 if entry >= 1 else entry
-        return size_mb / (speeds[min(entry, len(speeds) - 1)] * 0.001)
+        return size_mb / (speeds[max(-len(speeds), min(entry, len(speeds) - 1))] * 0.001)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,14 +8,16 @@ asked to stop; a job that is resized is stopped, started again under the plan of
 
 import argparse
 import json
+import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from penstock.core import InputError, ParallelPlan, gpt_layers
 from penstock.runtime.parallel.full_state import newest, restore, save
@@ -32,7 +34,7 @@ def main(words: list[str] | None = None) -> None:
     options = _options(words)
     plan = read_plan(options.plan)
     device = _join()
-    _train(options, plan, device, stop)
+    prepared(options, plan, device, stop).run()
     dist.destroy_process_group()
 
 
@@ -45,25 +47,75 @@ def read_plan(path: Path | None) -> ParallelPlan:
     return ParallelPlan.from_mapping(value.get("plan", value))
 
 
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What all processes of a run know after a step: whether to end, whether to save, and the loss."""
+
+    ends: bool
+    saves: bool
+    loss: float
+
+
 class StopRequest:
-    """Whether somebody asked this process to end; all processes of a run agree on the step after which they do."""
+    """Whether somebody asked this process to end; all processes of a run end after the same step."""
 
     def __init__(self) -> None:
         self._asked = False
         signal.signal(signal.SIGTERM, self._ask)
 
-    def agreed(self, device: torch.device, *, save_now: bool) -> tuple[bool, bool]:
-        """(whether anybody was asked to end, whether anybody wants to save), the same answer everywhere."""
-        flags = torch.tensor([self._asked, save_now], dtype=torch.int32, device=device)
-        dist.all_reduce(flags, op=dist.ReduceOp.MAX)
-        ends, saves = flags.tolist()
-        return bool(ends), bool(saves)
+    def agree(self, loss: Tensor | None, device: torch.device, *, save_now: bool) -> Agreement:
+        """One small reduction: anybody's wish counts, and the last stage tells the others its loss."""
+        known = -math.inf if loss is None else float(loss)
+        told = torch.tensor([self._asked, save_now, known], dtype=torch.float64, device=device)
+        dist.all_reduce(told, op=dist.ReduceOp.MAX)
+        ends, saves, common = told.tolist()
+        return Agreement(bool(ends), bool(saves), common)
 
     def _ask(self, *_: object) -> None:
         self._asked = True
 
 
-def _train(options: argparse.Namespace, plan: ParallelPlan, device: torch.device, stop: StopRequest) -> None:
+@dataclass(slots=True)
+class Training:
+    """One run of the trainer: a planned model, its optimizer, and where its state is kept."""
+
+    model: PlannedModel
+    optimizer: PlannedOptimizer
+    source: TokenSource
+    stop: StopRequest
+    steps: int
+    folder: Path | None
+    save_every_s: float
+    done: int = 0
+
+    def run(self) -> None:
+        """Make the steps that are left; save every so often, when asked to end, and after the last one."""
+        saved_at, ends = time.monotonic(), False
+        while self.done < self.steps and not ends:
+            loss = self._step()
+            due = self.folder is not None and time.monotonic() - saved_at >= self.save_every_s
+            agreed = self.stop.agree(loss, self.model.layout.device, save_now=due)
+            _say(f"step={self.done} total={self.steps} loss={agreed.loss:.4f}")
+            ends = agreed.ends
+            if self.folder and (ends or agreed.saves or self.done == self.steps):
+                self._checkpoint(self.folder)
+                saved_at = time.monotonic()
+
+    def _step(self) -> Tensor | None:
+        plan, shape = self.model.layout.plan, self.model.shape
+        self.done += 1
+        loss = self.model.step(*self.source.batch(self.done, plan.global_batch, shape.sequence))
+        self.optimizer.step()
+        return loss
+
+    def _checkpoint(self, folder: Path) -> None:
+        started = time.monotonic()
+        path = save(folder, self.done, self.model, self.optimizer)
+        _say(f"checkpointed step={self.done} path={path} blocking_s={time.monotonic() - started:.3f}")
+
+
+def prepared(options: argparse.Namespace, plan: ParallelPlan, device: torch.device, stop: StopRequest) -> Training:
+    """The model with its newest saved state, if there is any, whatever plan that was saved under."""
     shape = GPTShape(
         layers=options.layers or gpt_layers(plan.ops), hidden=options.hidden, heads=options.heads,
         vocabulary=options.vocabulary, sequence=options.sequence,
@@ -74,37 +126,11 @@ def _train(options: argparse.Namespace, plan: ParallelPlan, device: torch.device
     if saved:
         restore(saved, model, optimizer)
         _say(f"resumed from step {saved.step} under a plan for {plan.devices} devices")
-    source: TokenSource = (
-        FileTokens(options.data, shape.vocabulary) if options.data else CountingTokens(shape.vocabulary)
-    )
-    for step, is_last in _steps(saved.step if saved else 0, options, model, optimizer, device, stop):
-        loss = model.step(*source.batch(step, plan.global_batch, shape.sequence))
-        optimizer.step()
-        if loss is not None and is_last:
-            print(f"penstock: step={step} total={options.steps} loss={loss.item():.4f}", flush=True)
-
-
-def _steps(
-    done: int, options: argparse.Namespace, model: PlannedModel, optimizer: PlannedOptimizer, device: torch.device,
-    stop: StopRequest,
-) -> Iterator[tuple[int, bool]]:  # fmt: skip
-    """Numbers of the steps to make, with whether this process tells; state is saved between and after them."""
-    is_last = dist.get_rank() == dist.get_world_size() - 1
-    saved_at, step, ends = time.monotonic(), done, False
-    while step < options.steps and not ends:
-        step += 1
-        yield step, is_last
-        due = bool(options.checkpoints) and time.monotonic() - saved_at >= options.checkpoint_every
-        ends, saves = stop.agreed(device, save_now=due)
-        if options.checkpoints and (ends or saves or step == options.steps):
-            _checkpoint(options.checkpoints, step, model, optimizer)
-            saved_at = time.monotonic()
-
-
-def _checkpoint(folder: Path, step: int, model: PlannedModel, optimizer: PlannedOptimizer) -> None:
-    started = time.monotonic()
-    path = save(folder, step, model, optimizer)
-    _say(f"checkpointed step={step} path={path} blocking_s={time.monotonic() - started:.3f}")
+    tokens = FileTokens(options.data, shape.vocabulary) if options.data else CountingTokens(shape.vocabulary)
+    return Training(
+        model=model, optimizer=optimizer, source=tokens, stop=stop, steps=options.steps, folder=options.checkpoints,
+        save_every_s=options.checkpoint_every, done=saved.step if saved else 0,
+    )  # fmt: skip
 
 
 def _say(text: str) -> None:
