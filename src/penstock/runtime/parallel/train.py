@@ -30,7 +30,7 @@ PLAN_VARIABLE, CHECKPOINT_VARIABLE = "PENSTOCK_PLAN", "PENSTOCK_CHECKPOINT_DIR"
 
 
 def main(words: list[str] | None = None) -> None:
-    stop = StopRequest()
+    stop = TerminationSignal()
     options = _options(words)
     plan = read_plan(options.plan)
     device = _join()
@@ -56,7 +56,7 @@ class Agreement:
     loss: float
 
 
-class StopRequest:
+class TerminationSignal:
     """Whether somebody asked this process to end; all processes of a run end after the same step."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Training:
     model: PlannedModel
     optimizer: PlannedOptimizer
     source: TokenSource
-    stop: StopRequest
+    stop: TerminationSignal
     steps: int
     folder: Path | None
     save_every_s: float
@@ -114,7 +114,9 @@ class Training:
         _say(f"checkpointed step={self.done} path={path} blocking_s={time.monotonic() - started:.3f}")
 
 
-def prepared(options: argparse.Namespace, plan: ParallelPlan, device: torch.device, stop: StopRequest) -> Training:
+def prepared(
+    options: argparse.Namespace, plan: ParallelPlan, device: torch.device, stop: TerminationSignal
+) -> Training:
     """The model with its newest saved state, if there is any, whatever plan that was saved under."""
     shape = GPTShape(
         layers=options.layers or gpt_layers(plan.ops), hidden=options.hidden, heads=options.heads,
