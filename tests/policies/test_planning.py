@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core import Curve
 from penstock.policies import KindView, Plans, Standing
-from penstock.policies.planning import Terms, best_layout, extend, keep_to, lay_out, promised_rows
+from penstock.policies.planning import PlanTerms, best_layout, extend, keep_to, lay_out, promised_rows
 from tests.policies.views import Row, view
 
 ONE_OR_THREE = Curve.from_table({1: 1.0, 3: 2.0})
@@ -39,7 +39,7 @@ def holding(world: KindView, plans: Plans) -> KindView:
 def first() -> Plans:
     """The plan made at the beginning."""
     world = three_promises()
-    layout = lay_out(world, promised_rows(world), Terms.stated(world))
+    layout = lay_out(world, promised_rows(world), PlanTerms.stated(world))
     assert layout.finish.tolist() == [70.0, 115.0, 30.0]
     assert layout.widths_at(0.0).tolist() == [1, 0, 2]
     return layout.plans
@@ -48,7 +48,7 @@ def first() -> Plans:
 def test_planning_afresh_can_miss_what_the_held_plan_reaches(first: Plans) -> None:
     """After 15 s the third job needs one device only, and then blocks the three the first needs from 30 s on."""
     world = holding(three_promises(now=15.0), first)
-    rows, terms = promised_rows(world), Terms.stated(world)
+    rows, terms = promised_rows(world), PlanTerms.stated(world)
     assert lay_out(world, rows, terms).missed.tolist() == [True, False, False]
     kept = keep_to(world, rows, terms)
     assert kept.finish.tolist() == [70.0, 115.0, 30.0]
@@ -57,7 +57,7 @@ def test_planning_afresh_can_miss_what_the_held_plan_reaches(first: Plans) -> No
 
 def test_the_held_plan_is_then_followed(first: Plans) -> None:
     world = holding(three_promises(now=15.0), first)
-    layout = best_layout(world, promised_rows(world), Terms.stated(world))
+    layout = best_layout(world, promised_rows(world), PlanTerms.stated(world))
     assert not layout.missed.any()
     assert layout.widths_at(15.0).tolist() == [1, 0, 2]
     assert layout.plans.at.tolist() == first.at.tolist()
@@ -66,7 +66,7 @@ def test_the_held_plan_is_then_followed(first: Plans) -> None:
 
 def test_without_a_plan_at_hand_the_best_fresh_one_counts() -> None:
     world = three_promises(now=15.0)
-    layout = best_layout(world, promised_rows(world), Terms.stated(world))
+    layout = best_layout(world, promised_rows(world), PlanTerms.stated(world))
     assert layout.missed.sum() == 1
 
 
@@ -74,28 +74,28 @@ def test_a_fresh_plan_is_preferred_when_it_reaches_everybody() -> None:
     world = view(Row(work=100.0, due=200.0, standing=Standing.PROMISED))
     wasteful = Plans.none(1)
     wasteful.at[0, :2], wasteful.width[0, :2] = (0.0, 25.0), (4, 0)
-    layout = best_layout(holding(world, wasteful), promised_rows(world), Terms.stated(world))
+    layout = best_layout(holding(world, wasteful), promised_rows(world), PlanTerms.stated(world))
     assert layout.widths_at(0.0).tolist() == [1]
 
 
 def test_a_held_plan_that_needs_more_devices_than_are_left_misses_everybody(first: Plans) -> None:
     world = replace(holding(three_promises(now=15.0), first), capacity=2)
-    assert keep_to(world, promised_rows(world), Terms.stated(world)).missed.all()
+    assert keep_to(world, promised_rows(world), PlanTerms.stated(world)).missed.all()
 
 
 def test_less_cautious_terms_are_tried_only_after_the_cautious_ones_fail() -> None:
     world = view(Row(work=100.0, due=26.0, standing=Standing.PROMISED))
     rows = promised_rows(world)
-    careful = replace(Terms.stated(world), rates=world.rates * 0.5)
+    careful = replace(PlanTerms.stated(world), rates=world.rates * 0.5)
     assert best_layout(world, rows, careful).missed.all()
-    assert best_layout(world, rows, careful, Terms.stated(world)).finish.tolist() == [25.0]
+    assert best_layout(world, rows, careful, PlanTerms.stated(world)).finish.tolist() == [25.0]
 
 
 def test_candidates_are_added_in_the_order_given_where_they_harm_nobody() -> None:
     promised = Row(work=100.0, due=30.0, standing=Standing.PROMISED)
     tight, loose = Row(work=100.0, due=40.0), Row(work=50.0, due=40.0)
     world = view(promised, tight, loose)
-    terms = Terms.stated(world)
+    terms = PlanTerms.stated(world)
     layout = lay_out(world, promised_rows(world), terms)
     longer = extend(world, layout, np.array([1, 2]), terms)
     assert sorted(longer.rows.tolist()) == [0, 2], "100 of 160 device-seconds are left for both"
@@ -106,7 +106,7 @@ def test_candidates_are_added_in_the_order_given_where_they_harm_nobody() -> Non
 def test_whom_the_plan_misses_already_nobody_can_harm() -> None:
     hopeless = Row(work=1e4, due=30.0, standing=Standing.PROMISED)
     world = view(hopeless, Row(work=100.0, due=40.0))
-    terms = Terms.stated(world)
+    terms = PlanTerms.stated(world)
     layout = lay_out(world, promised_rows(world), terms)
     assert layout.missed.tolist() == [True, False]
     assert extend(world, layout, np.array([1]), terms).finish.tolist() == [math.inf, pytest.approx(100 / 4)]
@@ -114,7 +114,7 @@ def test_whom_the_plan_misses_already_nobody_can_harm() -> None:
 
 def test_rows_that_are_not_planned_are_not_missed() -> None:
     world = view(Row(due=200.0, standing=Standing.PROMISED), Row(due=200.0, standing=Standing.DEFERRED))
-    layout = lay_out(world, promised_rows(world), Terms.stated(world))
+    layout = lay_out(world, promised_rows(world), PlanTerms.stated(world))
     assert promised_rows(world).tolist() == [0]
     assert layout.missed.tolist() == [False, False]
     assert layout.finish.tolist() == [100.0, math.inf]

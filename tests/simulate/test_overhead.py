@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.core import FREE, Cluster, UnknownNameError
-from penstock.scheduler import Round
+from penstock.scheduler import CostedRound
 from penstock.simulate import OVERHEADS, ArtifactCosts, costs_named
 from penstock.simulate.overhead import Metered
 from penstock.simulate.replicas.elasticflow.overhead import seconds
@@ -15,9 +15,9 @@ from tests.simulate.build import job, run
 SMALL = Cluster.parse("2x8")
 
 
-def decision(devices: Sequence[tuple[int, ...]], changed: Sequence[bool]) -> Round:
+def decision(devices: Sequence[tuple[int, ...]], changed: Sequence[bool]) -> CostedRound:
     widths = np.array([len(each) for each in devices])
-    return Round(widths, np.array(changed), 16, lambda row: devices[row])
+    return CostedRound(widths, np.array(changed), 16, lambda row: devices[row])
 
 
 def test_three_models_are_known() -> None:

@@ -9,10 +9,10 @@ from penstock.core import Plan, Quote, Verdict, format_duration
 from penstock.policies.columns import Ints
 from penstock.policies.filling import finish_time, profile_of
 from penstock.policies.kind_view import KindView
-from penstock.policies.planning import Layout, Terms, extend
+from penstock.policies.planning import PlanLayout, PlanTerms, extend
 
 
-def admit_singly(view: KindView, rows: Ints, kept: Layout, terms: Terms) -> Sequence[Quote]:
+def admit_singly(view: KindView, rows: Ints, kept: PlanLayout, terms: PlanTerms) -> Sequence[Quote]:
     """Promise each row whose deadline and everybody else's hold together; the first in ``rows`` is asked first.
 
     ``kept`` is how the promises made so far are kept, ``terms`` what a new promise must pass.
@@ -20,20 +20,20 @@ def admit_singly(view: KindView, rows: Ints, kept: Layout, terms: Terms) -> Sequ
     return answers(view, rows, extend(view, kept, rows[np.isfinite(view.deadline[rows])], terms), terms)
 
 
-def answers(view: KindView, rows: Ints, layout: Layout, terms: Terms) -> Sequence[Quote]:
+def answers(view: KindView, rows: Ints, layout: PlanLayout, terms: PlanTerms) -> Sequence[Quote]:
     """A promise for each row that is planned, and an honest word for the others."""
     planned = layout.planned
     return [_answer(view, row, layout, bool(planned[row]), terms) for row in rows.tolist()]
 
 
-def _answer(view: KindView, row: int, layout: Layout, taken: bool, terms: Terms) -> Quote:
+def _answer(view: KindView, row: int, layout: PlanLayout, taken: bool, terms: PlanTerms) -> Quote:
     if not math.isfinite(view.deadline[row]):
         reason = "it has no deadline and runs on what is free"
         return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason)
     return promised(view, row, layout) if taken else turned_down(view, row, layout, terms)
 
 
-def promised(view: KindView, row: int, layout: Layout) -> Quote:
+def promised(view: KindView, row: int, layout: PlanLayout) -> Quote:
     plan = plan_of(layout, row)
     early = format_duration(float(view.deadline[row]) - plan.end)
     return Quote(
@@ -43,7 +43,7 @@ def promised(view: KindView, row: int, layout: Layout) -> Quote:
     )  # fmt: skip
 
 
-def turned_down(view: KindView, row: int, layout: Layout, terms: Terms) -> Quote:
+def turned_down(view: KindView, row: int, layout: PlanLayout, terms: PlanTerms) -> Quote:
     """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort."""
     alone = view.now + float(view.alone_s[row])
     if alone > view.deadline[row]:
@@ -57,7 +57,7 @@ def turned_down(view: KindView, row: int, layout: Layout, terms: Terms) -> Quote
     return Quote(job_id=view.jobs[row].id, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)
 
 
-def earliest_finish(view: KindView, row: int, layout: Layout, terms: Terms) -> float:
+def earliest_finish(view: KindView, row: int, layout: PlanLayout, terms: PlanTerms) -> float:
     """When the job would end on what the plan leaves: the deadline that could be promised now."""
     times, free, count = profile_of(view.now, view.capacity, layout.rows, layout.plans.at, layout.plans.width, 0)
     top = int(view.depth[row]) - 1
@@ -68,7 +68,7 @@ def earliest_finish(view: KindView, row: int, layout: Layout, terms: Terms) -> f
     )  # fmt: skip
 
 
-def plan_of(layout: Layout, row: int) -> Plan:
+def plan_of(layout: PlanLayout, row: int) -> Plan:
     """One row of a layout as a value, cut at the job's own end."""
     end = float(layout.finish[row])
     pairs = zip(layout.plans.at[row].tolist(), layout.plans.width[row].tolist(), strict=True)

@@ -13,7 +13,7 @@ from penstock.policies.filling import usable
 from penstock.policies.greedy import by_priority
 from penstock.policies.kind_view import KindView
 from penstock.policies.planned_policy import PlannedPolicy
-from penstock.policies.planning import Layout, Terms, best_layout, extend, fit_in, lay_out, promised_rows
+from penstock.policies.planning import PlanLayout, PlanTerms, best_layout, extend, fit_in, lay_out, promised_rows
 from penstock.tools import compiled
 
 REPLANNED_JOBS = 2000
@@ -87,7 +87,7 @@ def device_seconds(view: KindView) -> Floats:
     return view.levels[:, 0] * view.remaining / view.rates[:, 0]
 
 
-def _promise(view: KindView, kept: Layout, candidates: Ints, terms: Terms) -> Layout:
+def _promise(view: KindView, kept: PlanLayout, candidates: Ints, terms: PlanTerms) -> PlanLayout:
     """Add the candidates that fit in, if planning everybody afresh then still reaches everybody; else one by one.
 
     A promise that only one particular plan can keep does not survive the first surprise.
@@ -98,7 +98,7 @@ def _promise(view: KindView, kept: Layout, candidates: Ints, terms: Terms) -> La
     return _make_room(view, fresh if sound else kept, candidates, terms)
 
 
-def _make_room(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+def _make_room(view: KindView, layout: PlanLayout, candidates: Ints, terms: PlanTerms) -> PlanLayout:
     """See for the cheapest candidates whether others could make room for them.
 
     That means planning everybody again, so how many are tried depends on how many there are.
@@ -107,13 +107,13 @@ def _make_room(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -
     return extend(view, layout, others[: 1 + REPLANNED_JOBS // (1 + len(layout.rows))], terms)
 
 
-def kept_promises(view: KindView, certain: Terms) -> Layout:
+def kept_promises(view: KindView, certain: PlanTerms) -> PlanLayout:
     """A plan that keeps the promises made, if need be with what was held in reserve for them."""
     layout = best_layout(view, promised_rows(view), certain)
     return best_layout(view, layout.rows, certain, probably(view)) if layout.missed.any() else layout
 
 
-def surely(view: KindView) -> Terms:
+def surely(view: KindView) -> PlanTerms:
     """What holds whatever the rescheduling: a decision every slot, and for a new promise one unforeseen change.
 
     A new promise also counts on the slowest speed and the longest start that were seen.
@@ -124,25 +124,25 @@ def surely(view: KindView) -> Terms:
     return _terms(view, view.rates * (1.0 - doubts), view.slot, view.deadline - reserve)
 
 
-def probably(view: KindView) -> Terms:
+def probably(view: KindView) -> PlanTerms:
     """What holds if decisions go on to be as frequent as lately."""
     return _terms(view, view.rates, view.interval, view.deadline)
 
 
-def _mixed(view: KindView, layout: Layout, certain: Terms) -> Terms:
+def _mixed(view: KindView, layout: PlanLayout, certain: PlanTerms) -> PlanTerms:
     """Certain terms for the promised, likely ones for the hopeful; who has missed already just has to end some day."""
     likely = probably(view)
     is_promised = (view.standing == Standing.PROMISED)[:, None]
     limit = np.where(layout.missed, np.inf, view.deadline)
     rates = np.where(is_promised, certain.rates, likely.rates)
-    return Terms(rates, certain.pauses, certain.starts, certain.work, limit)
+    return PlanTerms(rates, certain.pauses, certain.starts, certain.work, limit)
 
 
-def _terms(view: KindView, rates: Floats, interval: float, limit: Floats) -> Terms:
+def _terms(view: KindView, rates: Floats, interval: float, limit: Floats) -> PlanTerms:
     lost = min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
     pauses = _change_pauses(view) + view.resize_s[:, None]
     work = view.remaining + view.still_s * view.held_rate
-    return Terms(rates * (1.0 - lost), pauses, view.start_s - view.resize_s, work, limit)
+    return PlanTerms(rates * (1.0 - lost), pauses, view.start_s - view.resize_s, work, limit)
 
 
 def _change_pauses(view: KindView) -> Floats:
@@ -154,7 +154,7 @@ def _widening(view: KindView) -> Floats:
     return _change_pauses(view) + np.where(view.width > 0, view.resize_s, 0.0)[:, None]
 
 
-def _hopeful(view: KindView, layout: Layout, cheap_first: Ints) -> Ints:
+def _hopeful(view: KindView, layout: PlanLayout, cheap_first: Ints) -> Ints:
     """Jobs with a deadline that the plan does not reach: broken promises first, then deferred and soft ones."""
     broken = layout.missed[cheap_first]
     unpromised = ((view.standing != Standing.PROMISED) & np.isfinite(view.deadline))[cheap_first]

@@ -12,7 +12,7 @@ from penstock.policies.columns import Ints
 from penstock.policies.filling import usable
 from penstock.policies.kind_view import KindView
 from penstock.policies.planned_policy import PlannedPolicy
-from penstock.policies.planning import Terms, best_layout, promised_rows
+from penstock.policies.planning import PlanTerms, best_layout, promised_rows
 from penstock.tools import compiled
 
 
@@ -44,11 +44,11 @@ class EdfAdmission(PlannedPolicy):
     keeps_promises: ClassVar[bool] = True
 
     def admit(self, view: KindView, rows: Ints) -> Sequence[Quote]:
-        terms = Terms.stated(view, widest=True)
+        terms = PlanTerms.stated(view, widest=True)
         return admit_singly(view, rows, best_layout(view, promised_rows(view), terms), terms)
 
     def allocate(self, view: KindView) -> Allocation:
-        layout = best_layout(view, promised_rows(view), Terms.stated(view, widest=True))
+        layout = best_layout(view, promised_rows(view), PlanTerms.stated(view, widest=True))
         widths = layout.widths_at(view.now)
         others = view.order_by_priority(view.deadline, view.submitted)
         others = others[widths[others] == 0]

@@ -13,7 +13,7 @@ from penstock.policies.filling import usable
 from penstock.policies.greedy import by_priority
 from penstock.policies.kind_view import KindView
 from penstock.policies.planned_policy import PlannedPolicy
-from penstock.policies.planning import Layout, Terms, best_layout, promised_rows
+from penstock.policies.planning import PlanLayout, PlanTerms, best_layout, promised_rows
 from penstock.tools import compiled
 
 
@@ -32,7 +32,7 @@ class ElasticFlow(PlannedPolicy):
     keeps_promises: ClassVar[bool] = True
 
     def admit(self, view: KindView, rows: Ints) -> Sequence[Quote]:
-        return admit_singly(view, rows, minimum_shares(view), Terms.stated(view))
+        return admit_singly(view, rows, minimum_shares(view), PlanTerms.stated(view))
 
     def allocate(self, view: KindView) -> Allocation:
         layout = minimum_shares(view)
@@ -44,9 +44,9 @@ class ElasticFlow(PlannedPolicy):
         return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
 
 
-def minimum_shares(view: KindView) -> Layout:
+def minimum_shares(view: KindView) -> PlanLayout:
     """Algorithm 1 for the jobs already in: everybody's minimum satisfactory share, in order of deadline."""
-    return best_layout(view, promised_rows(view), Terms.stated(view))
+    return best_layout(view, promised_rows(view), PlanTerms.stated(view))
 
 
 @compiled

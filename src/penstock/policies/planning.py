@@ -18,7 +18,7 @@ from penstock.tools import compiled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class PlanTerms:
     """What a plan counts on: speed at each level, what changing to it costs, and by when each job must be done.
 
     ``starts`` is what it costs besides to begin on devices after having none; ``work`` is what is left, with the time a
@@ -34,14 +34,14 @@ class Terms:
     widest: bool = False
 
     @classmethod
-    def stated(cls, view: KindView, *, widest: bool = False) -> "Terms":
+    def stated(cls, view: KindView, *, widest: bool = False) -> "PlanTerms":
         """The curves and deadlines as they are, rescheduling free."""
         no_pauses, no_starts = np.zeros_like(view.rates), np.zeros(len(view))
         return cls(view.rates, no_pauses, no_starts, view.remaining, view.deadline, widest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class PlanLayout:
     """A plan for some rows: when each ends (inf = not in time, or not planned) and its widths until then."""
 
     rows: Ints
@@ -62,9 +62,9 @@ class Layout:
         planned[self.rows] = True
         return planned
 
-    def in_time(self) -> "Layout":
+    def in_time(self) -> "PlanLayout":
         """Without those it misses."""
-        return Layout(self.rows[~self.missed[self.rows]], self.finish, self.plans)
+        return PlanLayout(self.rows[~self.missed[self.rows]], self.finish, self.plans)
 
     def widths_at(self, now: float) -> Ints:
         return _widths_at(self.plans.at, self.plans.width, now)
@@ -74,21 +74,21 @@ def promised_rows(view: KindView) -> Ints:
     return np.flatnonzero(view.standing == Standing.PROMISED)
 
 
-def lay_out(view: KindView, rows: Ints, terms: Terms) -> Layout:
+def lay_out(view: KindView, rows: Ints, terms: PlanTerms) -> PlanLayout:
     """Plan ``rows`` afresh, the earliest limit first."""
     order = _by_limit(view, rows, terms)
     finish, at, width = fill(
         view.now, view.capacity, order, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
         terms.starts, view.depth, view.slot, terms.widest,
     )  # fmt: skip
-    return Layout(rows, finish, Plans(at, width))
+    return PlanLayout(rows, finish, Plans(at, width))
 
 
-def keep_to(view: KindView, rows: Ints, terms: Terms) -> Layout:
+def keep_to(view: KindView, rows: Ints, terms: PlanTerms) -> PlanLayout:
     """The plan laid out last time; it misses everybody if the devices for it are no longer there."""
     _, free, count = profile_of(view.now, view.capacity, rows, view.plan_at, view.plan_width, 0)
     if free[:count].min() < 0:
-        return Layout(rows, np.full(len(view), math.inf), Plans.none(len(view)))
+        return PlanLayout(rows, np.full(len(view), math.inf), Plans.none(len(view)))
     finish = follow(
         view.now, rows, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses, terms.starts,
         view.depth, view.plan_at, view.plan_width,
@@ -96,12 +96,12 @@ def keep_to(view: KindView, rows: Ints, terms: Terms) -> Layout:
     plans = Plans.none(len(view))
     kept = rows[np.isfinite(finish[rows])]
     plans.at[kept], plans.width[kept] = view.plan_at[kept], view.plan_width[kept]
-    return Layout(rows, finish, plans)
+    return PlanLayout(rows, finish, plans)
 
 
-def best_layout(view: KindView, rows: Ints, *by_caution: Terms) -> Layout:
+def best_layout(view: KindView, rows: Ints, *by_caution: PlanTerms) -> PlanLayout:
     """The first plan that misses nobody: afresh or the one at hand, on the most cautious terms first; else the best."""
-    tried: list[Layout] = []
+    tried: list[PlanLayout] = []
     for terms in by_caution:
         for make in (lay_out, keep_to):
             tried.append(make(view, rows, terms))
@@ -110,7 +110,7 @@ def best_layout(view: KindView, rows: Ints, *by_caution: Terms) -> Layout:
     return min(tried, key=lambda layout: int(layout.missed.sum()))
 
 
-def extend(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+def extend(view: KindView, layout: PlanLayout, candidates: Ints, terms: PlanTerms) -> PlanLayout:
     """Plan afresh with every candidate that harms nobody who is in time under ``layout``, in the order given.
 
     ``layout`` itself is returned if nobody can be added.
@@ -125,7 +125,7 @@ def extend(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> La
     return lay_out(view, longer, terms) if len(longer) > len(order) else layout
 
 
-def fit_in(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> Layout:
+def fit_in(view: KindView, layout: PlanLayout, candidates: Ints, terms: PlanTerms) -> PlanLayout:
     """Plan every candidate that can be in time on what ``layout`` leaves, in the order given; nobody else changes.
 
     Far cheaper than :func:`extend`, which may move everybody: O(breakpoints) instead of O(jobs x breakpoints) each.
@@ -139,10 +139,10 @@ def fit_in(view: KindView, layout: Layout, candidates: Ints, terms: Terms) -> La
         terms.starts, view.depth, view.slot, finish, at, width,
     )  # fmt: skip
     taken = candidates[np.isfinite(finish[candidates])]
-    return Layout(np.concatenate((layout.rows, taken)), finish, Plans(at, width))
+    return PlanLayout(np.concatenate((layout.rows, taken)), finish, Plans(at, width))
 
 
-def _by_limit(view: KindView, rows: Ints, terms: Terms) -> Ints:
+def _by_limit(view: KindView, rows: Ints, terms: PlanTerms) -> Ints:
     return rows[np.lexsort((view.sequence[rows], terms.limit[rows]))]
 
 

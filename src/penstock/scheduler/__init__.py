@@ -1,6 +1,6 @@
 """Events and decisions in, instructions out; the invariants; the story of every job."""
 
-from penstock.scheduler.costs import CostModel, ExpectedCosts, Round
+from penstock.scheduler.costs import CostedRound, CostModel, ExpectedCosts
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.records import FINAL, JobState
 from penstock.scheduler.scheduler import Scheduler
@@ -9,13 +9,13 @@ from penstock.scheduler.story import Entry, Story
 __all__ = [
     "FINAL",
     "CostModel",
+    "CostedRound",
     "CurveRates",
     "Entry",
     "ExpectedCosts",
     "JobState",
     "PlacedJob",
     "RateModel",
-    "Round",
     "Scheduler",
     "Story",
 ]

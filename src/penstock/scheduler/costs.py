@@ -15,7 +15,7 @@ from penstock.policies import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class CostedRound:
     """One decision as the cost model sees it: the new widths, which rows changed devices, and which devices."""
 
     widths: Ints
@@ -29,7 +29,7 @@ class CostModel(Protocol):
 
     overhead: Overhead
 
-    def pauses(self, decision: Round) -> Floats: ...
+    def pauses(self, decision: CostedRound) -> Floats: ...
 
 
 class ExpectedCosts:
@@ -38,7 +38,7 @@ class ExpectedCosts:
     def __init__(self, overhead: Overhead = FREE) -> None:
         self.overhead = overhead
 
-    def pauses(self, decision: Round) -> Floats:
+    def pauses(self, decision: CostedRound) -> Floats:
         if self.overhead == FREE:
             return np.zeros(len(decision.widths))
         running = decision.widths > 0

@@ -16,7 +16,7 @@ import numpy as np
 from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Ask, Placement
 from penstock.policies import Admission, AnyPolicy, Assignment, Floats, Ints, KindConditions, PerKind, Policy, View
-from penstock.scheduler.costs import CostModel, Round
+from penstock.scheduler.costs import CostedRound, CostModel
 from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
@@ -216,7 +216,7 @@ class Decider:
             def devices_of(row: int, state: KindState = state, keys: Ints = keys) -> tuple[int, ...]:
                 return state.occupancy.devices(int(keys[row]))
 
-            pauses[mine] += self.costs.pauses(Round(widths[mine], changed[mine], state.size, devices_of))
+            pauses[mine] += self.costs.pauses(CostedRound(widths[mine], changed[mine], state.size, devices_of))
         return pauses
 
     def _rates(self, holdings: Holdings, cluster: Cluster, granted: set[int]) -> dict[int, float]:

@@ -120,14 +120,6 @@ class OptionTable:
         self._ints = np.pad(self._ints, ((0, 0), (0, extra)))
         self._connect()
 
-    def __getstate__(self) -> dict[str, Any]:
-        names = {*_MATRICES, *_INTS, "_read_only"}
-        return {name: value for name, value in self.__dict__.items() if name not in names}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._connect()
-
     def _clear(self, row: int) -> None:
         self.levels[row] = self.requested[row] = 0
         self._matrices[:, row] = self.requested_rate[row] = 0.0

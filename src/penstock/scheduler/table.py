@@ -312,15 +312,6 @@ class JobTable:
         other.reconnect()
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the columns by name: they are views of the matrices and would become copies."""
-        names = {*_FLOATS, *_INTS, "_read_only"}
-        return {name: value for name, value in self.__dict__.items() if name not in names}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.reconnect()
-
     def reconnect(self) -> None:
         """Make every column an attribute: a view of its line in the matrix of floats or of integers."""
         for name, column in zip(_FLOATS, self._floats, strict=True):

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core import Cluster, Overhead, UnknownNameError
 from penstock.policies import Floats
-from penstock.scheduler import CostModel, ExpectedCosts, Round
+from penstock.scheduler import CostedRound, CostModel, ExpectedCosts
 from penstock.simulate.replicas.elasticflow.overhead import Restarts, seconds
 
 _WIDEST = 64
@@ -39,7 +39,7 @@ class ArtifactCosts:
             worst_s=seconds(_WIDEST, devices, restart=True),
         )  # fmt: skip
 
-    def pauses(self, decision: Round) -> Floats:
+    def pauses(self, decision: CostedRound) -> Floats:
         restart = self._restarts.due()
         pauses = np.where(decision.widths > 0, self._base, 0.0)
         suspects = decision.widths > 0 if self._forgot else decision.changed
@@ -62,7 +62,7 @@ class Metered:
         self.overhead = costs.overhead
         self.device_seconds = 0.0
 
-    def pauses(self, decision: Round) -> Floats:
+    def pauses(self, decision: CostedRound) -> Floats:
         pauses = self._costs.pauses(decision)
         self.device_seconds += float(pauses @ decision.widths)
         return pauses
