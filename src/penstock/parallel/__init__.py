@@ -7,7 +7,8 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.parallel.captured import module_family
     from penstock.parallel.devices import ChipMesh, PricedMesh, Trainer, mesh_named
-    from penstock.parallel.exports import TRAINERS, export
+    from penstock.parallel.exports import TRAINERS, Exported, export
+    from penstock.parallel.exports.common import flattened
     from penstock.parallel.families import MODELS, Family, family_named
     from penstock.parallel.full_cost import Prediction, predict
     from penstock.parallel.planning.by_count import (
@@ -34,6 +35,7 @@ __all__ = [
     "ChipMesh",
     "CountedPlan",
     "DevicePool",
+    "Exported",
     "Family",
     "PlanLibrary",
     "PlanQuestion",
@@ -45,6 +47,7 @@ __all__ = [
     "check_plan",
     "export",
     "family_named",
+    "flattened",
     "mesh_named",
     "module_family",
     "plan_comparison",

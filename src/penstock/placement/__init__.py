@@ -7,11 +7,11 @@ write a class with ``name``, ``summary`` and ``place`` in a file of its own and 
 from typing import cast
 
 from penstock.core import PluginError, UnknownNameError, is_plugin, load_plugin
-from penstock.placement.base import Ask, Placement
+from penstock.placement.base import Ask, Placement, place_one_by_one
 from penstock.placement.best_fit import BestFit
 from penstock.placement.buddy import Buddy
 from penstock.placement.first_fit import FirstFit
-from penstock.placement.occupancy import Occupancy, slots_of
+from penstock.placement.occupancy import Masks, Occupancy, slots_of
 from penstock.placement.spread import Spread
 
 _STRATEGIES: dict[str, Placement] = {strategy.name: strategy for strategy in (Buddy(), BestFit(), FirstFit(), Spread())}
@@ -43,9 +43,11 @@ __all__ = [
     "BestFit",
     "Buddy",
     "FirstFit",
+    "Masks",
     "Occupancy",
     "Placement",
     "Spread",
+    "place_one_by_one",
     "placement_named",
     "slots_of",
 ]
