@@ -8,6 +8,7 @@ from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
+from penstock.policies.greedy import serve_in_order
 from penstock.policies.kind_view import KindView
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
 from penstock.policies.per_kind import PerKind
@@ -83,5 +84,6 @@ __all__ = [
     "View",
     "patience",
     "policy_named",
+    "serve_in_order",
     "weakest_source",
 ]
