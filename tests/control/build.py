@@ -118,10 +118,12 @@ class Platform:
         assert self.backend.violations == []
 
     def phase(self, job_id: str) -> JobPhase:
-        return self.journal.state.phase(self.journal.state.jobs[job_id])
+        return self.journal.state.phase(self.record(job_id))
 
     def record(self, job_id: str) -> JobRecord:
-        return self.journal.state.jobs[job_id]
+        record = self.journal.find(job_id)
+        assert record is not None
+        return record
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def test_a_server_goes_on_from_its_snapshot(tmp_path: Path) -> None:
         assert world.journal._kept
         assert _picture(world.journal.state) == before
         world.passes(60)
-        assert {world.phase(job) for job in world.journal.state.jobs} == {"finished"}
+        assert {record.mark for record in world.journal.records()} == {"finished"}
 
 
 @pytest.mark.parametrize("damage", ["version", "state", "unreadable", "another log"])

@@ -88,7 +88,7 @@ def test_resizes_and_their_pauses(served: Served) -> None:
 def recounted(world: Platform) -> dict[tuple[str, str], int]:
     """Jobs by state and tenant, looked up one by one."""
     state = world.journal.state
-    return Counter((state.phase(record).value, record.job.tenant) for record in state.jobs.values())
+    return Counter((state.phase(record).value, record.job.tenant) for record in world.journal.records())
 
 
 def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Served) -> None:
@@ -122,7 +122,7 @@ def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Serve
         active = [world.record(job) for job in world.journal.state.jobs if world.phase(job) not in (*OVER, "paused")]
         waits = [world.clock.time - record.submission.at for record in active if record.started_at is None]
         assert told.value("penstock_queue_oldest_seconds") == pytest.approx(max(waits, default=0.0))
-    assert told.total("penstock_jobs_ended_total") == sum(world.record(job).over for job in world.journal.state.jobs)
+    assert told.total("penstock_jobs_ended_total") == sum(record.over for record in world.journal.records())
 
 
 def test_requests_are_counted_by_template_and_never_by_path(served: Served) -> None:

@@ -119,9 +119,9 @@ def test_the_past_under_two_policies(there: Seen) -> None:
     world.passes(2)
     world.journal.record(RunFinished(at=world.clock.time, job_id=done, run_id=world.record(done).run_id))
     world.commands.cancel(gone, ADMIN)
-    past = past_of(world.journal.state, [])
+    past = past_of(world.journal.records(), world.journal.state, [])
     assert [event.job_id for event in past.faults] == [gone]  # type: ignore[union-attr]
-    real = recorded_outcome(world.journal.state)
+    real = recorded_outcome(world.journal.records(), past.policy)
     assert (real.jobs, real.with_deadline, real.met, real.real) == (2, 1, 1, True)
     heard: list[str] = []
     rows = replay_past(past, ["fifo", "deadline"], lambda row: heard.append(row.policy))
@@ -133,4 +133,4 @@ def test_the_past_under_two_policies(there: Seen) -> None:
 
 def test_no_past_is_no_comparison(there: Seen) -> None:
     with pytest.raises(InputError, match="without jobs"):
-        past_of(there.world.journal.state, [])
+        past_of([], there.world.journal.state, [])

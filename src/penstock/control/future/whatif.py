@@ -51,10 +51,9 @@ class PolicyOutcome:
     real: bool = False
 
 
-def past_of(state: PlatformState, node_lines: Sequence[Line]) -> Past:
-    """What this server has seen so far."""
+def past_of(records: Sequence[JobRecord], state: PlatformState, node_lines: Sequence[Line]) -> Past:
+    """What this server has seen so far: all its jobs, and what happened to its nodes."""
     settings = state.settings
-    records = list(state.jobs.values())
     if settings is None or not records:
         raise InputError("a server without jobs", "at least one job", "Submit something first")
     if len(records) > _MOST_JOBS:
@@ -67,14 +66,13 @@ def past_of(state: PlatformState, node_lines: Sequence[Line]) -> Past:
     )  # fmt: skip
 
 
-def recorded_outcome(state: PlatformState) -> PolicyOutcome:
+def recorded_outcome(records: Sequence[JobRecord], policy: str) -> PolicyOutcome:
     """What became of the jobs under this server; those that are not over count in no column but ``jobs``."""
-    records = list(state.jobs.values())
     done = [record for record in records if record.mark is JobPhase.FINISHED and record.ended_at is not None]
     due = [record for record in done if math.isfinite(record.submission.job.deadline)]
     met = sum((record.ended_at or math.inf) <= record.submission.job.deadline for record in due)
     return PolicyOutcome(
-        policy=state.settings.policy if state.settings is not None else "", jobs=len(records),
+        policy=policy, jobs=len(records),
         with_deadline=sum(math.isfinite(record.submission.job.deadline) for record in records), met=met,
         late=len(due) - met, refused=sum(record.mark is JobPhase.DECLINED for record in records),
         completion_s=_mean([(record.ended_at or 0.0) - record.submission.at for record in done]),

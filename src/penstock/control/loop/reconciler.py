@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
 """Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
+_FIGURES_KEPT = 1_000
 _ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
 
 
@@ -121,6 +122,7 @@ class Reconciler:
         self._clear_up(statuses)
         self.journal.publish()
         self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
+        self.journal.compact()
         self.after_each_pass()
         self.watch_pass(time.perf_counter() - began)
 
@@ -224,7 +226,7 @@ class Reconciler:
     def _picture(self, statuses: Iterable[RunStatus]) -> DesiredRuns:
         with self.journal.reading() as state:
             job_of = {status.run_id: _job_of(status.run_id) for status in statuses}
-            listed = {job_id: state.jobs[job_id] for job_id in job_of.values() if job_id in state.jobs}
+            listed = self._listed(set(job_of.values()))
             return DesiredRuns(
                 wanted=state.wanted(),
                 recipes={record.id: record.submission.recipe for record in state.engaged.values()},
@@ -234,6 +236,11 @@ class Reconciler:
                 heard={run_id: gauge.generation for run_id, gauge in self.run_figures.items()},
             )
 
+    def _listed(self, job_ids: Iterable[str]) -> dict[str, JobRecord]:
+        """Jobs of runs that the backend still knows: the job may be over and archived while its run is being ended."""
+        found = ((job_id, self.journal.find(job_id)) for job_id in job_ids)
+        return {job_id: record for job_id, record in found if record is not None}
+
     def _clear_up(self, statuses: Iterable[RunStatus]) -> None:
         """A run that has ended, been heard out and is not waited for is forgotten; its logs stay."""
         with self.journal.reading() as state:
@@ -242,6 +249,21 @@ class Reconciler:
             heard_out = self._read_to.get(status.run_id, 0) >= status.last_seq
             if not status.alive and status.run_id not in wanted and heard_out:
                 self._hands.forget(status.run_id)
+        self._drop_old_figures({status.run_id for status in statuses})
+
+    def _drop_old_figures(self, listed: set[str]) -> None:
+        """Of runs that are gone the last figures are kept for a while; jobs that are over need no cursor."""
+        spare = len(self.run_figures) - len(listed) - _FIGURES_KEPT
+        if spare > 0:
+            for run_id in [run_id for run_id in self.run_figures if run_id not in listed][:spare]:
+                del self.run_figures[run_id]
+        if len(self._read_to) > len(listed) + _FIGURES_KEPT:
+            with self.journal.reading() as state:
+                self._read_to = {
+                    run_id: seq
+                    for run_id, seq in self._read_to.items()
+                    if run_id in listed or _job_of(run_id) in state.jobs
+                }
 
     def _cannot_launch(self, want: Wanted, error: Exception) -> None:
         with self.journal.reading() as state:

@@ -2,13 +2,15 @@
 
 import math
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.core import Verdict
 from penstock.wire import OVER, JobPhase
+
+_SPARE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,15 @@ class JobCounts:
     their deadlines.
     """
 
-    def __init__(self, label: Callable[[str], str]) -> None:
+    def __init__(
+        self, label: Callable[[str], str], archived: Callable[[], Mapping[tuple[str, str], int]] = dict
+    ) -> None:
+        """``archived`` counts jobs that are over and have left the state, by phase and tenant."""
         self.counts: Tally[tuple[str, str]] = Tally()
         self.waiting: dict[str, float] = {}
         self.promises: dict[str, float] = {}
         self._label = label
+        self._archived = archived
         self._state: PlatformState | None = None
         self._known: dict[str, JobStatus] = {}
 
@@ -42,6 +48,8 @@ class JobCounts:
         self._state = state
         for counted in (self.counts, self.waiting, self.promises, self._known):
             counted.clear()
+        for (phase, tenant), many in self._archived().items():
+            self.counts[phase, self._label(tenant)] += many
         for record in state.jobs.values():
             self.update(record)
         return False
@@ -56,8 +64,15 @@ class JobCounts:
         if before != now:
             self._known[record.id] = now
             self._recount(before, now)
+            self._forget_archived()
         self._note(record, phase)
         return before, now
+
+    def _forget_archived(self) -> None:
+        """Jobs that have left the state do not change any more; they are dropped many at a time."""
+        assert self._state is not None
+        if len(self._known) > 2 * len(self._state.jobs) + _SPARE:
+            self._known = {job_id: self._known[job_id] for job_id in self._state.jobs if job_id in self._known}
 
     def _recount(self, before: JobStatus | None, now: JobStatus) -> None:
         self.counts[now.phase.value, now.tenant] += 1

@@ -134,11 +134,10 @@ class Commands:
 
     def find(self, job_id: str, who: Principal) -> JobRecord:
         """A job this principal may see; somebody else's is as unknown as one that never was."""
-        with self._journal.reading() as state:
-            return self._own(job_id, who) if job_id in state.jobs else self._unknown(job_id)
+        return self._own(job_id, who)
 
     def _own(self, job_id: str, who: Principal) -> JobRecord:
-        record = self._journal.state.jobs.get(job_id)
+        record = self._journal.find(job_id)
         if record is None or not who.may_see(record.job.tenant):
             return self._unknown(job_id)
         return record

@@ -14,6 +14,7 @@ from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.observe.device_readings import DeviceReadings, Reading
 from penstock.control.state.journal import Journal
+from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding, JobRow, Line, Principal, Search
 from penstock.core import Cluster, InputError, Report
@@ -87,10 +88,7 @@ class PlatformHistory:
             )
         matches, now = self._journal.store.history.search(wanted), self.now()
         with self._journal.reading() as state:
-            shares = {
-                row.id: _share_done(state.remaining(state.jobs[row.id], now), state.jobs[row.id])
-                for row in matches.rows
-            }
+            shares = {row.id: _share_done(row, state, now) for row in matches.rows}
         return [ListedJob(row=row, share_done=shares[row.id]) for row in matches.rows], matches.total
 
     def holders(self) -> dict[int, JobRecord]:
@@ -128,9 +126,8 @@ class PlatformHistory:
         return self._reconciler.backend.reports(run_id, 0)
 
 
-def _share_done(remaining: float, record: JobRecord) -> float:
-    if record.mark is JobPhase.FINISHED:
-        return 1.0
-    if record.over:
-        return 0.0
-    return min(max(1.0 - remaining / record.work, 0.0), 1.0)
+def _share_done(row: JobRow, state: PlatformState, now: float) -> float:
+    record = state.jobs.get(row.id)
+    if record is None or record.over:
+        return 1.0 if row.state == JobPhase.FINISHED else 0.0
+    return min(max(1.0 - state.remaining(record, now) / record.work, 0.0), 1.0)

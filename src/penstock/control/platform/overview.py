@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -39,12 +39,13 @@ class Overview:
         """Up to so many active jobs and news; the counts are of everything that may be seen."""
         now = self._journal.now()
         readings = {reading.device: reading for reading in self._readings.readings() if reading.run_id}
+        over = self._journal.store.archive.counts()
         with self._journal.reading() as state:
             seen = [(record, state.phase(record)) for record in state.jobs.values() if who.may_see(record.job.tenant)]
             active = sorted((pair for pair in seen if pair[1] not in OVER), key=_order)
             fields: dict[str, Any] = {
                 "now": stamp(now), "policy": state.settings.policy if state.settings is not None else "",
-                "trouble": self._reconciler.trouble, "counts": Counter(phase.value for _, phase in seen),
+                "trouble": self._reconciler.trouble, "counts": _counts(over, (phase for _, phase in seen), who),
                 "oldest_wait_s": _oldest_wait_s(active, now), **_cluster(state, who, readings),
                 "jobs": [self._job(state, record, phase, now) for record, phase in active[:jobs]],
                 "left_out": max(0, len(active) - jobs),
@@ -72,6 +73,15 @@ class Overview:
         lines = self._journal.store.log.page(after=after, limit=_LOOK_BACK, tenant=who.sees)
         news = [line for line in lines if line.kind not in _NOT_NEWS]
         return [event_view(line) for line in news[-count:]] if count else []
+
+
+def _counts(over: Mapping[tuple[str, str], int], there: Iterable[JobPhase], who: Principal) -> Counter[str]:
+    """Jobs by state: archived ones that may be seen, and those that are there."""
+    counts = Counter(phase.value for phase in there)
+    for (state, tenant), many in over.items():
+        if who.may_see(tenant):
+            counts[state] += many
+    return counts
 
 
 def _order(pair: tuple[JobRecord, JobPhase]) -> tuple[bool, int]:

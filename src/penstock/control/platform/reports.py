@@ -46,8 +46,9 @@ class Reports:
 
     def _evidence(self, since: float, until: float, tenant: str | None) -> Evidence:
         journal = self._journal
+        records = journal.records(since, until, tenant)
         with journal.reading() as state:
-            jobs = [JobFacts.of(record, state) for record in state.jobs.values() if tenant in (None, record.job.tenant)]
+            jobs = [JobFacts.of(record, state) for record in records]
             cluster = state.scheduler.cluster
         holdings = journal.store.history.holdings(since, until)
         return Evidence(

@@ -250,8 +250,10 @@ class Platform:
         """The past under other policies, what really happened first; it takes everybody's jobs, so only admins may."""
         access.require_admin(who)
         lines = self._journal.store.history.lines(NODE_KINDS, limit=_MOST_NODE_LINES)
+        records = self._journal.records()
         with self._journal.reading() as state:
-            past, recorded = past_of(state, lines), recorded_outcome(state)
+            past = past_of(records, state, lines)
+        recorded = recorded_outcome(records, past.policy)
         on_done(recorded)
         return [recorded, *replay_past(past, policies, on_done)]
 

@@ -12,20 +12,32 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from penstock.control.state import snapshots
 from penstock.control.state.clock import SteadyClock
-from penstock.control.state.entries import Configured, DecisionFailed, Entry, Quarantined, Submitted, job_of
+from penstock.control.state.entries import (
+    Configured,
+    Decided,
+    DecisionFailed,
+    Entry,
+    Quarantined,
+    Submitted,
+    Ticked,
+    job_of,
+)
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.reading import Reading, read_log
 from penstock.control.state.records import JobRecord
+from penstock.control.state.state_data import record_from_data, record_to_data
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
 from penstock.core import PenstockError, encode, plain
 
 _log = logging.getLogger(__name__)
+UNREAD = (Decided.__name__, Ticked.__name__)
+"""Kinds of entries that only reading a state from the log needs."""
 _LONG_READ = 2_000
 """After reading so many entries at a start, the next one shall have it easier."""
 _FIRST_RETRY_S = 1.0
@@ -95,6 +107,9 @@ class Journal:
 
         self.watch: Callable[[Sequence[Entry], float, float], None] = _unwatched
         """Told what was recorded, and the seconds that writing and deciding took; called with the lock held."""
+
+        self.compacted = store.compaction.progress()[1]
+        """Entries that were removed from the log because nobody reads them any more."""
 
         self._clock = clock or SteadyClock()
         self._kept = 0
@@ -269,19 +284,28 @@ class Journal:
             with self.lock:
                 touched = [self.state.jobs[job_id] for job_id in sorted(self.state.touched)]
                 held = {record.id: _grant_row(record, self.state.at) for record in touched}
+                over = {record.id: record_to_data(record) for record in touched if record.over}
                 rows, at, seq = [self.row(record) for record in touched], self.state.at, self.seq
                 self.state.touched.clear()
                 self._being_listed = rows
             try:
                 if rows:
-                    self.store.jobs.publish(rows, held, at)
+                    self.store.jobs.publish(rows, held, at, over=over)
                 self.published = seq
+                self._let_go(over)
             except BaseException:
                 with self.lock:
                     self.state.touched.update(held)
                 raise
             finally:
                 self._being_listed = []
+
+    def _let_go(self, over: Collection[str]) -> None:
+        """Jobs that are over and archived leave memory."""
+        with self.lock:
+            for job_id in over:
+                if job_id not in self.state.touched:
+                    self.state.jobs.pop(job_id, None)
 
     def unlisted(self) -> list[JobRow]:
         """Jobs as they are now of which the stored list may still show an older row, or none."""
@@ -293,7 +317,21 @@ class Journal:
     def find(self, job_id: str) -> JobRecord | None:
         """A job, whether or not it is over."""
         with self.reading() as state:
-            return state.jobs.get(job_id)
+            record = state.jobs.get(job_id)
+        if record is not None:
+            return record
+        data = self.store.archive.find(job_id)
+        return None if data is None else record_from_data(data)
+
+    def records(
+        self, since: float | None = None, until: float | None = None, tenant: str | None = None
+    ) -> list[JobRecord]:
+        """Every job there was between the two, whether or not it is over, in order of submission."""
+        with self.reading() as state:
+            found = {each.id: each for each in state.jobs.values() if tenant in (None, each.job.tenant)}
+        archived = map(record_from_data, self.store.archive.between(since, until, tenant))
+        found = {record.id: record for record in archived} | found
+        return sorted(found.values(), key=lambda record: record.number)
 
     @contextmanager
     def reading(self) -> Iterator[PlatformState]:
@@ -311,6 +349,12 @@ class Journal:
             if not self.state.touched:
                 snapshots.keep(self.store, self.state, self.seq)
                 self._kept = self.seq
+
+    def compact(self) -> int:
+        """Remove some more of what nobody reads from the log; returns how many entries went."""
+        gone = self.store.compaction.step(UNREAD)
+        self.compacted += gone
+        return gone
 
     def _read_again(self) -> None:
         """The state as the log tells it; until that succeeds, nobody sees one."""

@@ -63,6 +63,12 @@ def _beginning(store: Store) -> tuple[PlatformState, int, int]:
     """A state to go on from, the entry it stands after, and the entry its snapshot stands after."""
     if (found := next(snapshots.usable(store), None)) is not None:
         return *found, found[1]
+    compacted, _ = store.compaction.progress()
+    if compacted:
+        raise InputError(
+            f"the log was compacted up to event {compacted} and no snapshot can be read", "a database with a snapshot",
+            "Restore the database from a backup",
+        )  # fmt: skip
     first = next(store.log.read(), None)
     if first is None or not upgrade.is_old(first):
         return PlatformState(), 0, 0

@@ -1,5 +1,7 @@
 """Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
 
+from penstock.control.state.store.archive import ArchiveRepository
+from penstock.control.state.store.compaction import Compaction
 from penstock.control.state.store.database import claim, migrate, open_engine
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
 from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
@@ -9,7 +11,7 @@ from penstock.control.state.store.tokens import Principal, Role, TokenRepository
 
 
 class Store:
-    """All shelves of one database, with the schema up to date."""
+    """All repositories of one database, with the schema up to date."""
 
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
@@ -23,6 +25,8 @@ class Store:
         self.jobs = JobRepository(self._engine)
         self.tokens = TokenRepository(self._engine)
         self.snapshots = SnapshotRepository(self._engine)
+        self.archive = ArchiveRepository(self._engine)
+        self.compaction = Compaction(self._engine)
         self.history = History(self._engine)
 
     def close(self) -> None:
@@ -32,6 +36,8 @@ class Store:
 
 
 __all__ = [
+    "ArchiveRepository",
+    "Compaction",
     "Cursor",
     "GrantRow",
     "History",

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
+from penstock.control.state.store.archive import put_away
 from penstock.control.state.store.tables import grants, jobs
 
 
@@ -49,13 +51,21 @@ class JobRepository:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def publish(self, rows: Iterable[JobRow], held: Mapping[str, GrantRow | None], at: float) -> None:
-        """Bring rows up to date; ``held`` says what each of these jobs holds now."""
+    def publish(
+        self,
+        rows: Iterable[JobRow],
+        held: Mapping[str, GrantRow | None],
+        at: float,
+        *,
+        over: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    ) -> None:
+        """Bring rows up to date; ``held`` says what each of these jobs holds now, ``over`` are records to archive."""
         with self._engine.begin() as connection:
             for row in rows:
                 _upsert(connection, row)
             for job_id, grant in held.items():
                 _note_grant(connection, job_id, grant, at)
+            put_away(connection, over)
 
     def find(self, job_id: str) -> JobRow | None:
         found = self._select(select(jobs).where(jobs.c.id == job_id))

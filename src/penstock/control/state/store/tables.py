@@ -1,4 +1,4 @@
-"""What is kept, as tables. The log is the truth; everything else can be derived from it or is about access."""
+"""What is kept, as tables. The log is the truth; the others are derived from it, or are about access."""
 
 from sqlalchemy import (
     JSON,
@@ -68,6 +68,20 @@ jobs = Table(
     Column("tail", JSON, nullable=False),
     Index("ix_jobs_tenant", "tenant"),
     Index("ix_jobs_state", "state"),
+)
+
+archive = Table(
+    "archive",
+    metadata,
+    Column("job_id", String(120), ForeignKey("jobs.id"), primary_key=True),
+    Column("record", JSON, nullable=False),
+)
+
+compactions = Table(
+    "compactions",
+    metadata,
+    Column("up_to", _Number, primary_key=True, autoincrement=False),
+    Column("removed", _Number, nullable=False),
 )
 
 grants = Table(

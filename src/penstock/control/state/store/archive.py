@@ -1,0 +1,62 @@
+"""Jobs that are over, whole: everything that was known of them when they ended, out of memory and within reach."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select
+
+from penstock.control.state.store.tables import archive, jobs, runs
+
+_PAGE = 500
+
+
+class ArchiveRepository:
+    """Records as plain data; what they mean is the state's business. Rows are written with those of the jobs table."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def find(self, job_id: str) -> Mapping[str, Any] | None:
+        with self._engine.connect() as connection:
+            found: Mapping[str, Any] | None = connection.scalar(
+                select(archive.c.record).where(archive.c.job_id == job_id)
+            )
+        return found
+
+    def between(
+        self, since: float | None = None, until: float | None = None, tenant: str | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Jobs that were there at some time between the two, in order of their numbers; page by page."""
+        query = select(jobs.c.number, archive.c.record).join(jobs, jobs.c.id == archive.c.job_id)
+        if since is not None:
+            query = query.where(jobs.c.ended_at >= since)
+        if until is not None:
+            query = query.where(jobs.c.submitted_at <= until)
+        if tenant is not None:
+            query = query.where(jobs.c.tenant == tenant)
+        last = -1
+        while page := self._page(query.where(jobs.c.number > last).order_by(jobs.c.number).limit(_PAGE)):
+            yield from (record for _, record in page)
+            last = page[-1][0]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many archived jobs there are, by state and tenant."""
+        query = (
+            select(jobs.c.state, jobs.c.tenant, func.count().label("many"))
+            .join(archive, jobs.c.id == archive.c.job_id)
+            .group_by(jobs.c.state, jobs.c.tenant)
+        )
+        with self._engine.connect() as connection:
+            return {(row.state, row.tenant): row.many for row in connection.execute(query)}
+
+    def _page(self, query: Any) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+
+def put_away(connection: Connection, records: Mapping[str, Mapping[str, Any]]) -> None:
+    """Archive jobs in the transaction that lists them as over; how far their reports were read is of no more use."""
+    for job_id, record in records.items():
+        connection.execute(delete(archive).where(archive.c.job_id == job_id))
+        connection.execute(insert(archive).values(job_id=job_id, record=record))
+        connection.execute(delete(runs).where(runs.c.job_id == job_id))

@@ -1,0 +1,50 @@
+"""The log without what nobody reads any more.
+
+Decisions and ticks are needed to read a state from the log, and by nobody else. Once two snapshots stand after them
+they can go; what happened (everything that history, reports, stories and what-if read) stays for ever. How far the log
+was compacted is kept beside it: from then on it can only be read from a snapshot.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Engine, delete, func, insert, select
+
+from penstock.control.state.store.tables import compactions, events, snapshots
+
+NEWEST_KEPT = 10_000
+"""So many of the newest entries stay whole, whatever snapshots there are."""
+AT_ONCE = 1_000
+"""Entries that are removed in one transaction at most: nobody who writes shall wait for long."""
+
+
+class Compaction:
+    """Removes entries of some kinds, a few at a time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def step(self, kinds: Sequence[str]) -> int:
+        """Remove some more, if there is something to remove; returns how many."""
+        with self._engine.begin() as connection:
+            kept = connection.scalars(select(snapshots.c.seq).order_by(snapshots.c.seq)).all()
+            newest = connection.scalar(select(func.max(events.c.seq))) or 0
+            done = connection.scalar(select(func.max(compactions.c.up_to))) or 0
+            limit = min(kept[0], newest - NEWEST_KEPT) if len(kept) > 1 else 0
+            if limit <= done + 1:
+                return 0
+            span = select(events.c.seq).where(events.c.seq > done, events.c.seq < limit).order_by(events.c.seq)
+            reached = connection.scalars(span.limit(AT_ONCE)).all()
+            up_to = reached[-1] if len(reached) == AT_ONCE else limit - 1
+            gone = connection.execute(
+                delete(events).where(events.c.seq > done, events.c.seq <= up_to, events.c.kind.in_(kinds))
+            ).rowcount
+            removed = (connection.scalar(select(compactions.c.removed).where(compactions.c.up_to == done)) or 0) + gone
+            connection.execute(delete(compactions))
+            connection.execute(insert(compactions).values(up_to=up_to, removed=removed))
+        return gone
+
+    def progress(self) -> tuple[int, int]:
+        """Up to which entry the log was compacted, and how many were removed in all."""
+        with self._engine.connect() as connection:
+            row = connection.execute(select(compactions)).first()
+        return (0, 0) if row is None else (row.up_to, row.removed)
