@@ -15,7 +15,6 @@ from penstock.core import (
     parse_deadline,
     parse_duration,
     parse_instant,
-    parse_shape,
 )
 
 NOON_ON_NEW_YEARS_DAY_2026 = 1767268800.0
@@ -77,17 +76,6 @@ def test_what_is_no_size_is_refused_with_the_units_there_are(text: str) -> None:
     assert caught.value.given == f"{text!r} is not a size"
     assert caught.value.allowed.startswith("a number with B, KB, MB, GB, TB")
     assert caught.value.hint == 'Try "24GB" or "16GiB"'
-
-
-def test_shapes_are_nodes_and_devices() -> None:
-    assert parse_shape(" 16x8 ") == (16, 8)
-
-
-@pytest.mark.parametrize("text", ["0x8", "8x0", "8x", "x", "8", "8x8x8", "-1x8", "2 x 4"])
-def test_what_is_no_shape_is_refused(text: str) -> None:
-    with pytest.raises(UnitError) as caught:
-        parse_shape(text)
-    assert str(caught.value) == f'{text!r} is not a cluster shape. Allowed: NODESxDEVICES, both at least 1. Try "16x8".'
 
 
 def test_instants_are_utc_unless_they_say_otherwise() -> None:
@@ -169,8 +157,3 @@ def test_sizes_are_written_with_one_digit(count: float, text: str) -> None:
 def test_a_written_size_reads_back_to_within_its_digit(count: int) -> None:
     unit = max(unit for unit in (1, 10**3, 10**6, 10**9, 10**12) if count >= unit or unit == 1)
     assert abs(parse_bytes(format_bytes(count)) - count) <= 0.051 * unit
-
-
-@given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_shapes_read_back(nodes: int, devices: int) -> None:
-    assert parse_shape(f"{nodes}x{devices}") == (nodes, devices)

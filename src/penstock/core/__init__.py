@@ -9,6 +9,7 @@ from penstock.core.cluster import DEFAULT_KIND, Cluster, Device, Node, PowerMode
 from penstock.core.codec import build, decode, encode, plain, register
 from penstock.core.curve import ANY_KIND, Curve, Scaling, Source
 from penstock.core.decisions import Decision
+from penstock.core.device_group import DeviceGroup, parse_device_group
 from penstock.core.errors import (
     ClusterError,
     CodecError,
@@ -99,7 +100,6 @@ from penstock.core.units import (
     parse_deadline,
     parse_duration,
     parse_instant,
-    parse_shape,
 )
 
 __all__ = [
@@ -135,6 +135,7 @@ __all__ = [
     "Decline",
     "Defer",
     "Device",
+    "DeviceGroup",
     "DeviceLost",
     "DeviceRestored",
     "DeviceSlot",
@@ -228,9 +229,9 @@ __all__ = [
     "load_plugin",
     "parse_bytes",
     "parse_deadline",
+    "parse_device_group",
     "parse_duration",
     "parse_instant",
-    "parse_shape",
     "plain",
     "register",
     "require",

@@ -1,16 +1,15 @@
 """What there is: devices in nodes in racks under spines."""
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from penstock.core.errors import ClusterError, UnitError
-from penstock.core.units import parse_bytes, parse_shape
+from penstock.core.device_group import parse_device_group
+from penstock.core.errors import ClusterError
+from penstock.core.units import parse_bytes
 
 DEFAULT_KIND = "gpu"
-_GROUP = re.compile(r"(\d+x\d+)(?:x([A-Za-z][\w.+/]*(?:-[A-Za-z][\w.+/]*)*))?(?:-(\d+(?:GB|GiB)))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +169,17 @@ def fewest_nodes(count: int, devices_per_node: int) -> int:
 
 
 def _parse_group(group: str, whole: str, offset: int, nodes_per_rack: int) -> Iterator[Node]:
-    found = _GROUP.fullmatch(group)
-    try:
-        if found is None:
-            raise UnitError(group)
-        count, devices = parse_shape(found[1])
-    except UnitError:
+    found = parse_device_group(group)
+    if found is None or found.nodes is None:
         raise ClusterError(
             f"{whole!r} is not a cluster",
             "NODESxDEVICES[xKIND[-MEMORY]], both numbers at least 1, groups joined by +",
             'Try "16x8", "4x8xA100-80GB" or "8x8xA100+4x4xT4"',
-        ) from None
-    memory = parse_bytes(found[3]) if found[3] else 0
-    for i in range(offset, offset + count):
+        )
+    memory = parse_bytes(found.memory) if found.memory else 0
+    for i in range(offset, offset + found.nodes):
         yield Node(
-            name=f"node-{i}", device_count=devices, kind=found[2] or DEFAULT_KIND,
+            name=f"node-{i}", device_count=found.per_node, kind=found.kind or DEFAULT_KIND,
             rack=f"rack-{i // nodes_per_rack}", device_memory=memory,
         )  # fmt: skip
 

@@ -20,7 +20,6 @@ _NUMBER = r"\d+(?:_\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?"
 _DURATION_PART = re.compile(rf"({_NUMBER})\s*(ms|min|[smhdw])", re.IGNORECASE)
 _PLAIN = re.compile(rf"({_NUMBER})", re.IGNORECASE)
 _WITH_UNIT = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.IGNORECASE)
-_SHAPE = re.compile(r"(\d+)x(\d+)")
 
 
 def parse_duration(text: str) -> float:
@@ -42,14 +41,6 @@ def parse_bytes(text: str) -> int:
     if found is None or found[2].upper() not in _BYTES:
         raise UnitError(f"{text!r} is not a size", "a number with " + ", ".join(_BYTES), 'Try "24GB" or "16GiB"')
     return round(_finite(float(found[1].replace("_", "")) * _BYTES[found[2].upper()], text, "a size"))
-
-
-def parse_shape(text: str) -> tuple[int, int]:
-    """Nodes and devices per node in "16x8"."""
-    shape = _SHAPE.fullmatch(text.strip())
-    if shape is None or int(shape[1]) < 1 or int(shape[2]) < 1:
-        raise UnitError(f"{text!r} is not a cluster shape", "NODESxDEVICES, both at least 1", 'Try "16x8"')
-    return int(shape[1]), int(shape[2])
 
 
 def parse_instant(text: str) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core import InputError, require
 from penstock.parallel.families import Family, OpWork
-from penstock.parallel.operators import Amount
+from penstock.parallel.operators import Volume
 
 if TYPE_CHECKING:
     from penstock.parallel.captured.blocks import CapturedBlock
@@ -116,9 +116,9 @@ def _parts(
 
 def _works(segment: "CapturedBlock", size: int, *, is_end: bool) -> Iterator[OpWork]:
     inside = OpWork(
-        name=segment.name, parameters=Amount(float(segment.parameters)), kept=Amount(segment.kept / size),
-        sent=Amount(segment.sent / size), starts_layer=not is_end, pinned=is_end,
+        name=segment.name, parameters=Volume(float(segment.parameters)), kept=Volume(segment.kept / size),
+        sent=Volume(segment.sent / size), starts_layer=not is_end, pinned=is_end,
     )  # fmt: skip
     yield inside
     if not is_end:
-        yield replace(inside, name=f"{segment.name}-output", parameters=Amount(), starts_layer=False)
+        yield replace(inside, name=f"{segment.name}-output", parameters=Volume(), starts_layer=False)

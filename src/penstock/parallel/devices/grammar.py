@@ -4,18 +4,16 @@ A name carries no links: those typical of machines sold with the device are assu
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.core import ClusterError, UnitError, UnknownNameError, parse_bytes
+from penstock.core import ClusterError, UnitError, UnknownNameError, parse_bytes, parse_device_group
 from penstock.network import fabric_of
 from penstock.parallel.devices.chip_mesh import USABLE, ChipMesh
 from penstock.predict import DEVICES, Chip, device_named
 
-_SHORT = re.compile(r"(?:(\d+)x)?(\d+)x([a-z][\w./]*(?:-\w+)*?)(?:-(\d+(?:\.\d+)?\s*Gi?B))?", re.IGNORECASE)
 _TRY = 'Try "8xV100-32GB", "4x8xA100-80GB" or a YAML or JSON file'
 
 
@@ -27,15 +25,17 @@ def mesh_named(text: str) -> ChipMesh:
     """
     if text.endswith((".yaml", ".yml", ".json")):
         return mesh_from_file(Path(text))
-    found = _SHORT.fullmatch(text.strip())
-    if found is None:
-        raise ClusterError(f"{text!r} is not a cluster to plan for", "[NODESx]DEVICESxKIND[-MEMORY]", _TRY)
-    nodes, per_node = int(found[1] or 1), int(found[2])
-    if not nodes or not per_node:
-        raise ClusterError(f"{text!r} has no devices", "at least one node with one device", _TRY)
-    chip = _chip(found[3], found[4])
+    found = parse_device_group(text)
+    if found is None or found.kind is None:
+        allowed = "[NODESx]DEVICESxKIND[-MEMORY], both numbers at least 1"
+        raise ClusterError(f"{text!r} is not a cluster to plan for", allowed, _TRY)
+    chip = _chip(found.kind, found.memory)
     return ChipMesh(
-        chip=chip, nodes=nodes, per_node=per_node, memory_bytes=USABLE * chip.memory_bytes, fabric=fabric_of(chip.link)
+        chip=chip,
+        nodes=found.nodes or 1,
+        per_node=found.per_node,
+        memory_bytes=USABLE * chip.memory_bytes,
+        fabric=fabric_of(chip.link),
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.parallel.families.family import Family
-from penstock.parallel.operators import Amount, Divides, OpWork, Product, TensorLayout
+from penstock.parallel.operators import Divides, OpWork, Product, TensorLayout, Volume
 
 IMAGE = 224
 CLASSES = 1024
@@ -72,8 +72,8 @@ def _convolved(
                     rows=result.side**2, columns=channels, inner=entry.channels * kernel**2, divides=Divides.COLUMNS
                 ),
             ),
-            parameters=Amount(split=float(entry.channels * kernel**2 * channels)), kept=Amount(entry.bytes),
-            received=Amount(entry.bytes + (0.0 if starts_layer else extra)), sent=Amount(extra + result.bytes),
+            parameters=Volume(split=float(entry.channels * kernel**2 * channels)), kept=Volume(entry.bytes),
+            received=Volume(entry.bytes + (0.0 if starts_layer else extra)), sent=Volume(extra + result.bytes),
             reduced_forward=result.bytes / 2, reduced_backward=entry.bytes, starts_layer=starts_layer, tunable=True,
             pinned=name == "conv1", layout=(SAMPLES, SAMPLES),
         )
@@ -86,9 +86,9 @@ def _shortcut(name: str, entry: _Map, result: _Map) -> OpWork:
         name=name, products=(
             Product(rows=result.side**2, columns=result.channels, inner=entry.channels, divides=Divides.COLUMNS),
         ),
-        moved_forward=Amount(result.bytes * 2), moved_backward=Amount(result.bytes * 3),
-        parameters=Amount(split=float(entry.channels * result.channels)), kept=Amount(entry.bytes + result.bytes),
-        received=Amount(entry.bytes + result.bytes), sent=Amount(result.bytes), reduced_forward=result.bytes / 2,
+        moved_forward=Volume(result.bytes * 2), moved_backward=Volume(result.bytes * 3),
+        parameters=Volume(split=float(entry.channels * result.channels)), kept=Volume(entry.bytes + result.bytes),
+        received=Volume(entry.bytes + result.bytes), sent=Volume(result.bytes), reduced_forward=result.bytes / 2,
         reduced_backward=entry.bytes, kernels=2, tunable=True, layout=(SAMPLES, SAMPLES),
     )  # fmt: skip
 
@@ -101,9 +101,9 @@ def _pointwise(
     extra = beside.bytes if beside else 0.0
     works.append(
         OpWork(
-            name=name, moved_forward=Amount(moved * where.bytes), moved_backward=Amount(backward * where.bytes),
-            parameters=Amount(float(parameters)), kept=Amount(where.bytes), received=Amount(where.bytes + extra),
-            sent=Amount(where.bytes + extra), layout=(SAMPLES, SAMPLES),
+            name=name, moved_forward=Volume(moved * where.bytes), moved_backward=Volume(backward * where.bytes),
+            parameters=Volume(float(parameters)), kept=Volume(where.bytes), received=Volume(where.bytes + extra),
+            sent=Volume(where.bytes + extra), layout=(SAMPLES, SAMPLES),
         )
     )  # fmt: skip
 
@@ -111,8 +111,8 @@ def _pointwise(
 def _pooled(works: list[OpWork], name: str, entry: _Map, result: _Map) -> _Map:
     works.append(
         OpWork(
-            name=name, moved_forward=Amount(entry.bytes + result.bytes), moved_backward=Amount(2 * entry.bytes),
-            kept=Amount(result.bytes * 2), received=Amount(entry.bytes), sent=Amount(result.bytes),
+            name=name, moved_forward=Volume(entry.bytes + result.bytes), moved_backward=Volume(2 * entry.bytes),
+            kept=Volume(result.bytes * 2), received=Volume(entry.bytes), sent=Volume(result.bytes),
             layout=(SAMPLES, SAMPLES),
         )
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _pooled(works: list[OpWork], name: str, entry: _Map, result: _Map) -> _Map:
 def _classifier(entry: _Map) -> OpWork:
     return OpWork(
         name="fc", products=(Product(rows=1, columns=CLASSES, inner=entry.channels, divides=Divides.COLUMNS),),
-        parameters=Amount(split=float(entry.channels * CLASSES)), kept=Amount(entry.bytes),
-        received=Amount(entry.bytes),
-        sent=Amount(), reduced_backward=entry.bytes, kernels=3, pinned=True, layout=(SAMPLES, None),
+        parameters=Volume(split=float(entry.channels * CLASSES)), kept=Volume(entry.bytes),
+        received=Volume(entry.bytes),
+        sent=Volume(), reduced_backward=entry.bytes, kernels=3, pinned=True, layout=(SAMPLES, None),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from penstock.core import GPT_LAYER
 from penstock.parallel.families.family import Family
-from penstock.parallel.operators import Amount, Divides, OpWork, Product, TensorLayout
+from penstock.parallel.operators import Divides, OpWork, Product, TensorLayout, Volume
 
 REPLICATED = TensorLayout(dp_axis=1)
 COLUMNS_SPLIT = TensorLayout(dp_axis=1, tp_axis=2)
@@ -59,16 +59,16 @@ class LayerShape:
         return 4.0 * self.keys * self.kv_width
 
     @property
-    def flow(self) -> Amount:
+    def flow(self) -> Volume:
         """The activations between operators."""
-        return Amount(whole=2.0 * self.tokens * self.hidden)
+        return Volume(whole=2.0 * self.tokens * self.hidden)
 
 
 def norm(shape: LayerShape, name: str, *, starts_layer: bool = False) -> OpWork:
     one = float(shape.tokens * shape.hidden)
     return OpWork(
-        name=name, moved_forward=Amount(4 * one), moved_backward=Amount(10 * one), kept=Amount(2 * one),
-        parameters=Amount(2.0 * shape.hidden), received=shape.flow, sent=Amount(4 * one),
+        name=name, moved_forward=Volume(4 * one), moved_backward=Volume(10 * one), kept=Volume(2 * one),
+        parameters=Volume(2.0 * shape.hidden), received=shape.flow, sent=Volume(4 * one),
         starts_layer=starts_layer, layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
@@ -88,11 +88,11 @@ def linear(
     split = 2.0 * rows * (columns if by_columns else inner)
     return OpWork(
         name=name, products=(Product(rows=rows, columns=columns, inner=inner, divides=divides),),
-        moved_forward=Amount(split=rows * moved), moved_backward=Amount(split=2.0 * rows * moved),
-        parameters=Amount(0.0, columns * inner + columns) if by_columns else Amount(columns, columns * inner),
-        kept=Amount(2.0 * rows * inner) if by_columns else Amount(split=2.0 * rows * inner),
-        received=Amount(2 * residual) if by_columns else Amount(residual, split),
-        sent=Amount(residual, split) if by_columns else Amount(2 * residual),
+        moved_forward=Volume(split=rows * moved), moved_backward=Volume(split=2.0 * rows * moved),
+        parameters=Volume(0.0, columns * inner + columns) if by_columns else Volume(columns, columns * inner),
+        kept=Volume(2.0 * rows * inner) if by_columns else Volume(split=2.0 * rows * inner),
+        received=Volume(2 * residual) if by_columns else Volume(residual, split),
+        sent=Volume(residual, split) if by_columns else Volume(2 * residual),
         reduced_forward=0.0 if by_columns else 2.0 * rows * columns,
         reduced_backward=2.0 * rows * inner if by_columns else 0.0,
         kernels=kernels, tunable=True, layout=(outside, inside) if by_columns else (inside, outside),
@@ -114,7 +114,7 @@ def attention(shape: LayerShape) -> tuple[OpWork, ...]:
 def _fused(shape: LayerShape, step: OpWork) -> OpWork:
     """A causal mask halves the work, as whole blocks above the diagonal are skipped."""
     if not step.products:
-        return replace(step, moved_forward=Amount(), moved_backward=Amount(), kept=Amount(), kernels=0)
+        return replace(step, moved_forward=Volume(), moved_backward=Volume(), kept=Volume(), kernels=0)
     skipped = 0.5 if shape.causal else 1.0
     product = step.products[0]
     sides = {
@@ -124,35 +124,35 @@ def _fused(shape: LayerShape, step: OpWork) -> OpWork:
     }
     return replace(
         step, products=(replace(product, backward=2.5, fused=True, **sides),), kernels=1,
-        moved_forward=Amount(split=shape.queries + shape.pairs / 2),
-        moved_backward=Amount(split=2.5 * shape.queries + shape.pairs),
-        kept=Amount(split=step.kept.split + 2.0 * shape.heads * shape.tokens),
+        moved_forward=Volume(split=shape.queries + shape.pairs / 2),
+        moved_backward=Volume(split=2.5 * shape.queries + shape.pairs),
+        kept=Volume(split=step.kept.split + 2.0 * shape.heads * shape.tokens),
     )  # fmt: skip
 
 
 def _attention_steps(shape: LayerShape) -> tuple[OpWork, ...]:
     scores = float(shape.heads * shape.tokens * shape.keys)
-    through = Amount(shape.flow.whole, 2.0 * scores + shape.pairs / 2)
+    through = Volume(shape.flow.whole, 2.0 * scores + shape.pairs / 2)
     score = Product(
         rows=shape.tokens, columns=shape.keys, inner=shape.head_dim, count=shape.heads, divides=Divides.COUNT,
         weight=False,
     )  # fmt: skip
     steps = (
         OpWork(
-            name="attention-score", products=(score,), kept=Amount(split=shape.queries + shape.pairs / 2),
-            received=Amount(shape.flow.whole, shape.queries + shape.pairs), sent=through, kernels=2,
+            name="attention-score", products=(score,), kept=Volume(split=shape.queries + shape.pairs / 2),
+            received=Volume(shape.flow.whole, shape.queries + shape.pairs), sent=through, kernels=2,
         ),
         OpWork(
-            name="attention-softmax", moved_forward=Amount(split=4 * scores), moved_backward=Amount(split=6 * scores),
-            kept=Amount(split=2 * scores), received=through, sent=through,
+            name="attention-softmax", moved_forward=Volume(split=4 * scores), moved_backward=Volume(split=6 * scores),
+            kept=Volume(split=2 * scores), received=through, sent=through,
         ),
         OpWork(
-            name="attention-dropout", moved_forward=Amount(split=5 * scores), moved_backward=Amount(split=5 * scores),
-            kept=Amount(split=3 * scores), received=through, sent=through,
+            name="attention-dropout", moved_forward=Volume(split=5 * scores), moved_backward=Volume(split=5 * scores),
+            kept=Volume(split=3 * scores), received=through, sent=through,
         ),
         OpWork(
             name="attention-context", products=(replace(score, columns=shape.head_dim, inner=shape.keys),),
-            kept=Amount(split=shape.pairs / 2), received=through, sent=Amount(shape.flow.whole, shape.queries),
+            kept=Volume(split=shape.pairs / 2), received=through, sent=Volume(shape.flow.whole, shape.queries),
             kernels=3,
         ),
     )  # fmt: skip
@@ -164,8 +164,8 @@ def residual_add(shape: LayerShape, name: str) -> OpWork:
     one = float(shape.tokens * shape.hidden)
     forward, backward, kept = (7.0, 11.0, 1.0) if shape.dropout else (6.0, 6.0, 0.0)
     return OpWork(
-        name=name, moved_forward=Amount(forward * one), moved_backward=Amount(backward * one), kept=Amount(kept * one),
-        received=Amount(4 * one), sent=shape.flow, kernels=2, layout=(REPLICATED, REPLICATED),
+        name=name, moved_forward=Volume(forward * one), moved_backward=Volume(backward * one), kept=Volume(kept * one),
+        received=Volume(4 * one), sent=shape.flow, kernels=2, layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
 
@@ -175,9 +175,9 @@ def activation(shape: LayerShape) -> OpWork:
     inputs = 2.0 if shape.gated else 1.0
     residual = 2.0 * shape.tokens * shape.hidden
     return OpWork(
-        name="mlp-activation", moved_forward=Amount(split=2 * wide * (inputs + 1)),
-        moved_backward=Amount(split=2 * wide * (2 * inputs + 2)), kept=Amount(split=2 * wide * inputs),
-        received=Amount(residual, 2 * wide * inputs), sent=Amount(residual, 2 * wide),
+        name="mlp-activation", moved_forward=Volume(split=2 * wide * (inputs + 1)),
+        moved_backward=Volume(split=2 * wide * (2 * inputs + 2)), kept=Volume(split=2 * wide * inputs),
+        received=Volume(residual, 2 * wide * inputs), sent=Volume(residual, 2 * wide),
         layout=(COLUMNS_SPLIT, COLUMNS_SPLIT),
     )  # fmt: skip
 
@@ -220,9 +220,9 @@ def layer(shape: LayerShape) -> tuple[OpWork, ...]:
 def embedding(shape: LayerShape, vocabulary: int, *, positions: bool) -> OpWork:
     one = float(shape.tokens * shape.hidden)
     return OpWork(
-        name="embedding", moved_forward=Amount(8 * one), moved_backward=Amount(12 * one),
-        parameters=Amount(float(shape.tokens * shape.hidden) if positions else 0.0, float(vocabulary * shape.hidden)),
-        kept=Amount(1.0 * one if shape.dropout else 0.0), received=Amount(8.0 * shape.tokens), sent=shape.flow,
+        name="embedding", moved_forward=Volume(8 * one), moved_backward=Volume(12 * one),
+        parameters=Volume(float(shape.tokens * shape.hidden) if positions else 0.0, float(vocabulary * shape.hidden)),
+        kept=Volume(1.0 * one if shape.dropout else 0.0), received=Volume(8.0 * shape.tokens), sent=shape.flow,
         reduced_forward=2 * one, kernels=3, pinned=True, layout=(None, REPLICATED),
     )  # fmt: skip
 
@@ -236,10 +236,10 @@ def head(shape: LayerShape, vocabulary: int) -> tuple[OpWork, ...]:
             name="loss", products=(
                 Product(rows=shape.tokens, columns=vocabulary, inner=shape.hidden, divides=Divides.COLUMNS),
             ),
-            moved_forward=Amount(split=0.6 * LOGIT_BYTES * logits),
-            moved_backward=Amount(split=0.4 * LOGIT_BYTES * logits),
-            parameters=Amount(split=float(vocabulary * shape.hidden)), kept=Amount(2 * one, 4.0 * logits),
-            received=shape.flow, sent=Amount(), reduced_backward=2 * one, kernels=6, pinned=True,
+            moved_forward=Volume(split=0.6 * LOGIT_BYTES * logits),
+            moved_backward=Volume(split=0.4 * LOGIT_BYTES * logits),
+            parameters=Volume(split=float(vocabulary * shape.hidden)), kept=Volume(2 * one, 4.0 * logits),
+            received=shape.flow, sent=Volume(), reduced_backward=2 * one, kernels=6, pinned=True,
             layout=(REPLICATED, None),
         ),
     )  # fmt: skip
@@ -304,8 +304,8 @@ def decoder_layer(own: LayerShape, cross: LayerShape) -> tuple[OpWork, ...]:
     both = OpWork(
         name="cross-qkv", products=(*keys.products, encoded), moved_forward=keys.moved_forward,
         moved_backward=keys.moved_backward,
-        parameters=Amount(0.0, keys.parameters.total + 2.0 * cross.kv_width * cross.hidden),
-        kept=Amount(keys.kept.whole), received=keys.received, sent=keys.sent,
+        parameters=Volume(0.0, keys.parameters.total + 2.0 * cross.kv_width * cross.hidden),
+        kept=Volume(keys.kept.whole), received=keys.received, sent=keys.sent,
         reduced_backward=keys.reduced_backward + 2.0 * cross.attended * cross.hidden, kernels=4, tunable=True,
         layout=keys.layout,
     )  # fmt: skip
@@ -326,7 +326,7 @@ def _decoder_embedding(encoder: LayerShape, decoder: LayerShape, vocabulary: int
     return OpWork(
         name="decoder-embedding", moved_forward=looked_up.moved_forward, moved_backward=looked_up.moved_backward,
         parameters=looked_up.parameters, kept=looked_up.kept, received=encoder.flow,
-        sent=Amount(encoder.flow.whole + decoder.flow.whole), reduced_forward=looked_up.reduced_forward, kernels=3,
+        sent=Volume(encoder.flow.whole + decoder.flow.whole), reduced_forward=looked_up.reduced_forward, kernels=3,
         pinned=True, layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
@@ -336,8 +336,8 @@ def _carrying(encoder: LayerShape, works: tuple[OpWork, ...]) -> tuple[OpWork, .
     extra = encoder.flow.whole
     return tuple(
         replace(
-            work, received=Amount(work.received.whole + extra, work.received.split),
-            sent=Amount(work.sent.whole + extra, work.sent.split),
+            work, received=Volume(work.received.whole + extra, work.received.split),
+            sent=Volume(work.sent.whole + extra, work.sent.split),
         )
         for work in works
     )  # fmt: skip

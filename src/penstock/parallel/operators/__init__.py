@@ -11,12 +11,11 @@ from penstock.parallel.operators.cost_tables import (
     TransferSpeeds,
 )
 from penstock.parallel.operators.tensor_layout import Collective, Reshard, TensorLayout, reshard
-from penstock.parallel.operators.work import Amount, Divides, OpWork, Product
+from penstock.parallel.operators.work import Divides, OpWork, Product, Volume
 
 __all__ = [
     "COLUMNS",
     "FORBIDDEN_MS",
-    "Amount",
     "Collective",
     "CostTables",
     "Divides",
@@ -31,5 +30,6 @@ __all__ = [
     "Reshard",
     "TensorLayout",
     "TransferSpeeds",
+    "Volume",
     "reshard",
 ]

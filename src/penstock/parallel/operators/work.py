@@ -1,6 +1,6 @@
 """What one operator of a model does, in amounts that hold for any device: products, bytes, weights, what is kept.
 
-All amounts are those of one sample. An :class:`Amount` says how it behaves under tensor parallelism; nothing here
+All amounts are those of one sample. A :class:`Volume` says how it behaves under tensor parallelism; nothing here
 knows a time. :mod:`penstock.parallel.operator_costs` turns amounts into the tables a search reads.
 """
 
@@ -21,7 +21,7 @@ class Divides(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class Volume:
     """An amount: ``whole`` lies on every tensor-parallel rank, ``split`` is divided among the ranks."""
 
     whole: float = 0.0
@@ -31,8 +31,8 @@ class Amount:
         """The amount of one rank; sequence parallelism divides what would be replicated."""
         return (self.whole / tp if sequence_parallel else self.whole) + self.split / tp
 
-    def times(self, factor: float) -> "Amount":
-        return Amount(self.whole * factor, self.split * factor)
+    def times(self, factor: float) -> "Volume":
+        return Volume(self.whole * factor, self.split * factor)
 
     @property
     def total(self) -> float:
@@ -81,12 +81,12 @@ class OpWork:
 
     name: str
     products: tuple[Product, ...] = ()
-    moved_forward: Amount = Amount()
-    moved_backward: Amount = Amount()
-    parameters: Amount = Amount()
-    kept: Amount = Amount()
-    received: Amount = Amount()
-    sent: Amount = Amount()
+    moved_forward: Volume = Volume()
+    moved_backward: Volume = Volume()
+    parameters: Volume = Volume()
+    kept: Volume = Volume()
+    received: Volume = Volume()
+    sent: Volume = Volume()
     reduced_forward: float = 0.0
     reduced_backward: float = 0.0
     kernels: int = 1

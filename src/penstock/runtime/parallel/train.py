@@ -76,7 +76,7 @@ class TerminationSignal:
 
 
 @dataclass(slots=True)
-class Training:
+class TrainingRun:
     """One run of the trainer: a planned model, its optimizer, and where its state is kept."""
 
     model: PlannedModel
@@ -116,7 +116,7 @@ class Training:
 
 def prepared(
     options: argparse.Namespace, plan: ParallelPlan, device: torch.device, stop: TerminationSignal
-) -> Training:
+) -> TrainingRun:
     """The model with its newest saved state, if there is any, whatever plan that was saved under."""
     shape = GPTShape(
         layers=options.layers or gpt_layers(plan.ops), hidden=options.hidden, heads=options.heads,
@@ -129,7 +129,7 @@ def prepared(
         restore(saved, model, optimizer)
         _say(f"resumed from step {saved.step} under a plan for {plan.devices} devices")
     tokens = FileTokens(options.data, shape.vocabulary) if options.data else CountingTokens(shape.vocabulary)
-    return Training(
+    return TrainingRun(
         model=model, optimizer=optimizer, source=tokens, stop=stop, steps=options.steps, folder=options.checkpoints,
         save_every_s=options.checkpoint_every, done=saved.step if saved else 0,
     )  # fmt: skip
