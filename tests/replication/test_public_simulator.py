@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core import UnknownNameError
-from penstock.simulate.replicas.elasticflow import REPLICAS, ArtifactJob, caps, run
+from penstock.simulate.replicas import REPLICAS
+from penstock.simulate.replicas.elasticflow import ArtifactJob, caps, run
 from penstock.simulate.replicas.elasticflow import two_level_plan as planner
 from penstock.simulate.replicas.elasticflow.events import Arrivals, next_moment
 from penstock.simulate.replicas.elasticflow.nodes import place

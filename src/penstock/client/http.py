@@ -217,7 +217,7 @@ def ensure_server(
     *,
     say: Callable[[str], None] = lambda _: None,
     options: Sequence[str] = (),
-    within_s: float = 60.0,
+    within_s: float = 300.0,
 ) -> Client:
     """A client of the local server, which is started in the background if there is none; ``say`` hears about it."""
     place = DataDir(data_dir or default_data_dir())

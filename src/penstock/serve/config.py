@@ -6,6 +6,8 @@ from pathlib import Path
 from penstock.client import default_data_dir
 from penstock.control import LogFormat
 from penstock.core import FREE, InputError, Overhead
+from penstock.policies import POLICIES, policy_named
+from penstock.simulate import REPLICAS
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -40,6 +42,7 @@ class Config:
         if not 0 <= self.port <= 65535:
             raise InputError(f"port {self.port}", "0 (any) to 65535")
         LogFormat.named(self.log_format)
+        _check_policy(self.policy)
         if self.host not in _LOOPBACK and not self.exposed:
             raise InputError(
                 f"listening on {self.host} lets other machines in", "127.0.0.1 by default",
@@ -49,3 +52,13 @@ class Config:
     @property
     def database_url(self) -> str:
         return self.database or f"sqlite:///{self.data_dir / 'penstock.db'}"
+
+
+def _check_policy(name: str) -> None:
+    """A policy that decides for real jobs: known, and no replica of somebody else's simulator."""
+    if name in REPLICAS:
+        raise InputError(
+            f"{name!r} exists in simulations only: it replays a public simulator", ", ".join(sorted(POLICIES)),
+            f"Try {name.removesuffix('-artifact')!r}",
+        )  # fmt: skip
+    policy_named(name)

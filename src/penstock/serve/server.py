@@ -21,6 +21,7 @@ from penstock.control import LogFormat, set_up
 from penstock.core import InputError, PenstockError
 from penstock.serve.assembly import Assembly, assembled
 from penstock.serve.config import Config
+from penstock.serve.warm_up import load_loops
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 30.0
@@ -38,6 +39,7 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
             data_dir.publish(address)
             on_ready(address)
 
+        load_loops(config.policy)
         with _reconciling(parts, config.every_s), parts.readings.running():
             _answer(config, parts, listener, listening)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
     from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
     from penstock.simulate.picture import draw
+    from penstock.simulate.replicas import REPLICAS
     from penstock.simulate.report import Markup, Page, section, table, write_report
     from penstock.simulate.timeline import Bar, Timeline
     from penstock.simulate.traces import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OVERHEADS",
+    "REPLICAS",
     "ArtifactCosts",
     "Bar",
     "Description",

@@ -13,8 +13,7 @@ from penstock.placement import placement_named
 from penstock.policies import POLICIES, policy_named
 from penstock.simulate.engine import Result, simulate
 from penstock.simulate.overhead import costs_named
-from penstock.simulate.replicas import elasticflow as artifact
-from penstock.simulate.replicas.replay import replay
+from penstock.simulate.replicas import REPLICAS
 from penstock.simulate.workload import Workload
 
 Progress = Callable[[Sequence[int]], None]
@@ -37,7 +36,7 @@ class Setting:
 def known_policies() -> dict[str, tuple[str, str]]:
     """Every name that can be simulated, with its one-line summary and its source."""
     ours = {name: (policy.summary, policy.paper) for name, policy in POLICIES.items()}
-    return ours | {name: replica for name, replica in artifact.REPLICAS.items() if name not in ours}
+    return ours | {name: replica for name, replica in REPLICAS.items() if name not in ours}
 
 
 def check_policies(names: Sequence[str]) -> None:
@@ -54,7 +53,9 @@ def run_policy(
 ) -> Result:
     """Simulate one policy; names ending in ``-artifact`` run in the world of the public simulator."""
     check_policies([name])
-    if name in artifact.REPLICAS:
+    if name in REPLICAS:
+        from penstock.simulate.replicas import replay
+
         return replay(name, workload, setting.cluster, int(setting.slot))
     cluster = setting.cluster
     return simulate(

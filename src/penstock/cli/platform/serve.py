@@ -23,10 +23,8 @@ def command(
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
     from penstock.client import default_data_dir
     from penstock.control import LogFormat, set_up
-    from penstock.policies import policy_named
     from penstock.serve import Config, serve
 
-    policy_named(policy)
     config = Config(
         data_dir=data_dir or default_data_dir(), host=host, port=port, database=database, policy=policy,
         slot_s=parse_duration(slot), slots=slots, exposed=exposed, log_format=log_format,

@@ -46,7 +46,7 @@ def _artifact_job(index: int, record: TraceJob, profiles: Profiles, family: str)
     )  # fmt: skip
 
 
-def _outcome(record: TraceJob, outcome: artifact.Outcome) -> JobOutcome:
+def _outcome(record: TraceJob, outcome: artifact.ReplicaOutcome) -> JobOutcome:
     ended = math.nan if outcome.ended_at is None else outcome.ended_at
     return JobOutcome(
         id=record.id, fate=_fate(record, outcome), model=record.model, tenant=record.tenant,
@@ -56,7 +56,7 @@ def _outcome(record: TraceJob, outcome: artifact.Outcome) -> JobOutcome:
     )  # fmt: skip
 
 
-def _fate(record: TraceJob, outcome: artifact.Outcome) -> Fate:
+def _fate(record: TraceJob, outcome: artifact.ReplicaOutcome) -> Fate:
     """The replica's own reckoning: it forgives overhead in the last slot."""
     if outcome.declined:
         return Fate.DECLINED

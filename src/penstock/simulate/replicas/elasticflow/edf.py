@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from math import ceil, inf
 
 from penstock.simulate.replicas.elasticflow.events import Arrivals, next_moment
-from penstock.simulate.replicas.elasticflow.jobs import ArtifactJob, Ledger, Outcome
+from penstock.simulate.replicas.elasticflow.jobs import ArtifactJob, ReplicaOutcome, ReplicaWorld
 from penstock.simulate.replicas.elasticflow.nodes import place
 from penstock.simulate.replicas.elasticflow.overhead import Trainers
 
 
-def run_edf(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[Outcome]:
+def run_edf(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[ReplicaOutcome]:
     """Run a trace to its end; every job is taken."""
     arrivals = Arrivals(jobs)
     world = _World(jobs, nodes * devices_per_node, slot)
@@ -28,7 +28,9 @@ def run_edf(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot
     return world.ledger.outcomes()
 
 
-def run_edf_admission(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[Outcome]:
+def run_edf_admission(
+    jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int
+) -> list[ReplicaOutcome]:
     """Run a trace to its end; a job is taken if it and everyone already here would be on time."""
     arrivals = Arrivals(jobs)
     world = _World(jobs, nodes * devices_per_node, slot)
@@ -53,13 +55,9 @@ def run_edf_admission(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node:
     return world.ledger.outcomes()
 
 
-class _World:
+class _World(ReplicaWorld):
     def __init__(self, jobs: Sequence[ArtifactJob], capacity: int, slot: int) -> None:
-        self.jobs = jobs
-        self.capacity = capacity
-        self.slot = slot
-        self.ledger = Ledger(jobs)
-        self.active: list[int] = []
+        super().__init__(jobs, capacity, slot)
         self.started: set[int] = set()
         self.left = [float(job.iterations) for job in jobs]
         self.width = [0] * len(jobs)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.simulate.replicas.elasticflow.events import Arrivals, next_moment
-from penstock.simulate.replicas.elasticflow.jobs import LEVELS, ArtifactJob, Ledger, Outcome
+from penstock.simulate.replicas.elasticflow.jobs import LEVELS, ArtifactJob, OutcomeRecorder, ReplicaOutcome
 from penstock.simulate.replicas.elasticflow.nodes import place
 from penstock.simulate.replicas.elasticflow.overhead import Trainers
 from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, Plans, give_idle, plan
@@ -21,7 +21,7 @@ from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, Plans, 
 Rows = npt.NDArray[np.int64]
 
 
-def run_elasticflow(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[Outcome]:
+def run_elasticflow(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[ReplicaOutcome]:
     """Run a trace to its end."""
     arrivals = Arrivals(jobs)
     world = _World(jobs, nodes, devices_per_node, slot)
@@ -44,7 +44,7 @@ class _World:
         self.capacity = nodes * devices_per_node
         self.per_node = devices_per_node
         self.slot = slot
-        self.ledger = Ledger(jobs)
+        self.ledger = OutcomeRecorder(jobs)
         self.trainers = Trainers(self.capacity, slot)
         self.active: Rows = np.empty(0, dtype=np.int64)
         self.deadline = np.array([job.due for job in jobs])

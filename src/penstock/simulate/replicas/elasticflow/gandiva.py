@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.simulate.replicas.elasticflow.events import Arrivals
-from penstock.simulate.replicas.elasticflow.jobs import ArtifactJob, Ledger, Outcome
+from penstock.simulate.replicas.elasticflow.jobs import ArtifactJob, OutcomeRecorder, ReplicaOutcome
 from penstock.simulate.replicas.elasticflow.overhead import Restarts, seconds
 
 TURN_S = 60
@@ -130,7 +130,7 @@ def _load(node_set: _NodeSet) -> int:
     return node_set.load
 
 
-def run_gandiva(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[Outcome]:
+def run_gandiva(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[ReplicaOutcome]:
     """Run a trace to its end."""
     arrivals = Arrivals(jobs)
     world = _World(jobs, nodes, devices_per_node, slot)
@@ -157,7 +157,7 @@ class _World:
         self.capacity = nodes * devices_per_node
         self.groups = _Groups({job.requested for job in jobs}, nodes, devices_per_node)
         self.restarts = Restarts(slot)
-        self.ledger = Ledger(jobs)
+        self.ledger = OutcomeRecorder(jobs)
         self.executed = [0.0] * len(jobs)
         self.overhead = [0.0] * len(jobs)
         self.running: set[int] = set()

@@ -41,7 +41,7 @@ class ArtifactJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ReplicaOutcome:
     """What became of one job."""
 
     index: int
@@ -56,7 +56,7 @@ class Outcome:
     """How often its width changed after the start, suspensions included."""
 
 
-class Ledger:
+class OutcomeRecorder:
     """Collects outcomes while a policy runs; a row is a position in the job list."""
 
     def __init__(self, jobs: Sequence[ArtifactJob]) -> None:
@@ -92,10 +92,10 @@ class Ledger:
         self._ended[row] = at
         self._met[row] = deadline is not None and (at if on_time_at is None else on_time_at) <= deadline
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[ReplicaOutcome]:
         """One outcome per job, in the order of the job list."""
         return [
-            Outcome(
+            ReplicaOutcome(
                 index=job.index,
                 started_at=self._started[row],
                 ended_at=self._ended[row],
@@ -106,3 +106,14 @@ class Ledger:
             )
             for row, job in enumerate(self._jobs)
         ]
+
+
+class ReplicaWorld:
+    """What every replica keeps: the jobs, the devices, the jobs that are here, and what became of the others."""
+
+    def __init__(self, jobs: Sequence[ArtifactJob], capacity: int, slot: int) -> None:
+        self.jobs = jobs
+        self.capacity = capacity
+        self.slot = slot
+        self.ledger = OutcomeRecorder(jobs)
+        self.active: list[int] = []

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from math import ceil, inf
 
 from penstock.simulate.replicas.elasticflow.events import Arrivals
-from penstock.simulate.replicas.elasticflow.jobs import ArtifactJob, Ledger, Outcome
+from penstock.simulate.replicas.elasticflow.jobs import ArtifactJob, ReplicaOutcome, ReplicaWorld
 from penstock.simulate.replicas.elasticflow.overhead import Restarts, seconds
 
 QUEUE_LIMITS = (3250, 7200)
 """Device-seconds after which a job leaves the first and the second queue."""
 
 
-def run_tiresias(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[Outcome]:
+def run_tiresias(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int, slot: int) -> list[ReplicaOutcome]:
     """Run a trace to its end."""
     arrivals = Arrivals(jobs)
     world = _World(jobs, nodes * devices_per_node, slot)
@@ -33,14 +33,10 @@ def run_tiresias(jobs: Sequence[ArtifactJob], nodes: int, devices_per_node: int,
     return world.ledger.outcomes()
 
 
-class _World:
+class _World(ReplicaWorld):
     def __init__(self, jobs: Sequence[ArtifactJob], capacity: int, slot: int) -> None:
-        self.jobs = jobs
-        self.capacity = capacity
-        self.slot = slot
+        super().__init__(jobs, capacity, slot)
         self.restarts = Restarts(slot)
-        self.ledger = Ledger(jobs)
-        self.active: list[int] = []
         self.queues: list[list[int]] = [[], [], []]
         self.queue_of = [0] * len(jobs)
         self.running = [False] * len(jobs)

@@ -1,0 +1,25 @@
+"""Planning loops compiled before the first request waits for them.
+
+The first decision after an installation compiles them, which takes longer than a client waits for an answer; every
+later start reads them from the disk. So a server plays a few made-up jobs before it says where it listens.
+"""
+
+from penstock.core import ANY_KIND, BestEffort, Cluster, Curve, Deadline, Job, Scaling, Work
+from penstock.policies import policy_named
+from penstock.simulate import simulate
+
+_HOUR_S = 3600.0
+
+
+def load_loops(policy: str) -> None:
+    """Let ``policy`` admit, refuse, plan, widen and shrink jobs on a cluster that does not exist."""
+    simulate(_jobs(), Cluster.parse("2x2"), policy_named(policy), slot=0.0)
+
+
+def _jobs() -> list[Job]:
+    curve = Curve(((ANY_KIND, Scaling(counts=(1, 2, 4), rates=(1.0, 1.9, 3.4))),))
+    goals = (BestEffort(), Deadline(_HOUR_S), Deadline(2 * _HOUR_S), Deadline(60.0))
+    return [
+        Job(id=f"warm-up-{number}", work=Work(900.0), curve=curve, goal=goal, submitted_at=10.0 * number)
+        for number, goal in enumerate(goals)
+    ]
