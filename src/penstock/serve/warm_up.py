@@ -18,7 +18,7 @@ def load_loops(policy: str) -> None:
 
 def _jobs() -> list[Job]:
     curve = Curve(((ANY_KIND, Scaling(counts=(1, 2, 4), rates=(1.0, 1.9, 3.4))),))
-    goals = (BestEffort(), Deadline(_HOUR_S), Deadline(2 * _HOUR_S), Deadline(60.0))
+    goals: tuple[BestEffort | Deadline, ...] = (BestEffort(), Deadline(_HOUR_S), Deadline(2 * _HOUR_S), Deadline(60.0))
     return [
         Job(id=f"warm-up-{number}", work=Work(900.0), curve=curve, goal=goal, submitted_at=10.0 * number)
         for number, goal in enumerate(goals)
