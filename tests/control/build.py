@@ -67,6 +67,7 @@ class Platform:
     clock: TestClock = field(default_factory=TestClock)
     policy: str = "deadline"
     forecast_every_s: float = 2.0
+    foreseeing: bool = False
     nodes: tuple[Node, ...] = (Node(name="node-0", device_count=4),)
     backend: FakeBackend = field(init=False)
     journal: Journal = field(init=False)
@@ -91,17 +92,18 @@ class Platform:
 
     def _start(self) -> None:
         self.journal = Journal(Store(self.url), self.clock)
-        self.reconciler = Reconciler(
-            self.journal, self.backend, StandInIntake(), launch_grace_s=5.0, nodes_every_s=1.0, patience_s=20.0
-        )
-        self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
         self.forecasts = Forecasts(self.journal, every_s=self.forecast_every_s)
+        self.reconciler = Reconciler(
+            self.journal, self.backend, StandInIntake(), forecasts=self.forecasts if self.foreseeing else None,
+            launch_grace_s=5.0, nodes_every_s=1.0, patience_s=20.0,
+        )  # fmt: skip
+        self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
         self.commands = Commands(self.journal, StandInIntake(), self.forecasts)
         self.readings = DeviceReadings(self.journal, self.backend)
         self.platform = PlatformService(self.journal, self.reconciler, self.commands, self.forecasts, self.readings)
         self.metrics = Metrics(self.journal, self.reconciler, self.readings)
-        self.journal.watch = self.metrics.recorded
-        self.reconciler.watch_pass = self.metrics.passed
+        self.journal.subscribe(self.metrics)
+        self.reconciler.subscribe(self.metrics)
 
     def submit(self, who: Principal = ADMIN, **spec: Any) -> str:
         return self.commands.submit(spec, who).job_id

@@ -194,7 +194,7 @@ def test_processor_slots_are_estimated(tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_forecasts_are_judged_by_what_was_first_expected_also_without_a_promise(world: Platform) -> None:
-    world.reconciler.foreseen = world.forecasts.first_expected_at
+    world.restart(foreseeing=True)
     with serving(world) as served, served.client() as client:
         job = world.submit(work=100)
         world.passes(2)

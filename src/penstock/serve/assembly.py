@@ -53,13 +53,11 @@ def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataD
     journal = Journal(store)
     forecasts = Forecasts(journal)
     intake = LiveIntake(data_dir.path, lambda: journal.state.scheduler.cluster, foresee=config.backend == "local")
-    reconciler = Reconciler(journal, backend, intake)
+    reconciler = Reconciler(journal, backend, intake, forecasts=forecasts)
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)
-    journal.watch = metrics.recorded
-    reconciler.watch_pass = metrics.passed
-    reconciler.after_each_pass = forecasts.refresh
-    reconciler.foreseen = forecasts.first_expected_at
+    journal.subscribe(metrics)
+    reconciler.subscribe(metrics)
     commands = Commands(journal, intake, forecasts, reconciler.nudge)
     platform = Platform(journal, reconciler, commands, forecasts, readings)
     return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)

@@ -10,10 +10,12 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from penstock.backends import Backend
+from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
 from penstock.control.loop.learning import Learned
 from penstock.control.loop.preparation import Intake
@@ -46,8 +48,14 @@ _FIGURES_KEPT = 1_000
 _ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
 
 
+class PassObserver(Protocol):
+    """Whoever wants to know how the loop goes round."""
+
+    def passed(self, seconds: float) -> None: ...
+
+
 class Reconciler:
-    """Keeps one backend in step with one journal.
+    """Keeps one backend in step with one journal; ``forecasts`` are made anew after each pass.
 
     ``launch_grace_s`` is how long a run that was just started may be invisible before it counts as lost,
     ``nodes_every_s`` how often the backend is asked what there is.
@@ -59,6 +67,7 @@ class Reconciler:
         backend: Backend,
         intake: Intake,
         *,
+        forecasts: Forecasts | None = None,
         hearing: ReportReader | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
@@ -68,13 +77,8 @@ class Reconciler:
         self.backend = backend
         self.run_figures: dict[str, RunFigures] = {}
         self.trouble = "starting"
-        self.after_each_pass: Callable[[], None] = lambda: None
-        self.foreseen: Callable[[str], float | None] = lambda _: None
-        """When a job was first expected to be done."""
-
-        self.watch_pass: Callable[[float], None] = lambda _: None
-        """Told how many seconds each pass took."""
-
+        self._forecasts = forecasts
+        self._observers: list[PassObserver] = []
         self._intake = intake
         self._hearing = hearing or ReportReader()
         self._hands = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
@@ -83,6 +87,10 @@ class Reconciler:
         self._nodes_seen_at = -math.inf
         self._read_to = journal.store.log.cursors()
         self._nudged = threading.Event()
+
+    def subscribe(self, observer: PassObserver) -> None:
+        """From now on ``observer`` is told how long each pass took."""
+        self._observers.append(observer)
 
     def begin(self, settings: Configured) -> None:
         """Take up the settings of this start, if they are new; nodes that changed are found by the first pass."""
@@ -123,8 +131,10 @@ class Reconciler:
         self.journal.publish()
         self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
         self.journal.compact()
-        self.after_each_pass()
-        self.watch_pass(time.perf_counter() - began)
+        if self._forecasts is not None:
+            self._forecasts.refresh()
+        for observer in self._observers:
+            observer.passed(time.perf_counter() - began)
 
     def _listen(self, statuses: Iterable[RunStatus]) -> None:
         for status in statuses:
@@ -173,7 +183,8 @@ class Reconciler:
         """The entry, and with it what is known only now and asked for by reports later."""
         match entry:
             case Launched() if record.started_at is None:
-                return replace(entry, expected_at=self.foreseen(record.id))
+                first = self._forecasts.first_expected_at(record.id) if self._forecasts is not None else None
+                return replace(entry, expected_at=first)
             case RunFinished() | RunFailed() | RunSuspended():
                 return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
         return entry

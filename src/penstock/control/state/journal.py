@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from penstock.control.state import snapshots
 from penstock.control.state.clock import SteadyClock
@@ -95,6 +96,14 @@ class _DecisionRetry:
         self.not_before, self.why = now + self.wait_s, why
 
 
+class JournalObserver(Protocol):
+    """Whoever wants to know what is recorded."""
+
+    def recorded(self, entries: Sequence[Entry], write_s: float, apply_s: float) -> None:
+        """These were taken in; writing and deciding took so many seconds. Called with the journal's lock held."""
+        ...
+
+
 class Journal:
     """The state and the log that it is a reading of. Hold :attr:`lock` to look at the state while others write."""
 
@@ -105,9 +114,6 @@ class Journal:
         self.published = 0
         """The last entry that the listed jobs are known to reflect."""
 
-        self.watch: Callable[[Sequence[Entry], float, float], None] = _unwatched
-        """Told what was recorded, and the seconds that writing and deciding took; called with the lock held."""
-
         self.compacted = store.compaction.progress()[1]
         """Entries that were removed from the log because nobody reads them any more."""
 
@@ -115,11 +121,16 @@ class Journal:
         self._kept = 0
         self._stale = False
         self._retry = _DecisionRetry()
+        self._observers: list[JournalObserver] = []
         self._waiting: deque[_Waiting] = deque()
         self._publishing = threading.Lock()
         self._being_listed: list[JobRow] = []
         self.state = PlatformState()
         self._begin()
+
+    def subscribe(self, observer: JournalObserver) -> None:
+        """From now on ``observer`` is told of everything that is recorded."""
+        self._observers.append(observer)
 
     def now(self) -> float:
         """The time, never earlier than what is already written."""
@@ -224,7 +235,9 @@ class Journal:
         written = time.perf_counter()
         for entry in following:
             self.state.apply(entry)
-        self.watch([*ordered, *following], written - decided, decided - began + time.perf_counter() - written)
+        thinking_s = decided - began + time.perf_counter() - written
+        for observer in self._observers:
+            observer.recorded([*ordered, *following], written - decided, thinking_s)
 
     def _take_in(self, entries: Sequence[Entry]) -> list[Entry]:
         """Apply the entries to the state; returns what follows from them and is to be written with them."""
@@ -401,10 +414,6 @@ class Journal:
             devices=list(record.grant.devices) if record.grant else [], failures=record.failures,
             reason=record.reason, tail=list(record.tail),
         )  # fmt: skip
-
-
-def _unwatched(_entries: Sequence[Entry], _write_s: float, _apply_s: float) -> None:
-    pass
 
 
 def _grant_row(record: JobRecord, since: float) -> GrantRow | None:
