@@ -24,8 +24,9 @@ class ErrorClass:
 
 @cache
 def error_classes() -> dict[str, ErrorClass]:
-    """By name; a class counts if it derives from an exception, ours or Python's."""
-    classes = [found for path in sorted(SOURCE.rglob("*.py")) for found in _classes(path)]
+    """By name; a class counts if it derives from an exception, ours or Python's, and may leave its module."""
+    found = (known for path in sorted(SOURCE.rglob("*.py")) for known in _classes(path))
+    classes = [known for known in found if not known.name.startswith("_")]
     errors: dict[str, ErrorClass] = {}
     while new := [known for known in classes if known.name not in errors and _is_error(known, errors)]:
         errors |= {known.name: known for known in new}

@@ -7,9 +7,11 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.serve.config import Config
     from penstock.serve.server import serve
+    from penstock.serve.settings import load_config
 
 __all__ = [
     "Config",
+    "load_config",
     "serve",
 ]
 

@@ -31,7 +31,9 @@ class Assembly:
 def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
     from penstock.control import Configured, Store
+    from penstock.policies import policy_named
 
+    policy_named(config.policy)
     with contextlib.closing(Store(config.database_url)) as store:
         backend = load_backend(config, data_dir)
         parts = assemble(config, store, backend, data_dir)
@@ -71,7 +73,7 @@ def load_backend(config: Config, data_dir: DataDir) -> "Backend":
         return LocalBackend(data_dir.path, discover(config.slots))
     if not is_plugin(config.backend):
         raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")
-    return cast("Backend", load_plugin("backend", config.backend)(data_dir.path))
+    return cast("Backend", load_plugin("backend", config.backend)(data_dir.path, **config.backend_settings))
 
 
 def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:

@@ -1,7 +1,9 @@
-"""How a server is set up: one value, from flags and environment to the log."""
+"""How a server is set up: one value, checked where it is made (:mod:`penstock.serve.settings` reads it)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from penstock.client import default_data_dir
 from penstock.control import LogFormat
@@ -17,7 +19,8 @@ class Config:
     """Everything ``penstock serve`` can be told.
 
     ``port`` 0 takes a free one; clients find it in the data directory. ``database`` defaults to SQLite in the data
-    directory. ``backend`` is "local", or "module:factory" for one of your own. ``slots`` asks the local backend for
+    directory. ``backend`` is "local", or "module:factory" for one of your own, which gets ``backend_settings`` as
+    keyword arguments. ``slots`` asks the local backend for
     processor cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
     ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT`` says.
     """
@@ -30,6 +33,7 @@ class Config:
     slot_s: float = 0.0
     overhead: Overhead = FREE
     backend: str = "local"
+    backend_settings: Mapping[str, Any] = field(default_factory=dict)
     slots: int | None = None
     exposed: bool = False
     log_format: str = ""

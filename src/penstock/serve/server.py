@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from penstock.control import LogFormat, set_up
 from penstock.core import InputError, PenstockError
 from penstock.serve.assembly import Assembly, assembled
 from penstock.serve.config import Config
+from penstock.serve.settings import load_config
 from penstock.serve.warm_up import load_loops
 
 _log = logging.getLogger(__name__)
@@ -144,14 +144,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> Config:
     parser = argparse.ArgumentParser(prog="penstock.serve", description="Run a Penstock server.")
-    parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--host")
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--database")
-    parser.add_argument("--policy")
-    parser.add_argument("--backend")
-    parser.add_argument("--slots", type=int)
-    parser.add_argument("--log-format")
-    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
-    known = {field.name for field in fields(Config)}
-    return Config(**{name: value for name, value in given.items() if name in known})
+    parser.add_argument("--config", type=Path)
+    for flag in ("data-dir", "host", "port", "database", "policy", "slot", "backend", "slots", "log-format"):
+        parser.add_argument(f"--{flag}")
+    given = vars(parser.parse_args(arguments))
+    return load_config(given, file=given.pop("config"))

@@ -12,6 +12,7 @@ VARIABLES = {
     "PENSTOCK_SERVER": "the server to talk to, instead of the local one",
     "PENSTOCK_TOKEN": "the token to show it",
     "PENSTOCK_DATA_DIR": "where a local server keeps everything",
+    "PENSTOCK_CONFIG": "a server's configuration file, instead of penstock.toml in the data directory",
     "PENSTOCK_LOG_FORMAT": "text or json, for a server's own log",
     "PENSTOCK_JIT": "0 runs the planning loops uncompiled",
     "NO_COLOR": "no colours",

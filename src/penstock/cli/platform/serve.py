@@ -6,28 +6,29 @@ from typing import Annotated
 import typer
 
 from penstock.cli.terminal.console import say
-from penstock.core import parse_duration
 
 
 def command(
+    config: Annotated[Path | None, typer.Option(help="A configuration file [penstock.toml in the data dir].")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept [XDG data directory].")] = None,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one; clients find it.")] = 0,
-    database: Annotated[str, typer.Option(help="A PostgreSQL or SQLite URL [SQLite in the data directory].")] = "",
-    policy: Annotated[str, typer.Option(help="Who gets how many devices.")] = "deadline",
-    slot: Annotated[str, typer.Option(help="Shortest time between two decisions.")] = "0s",
+    host: Annotated[str | None, typer.Option(help="Where to listen [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="0 takes a free one; clients find it [0].")] = None,
+    database: Annotated[str | None, typer.Option(help="A PostgreSQL or SQLite URL [SQLite in the data dir].")] = None,
+    policy: Annotated[str | None, typer.Option(help="Who gets how many devices [deadline].")] = None,
+    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [0s].")] = None,
+    backend: Annotated[str | None, typer.Option(help="local, or module:factory for one of your own [local].")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Use this many CPU slots instead of accelerators.")] = None,
-    exposed: Annotated[bool, typer.Option("--exposed", help="Allow listening beyond this machine.")] = False,
-    log_format: Annotated[str, typer.Option(help="text, or json: one object a line [$PENSTOCK_LOG_FORMAT].")] = "",
+    exposed: Annotated[bool | None, typer.Option("--exposed", help="Allow listening beyond this machine.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line [text].")] = None,
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
-    from penstock.client import default_data_dir
     from penstock.control import LogFormat, set_up
-    from penstock.serve import Config, serve
+    from penstock.serve import load_config, serve
 
-    config = Config(
-        data_dir=data_dir or default_data_dir(), host=host, port=port, database=database, policy=policy,
-        slot_s=parse_duration(slot), slots=slots, exposed=exposed, log_format=log_format,
-    )  # fmt: skip
-    set_up(LogFormat.named(log_format))
-    serve(config, on_ready=lambda address: say(f"Penstock serves {config.data_dir} at {address.url}"))
+    flags = {
+        "data_dir": data_dir, "host": host, "port": port, "database": database, "policy": policy, "slot": slot,
+        "backend": backend, "slots": slots, "exposed": exposed, "log_format": log_format,
+    }  # fmt: skip
+    settings = load_config(flags, file=config)
+    set_up(LogFormat.named(settings.log_format))
+    serve(settings, on_ready=lambda address: say(f"Penstock serves {settings.data_dir} at {address.url}"))

@@ -1,0 +1,126 @@
+"""How a server's configuration comes together: file, then environment, then flags, each over the one before.
+
+A file is TOML: ``--config FILE``, else ``$PENSTOCK_CONFIG``, else ``penstock.toml`` in the data directory. A key is
+spelled the same everywhere: ``log_format`` in the file is ``PENSTOCK_LOG_FORMAT`` in the environment and
+``--log-format`` on the command line. A key that is not known is refused, with the nearest one that is.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.client import default_data_dir
+from penstock.core import InputError, UnknownNameError, parse_duration
+from penstock.serve.config import Config
+
+FILE_NAME = "penstock.toml"
+FILE_VARIABLE = "PENSTOCK_CONFIG"
+_PREFIX = "PENSTOCK_"
+_TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def load_config(
+    flags: Mapping[str, Any] | None = None, *, file: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Config:
+    """The configuration of a server; ``flags`` are those that were given, by key."""
+    environ = os.environ if environ is None else environ
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    variables = {key: environ[_PREFIX + key.upper()] for key in KEYS if environ.get(_PREFIX + key.upper())}
+    path = file or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
+    if path is None:
+        path = Path(given.get("data_dir") or default_data_dir(environ)) / FILE_NAME
+        values = read_file(path) if path.exists() else {}
+    else:
+        values = read_file(path)
+    merged = _fields(values, str(path)) | _fields(variables, "the environment") | _fields(given, "the command line")
+    return Config(**({"data_dir": default_data_dir(environ)} | merged))
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The keys and values of a configuration file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}", "a file in TOML", "Check --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}", 'lines such as policy = "deadline"') from None
+
+
+def _fields(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The fields of :class:`Config` that these keys set."""
+    fields: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in KEYS:
+            raise UnknownNameError.of(f"key in {source}:", key, KEYS)
+        field, read = KEYS[key]
+        try:
+            fields[field] = read(value)
+        except (ValueError, TypeError, InputError) as error:
+            allowed = error.allowed if isinstance(error, InputError) and error.allowed else _EXPECTED[read]
+            raise InputError(f"{key} = {value!r} in {source}", allowed, f"Set {key} to {allowed}") from None
+    return fields
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | Path):
+        raise ValueError
+    return str(value)
+
+
+def _path(value: Any) -> Path:
+    return Path(_text(value)).expanduser()
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError
+    return float(value)
+
+
+def _truth(value: Any) -> bool:
+    if str(value).lower() not in _TRUTHS:
+        raise ValueError
+    return _TRUTHS[str(value).lower()]
+
+
+def _duration(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else parse_duration(value)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError
+    return value
+
+
+_EXPECTED: dict[Callable[[Any], Any], str] = {
+    _text: "text", _path: "a path", _integer: "a whole number", _number: "a number", _truth: "true or false",
+    _duration: 'a duration such as "30s"', _table: "a table",
+}  # fmt: skip
+
+KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "data_dir": ("data_dir", _path),
+    "host": ("host", _text),
+    "port": ("port", _integer),
+    "database": ("database", _text),
+    "policy": ("policy", _text),
+    "slot": ("slot_s", _duration),
+    "backend": ("backend", _text),
+    "backend_settings": ("backend_settings", _table),
+    "slots": ("slots", _integer),
+    "exposed": ("exposed", _truth),
+    "log_format": ("log_format", _text),
+    "every": ("every_s", _duration),
+    "max_body": ("max_body", _integer),
+    "requests_per_s": ("requests_per_s", _number),
+    "burst": ("burst", _integer),
+}
+"""What can be configured: by key, the field of :class:`Config` and how a value is read."""

@@ -1,0 +1,147 @@
+"""Verbs about jobs: what they print, what they change, and how they refuse."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Penstock
+from tests.control.build import Platform
+from tests.control.serving import Served
+
+
+def test_ps_lists_active_jobs_and_with_all_those_that_are_over(world: Platform, penstock: Penstock) -> None:
+    running, gone = world.submit(name="night-run", work=1e6), world.submit(name="mistake", work=1e6)
+    world.passes(2)
+    assert penstock("cancel", gone).code == 0
+    listed = penstock("ps")
+    assert listed.code == 0
+    assert "night-run" in listed.out
+    assert gone not in listed.out
+    assert [job["id"] for job in penstock("ps", "--all", "--json").json()["jobs"]] == [gone, running]
+    assert penstock("ps", "--quiet").out.split() == [running]
+    assert len(penstock("ps", "-a", "--limit", "1", "--json").json()["jobs"]) == 1
+
+
+def test_an_empty_list_says_what_to_look_at(world: Platform, penstock: Penstock) -> None:
+    assert "penstock ps -a" in penstock("ps").out
+    assert "no jobs" in penstock("ps", "--all").out
+
+
+def test_show_why_and_events_tell_one_job(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(name="night-run", work=100, within=1000)
+    world.passes(3)
+    shown = penstock("show", job)
+    assert "night-run" in shown.out
+    assert "promised" in shown.out
+    assert penstock("show", job, "--json").json()["id"] == job
+    assert "now:" in penstock("why", job).out
+    assert penstock("why", job, "--json").json()["job_id"] == job
+    assert "Submitted" in penstock("events", job).out
+    events = penstock("events", job, "--json").json()
+    assert events["events"][0]["kind"] == "Submitted"
+    assert penstock("events", "--after", str(events["next"] + 10**6)).out == ""
+
+
+def test_logs_print_what_the_workers_printed(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(work=5)
+    world.passes(60)
+    assert world.phase(job).value == "finished"
+    assert penstock("logs", job).code == 0
+    assert penstock("logs", "--follow", job).code == 0
+
+
+def test_pause_resume_and_cancel_say_what_became_of_the_job(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(work=1e6, within=1e7)
+    world.passes(2)
+    assert f"{job} paused" in penstock("pause", job).err
+    assert job in penstock("resume", job, "--best-effort").err
+    assert world.record(job).job.deadline == float("inf")
+    assert f"{job} cancelled" in penstock("cancel", job).err
+    assert f"{job} cancelled" in penstock("cancel", job).err
+
+
+def test_several_jobs_are_steered_at_once(world: Platform, penstock: Penstock) -> None:
+    jobs = [world.submit(work=1e6) for _ in range(3)]
+    assert penstock("cancel", *jobs).code == 0
+    assert {world.phase(job).value for job in jobs} == {"cancelled"}
+
+
+def test_a_job_that_is_over_cannot_be_paused(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(work=1e6)
+    penstock("cancel", job)
+    refused = penstock("pause", job)
+    assert refused.code == 2
+    assert "cannot be paused. Allowed: a job that is not over. Submit it again." in refused.err
+
+
+@pytest.mark.parametrize("verb", ["show", "why", "logs", "events", "cancel", "pause", "resume", "report"])
+def test_a_job_that_is_not_there_is_named_with_what_to_do_next(verb: str, world: Platform, penstock: Penstock) -> None:
+    refused = penstock(verb, "j-nobody")
+    assert refused.code == 2
+    assert "'j-nobody'" in refused.err
+    assert "Allowed: the id of a job of yours" in refused.err
+
+
+@pytest.mark.usefixtures("as_eve")
+@pytest.mark.parametrize("verb", ["show", "cancel", "logs"])
+def test_somebody_elses_job_is_as_unknown_as_none(verb: str, served: Served, penstock: Penstock) -> None:
+    job = served.world.submit(work=1e6)
+    assert penstock(verb, job).code == 2
+    assert served.world.phase(job).value != "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("resume", "JOB", "--deadline", "6 parsecs"), "parsecs"),
+        (("ps", "--limit", "0"), "--limit"),
+        (("events", "--after", "-1"), "--after"),
+        (("show",), "Missing argument"),
+        (("cancel",), "Missing argument"),
+    ],
+)
+def test_bad_options_change_nothing(words: tuple[str, ...], expected: str, world: Platform, penstock: Penstock) -> None:
+    job = world.submit(work=1e6, within=1e7)
+    penstock("pause", job)
+    refused = penstock(*(job if word == "JOB" else word for word in words))
+    assert refused.code == 2
+    assert expected in refused.err
+    assert world.phase(job).value == "paused"
+
+
+JOB_FILE = "name: mine\ncommand: python train.py\nwork: 100 steps\n"
+
+
+def test_a_dry_run_shows_what_would_be_submitted_and_needs_no_server(penstock: Penstock, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB_FILE)
+    shown = penstock("submit", "job.yaml", "--deadline", "6h", "--env", "SEED=7", "--dry-run")
+    assert shown.code == 0, shown.err
+    assert "would run: python train.py" in shown.out
+    assert "SEED" in shown.out
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("verb", ["submit", "run", "quote", "profile"])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("nowhere.yaml",), "nowhere.yaml"),
+        (("job.yaml", "--work", "5 parsecs"), "parsecs"),
+        (("job.yaml", "--set", "dedline=5h"), "Did you mean"),
+        (("job.yaml", "--devices", "8..2"), "at least 8 and at most 2 devices"),
+        (("job.yaml", "--deadline", "6h", "--best-effort"), "deadline"),
+        (("job.yaml", "--env", "SEED"), "SEED"),
+        (("job.yaml", "--profile", "sometimes"), "sometimes"),
+        (("broken.yaml",), "broken.yaml"),
+    ],
+)
+def test_a_job_that_cannot_be_read_starts_no_server(
+    verb: str, words: tuple[str, ...], expected: str, penstock: Penstock, tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(JOB_FILE)
+    (tmp_path / "broken.yaml").write_text("name: [")
+    refused = penstock(verb, *words)
+    assert refused.code == 2
+    assert expected in refused.err
+    assert "Traceback" not in refused.err
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,152 @@
+"""Verbs about the platform: nodes, tokens, reports, overview, settings, and a server that is not there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Penstock
+from tests.control.build import Platform
+
+
+def test_nodes_are_listed_drained_and_used_again(world: Platform, penstock: Penstock) -> None:
+    assert "node-0" in penstock("nodes").out
+    assert penstock("nodes", "drain", "node-0").code == 0
+    assert penstock("nodes", "--json").json()[0]["state"] == "drained"
+    assert penstock("nodes", "undrain", "node-0").code == 0
+    assert penstock("nodes", "--json").json()[0]["state"] == "up"
+    refused = penstock("nodes", "drain", "node-7")
+    assert refused.code == 2
+    assert "unknown node 'node-7'. Allowed: node-0. Did you mean 'node-0'?" in refused.err
+
+
+def test_a_token_is_made_listed_and_revoked(world: Platform, penstock: Penstock) -> None:
+    made = penstock("token", "create", "ada", "--tenant", "physics")
+    assert world.platform.authenticate(made.out.strip()).tenant == "physics"
+    assert "not shown again" in made.err
+    ada = next(token for token in penstock("token", "list", "--json").json() if token["tenant"] == "physics")
+    assert ada["name"] in penstock("token", "list").out
+    assert penstock("token", "revoke", ada["id"]).code == 0
+    again = penstock("token", "revoke", ada["id"])
+    assert again.code == 2
+    assert f"There is no token {ada['id']!r}" in again.err
+
+
+@pytest.mark.parametrize("words", [("--role", "king"), ("--tenant", "no spaces")])
+def test_a_token_that_cannot_exist_is_refused(words: tuple[str, ...], world: Platform, penstock: Penstock) -> None:
+    before = len(penstock("token", "list", "--json").json())
+    assert penstock("token", "create", "eve", *words).code == 2
+    assert len(penstock("token", "list", "--json").json()) == before
+
+
+@pytest.mark.usefixtures("as_eve")
+@pytest.mark.parametrize("words", [("token", "list"), ("token", "create", "x"), ("nodes", "drain", "node-0")])
+def test_what_only_an_admin_may_says_so(words: tuple[str, ...], penstock: Penstock) -> None:
+    refused = penstock(*words)
+    assert refused.code == 2
+    assert "This token has the role user. Allowed: the role admin. Ask an admin." in refused.err
+
+
+def test_a_token_that_is_not_valid_says_so(
+    world: Platform, penstock: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_TOKEN", "penstock_made_up")
+    refused = penstock("ps")
+    assert refused.code == 2
+    assert "This token is not valid." in refused.err
+
+
+def test_a_report_is_printed_written_and_never_replaced_unasked(
+    world: Platform, penstock: Penstock, tmp_path: Path
+) -> None:
+    job = world.submit(name="night-run", work=100, within=1000)
+    world.passes(200)
+    assert "kept" in penstock("report", "--since", "1h").out
+    assert penstock("report", "--since", "1h", "--json").json()["promises"]["kept"] == 1
+    assert "night-run" in penstock("report", job).out
+    assert penstock("report", "--html", "week.html").code == 0
+    assert "100.0% of the promises were kept" in (tmp_path / "week.html").read_text()
+    assert "--force" in penstock("report", "--html", "week.html").err
+    assert penstock("report", "--html", "week.html", "--force").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--since", "yesterday-ish"), "neither a duration nor a date"),
+        (("--since", "2100-01-01"), "The period from 2100-01-01 to now is empty"),
+        (("--html", "week.txt"), "a file that ends in .html"),
+        (("j-some", "--html", "week.html"), "Leave JOB out"),
+    ],
+)
+def test_a_report_that_cannot_be_made_says_why(
+    words: tuple[str, ...], expected: str, world: Platform, penstock: Penstock, tmp_path: Path
+) -> None:
+    refused = penstock("report", *words)
+    assert refused.code == 2
+    assert expected in refused.err
+    assert not list(tmp_path.glob("week.*"))
+
+
+def test_top_looks_once_where_there_is_no_screen(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(name="night-run", work=1e6)
+    world.passes(2)
+    assert job in penstock("top").out
+    assert penstock("top", "--json").json()["held"] == 4
+    assert penstock("top", "--every", "0").code == 2
+
+
+def test_a_server_without_a_dashboard_says_how_to_get_one(world: Platform, penstock: Penstock) -> None:
+    refused = penstock("dashboard", "--no-browser")
+    assert refused.code == 2
+    assert "has no dashboard" in refused.err
+
+
+def test_config_shows_settings_and_keeps_the_token_to_itself(world: Platform, penstock: Penstock) -> None:
+    shown = penstock("config", "--json").json()
+    assert shown["PENSTOCK_TOKEN"] == "(set)"
+    assert "PENSTOCK_CONFIG" in penstock("config").out
+    schema = json.loads(penstock("config", "--schema").out)
+    assert "properties" in schema
+
+
+def test_completion_for_every_shell(penstock: Penstock) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "penstock" in penstock("completion", shell).out
+    assert penstock("completion", "csh").code == 2
+
+
+def test_a_server_that_does_not_answer_says_what_to_start(penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_SERVER", "http://127.0.0.1:9")
+    monkeypatch.setenv("PENSTOCK_TOKEN", "x")
+    refused = penstock("ps")
+    assert refused.code == 2
+    assert "http://127.0.0.1:9 does not answer" in refused.err
+    assert "Start one: penstock serve" in refused.err
+    monkeypatch.delenv("PENSTOCK_TOKEN")
+    assert "PENSTOCK_TOKEN" in penstock("ps").err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--policy", "deadlin"), "Did you mean 'deadline'"),
+        (("--slot", "6 parsecs"), "slot = '6 parsecs' in the command line"),
+        (("--port", "70000"), "port 70000"),
+        (("--host", "0.0.0.0"), "exposed"),
+        (("--backend", "lokal"), "Did you mean 'local'"),
+        (("--backend", "nowhere:Backend"), "nowhere"),
+        (("--log-format", "xml"), "xml"),
+        (("--config", "nothing.toml"), "nothing.toml cannot be read"),
+        (("--config", "odd.toml"), "Did you mean 'policy'"),
+        (("--data-dir", "/dev/null/x"), "cannot be used"),
+    ],
+)
+def test_a_server_that_cannot_be_set_up_does_not_start(
+    words: tuple[str, ...], expected: str, penstock: Penstock, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.toml").write_text('polcy = "edf"\n')
+    refused = penstock("serve", *words)
+    assert refused.code == 2
+    assert expected in refused.err
+    assert "Traceback" not in refused.err

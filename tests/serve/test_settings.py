@@ -1,0 +1,65 @@
+"""One configuration from file, environment and flags; what cannot be used is refused before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core import InputError, UnknownNameError
+from penstock.serve import Config, load_config
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "penstock.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_config(environ={"PENSTOCK_DATA_DIR": str(tmp_path)}) == Config(data_dir=tmp_path)
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    written(tmp_path, 'policy = "edf"\nport = 1\nhost = "localhost"\nslot = "2m"\nlog_format = "json"\n')
+    environ = {"PENSTOCK_DATA_DIR": str(tmp_path), "PENSTOCK_PORT": "2", "PENSTOCK_LOG_FORMAT": "text"}
+    config = load_config({"port": 3, "slots": None}, environ=environ)
+    assert (config.policy, config.host, config.slot_s) == ("edf", "localhost", 120.0)
+    assert (config.port, config.log_format, config.slots) == (3, "text", None)
+
+
+def test_a_file_of_ones_own_is_named_by_flag_or_variable(tmp_path: Path) -> None:
+    path = written(tmp_path, f'data_dir = "{tmp_path / "elsewhere"}"\n[backend_settings]\nqueue = "gpu"\n')
+    for config in (load_config(file=path, environ={}), load_config(environ={"PENSTOCK_CONFIG": str(path)})):
+        assert config.data_dir == tmp_path / "elsewhere"
+        assert config.backend_settings == {"queue": "gpu"}
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"polcy.*Did you mean 'policy'"):
+        load_config(file=written(tmp_path, 'polcy = "edf"\n'), environ={})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('port = "many"', "port = 'many'.*a whole number"),
+        ("port = true", "port = True.*a whole number"),
+        ("host = 7", "host = 7.*text"),
+        ('exposed = "perhaps"', "exposed = 'perhaps'.*true or false"),
+        ('slot = "6 parsecs"', "slot = '6 parsecs'"),
+        ('backend_settings = "x"', "a table"),
+        ("port = ", "is not TOML"),
+        ("port = 70000", "65535"),
+        ('host = "0.0.0.0"', "exposed"),
+        ('log_format = "xml"', "xml.*json, text"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_says_what_was_given_and_what_is_allowed(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        load_config(file=written(tmp_path, text), environ={})
+
+
+def test_a_file_that_was_named_and_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be read.*Check --config"):
+        load_config(file=tmp_path / "nothing.toml", environ={})
