@@ -15,7 +15,7 @@ def ids(page: JobPage) -> list[str]:
 
 
 def test_a_job_is_listed_at_once_and_reading_writes_nothing(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(*_: Any) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
         raise AssertionError("a read wrote")
 
     monkeypatch.setattr(world.journal.store.jobs, "publish", forbidden)
@@ -55,9 +55,9 @@ def test_a_row_on_its_way_into_the_list_is_not_missed(world: Platform, monkeypat
     store, during = world.journal.store.jobs, list[str]()
     write = store.publish
 
-    def slow(*arguments: Any) -> None:
+    def slow(*arguments: Any, **options: Any) -> None:
         during.extend(row.id for row in listed_jobs(world.journal, JobFilter(), after=None, limit=10))
-        write(*arguments)
+        write(*arguments, **options)
 
     monkeypatch.setattr(store, "publish", slow)
     job = world.submit()
