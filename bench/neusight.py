@@ -24,7 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.predict.hardware import Chip, Precision, device_named
-from penstock.predict.kernels import KernelCall, KernelModel, MeasuredCall
+from penstock.predict.kernels import KernelCall
+from penstock.predict.lab.fitting.family_fitting import MeasuredCall
+from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "neusight"
 PUBLISHED = {  # NeuSight's mean error on GPUs it was trained on, and on others
@@ -89,7 +91,7 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
     for gpu, rows in sorted(measured(name, "test", chips).items()):
         own = train.get(gpu)
         calls, truth = [row.call for row in rows], np.array([row.seconds for row in rows])
-        ours = KernelModel.fit(own or everything, chips[gpu]).predict(calls).seconds
+        ours = fit_kernels(own or everything, chips[gpu]).predict(calls).seconds
         others = roofline(calls, chips[gpu]), lines(own or everything, calls, chips[gpu])
         tested[own is not None].append((truth, ours, *others))
         if own and strange[gpu] < STRANGE:
@@ -137,7 +139,7 @@ def convolutions(chips: Mapping[str, Chip]) -> None:
         cut = int(CONV_SPLIT * len(rows))
         fitted, held = [rows[place] for place in order[:cut]], [rows[place] for place in order[cut:]]
         truth = np.array([row.seconds for row in held])
-        found = KernelModel.fit(fitted, chips[gpu]).predict([row.call for row in held])
+        found = fit_kernels(fitted, chips[gpu]).predict([row.call for row in held])
         errors = Errors.of(found.seconds, truth)
         inside = float(np.mean((truth >= found.low) & (truth <= found.high)))
         print(

@@ -24,9 +24,12 @@ from numpy.typing import NDArray
 from penstock.predict.capture import Capture
 from penstock.predict.device_profile import SHIPPED, DeviceProfile
 from penstock.predict.hardware import device_named
-from penstock.predict.kernels import Growth, KernelCall, KernelModel, folds_of, kind_of, shape_family
-from penstock.predict.lab.profile_fitting import captured, fit_profile, steady_loads, training_calls
-from penstock.predict.lab.raw import MeasuredNetwork, Raw, read_power, read_raw
+from penstock.predict.kernels import KernelCall, kind_of, shape_family
+from penstock.predict.lab.fitting.boosting import BoostingOptions
+from penstock.predict.lab.fitting.family_fitting import folds_of
+from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
+from penstock.predict.lab.fitting.profile_fitting import captured, fit_profile, steady_loads, training_calls
+from penstock.predict.lab.records.measurements import MeasuredNetwork, Measurements, read_measurements, read_power
 
 DEVICE = "h200"
 MEASUREMENTS = Path(__file__).parent / "measurements" / DEVICE
@@ -75,16 +78,16 @@ def main() -> None:
     parser.add_argument("--shipped", action="store_true", help="use the model that ships instead of fitting")
     parser.add_argument("--folds", type=int, default=1, help="how many of five folds of shape families to hold out")
     parser.add_argument("--trees", type=int, default=None, help="trees of each family's residual model")
-    options = parser.parse_args()
-    raw = read_raw(MEASUREMENTS)
-    growth = Growth(trees=options.trees) if options.trees else None
+    given = parser.parse_args()
+    raw = read_measurements(MEASUREMENTS)
+    options = BoostingOptions(trees=given.trees) if given.trees else None
     print_data(raw)
     start = time.process_time()
-    profile = DeviceProfile.load(SHIPPED / DEVICE) if options.shipped else fitted(raw, growth)
-    print(f"profile {'loaded' if options.shipped else 'fitted'} in {time.process_time() - start:.1f} s of CPU time")
+    profile = DeviceProfile.load(SHIPPED / DEVICE) if given.shipped else fitted(raw, options)
+    print(f"profile {'loaded' if given.shipped else 'fitted'} in {time.process_time() - start:.1f} s of CPU time")
     print_kernels(raw, profile)
-    if options.folds:
-        print_folds(raw, growth, options.folds)
+    if given.folds:
+        print_folds(raw, options, given.folds)
     start = time.process_time()
     tested = list(captured(raw, held_out=True))
     print(
@@ -95,11 +98,11 @@ def main() -> None:
     print_memory_and_energy(tested, profile)
 
 
-def fitted(raw: Sequence[Raw], growth: Growth | None) -> DeviceProfile:
-    return fit_profile(DEVICE, device_named(DEVICE), raw, loads=read_power(MEASUREMENTS), growth=growth)
+def fitted(raw: Sequence[Measurements], options: BoostingOptions | None) -> DeviceProfile:
+    return fit_profile(DEVICE, device_named(DEVICE), raw, loads=read_power(MEASUREMENTS), options=options)
 
 
-def print_data(raw: Sequence[Raw]) -> None:
+def print_data(raw: Sequence[Measurements]) -> None:
     networks = [network for each in raw for network in each.networks]
     held = {network.label for network in networks if network.held_out}
     bags = sum(network.is_bag for network in networks)
@@ -112,7 +115,7 @@ def print_data(raw: Sequence[Raw]) -> None:
     )
 
 
-def print_kernels(raw: Sequence[Raw], profile: DeviceProfile) -> None:
+def print_kernels(raw: Sequence[Measurements], profile: DeviceProfile) -> None:
     """Kernels of networks held out, as they ran inside them."""
     rows = [
         (each.rows.calls[i], float(each.rows.seconds[i]), each.networks[each.rows.networks[i]].label)
@@ -138,14 +141,14 @@ def print_kernels(raw: Sequence[Raw], profile: DeviceProfile) -> None:
         print(Errors.of(found.seconds[chosen], seconds[chosen]).line(label))
 
 
-def print_folds(raw: Sequence[Raw], growth: Growth | None, count: int) -> None:
+def print_folds(raw: Sequence[Measurements], options: BoostingOptions | None, count: int) -> None:
     """Kernels held out by family of shapes: no two calls of one family lie in different folds."""
     rows = training_calls(raw)
     folds = folds_of([row.call for row in rows], _FOLDS, 1)
     predicted = np.zeros(len(rows))
     for fold in range(count):
         inside = np.flatnonzero(folds == fold)
-        model = KernelModel.fit([rows[i] for i in np.flatnonzero(folds != fold)], device_named(DEVICE), growth=growth)
+        model = fit_kernels([rows[i] for i in np.flatnonzero(folds != fold)], device_named(DEVICE), options=options)
         predicted[inside] = model.predict([rows[int(i)].call for i in inside]).seconds
     print(f"\n2. kernels held out by family of shapes ({count} of {_FOLDS} folds)")
     alone = np.array([row.alone for row in rows])

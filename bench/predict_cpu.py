@@ -29,13 +29,13 @@ from torch import nn
 from penstock.predict.capture import Capture, Setup, capture
 from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.iteration import IterationTime
-from penstock.predict.lab.isolated import apart
-from penstock.predict.lab.raw import MeasuredNetwork, read_raw
-from penstock.predict.lab.running import Training
-from penstock.predict.lab.session import affordable_draw
+from penstock.predict.lab.measuring.affordable_networks import affordable_network
+from penstock.predict.lab.measuring.isolated_call import isolated_call
+from penstock.predict.lab.measuring.training import Training
+from penstock.predict.lab.records.measurements import MeasuredNetwork, read_measurements
 from penstock.predict.zoo import Hook, cross_entropy, image_task, text_task, translation_task
 from penstock.predict.zoo.images import convnext_net, densenet, efficientnet_b0, mobilenet_v2, resnet
-from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
+from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, TransformerShape, VisionTransformer
 
 GOAL = 0.15
 _WARM_S, _LAPS = 0.5, 4
@@ -64,7 +64,7 @@ class Laps:
     cpu: list[float] = field(default_factory=list)
 
     def turn(self) -> None:
-        for wall, cpu in apart(partial(_steps, self.case)):
+        for wall, cpu in isolated_call(partial(_steps, self.case)):
             self.wall.append(wall)
             self.cpu.append(cpu)
 
@@ -119,7 +119,7 @@ def main() -> None:
         if not (store / "profiles" / "cpu" / "profile.json").exists():
             profile_here(store, options.minutes)
         profile = DeviceProfile.load(store / "profiles" / "cpu")
-        profiled = read_raw(store / "profiles" / "cpu")[0].networks
+        profiled = read_measurements(store / "profiles" / "cpu")[0].networks
     print_profile(profile, core, len(profiled))
     torch.manual_seed(0)
     tested, again = [prepared(case, profile) for case in CASES], once_more(profiled)
@@ -148,7 +148,7 @@ def once_more(profiled: Sequence[MeasuredNetwork]) -> list[Again]:
     """Some of the profile's networks, from its whole duration; a label ends in the number of the draw."""
     fit = [network for network in profiled if _AGAIN_S[0] < network.seconds < _AGAIN_S[1]]
     chosen = [fit[int(place)] for place in np.linspace(0, len(fit) - 1, min(_AGAIN, len(fit)))]
-    items = [affordable_draw(int(network.label.rsplit("-", 1)[1]), "cpu")[0] for network in chosen]
+    items = [affordable_network(int(network.label.rsplit("-", 1)[1]), "cpu")[0] for network in chosen]
     return [
         Again(
             before_s=network.seconds,
@@ -207,13 +207,13 @@ def _images(name: str, build: Callable[[], nn.Module], batch: int, pixels: int, 
     return Case(name=name, hook=hook, batch=batch, setup=Setup(precision="fp32", optimizer=optimizer))
 
 
-def _words(name: str, shape: Shape, batch: int, *, masked: bool = False) -> Case:
+def _words(name: str, shape: TransformerShape, batch: int, *, masked: bool = False) -> Case:
     hook = partial(text_task, partial(LanguageModel, shape, masked_head=masked), shape.length, shape.vocabulary)
     return Case(name=name, hook=hook, batch=batch, setup=Setup(precision="fp32", optimizer="adamw"))
 
 
 def _vit_tiny() -> nn.Module:
-    shape = Shape(layers=6, hidden=192, heads=3, inner=768, fused_qkv=True)
+    shape = TransformerShape(layers=6, hidden=192, heads=3, inner=768, fused_qkv=True)
     return VisionTransformer(shape, patch=8, pixels=64)
 
 
@@ -223,18 +223,18 @@ def _digits(batch: int) -> Any:
     return nn.Sequential(*layers), (torch.randn(batch, 784),), cross_entropy(torch.randint(10, (batch,)))
 
 
-_BERT = Shape(
+_BERT = TransformerShape(
     layers=4, hidden=256, heads=4, inner=1024, vocabulary=30522, length=128, after=True, dropout=0.1, tied=True
 )
-_GPT = Shape(
+_GPT = TransformerShape(
     layers=4, hidden=384, heads=6, inner=1536, vocabulary=8192, length=256, causal=True, fused_qkv=True,
     activation="tanh-gelu", dropout=0.1, tied=True,
 )  # fmt: skip
-_T5 = Shape(
+_T5 = TransformerShape(
     layers=3, hidden=256, heads=4, head_dim=64, inner=1024, vocabulary=16000, rms=True, bias=False, rotary=True,
     activation="relu", dropout=0.1,
 )  # fmt: skip
-_LLAMA = Shape(
+_LLAMA = TransformerShape(
     layers=4, hidden=320, heads=5, inner=896, vocabulary=16000, length=128, causal=True, gated=True, rms=True,
     bias=False, rotary=True, activation="silu",
 )  # fmt: skip

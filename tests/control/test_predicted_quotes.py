@@ -8,10 +8,11 @@ import pytest
 from penstock.client import Client, ensure_server
 from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.hardware import device_named
-from penstock.predict.kernels import Growth
-from penstock.predict.lab.profile_fitting import fit_profile
-from penstock.predict.lab.raw import read_raw
-from penstock.predict.lab.session import Session, affordable_draw
+from penstock.predict.lab.fitting.boosting import BoostingOptions
+from penstock.predict.lab.fitting.profile_fitting import fit_profile
+from penstock.predict.lab.measuring.affordable_networks import affordable_network
+from penstock.predict.lab.measuring.session import MeasuringSession
+from penstock.predict.lab.records.measurements import read_measurements
 from tests.control.serving import end_everything_on, until
 
 SCRIPT = """
@@ -33,12 +34,12 @@ if __name__ == "__main__":
 def profile(tmp_path_factory: pytest.TempPathFactory) -> DeviceProfile:
     """This machine, measured for a moment: good for saying "predicted", not for judging by how much."""
     folder = tmp_path_factory.mktemp("measured")
-    session = Session(folder, "cpu")
+    session = MeasuringSession(folder, "cpu")
     for number in (2, 15, 22):
-        item, seen = affordable_draw(number, "cpu")
+        item, seen = affordable_network(number, "cpu")
         session.measure(item, 0.05, issued=seen.issued)
     session.save()
-    return fit_profile("cpu", device_named("cpu"), read_raw(folder), growth=Growth(trees=3))
+    return fit_profile("cpu", device_named("cpu"), read_measurements(folder), options=BoostingOptions(trees=3))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_jobs_kinds_and_counts_are_kept_apart(store: CurveStore) -> None:
     store.observe("a", "cpu", 4, rate=4.0, seconds=1)
 
     assert [(point.count, point.rate) for point in store.points("a", "cpu")] == [(1, 1.0), (4, 4.0)]
-    assert store.kinds("a") == ("cpu", "gpu")
+    assert [point.rate for point in store.points("a", "gpu")] == [2.0]
     assert store.points("c", "cpu") == ()
 
 
@@ -117,14 +117,6 @@ def test_several_results_are_recorded_together_or_not_at_all(store: CurveStore) 
 
     store.record(results())
     assert len(store.points("job", "cpu")) == 3
-
-
-def test_forgetting_a_job_leaves_the_others(store: CurveStore) -> None:
-    store.observe("a", "cpu", 1, rate=1.0, seconds=1)
-    store.observe("b", "cpu", 1, rate=1.0, seconds=1)
-
-    assert (store.forget("a"), store.forget("a")) == (1, 0)
-    assert (store.kinds("a"), store.kinds("b")) == ((), ("cpu",))
 
 
 def test_a_measured_curve_says_so(store: CurveStore) -> None:

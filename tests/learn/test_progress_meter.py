@@ -67,16 +67,6 @@ def test_the_first_steps_after_a_change_of_width_do_not_count() -> None:
     assert rate_of(meter) == pytest.approx(2.0)
 
 
-def test_a_pause_that_is_told_keeps_what_was_measured() -> None:
-    meter = ProgressMeter(warmup_steps=2)
-    at, step = feed(meter, 20, 1.0)
-    before = meter.measured()
-    meter.paused()
-    meter.report(at + 500, step + 1)
-
-    assert meter.measured() == before
-
-
 def test_a_restart_from_a_checkpoint_goes_on() -> None:
     meter = ProgressMeter(warmup_steps=0)
     at, _ = feed(meter, 50, 1.0)

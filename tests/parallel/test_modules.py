@@ -14,7 +14,7 @@ from penstock.parallel import mesh_named, plan_for  # noqa: E402
 from penstock.parallel.captured import ModuleFamily, module_family  # noqa: E402
 from penstock.parallel.captured.blocks import CapturedBlock, blocks_of, follow  # noqa: E402
 from penstock.parallel.planning.planner import Planner  # noqa: E402
-from penstock.predict.capture import Phase, Setup, capture  # noqa: E402
+from penstock.predict.capture import Setup, TrainingPhase, capture  # noqa: E402
 from penstock.predict.zoo import network_named  # noqa: E402
 
 WIDTH = 64
@@ -79,7 +79,7 @@ class TestSegments:
     def test_nothing_is_lost_and_nothing_counted_twice(self, name: str) -> None:
         hook = network_named(name).hook
         segments, whole = follow(hook, 4, Setup()), capture(hook, 4, Setup())
-        for phase in (Phase.FORWARD, Phase.BACKWARD):
+        for phase in (TrainingPhase.FORWARD, TrainingPhase.BACKWARD):
             found = sum(count for segment in segments for (_, when), count in segment.calls.items() if when is phase)
             assert found == sum(each.count for each in whole.calls if each.phase is phase)
         weights = {key: size for segment in segments for key, size in segment.weights.items()}
@@ -96,7 +96,9 @@ class TestSegments:
 
     def test_gradients_belong_to_the_block_that_needs_them(self) -> None:
         segments = follow(network_named("gpt2").hook, 2, Setup())
-        flops = [_flops(segment, Phase.BACKWARD) / _flops(segment, Phase.FORWARD) for segment in segments[1:]]
+        flops = [
+            _flops(segment, TrainingPhase.BACKWARD) / _flops(segment, TrainingPhase.FORWARD) for segment in segments[1:]
+        ]
         assert flops == pytest.approx([2.0] * len(flops), rel=0.1)
 
     def test_what_skips_segments_crosses_every_border_between(self) -> None:
@@ -109,7 +111,7 @@ class TestSegments:
         assert [name for name, _ in blocks_of(model)] == ["0.0", "0.1", "1"]
 
 
-def _flops(segment: CapturedBlock, phase: Phase) -> float:
+def _flops(segment: CapturedBlock, phase: TrainingPhase) -> float:
     return sum(call.flops * count for (call, when), count in segment.calls.items() if when is phase)
 
 

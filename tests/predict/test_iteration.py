@@ -5,11 +5,12 @@ import math
 import pytest
 
 from penstock.core import InputError
-from penstock.predict.capture import Capture, Counted, MemoryUse, Phase, Setup, capture
+from penstock.predict.capture import Capture, CountedCall, MemoryUse, Setup, TrainingPhase, capture
 from penstock.predict.hardware import device_named
 from penstock.predict.iteration import HOST, HostCost, IterationModel
 from penstock.predict.kernels import KernelCall, KernelModel, Precision
-from penstock.predict.memory import MeasuredMemory, MemoryModel
+from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs
+from penstock.predict.lab.fitting.memory_fitting import MeasuredMemory, fit_memory
 from penstock.predict.zoo import network_named
 
 MODEL = IterationModel(kernels=KernelModel.unprofiled(device_named("a100")), gap_s=0.0)
@@ -22,8 +23,8 @@ def _product(size: int, count: int, dispatches: int) -> Capture:
     )  # fmt: skip
     use = MemoryUse(weights=1, gradients=1, optimizer=1, activations=1, peak=10**9)
     return Capture(
-        calls=(Counted(call=call, phase=Phase.FORWARD, count=count),), dispatches={Phase.FORWARD: dispatches},
-        memory=use, parameters=1, tensors=1, gradient_bytes=1,
+        calls=(CountedCall(call=call, phase=TrainingPhase.FORWARD, count=count),),
+        dispatches={TrainingPhase.FORWARD: dispatches}, memory=use, parameters=1, tensors=1, gradient_bytes=1,
     )  # fmt: skip
 
 
@@ -86,15 +87,15 @@ def test_host_costs_are_recovered_from_what_they_made() -> None:
         {"forward": 50, "backward": 120, "convolution": 50, "optimizer": 8},
         {"forward": 400, "backward": 300, "convolution": 10, "optimizer": 100},
     ]
-    found = HostCost.fit([(each, truth.seconds(each)) for each in counts])
+    found = fit_host_costs([(each, truth.seconds(each)) for each in counts])
     for each in counts:
         assert found.seconds(each) == pytest.approx(truth.seconds(each), rel=1e-6)
-    assert HostCost.fit([]) == HostCost()
+    assert fit_host_costs([]) == HostCost()
 
 
 def test_memory_learns_workspace_and_fragmentation() -> None:
     use = MemoryUse(weights=1, gradients=1, optimizer=1, activations=1, peak=10**9)
-    model = MemoryModel.fit([MeasuredMemory(use=use, allocated=1_100_000_000, reserved=1_210_000_000)] * 3)
+    model = fit_memory([MeasuredMemory(use=use, allocated=1_100_000_000, reserved=1_210_000_000)] * 3)
     found = model.predict(use)
     assert found.allocated == pytest.approx(1.1e9)
     assert found.needed > 1.21e9

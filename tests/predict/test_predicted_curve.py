@@ -10,8 +10,8 @@ from penstock.core import InputError, Scaling, Source
 from penstock.learn import CurveStore
 from penstock.predict.device_profile import SHIPPED, DeviceProfile
 from penstock.predict.model_sources import load_hook, setup_of
-from penstock.predict.predict_in_child import Answer, Foresight, Question, counts_up_to
 from penstock.predict.predicted_curve import profile_for
+from penstock.predict.prediction_cache import PredictionCache, PredictionReply, PredictionRequest, counts_up_to
 
 SCRIPT = """
 import torch
@@ -34,36 +34,36 @@ def _script(folder: Path, *, before: str = "", inside: str = "pass") -> Path:
     return path
 
 
-def _question(script: Path, **changes: object) -> Question:
+def _request(script: Path, **changes: object) -> PredictionRequest:
     asked = {
         "fingerprint": "abc", "script": str(script), "batch": 64, "kind": "H200", "counts": (1, 2, 4),
         "profiles": str(script.parent / "profiles"),
     }  # fmt: skip
-    return Question(**(asked | changes))  # type: ignore[arg-type]
+    return PredictionRequest(**(asked | changes))  # type: ignore[arg-type]
 
 
 def test_a_script_is_asked_once_and_its_answer_survives_a_restart(tmp_path: Path) -> None:
     count = tmp_path / "imports"
     script = _script(tmp_path, before=f"open({str(count)!r}, 'a').write('x')")
-    foresight = Foresight(tmp_path / "foreseen")
-    answer = foresight.ask(_question(script))
+    cache = PredictionCache(tmp_path / "foreseen")
+    answer = cache.ask(_request(script))
     assert answer.reason == ""
     assert answer.scaling is not None
     assert (answer.scaling.counts, answer.scaling.source) == ((1, 2, 4), Source.PREDICTED)
     assert all(0 < doubt <= 0.5 for doubt in answer.scaling.doubts)
-    again = Foresight(tmp_path / "foreseen")
-    assert again.ask(_question(script)) == answer
+    again = PredictionCache(tmp_path / "foreseen")
+    assert again.ask(_request(script)) == answer
     assert again.known("abc", "H200") == answer.scaling
     assert count.read_text() == "x"
-    assert again.ask(_question(script, batch=32)).scaling != answer.scaling
+    assert again.ask(_request(script, batch=32)).scaling != answer.scaling
     assert count.read_text() == "xx"
 
 
 def test_a_script_without_the_hook_costs_nothing(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text("raise SystemExit('imported')")
-    assert Foresight(tmp_path).ask(_question(script)) == Answer()
-    assert Foresight(tmp_path).known("abc", "H200") is None
+    assert PredictionCache(tmp_path).ask(_request(script)) == PredictionReply()
+    assert PredictionCache(tmp_path).known("abc", "H200") is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_script_without_the_hook_costs_nothing(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_script_is_said_and_not_raised(
     tmp_path: Path, before: str, inside: str, said: str
 ) -> None:
-    answer = Foresight(tmp_path / "foreseen").ask(_question(_script(tmp_path, before=before, inside=inside)))
+    answer = PredictionCache(tmp_path / "foreseen").ask(_request(_script(tmp_path, before=before, inside=inside)))
     assert answer.scaling is None
     assert said in answer.reason
 
@@ -92,10 +92,10 @@ def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> Non
     )
     script = tmp_path / "train.py"
     script.write_text(f"{hang}\ndef penstock_model(batch): ...\n")
-    foresight = Foresight(tmp_path / "foreseen", limit_s=20.0)
-    assert "not done after 20 s" in foresight.ask(_question(script)).reason
+    cache = PredictionCache(tmp_path / "foreseen", limit_s=20.0)
+    assert "not done after 20 s" in cache.ask(_request(script)).reason
     assert not psutil.pid_exists(int(note.read_text())) or psutil.Process(int(note.read_text())).status() == "zombie"
-    assert "not done after 20 s" in foresight.ask(_question(script)).reason
+    assert "not done after 20 s" in cache.ask(_request(script)).reason
 
 
 def test_the_script_says_how_it_trains(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_kind_finds_its_profile(tmp_path: Path) -> None:
 
 
 def test_a_data_sheet_is_too_little_to_promise_on(tmp_path: Path) -> None:
-    answer = Foresight(tmp_path).ask(_question(_script(tmp_path), kind="T4"))
+    answer = PredictionCache(tmp_path).ask(_request(_script(tmp_path), kind="T4"))
     assert answer.scaling is None
     assert "t4 was never measured" in answer.reason
 
@@ -141,9 +141,9 @@ def test_counts_are_powers_of_two_and_the_largest() -> None:
 
 def test_a_kept_answer_that_is_damaged_is_made_again(tmp_path: Path) -> None:
     script = _script(tmp_path)
-    foresight = Foresight(tmp_path / "foreseen")
-    first = foresight.ask(_question(script, counts=(1,)))
+    cache = PredictionCache(tmp_path / "foreseen")
+    first = cache.ask(_request(script, counts=(1,)))
     (file,) = (tmp_path / "foreseen").rglob("*.json")
     assert json.loads(file.read_text())["answer"]["counts"] == [1]
     file.write_text("{")
-    assert foresight.ask(_question(script, counts=(1,))) == first
+    assert cache.ask(_request(script, counts=(1,))) == first

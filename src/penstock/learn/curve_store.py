@@ -77,14 +77,6 @@ class CurveStore:
             ).fetchall()
         return tuple(_point(row) for row in rows)
 
-    def kinds(self, fingerprint: str) -> tuple[str, ...]:
-        """The kinds of devices a job was measured on."""
-        with self._database.reading() as database:
-            rows = database.execute(
-                "SELECT DISTINCT kind FROM points WHERE fingerprint = ? ORDER BY kind", (fingerprint,)
-            )
-            return tuple(kind for (kind,) in rows)
-
     def curve(
         self,
         fingerprint: str,
@@ -127,11 +119,6 @@ class CurveStore:
         """
         points = self.points(fingerprint, kind)
         return Estimate.of(points).uncertainty(_positive(count)) if points else UNKNOWN
-
-    def forget(self, fingerprint: str) -> int:
-        """Drop everything about a job; returns how many points that were."""
-        with self._database.writing() as database:
-            return database.execute("DELETE FROM points WHERE fingerprint = ?", (fingerprint,)).rowcount
 
     def _merge(self, database: sqlite3.Connection, new: ProfileResult) -> Point:
         key = (new.fingerprint, new.kind, new.count)

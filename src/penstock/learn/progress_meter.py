@@ -80,10 +80,6 @@ class ProgressMeter:
         self._stretches.clear()
         self._settle()
 
-    def paused(self) -> None:
-        """Training stopped for a while on purpose: the time until it is warm again does not count."""
-        self._settle()
-
     def measured(self) -> Measurement | None:
         """The rate so far, or None before the first whole stretch."""
         return _measure(tuple(self._stretches))

@@ -72,7 +72,7 @@ class ScalingModel:
         return 1 / self.step_s(count)
 
 
-class Shape(Protocol):
+class ScalingShape(Protocol):
     """How a job scales, before measured points bend it."""
 
     def rate(self, count: int) -> float: ...
@@ -83,10 +83,10 @@ class Estimate:
     """Measured points and the model through them: a rate and an uncertainty at every count."""
 
     points: tuple[Point, ...]
-    model: "Shape"
+    model: "ScalingShape"
 
     @classmethod
-    def of(cls, points: Sequence[Point], shape: "Shape | None" = None) -> "Estimate":
+    def of(cls, points: Sequence[Point], shape: "ScalingShape | None" = None) -> "Estimate":
         """Through ``shape`` where one was predicted, else through the model closest to the points."""
         return cls(tuple(sorted(points, key=lambda point: point.count)), shape or ScalingModel.fit(points))
 

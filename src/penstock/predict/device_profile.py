@@ -60,6 +60,8 @@ class DeviceProfile:
     def load(cls, folder: Path) -> "DeviceProfile":
         try:
             about = json.loads((folder / _ABOUT).read_text())
+            if about["format"] > _FORMAT:
+                raise ValueError(f"it has format {about['format']}, of a newer Penstock")
             power = about["power"]
             watts = {Bound(bound): value for bound, value in power["watts"].items()}
             kernels = KernelModel.load(folder / _KERNELS)
@@ -76,8 +78,8 @@ class DeviceProfile:
             )  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise InputError(
-                f"{folder} does not hold a usable profile: {problem}", f"format {_FORMAT}",
-                "Measure again with `penstock profile device`",
+                f"{folder} does not hold a usable profile: {type(problem).__name__}: {problem}",
+                f"formats up to {_FORMAT}", "Measure again with `penstock profile device`",
             ) from None  # fmt: skip
 
 

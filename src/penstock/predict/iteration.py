@@ -6,7 +6,7 @@ gaps between them, and what the host needs to issue its operations. On a CPU bot
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import InputError
-from penstock.predict.capture import Capture, Phase
+from penstock.predict.capture import Capture, TrainingPhase
 from penstock.predict.hardware import Bound
 from penstock.predict.kernels import KernelModel
-from penstock.tools import nonnegative_least_squares
 
 HOST = "host"
-_KINDS = (*map(str, Phase), "convolution")
+ISSUED_KINDS = (*map(str, TrainingPhase), "convolution")
+"""What the host issues: operations of each phase, and convolutions, whose kernels are looked up."""
 _SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
 
@@ -43,25 +43,8 @@ class HostCost:
     optimizer_s: float = 2e-5
     convolution_s: float = 5e-5
 
-    @classmethod
-    def fit(cls, issued: Sequence[tuple[Mapping[str, int], float]], whole: Sequence[float] = ()) -> "HostCost":
-        """From (what was issued, seconds that took), on errors relative to those; no cost is below 0.
-
-        Where the seconds are what is left of an iteration beside its kernels, errors count relative to the iteration:
-        ``whole`` gives its seconds.
-        """
-        if not issued:
-            return cls()
-        scales = whole or [seconds for _, seconds in issued]
-        rows = np.array(
-            [[counts.get(k, 0) / scale for k in _KINDS] for (counts, _), scale in zip(issued, scales, strict=True)]
-        )
-        shares = np.array([seconds / scale for (_, seconds), scale in zip(issued, scales, strict=True)])
-        found = nonnegative_least_squares(rows, shares)
-        return cls(**{f"{kind}_s": float(cost) for kind, cost in zip(_KINDS, found, strict=True)})
-
     def seconds(self, issued: Mapping[str, int]) -> float:
-        return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in _KINDS)
+        return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in ISSUED_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +58,7 @@ class IterationTime:
     host_s: float
     by_bound: Mapping[Bound, float] = field(default_factory=lambda: MappingProxyType({}))
     by_family: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    by_phase: Mapping[Phase, float] = field(default_factory=lambda: MappingProxyType({}))
+    by_phase: Mapping[TrainingPhase, float] = field(default_factory=lambda: MappingProxyType({}))
     beyond: float = 0.0
     """Share of the kernel time that was predicted outside of what was profiled."""
 
@@ -110,7 +93,7 @@ class IterationModel:
         spread = self._spread(found.low, found.high, each_s)
         by_bound: dict[Bound, float] = defaultdict(float)
         by_family: dict[str, float] = defaultdict(float)
-        by_phase: dict[Phase, float] = defaultdict(float)
+        by_phase: dict[TrainingPhase, float] = defaultdict(float)
         for each, bound, seconds in zip(seen.calls, found.bounds, map(float, each_s), strict=True):
             by_bound[bound] += seconds
             by_family[each.call.family] += seconds

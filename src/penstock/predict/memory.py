@@ -1,26 +1,15 @@
 """How much memory a training iteration needs on a device.
 
 What tensors need is followed exactly (see :class:`~penstock.predict.capture.MemoryUse`); libraries add workspaces,
-and the allocator holds more than it has handed out. Both are learned from measured networks.
+and the allocator holds more than it has handed out. Both are fitted to measured networks.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from penstock.predict.capture.capturing import MemoryUse
 
 _CONTEXT_BYTES = 6e8
 """What a CUDA process holds besides its tensors."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredMemory:
-    """What was followed for a network, and what the device's allocator reported."""
-
-    use: MemoryUse
-    allocated: int
-    reserved: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +31,6 @@ class MemoryModel:
 
     workspace: float = 1e8
     fragmentation: float = 1.06
-
-    @classmethod
-    def fit(cls, measured: Sequence[MeasuredMemory]) -> "MemoryModel":
-        if not measured:
-            return cls()
-        workspace = median(max(0.0, float(each.allocated - each.use.peak)) for each in measured)
-        return cls(workspace=workspace, fragmentation=median(each.reserved / each.allocated for each in measured))
 
     def predict(self, use: MemoryUse) -> MemoryPrediction:
         allocated = use.peak + self.workspace

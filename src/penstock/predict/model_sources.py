@@ -57,6 +57,11 @@ def _from_script(path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
+    except SystemExit as problem:
+        raise InputError(
+            f"{path} ends with status {problem.code} when it is imported", "a script that can be imported",
+            'Put what it runs under if __name__ == "__main__"',
+        ) from None  # fmt: skip
     except Exception as problem:
         raise InputError(
             f"importing {path} failed: {type(problem).__name__}: {problem}", "a script that can be imported"
@@ -69,8 +74,10 @@ def _from_script(path: Path) -> Any:
 def _imported(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ImportError as problem:
-        raise InputError(f"module {name!r} cannot be imported: {problem}", "module:function") from None
+    except Exception as problem:
+        raise InputError(
+            f"module {name!r} cannot be imported: {type(problem).__name__}: {problem}", "module:function"
+        ) from problem
 
 
 def _function(module: ModuleType, name: str, text: str) -> Any:

@@ -10,7 +10,7 @@ MOST_DOUBT = 0.5
 """A predicted rate is planned with at half of it, at worst."""
 
 
-def prior_curve(
+def predict_curve(
     script: str | Path, batch: int, *, device: str, kind: str, counts: Sequence[int], precision: str | None = None,
     folders: Sequence[Path] = (), threads: int = 0,
 ) -> Curve | None:  # fmt: skip
@@ -28,13 +28,13 @@ def prior_curve(
         return None
     from penstock.predict.capture import Setup
     from penstock.predict.device_profile import profile_named
-    from penstock.predict.prediction import forecast
+    from penstock.predict.prediction import predict_model
 
     profile = profile_named(device, folders)
     possible = [count for count in counts if 1 <= count <= batch] or [1]
     hook = load_hook(str(script))
     setup = Setup(**{"precision": "fp32", **setup_of(hook), **({"precision": precision} if precision else {})})
-    seen = forecast(hook, batch, profile, setup, devices=possible)
+    seen = predict_model(hook, batch, profile, setup, devices=possible)
     fitting = tuple(point for point in seen.points if point.memory.fits(profile.chip.memory_bytes))
     if not fitting:
         raise CurveError(f"{script} at batch {batch} fits on none of {possible} {device} devices", "a smaller batch")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from penstock.core import Curve, InputError, Scaling, Source
 from penstock.network import data_parallel_s
-from penstock.predict.capture import Capture, Hook, Phase, Setup, capture
+from penstock.predict.capture import Capture, Hook, Setup, TrainingPhase, capture
 from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.iteration import IterationTime
 from penstock.predict.memory import MemoryPrediction
@@ -20,7 +20,7 @@ _NOTABLE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled:
+class PredictedPoint:
     """One iteration on a number of devices, all of them together holding the batch."""
 
     devices: int
@@ -37,7 +37,7 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class ModelPrediction:
     """What a model takes on a kind of device. ``points`` is in increasing number of devices."""
 
     device: str
@@ -45,11 +45,11 @@ class Forecast:
     setup: Setup
     parameters: int
     flops: float
-    points: tuple[Scaled, ...]
+    points: tuple[PredictedPoint, ...]
     notes: tuple[str, ...] = ()
 
     @property
-    def first(self) -> Scaled:
+    def first(self) -> PredictedPoint:
         return self.points[0]
 
     def curve(self, kind: str) -> Curve:
@@ -58,7 +58,7 @@ class Forecast:
         return Curve(((kind, Scaling(counts=counts, rates=rates, source=Source.PREDICTED)),))
 
 
-def forecast(
+def predict_model(
     hook: Hook,
     batch: int,
     profile: DeviceProfile,
@@ -67,14 +67,14 @@ def forecast(
     devices: Sequence[int] = (1,),
     link: str | None = None,
     measured: tuple[int, float] | None = None,
-) -> Forecast:
+) -> ModelPrediction:
     """Predict a model on one or more devices of a kind.
 
     ``measured`` is one observed (batch, seconds) of the same model on one such device: it corrects the rest.
 
     >>> from penstock.predict.device_profile import profile_named
     >>> from penstock.predict.zoo import network_named
-    >>> seen = forecast(network_named("resnet18").hook, 64, profile_named("a100"), devices=(1, 2))
+    >>> seen = predict_model(network_named("resnet18").hook, 64, profile_named("a100"), devices=(1, 2))
     >>> [point.share for point in seen.points]
     [64, 32]
     """
@@ -90,7 +90,7 @@ def forecast(
         seen = capture(hook, share, setup, device=profile.kind)
         points.append(_scaled(seen, count, share, profile, link))
     assert seen is not None
-    return Forecast(
+    return ModelPrediction(
         device=profile.name, batch=batch, setup=setup, parameters=seen.parameters,
         flops=seen.flops / points[-1].share * batch, points=tuple(points), notes=tuple(_notes(profile, points)),
     )  # fmt: skip
@@ -105,21 +105,23 @@ def _counts(devices: Sequence[int], batch: int) -> tuple[int, ...]:
     return counts
 
 
-def _scaled(seen: Capture, count: int, share: int, profile: DeviceProfile, link: str | None) -> Scaled:
+def _scaled(seen: Capture, count: int, share: int, profile: DeviceProfile, link: str | None) -> PredictedPoint:
     time = profile.iteration.predict(seen)
     wire = link or profile.chip.link
     added = (
-        data_parallel_s(seen.gradient_bytes, count, wire, time.by_phase.get(Phase.BACKWARD, 0.0)) if count > 1 else 0.0
+        data_parallel_s(seen.gradient_bytes, count, wire, time.by_phase.get(TrainingPhase.BACKWARD, 0.0))
+        if count > 1
+        else 0.0
     )
     seconds = time.seconds + added
     joules = profile.power.energy_j(time.by_bound, max(seconds, sum(time.by_bound.values()))) * count
-    return Scaled(
+    return PredictedPoint(
         devices=count, share=share, seconds=seconds, low=time.low + added * 0.7, high=time.high + added * 1.4,
         communication_s=added, joules=joules, memory=profile.memory.predict(seen.memory), time=time,
     )  # fmt: skip
 
 
-def _notes(profile: DeviceProfile, points: Sequence[Scaled]) -> Iterable[str]:
+def _notes(profile: DeviceProfile, points: Sequence[PredictedPoint]) -> Iterable[str]:
     if not profile.measured:
         yield f"{profile.name} was never measured: this is the roofline of its data sheet (`penstock profile device`)"
     beyond = max(point.time.beyond for point in points)

@@ -7,10 +7,10 @@ import pytest
 
 from penstock.predict.capture import Setup, capture
 from penstock.predict.kernels import KernelCall
-from penstock.predict.lab.networks.suite import draw
-from penstock.predict.lab.profile_fitting import capture_of
-from penstock.predict.lab.raw import read_raw
-from penstock.predict.lab.running import Training
+from penstock.predict.lab.fitting.profile_fitting import capture_of
+from penstock.predict.lab.measuring.training import Training
+from penstock.predict.lab.networks.random_networks import random_network
+from penstock.predict.lab.records.measurements import read_measurements
 from tests.predict.measurements import measurements_of
 
 _SINGLE = ("copy", "reduction")
@@ -23,7 +23,7 @@ def _worth_time(calls: Counter[KernelCall]) -> Counter[KernelCall]:
 
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_a_run_on_this_cpu_dispatches_what_was_captured(seed: int) -> None:
-    item = replace(draw(seed, "cpu"), batch=2)
+    item = replace(random_network(seed, "cpu"), batch=2)
     training = Training(item.hook, item.batch, item.setup, "cpu")
     training.step()
     ran = Counter({row.call: row.count for row in training.kernels(0)})
@@ -38,7 +38,7 @@ def test_a_run_on_this_cpu_dispatches_what_was_captured(seed: int) -> None:
 
 @pytest.mark.parametrize("label", ["resnet50", "mobilenet-v2", "convnext-tiny", "bert-large", "t5-base", "llama-1b"])
 def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
-    for raw in read_raw(measurements_of("h200")):
+    for raw in read_measurements(measurements_of("h200")):
         for index, network in enumerate(raw.networks):
             if network.label != label or not network.kernel_s:
                 continue
@@ -53,6 +53,6 @@ def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
 
 
 def test_a_seed_draws_the_same_network_again() -> None:
-    first, second = draw(17), draw(17)
+    first, second = random_network(17), random_network(17)
     assert (first.label, first.batch, first.setup) == (second.label, second.batch, second.setup)
     assert capture(first.hook, 2, Setup()).calls == capture(second.hook, 2, Setup()).calls

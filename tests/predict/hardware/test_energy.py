@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from penstock.core import InputError
 from penstock.predict.hardware import (
     Bound,
-    ClassPower,
-    MeasuredEnergy,
     capped_power_w,
     demand_w,
     device_named,
     energy_j,
     slowdown,
 )
+from penstock.predict.lab.fitting.power_fitting import MeasuredEnergy, fit_power
 
 H200 = device_named("h200")
 
@@ -45,7 +44,7 @@ def test_measured_energies_replace_the_defaults() -> None:
         seconds = dict(zip(Bound, map(float, shares), strict=True))
         joules = sum(truth[bound] * each for bound, each in seconds.items()) + 0.5 * H200.idle_w
         runs.append(MeasuredEnergy(seconds=seconds, wall_s=1.5, joules=joules))
-    fitted = ClassPower.fitted(runs, H200)
+    fitted = fit_power(runs, H200)
 
     assert {bound: fitted.watts[bound] for bound in truth} == pytest.approx(truth, rel=0.05)
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from penstock.predict.hardware import Chip, Precision, device_named
-from penstock.predict.kernels import KernelCall, MeasuredCall
+from penstock.predict.kernels import KernelCall
+from penstock.predict.lab.fitting.family_fitting import MeasuredCall
 
 CHIP = device_named("a100-80gb")
 

@@ -8,17 +8,20 @@ import pytest
 
 from penstock.core import InputError
 from penstock.predict.hardware import Bound, device_named
-from penstock.predict.kernels import Growth, KernelCall, KernelModel, MeasuredCall, Precision
+from penstock.predict.kernels import KernelCall, KernelModel, Precision
+from penstock.predict.lab.fitting.boosting import BoostingOptions
+from penstock.predict.lab.fitting.family_fitting import MeasuredCall
+from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
 
 from .made_up import CHIP, add, conv, gemm, measured, some_additions, some_products, true_seconds
 
-QUICK = Growth(trees=80, rate=0.1)
+QUICK = BoostingOptions(trees=80, rate=0.1)
 
 
 @pytest.fixture(scope="module")
 def model() -> KernelModel:
     rows = measured(some_products(500, seed=1)) + measured(some_additions(300, seed=2), seed=1)
-    return KernelModel.fit(rows, CHIP, growth=QUICK)
+    return fit_kernels(rows, CHIP, options=QUICK)
 
 
 def relative_errors(model: KernelModel, calls: list[KernelCall]) -> np.ndarray:
@@ -46,7 +49,7 @@ def test_kernels_that_sometimes_take_far_longer_are_longer_in_a_sum_than_usually
         replace(row, seconds=row.seconds * (1.6 if rng.random() < 0.25 else 1.0), alone=True)
         for row in measured(calls * 20)
     ]
-    found = KernelModel.fit(rows, CHIP, growth=QUICK).predict([row.call for row in rows])
+    found = fit_kernels(rows, CHIP, options=QUICK).predict([row.call for row in rows])
     truth = np.array([row.seconds for row in rows])
 
     assert 1.03 < np.median(found.mean_s / found.seconds) < 1.3
@@ -56,8 +59,8 @@ def test_kernels_that_sometimes_take_far_longer_are_longer_in_a_sum_than_usually
 
 def test_layers_measured_alone_teach_their_shapes_but_are_not_remembered_one_by_one() -> None:
     rows = [replace(row, alone=True) for row in measured(some_products(400, seed=61))]
-    (alone,) = KernelModel.fit(rows, CHIP, growth=QUICK).families.values()
-    (both,) = KernelModel.fit([*rows, replace(rows[0], alone=False)], CHIP, growth=QUICK).families.values()
+    (alone,) = fit_kernels(rows, CHIP, options=QUICK).families.values()
+    (both,) = fit_kernels([*rows, replace(rows[0], alone=False)], CHIP, options=QUICK).families.values()
 
     assert alone.layer_memory is None
     assert both.layer_memory is not None
@@ -131,7 +134,7 @@ def test_nothing_to_predict_is_no_error(model: KernelModel) -> None:
 def test_the_same_rows_give_the_same_model() -> None:
     rows = measured(some_products(60, seed=3))
     calls = some_products(20, seed=4)
-    first, second = (KernelModel.fit(rows, CHIP, growth=Growth(trees=10)).predict(calls) for _ in range(2))
+    first, second = (fit_kernels(rows, CHIP, options=BoostingOptions(trees=10)).predict(calls) for _ in range(2))
 
     assert np.array_equal(first.seconds, second.seconds)
 
@@ -186,7 +189,7 @@ def test_rows_of_other_chips_teach_less_than_own_ones() -> None:
     rows = [MeasuredCall(call=row.call, seconds=row.seconds, chip=CHIP) for row in measured(some_products(200, seed=7))]
     calls = some_products(100, seed=8)
     truth = np.array([true_seconds(call, other) for call in calls])
-    found = KernelModel.fit(rows, other, growth=QUICK).predict(calls).seconds
+    found = fit_kernels(rows, other, options=QUICK).predict(calls).seconds
 
     assert np.abs(found / truth - 1).mean() < 0.15
 
@@ -201,9 +204,7 @@ def products_on(name: str, *, slower: float = 1.0, variant: str = "nn", seed: in
 def test_other_generations_say_little_where_the_own_one_is_measured() -> None:
     siblings, strangers = products_on("a100-40gb"), products_on("t4", slower=5.0, seed=1)
     calls = [row.call for row in products_on("a100-40gb", seed=9)]
-    alone, among = (
-        KernelModel.fit(rows, CHIP, growth=QUICK).predict(calls) for rows in (siblings, siblings + strangers)
-    )
+    alone, among = (fit_kernels(rows, CHIP, options=QUICK).predict(calls) for rows in (siblings, siblings + strangers))
 
     assert np.abs(among.seconds / alone.seconds - 1).mean() < 0.05
 
@@ -211,7 +212,7 @@ def test_other_generations_say_little_where_the_own_one_is_measured() -> None:
 def test_how_slow_a_relative_is_as_a_whole_is_no_law_of_shapes() -> None:
     """One relative ran only "nn" products; another ran only "tn" ones, and all of them slowly."""
     rows = products_on("v100", seed=7) + products_on("t4", slower=3.0, variant="tn", seed=7)
-    model = KernelModel.fit(rows, CHIP, growth=QUICK)
+    model = fit_kernels(rows, CHIP, options=QUICK)
     straight = [row.call for row in rows[:150]]
     turned = [replace(call, variant="tn") for call in straight]
 
@@ -220,7 +221,7 @@ def test_how_slow_a_relative_is_as_a_whole_is_no_law_of_shapes() -> None:
 
 def test_a_new_generation_with_scarce_issue_slots_is_told_from_its_datasheet(tmp_path: Path) -> None:
     rows = products_on("v100") + products_on("a100", seed=1)
-    models = {name: KernelModel.fit(rows, device_named(name), growth=QUICK) for name in ("h100", "p100")}
+    models = {name: fit_kernels(rows, device_named(name), options=QUICK) for name in ("h100", "p100")}
     models["h100"].save(tmp_path / "h100.npz")
 
     assert models["h100"].families["gemm"].feed == device_named("h100").issue_share
@@ -236,7 +237,7 @@ def test_times_that_cannot_be_are_refused(seconds: float) -> None:
 
 def test_no_rows_are_refused() -> None:
     with pytest.raises(InputError, match="penstock profile device"):
-        KernelModel.fit([], CHIP)
+        fit_kernels([], CHIP)
 
 
 def test_unknown_families_and_wrong_dims_are_refused(model: KernelModel) -> None:

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.predict.kernels.layer_memory import LayerMemory
 from penstock.predict.kernels.packing import (
     packed_forest,
     packed_memory,
@@ -14,6 +13,7 @@ from penstock.predict.kernels.packing import (
     unpacked_memory,
 )
 from penstock.predict.kernels.trees import Forest
+from penstock.predict.lab.fitting.layer_memory_fitting import remember_layers
 from tests.predict.kernels.made_up import conv
 
 
@@ -95,7 +95,7 @@ def test_more_thresholds_than_a_byte_counts() -> None:
 def test_layer_memories_come_back() -> None:
     calls = [conv(64, 56, batch=batch) for batch in (8, 16, 32)] + [conv(128, 28), conv(96, 28)]
     off = np.random.default_rng(0).uniform(-0.6, 0.6, (len(calls), 2))
-    memory = LayerMemory.learned(calls, off)
+    memory = remember_layers(calls, off)
     again = unpacked_memory(packed_memory(memory))
     assert again.corrections(calls) == pytest.approx(memory.corrections(calls), abs=1e-12)
     assert np.array_equal(again.layers, memory.layers)

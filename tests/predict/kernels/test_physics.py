@@ -9,17 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.predict.hardware import Precision
-from penstock.predict.kernels.calls import KernelCall, Layout
+from penstock.predict.kernels.calls import KernelCall, TensorLayout
 from penstock.predict.kernels.family import rates_of
-from penstock.predict.kernels.physics import Physics, Terms
+from penstock.predict.kernels.physics import BoundTimes, Physics
 from penstock.predict.kernels.shapes import shape_family
 from penstock.predict.kernels.tiling import matrix_view, work_of
-from penstock.predict.lab.family_fitting import folds_of
+from penstock.predict.lab.fitting.family_fitting import folds_of
+from penstock.predict.lab.fitting.physics_fitting import fit_physics
 
 from .made_up import CHIP, add, conv, gemm, some_products, true_seconds
 
 
-def terms(calls: Sequence[KernelCall]) -> Terms:
+def terms(calls: Sequence[KernelCall]) -> BoundTimes:
     return Physics().terms(work_of(calls[0].family, calls), rates_of(calls, [CHIP] * len(calls)))
 
 
@@ -110,7 +111,7 @@ def test_images_that_lie_channels_first_are_turned_round_for_matrix_units() -> N
     first = conv(64, 56)
     last = KernelCall(
         family="conv", dims=first.dims, precision=first.precision, flops=first.flops, read_bytes=first.read_bytes,
-        written_bytes=first.written_bytes, layout=Layout.CHANNELS_LAST,
+        written_bytes=first.written_bytes, layout=TensorLayout.CHANNELS_LAST,
     )  # fmt: skip
 
     slow, quick = terms([first]).total[0], terms([last]).total[0]
@@ -139,7 +140,7 @@ def test_coefficients_are_found_from_times_they_made() -> None:
     work, rates = work_of("gemm", calls), rates_of(calls, [CHIP] * len(calls))
     truth = np.array([true_seconds(call) for call in calls])
     before = np.abs(Physics().terms(work, rates).total / truth - 1).mean()
-    fitted = Physics().fitted(work, rates, truth, np.ones(len(calls)))
+    fitted = fit_physics(Physics(), work, rates, truth, np.ones(len(calls)))
     after = np.abs(fitted.terms(work, rates).total / truth - 1).mean()
 
     assert after < 0.5 * before
@@ -150,7 +151,7 @@ def test_a_firm_prior_holds_coefficients_nearer_to_where_they_started() -> None:
     work, rates = work_of("gemm", calls), rates_of(calls, [CHIP] * len(calls))
     truth = np.array([true_seconds(call) for call in calls])
     start = Physics()
-    weak, firm = (start.fitted(work, rates, truth, np.ones(len(calls)), prior=prior) for prior in (0.001, 1.0))
+    weak, firm = (fit_physics(start, work, rates, truth, np.ones(len(calls)), prior=prior) for prior in (0.001, 1.0))
     moved = [np.linalg.norm(found.log_coefficients - start.log_coefficients) for found in (weak, firm)]
 
     assert 0 < moved[1] < 0.7 * moved[0]

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.predict.kernels.error_bars import _in_chunks, _one_by_one, nearest
 from penstock.predict.kernels.trees import Forest, _descend, _descend_together
-from penstock.predict.lab.boosting import Aim, Growth, grow
+from penstock.predict.lab.fitting.boosting import BoostingOptions, BoostingTarget, boosted_forest
 
 
 @pytest.fixture
@@ -15,26 +15,31 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return rows, np.sin(rows[:, 0]) + rows[:, 1] * (rows[:, 2] > 0)
 
 
-@pytest.mark.parametrize("aim", list(Aim))
-def test_arrays_equal_the_library(data: tuple[np.ndarray, np.ndarray], aim: Aim) -> None:
+@pytest.mark.parametrize("aim", list(BoostingTarget))
+def test_arrays_equal_the_library(data: tuple[np.ndarray, np.ndarray], aim: BoostingTarget) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     rows, targets = data
-    growth, inverse = Growth(trees=20), np.exp(-targets)
+    options, inverse = BoostingOptions(trees=20), np.exp(-targets)
     loss, asked = {
-        Aim.USUAL: ("gamma", inverse), Aim.MEAN: ("gamma", 1 / inverse), Aim.MEDIAN: ("absolute_error", targets)
+        BoostingTarget.USUAL: ("gamma", inverse), BoostingTarget.MEAN: ("gamma", 1 / inverse),
+        BoostingTarget.MEDIAN: ("absolute_error", targets),
     }[aim]  # fmt: skip
-    weights = inverse / inverse.mean() if aim is Aim.USUAL else np.ones(len(rows))
+    weights = inverse / inverse.mean() if aim is BoostingTarget.USUAL else np.ones(len(rows))
     booster = HistGradientBoostingRegressor(
-        loss=loss, max_iter=20, learning_rate=growth.rate, max_leaf_nodes=growth.leaves,
-        min_samples_leaf=growth.fewest_rows, l2_regularization=growth.shrinkage, max_features=growth.columns,
+        loss=loss, max_iter=20, learning_rate=options.rate, max_leaf_nodes=options.leaves,
+        min_samples_leaf=options.fewest_rows, l2_regularization=options.shrinkage, max_features=options.columns,
         early_stopping=False, random_state=3,
     ).fit(rows, asked, sample_weight=weights)  # fmt: skip
-    forest = grow(rows, targets, np.ones(len(rows)), growth, 3, aim)
+    forest = boosted_forest(rows, targets, np.ones(len(rows)), options, 3, aim)
 
     fresh = np.random.default_rng(1).normal(size=(200, 5))
     truth = booster.predict(fresh)
-    expected = {Aim.USUAL: -np.log(np.abs(truth)), Aim.MEAN: np.log(np.abs(truth)), Aim.MEDIAN: truth}[aim]
+    expected = {
+        BoostingTarget.USUAL: -np.log(np.abs(truth)),
+        BoostingTarget.MEAN: np.log(np.abs(truth)),
+        BoostingTarget.MEDIAN: truth,
+    }[aim]
     off = np.abs(forest.predict(fresh) - expected)
     assert np.median(off) < 1e-3  # stored numbers are rounded,
     assert np.mean(off > 1e-2) < 0.03  # which sends a row in a hundred another way
@@ -44,7 +49,8 @@ def test_where_nothing_tells_rows_apart_each_aim_has_its_own_answer() -> None:
     times = np.where(np.arange(4000) % 4 == 0, 3.0, 1.0)
     nothing, alike = np.zeros((len(times), 1)), np.ones(len(times))
     usual, mean, middle = (
-        np.exp(grow(nothing, np.log(times), alike, Growth(trees=5), 0, aim).predict(nothing[:1])[0]) for aim in Aim
+        np.exp(boosted_forest(nothing, np.log(times), alike, BoostingOptions(trees=5), 0, aim).predict(nothing[:1])[0])
+        for aim in BoostingTarget
     )
     assert middle == pytest.approx(1.0, rel=0.01)
     assert mean == pytest.approx(times.mean(), rel=0.01)
@@ -56,7 +62,7 @@ def test_where_nothing_tells_rows_apart_each_aim_has_its_own_answer() -> None:
 
 def test_all_ways_down_the_trees_agree(data: tuple[np.ndarray, np.ndarray]) -> None:
     rows, targets = data
-    forest = grow(rows, targets, np.ones(len(rows)), Growth(trees=15), 0)
+    forest = boosted_forest(rows, targets, np.ones(len(rows)), BoostingOptions(trees=15), 0)
     columns = (forest.feature, forest.number, forest.right, forest.roots)
 
     together = forest.base + _descend_together(rows, *columns)

@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from penstock.predict.capture import Setup, capture
-from penstock.predict.iteration import HostCost
 from penstock.predict.kernels import KernelCall
-from penstock.predict.lab.networks.suite import draw
-from penstock.predict.lab.running import Training, cpu_clock
-from penstock.predict.lab.session import CPU_LIMITS, affordable_draw
+from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs
+from penstock.predict.lab.measuring.affordable_networks import CPU_LIMITS, affordable_network
+from penstock.predict.lab.measuring.training import Training, cpu_clock
+from penstock.predict.lab.networks.random_networks import random_network
 from penstock.predict.zoo import table_task, translation_task
-from penstock.predict.zoo.tokens import EncoderDecoder, Shape
+from penstock.predict.zoo.tokens import EncoderDecoder, TransformerShape
 
 
 def test_draws_for_a_cpu_are_small_networks_rather_than_single_samples() -> None:
-    items = [affordable_draw(number, "cpu") for number in range(1, 9)]
+    items = [affordable_network(number, "cpu") for number in range(1, 9)]
     assert sum(item.batch > 1 for item, _ in items) > len(items) / 2
     assert all(seen.memory.peak < CPU_LIMITS.bytes for _, seen in items)
     work = [seen.flops for _, seen in items]
@@ -26,7 +26,9 @@ def test_draws_for_a_cpu_are_small_networks_rather_than_single_samples() -> None
 
 
 def test_plain_layers_are_drawn_for_a_cpu_alone() -> None:
-    kinds = {device: Counter(draw(n, device).label.split("-")[0] for n in range(150)) for device in ("cpu", "cuda")}
+    kinds = {
+        device: Counter(random_network(n, device).label.split("-")[0] for n in range(150)) for device in ("cpu", "cuda")
+    }
     assert kinds["cpu"]["layers"] >= 3
     assert not kinds["cuda"]["layers"]
 
@@ -51,12 +53,12 @@ def test_host_costs_are_found_beside_noisy_kernels() -> None:
         1e-5 * each["forward"] + float(rng.normal(0, 0.005 * scale)) for each, scale in zip(counts, whole, strict=True)
     ]
     left[0] = -1e-9
-    found = HostCost.fit(list(zip(counts, left, strict=True)), whole)
+    found = fit_host_costs(list(zip(counts, left, strict=True)), whole)
     assert found.seconds({"forward": 100, "backward": 200}) == pytest.approx(1e-3, rel=0.15)
 
 
 def test_attention_with_a_learned_mask_is_captured_as_a_cpu_runs_it() -> None:
-    shape = Shape(layers=1, hidden=64, heads=2, head_dim=32, inner=128, vocabulary=100, rms=True, bias=False)
+    shape = TransformerShape(layers=1, hidden=64, heads=2, head_dim=32, inner=128, vocabulary=100, rms=True, bias=False)
 
     def hook(batch: int) -> object:
         return translation_task(lambda: EncoderDecoder(shape), 16, 100, batch)

@@ -11,12 +11,12 @@ from torch import nn
 
 from penstock.core import PenstockError
 from penstock.predict.capture import Setup, capture
-from penstock.predict.lab import session as sessions
-from penstock.predict.lab.networks.layer_bags import bag, bag_of
+from penstock.predict.lab.fitting.profile_fitting import training_calls
+from penstock.predict.lab.measuring.campaigns import measure_layer_bags
+from penstock.predict.lab.measuring.session import MeasuringSession
+from penstock.predict.lab.networks.layer_bags import layer_bag, layer_bag_of
 from penstock.predict.lab.networks.layers import Layer, any_layer
-from penstock.predict.lab.profile_fitting import training_calls
-from penstock.predict.lab.raw import read_raw
-from penstock.predict.lab.session import Session, bags
+from penstock.predict.lab.records.measurements import read_measurements
 
 _FAMILIES = {
     "attention", "attention_bwd", "conv", "conv_dgrad", "conv_wgrad", "copy", "embedding", "embedding_bwd", "gemm",
@@ -27,7 +27,7 @@ _FAMILIES = {
 def test_bags_hold_every_family_of_kernels() -> None:
     found = set()
     for seed in range(4):
-        drawn = bag(seed)
+        drawn = layer_bag(seed)
         seen = capture(drawn.hook, drawn.batch, drawn.setup, device="cuda")
         found |= {each.call.family for each in seen.calls}
         assert seen.memory.peak < 3e10
@@ -35,7 +35,7 @@ def test_bags_hold_every_family_of_kernels() -> None:
 
 
 def test_the_same_seed_draws_the_same_bag() -> None:
-    one, same, other = (bag(seed) for seed in (7, 7, 8))
+    one, same, other = (layer_bag(seed) for seed in (7, 7, 8))
     kernels = [
         [each.call for each in capture(drawn.hook, drawn.batch, drawn.setup, device="cuda").calls]
         for drawn in (one, same, other)
@@ -60,10 +60,10 @@ def test_only_rows_of_the_layers_are_kept(tmp_path: Path) -> None:
         Layer(build=partial(nn.Linear, 16, 32), shape=(8, 16), out=256),
         Layer(build=partial(nn.Embedding, 50, 8), shape=(20,), out=160, words=50),
     ]
-    session = Session(tmp_path, "cpu")
-    assert session.measure_layers(bag_of(layers, "three", Setup(precision="fp32", optimizer="sgd")))
+    session = MeasuringSession(tmp_path, "cpu")
+    assert session.measure_layers(layer_bag_of(layers, "three", Setup(precision="fp32", optimizer="sgd")))
     session.save()
-    (raw,) = read_raw(tmp_path)
+    (raw,) = read_measurements(tmp_path)
     families = {call.family for call in raw.rows.calls}
     assert {"conv", "conv_dgrad", "conv_wgrad", "gemm", "embedding", "embedding_bwd", "optimizer"} <= families
     assert "elementwise" not in families
@@ -76,6 +76,6 @@ def test_a_device_that_broke_ends_the_measuring_with_advice(tmp_path: Path, monk
     def broken(*_: object) -> bool:
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nlong advice")
 
-    monkeypatch.setattr(sessions.Session, "measure_layers", broken)
-    with pytest.raises(PenstockError, match=r"draw 5 broke the device: .* go on with --resume"):
-        bags(Session(tmp_path, "cpu"), float("inf"), seed=5)
+    monkeypatch.setattr(MeasuringSession, "measure_layers", broken)
+    with pytest.raises(PenstockError, match=r"network 5 broke the device: .* go on with --resume"):
+        measure_layer_bags(MeasuringSession(tmp_path, "cpu"), float("inf"), seed=5)

@@ -11,7 +11,7 @@ from penstock.cli.terminal.console import interruptible, out, percent, plain_tab
 from penstock.core import InputError, UnknownNameError, require
 
 if TYPE_CHECKING:
-    from penstock.predict import Forecast, Scaled, Setup
+    from penstock.predict import ModelPrediction, PredictedPoint, Setup
 
 _LAYOUTS = {"nchw": "nchw", "channels_first": "nchw", "nhwc": "nhwc", "channels_last": "nhwc"}
 
@@ -38,37 +38,39 @@ def command(
     """Predict how long an iteration takes, what it needs and draws, on one device and on more."""
     require("torch", extra="runtime", why="penstock predict")
     wanted = setups(precision, layout, optimizer, recompute, compare_layouts, compare_precisions)
-    forecasts = _forecasts(model, device, batch, _counts(devices), wanted, link, _measured(measured))
+    predictions = _predictions(model, device, batch, _counts(devices), wanted, link, _measured(measured))
     if as_json:
-        mapped = [as_mapping(each) for each in forecasts]
+        mapped = [as_mapping(each) for each in predictions]
         print(json.dumps(mapped if len(mapped) > 1 else mapped[0], indent=2))
-    elif len(forecasts) > 1:
-        _print_comparison(forecasts)
+    elif len(predictions) > 1:
+        _print_comparison(predictions)
     else:
-        _print(forecasts[0])
+        _print(predictions[0])
 
 
-def _forecasts(
+def _predictions(
     model: str, device: str, batch: int, counts: Sequence[int], wanted: "Sequence[Setup]", link: str | None,
     measured: tuple[int, float] | None,
-) -> "list[Forecast]":  # fmt: skip
-    from penstock.predict import forecast, load_hook, profile_named
+) -> "list[ModelPrediction]":  # fmt: skip
+    from penstock.predict import load_hook, predict_model, profile_named
 
     with interruptible():
         profile, hook = profile_named(device), load_hook(model)
-        return [forecast(hook, batch, profile, setup, devices=counts, link=link, measured=measured) for setup in wanted]
+        return [
+            predict_model(hook, batch, profile, setup, devices=counts, link=link, measured=measured) for setup in wanted
+        ]
 
 
 def setups(
     precision: str, layout: str, optimizer: str, recompute: bool, compare_layouts: bool, compare_precisions: bool
 ) -> "list[Setup]":
     """One setup, or the ones to compare."""
-    from penstock.predict import Layout, Setup
+    from penstock.predict import Setup, TensorLayout
 
     if layout not in _LAYOUTS:
         raise UnknownNameError.of("layout", layout, _LAYOUTS)
-    one = Setup(precision=precision, layout=Layout(_LAYOUTS[layout]), optimizer=optimizer, recompute=recompute)
-    layouts = list(Layout) if compare_layouts else [one.layout]
+    one = Setup(precision=precision, layout=TensorLayout(_LAYOUTS[layout]), optimizer=optimizer, recompute=recompute)
+    layouts = list(TensorLayout) if compare_layouts else [one.layout]
     precisions = ["fp32", "tf32", "bf16", "amp-bf16"] if compare_precisions else [one.precision]
     return [replace(one, precision=each, layout=way) for each in precisions for way in layouts]
 
@@ -90,7 +92,7 @@ def _measured(text: str | None) -> tuple[int, float] | None:
         raise InputError(f"a measured iteration {text!r}", "BATCH:SECONDS, for example 32:0.041") from None
 
 
-def as_mapping(seen: "Forecast") -> dict[str, Any]:
+def as_mapping(seen: "ModelPrediction") -> dict[str, Any]:
     """The answer for programs."""
     return {
         "device": seen.device,
@@ -105,7 +107,7 @@ def as_mapping(seen: "Forecast") -> dict[str, Any]:
     }
 
 
-def _point(point: "Scaled") -> dict[str, Any]:
+def _point(point: "PredictedPoint") -> dict[str, Any]:
     use = point.memory.use
     return {
         "devices": point.devices,
@@ -128,7 +130,7 @@ def _point(point: "Scaled") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print(seen: "Forecast") -> None:
+def _print(seen: "ModelPrediction") -> None:
     setup = seen.setup
     out.print(
         f"{seen.parameters / 1e6:.1f} M parameters, batch {seen.batch}, {setup.precision}, {setup.layout}, "
@@ -148,10 +150,10 @@ def _print(seen: "Forecast") -> None:
         say(note)
 
 
-def _print_comparison(forecasts: "Sequence[Forecast]") -> None:
+def _print_comparison(predictions: "Sequence[ModelPrediction]") -> None:
     table = plain_table("setup", "devices", "iteration", "between (ms)", "memory", "energy", "against the first")
-    base = forecasts[0].first.seconds
-    for seen in forecasts:
+    base = predictions[0].first.seconds
+    for seen in predictions:
         point = seen.first
         table.add_row(
             f"{seen.setup.precision}, {seen.setup.layout}", str(point.devices), _time(point.seconds),
@@ -159,19 +161,19 @@ def _print_comparison(forecasts: "Sequence[Forecast]") -> None:
             f"{base / point.seconds:.2f}x",
         )  # fmt: skip
     out.print(table)
-    best = min(forecasts, key=lambda seen: seen.first.seconds)
+    best = min(predictions, key=lambda seen: seen.first.seconds)
     out.print(f"fastest: {best.setup.precision}, {best.setup.layout}")
-    for note in dict.fromkeys(note for seen in forecasts for note in seen.notes):
+    for note in dict.fromkeys(note for seen in predictions for note in seen.notes):
         say(note)
 
 
-def _shares(point: "Scaled") -> str:
+def _shares(point: "PredictedPoint") -> str:
     total = sum(point.time.by_family.values()) or 1.0
     ordered = sorted(point.time.by_family.items(), key=lambda item: -item[1])[:6]
     return ", ".join(f"{family} {percent(seconds / total)}" for family, seconds in ordered)
 
 
-def _between(point: "Scaled") -> str:
+def _between(point: "PredictedPoint") -> str:
     return f"{1e3 * point.low:.1f}..{1e3 * point.high:.1f}"
 
 

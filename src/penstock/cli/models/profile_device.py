@@ -33,7 +33,7 @@ def device(
     """Run small random networks, time every kernel in them, and fit what `penstock predict` uses."""
     torch = require("torch", extra="runtime,predict", why="penstock profile device")
     require("sklearn", extra="runtime,predict", why="penstock profile device")
-    from penstock.predict import Session, own_profiles, suite
+    from penstock.predict import MeasuringSession, measure_random_networks, own_profiles
 
     if kind not in ("auto", "cuda", "cpu"):
         raise InputError(f"kind {kind!r}", "auto, cuda or cpu")
@@ -42,9 +42,9 @@ def device(
     folder = own_profiles() / called
     say(f"measuring {called} for {minutes:g} minutes; results go to {folder}")
     with interruptible():
-        session = Session(folder, on, resume=resume, each_apart=on == "cpu")
+        session = MeasuringSession(folder, on, resume=resume, isolated=on == "cpu")
         end = time.monotonic() + 60 * minutes
-        count = suite(session, end, seed=seed + len(session.networks), seconds=_SECONDS_EACH[on])
+        count = measure_random_networks(session, end, seed=seed + len(session.networks), seconds=_SECONDS_EACH[on])
         session.save()
         say(f"{count} networks, {len(session.rows)} kernel rows; fitting")
         _fit(called, on)
@@ -52,11 +52,12 @@ def device(
 
 
 def _fit(called: str, on: str) -> None:
-    from penstock.predict import chip_here, fit_profile, own_profiles, read_power, read_raw
+    from penstock.predict import fit_profile, local_chip, own_profiles, read_measurements, read_power
 
     folder = own_profiles() / called
-    raw = read_raw(folder)
-    fit_profile(called, chip_here(called, on, raw[0].environment), raw, loads=read_power(folder)).save(folder)
+    measured = read_measurements(folder)
+    chip = local_chip(called, on, measured[0].environment)
+    fit_profile(called, chip, measured, loads=read_power(folder)).save(folder)
 
 
 def _model_of_gpu() -> str:

@@ -17,7 +17,7 @@ from penstock.core import Cluster, Costs, Curve, InputError, Job, Report, Scalin
 
 if TYPE_CHECKING:
     from penstock.learn import CostStore, CurveStore
-    from penstock.predict import Foresight
+    from penstock.predict import PredictionCache
     from penstock.spec import JobFile
 
 _GUESS = 1.0
@@ -63,7 +63,7 @@ class LiveIntake:
         self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
         self._curve_store: CurveStore | None = None
         self._cost_store: CostStore | None = None
-        self._foresight: Foresight | None = None
+        self._predictions: PredictionCache | None = None
         self._planned_jobs = PlanPreparation(data_dir, cluster)
 
     def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
@@ -77,7 +77,7 @@ class LiveIntake:
             )  # fmt: skip
         recipe = self._recipe(file, job_id)
         note = self._planned_jobs.prepare(file, recipe.fingerprint, self._usable(file.kinds))
-        note = note or (self._foreseen(file, recipe) if self._foresee else "")
+        note = note or (self._predicted(file, recipe) if self._foresee else "")
         curve, costs = self._expected(recipe.fingerprint, file.kinds)
         job = file.to_job(job_id=job_id, curve=curve, now=now)
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
@@ -121,12 +121,12 @@ class LiveIntake:
 
     def _scaling(self, fingerprint: str, kind: str, planned: Scaling | None) -> Scaling:
         capacity = self._cluster().capacity(kind)
-        prior = planned or self.foresight.known(fingerprint, kind)
+        prior = planned or self.predictions.known(fingerprint, kind)
         counts = planned.counts if planned else None
         found = self.speeds.curve(fingerprint, kind, capacity, counts=counts, guess=_GUESS, prior=prior)
         return planned_scaling(planned, found, capacity) if planned else found.scalings[0][1]
 
-    def _foreseen(self, file: "JobFile", recipe: Recipe) -> str:
+    def _predicted(self, file: "JobFile", recipe: Recipe) -> str:
         """Predict the job on every kind of device it was never measured on; returns what to say about it."""
         from penstock.predict import offers_hook
 
@@ -139,12 +139,12 @@ class LiveIntake:
         return "; ".join(dict.fromkeys(filter(None, notes)))
 
     def _ask(self, file: "JobFile", recipe: Recipe, kind: str) -> str:
-        from penstock.predict import Question, counts_up_to
+        from penstock.predict import PredictionRequest, counts_up_to
 
         capacity = self._cluster().capacity(kind)
-        before = self.foresight.known(recipe.fingerprint, kind)
-        answer = self.foresight.ask(
-            Question(
+        before = self.predictions.known(recipe.fingerprint, kind)
+        answer = self.predictions.ask(
+            PredictionRequest(
                 fingerprint=recipe.fingerprint, script=str(file.script_path), batch=file.global_batch or 1, kind=kind,
                 counts=counts_up_to(min(capacity, file.most_devices or capacity)),
                 profiles=str(self._data_dir / "profiles"), threads=max(1, (os.cpu_count() or 1) // capacity),
@@ -174,12 +174,12 @@ class LiveIntake:
         return self._curve_store
 
     @property
-    def foresight(self) -> "Foresight":
-        from penstock.predict import Foresight
+    def predictions(self) -> "PredictionCache":
+        from penstock.predict import PredictionCache
 
-        if self._foresight is None:
-            self._foresight = Foresight(self._data_dir / "foreseen")
-        return self._foresight
+        if self._predictions is None:
+            self._predictions = PredictionCache(self._data_dir / "foreseen")
+        return self._predictions
 
     @property
     def delays(self) -> "CostStore":

@@ -21,13 +21,13 @@ from penstock.predict import (
     FusedOperations,
     Hook,
     KernelCall,
-    Phase,
     Recorder,
     Setup,
-    Workload,
+    TrainingPhase,
+    TrainingTask,
     arithmetic,
     explained,
-    workload,
+    training_task,
 )
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList)
@@ -42,8 +42,8 @@ class CapturedBlock:
     """
 
     name: str
-    calls: Counter[tuple[KernelCall, Phase]] = field(default_factory=Counter)
-    issued: Counter[Phase] = field(default_factory=Counter)
+    calls: Counter[tuple[KernelCall, TrainingPhase]] = field(default_factory=Counter)
+    issued: Counter[TrainingPhase] = field(default_factory=Counter)
     weights: dict[int, int] = field(default_factory=dict)
     """Elements of every parameter that is read here, by the parameter's identity."""
     kept: float = 0.0
@@ -67,7 +67,7 @@ class CapturedBlock:
 def follow(hook: Hook, batch: int, setup: Setup, device: str = "cuda") -> list[CapturedBlock]:
     """The segments of the model the hook offers, in the order they run; ``device`` as for capture."""
     with explained():
-        work = workload(hook, batch, setup, "meta")
+        work = training_task(hook, batch, setup, "meta")
         recorder = _Recorder(device, work.model, tf32=setup.tf32 and device == "cuda")
         with arithmetic(setup), FusedOperations(device, setup.autocast, recorder.rms_norm), recorder:
             return _followed(work, recorder)
@@ -104,7 +104,7 @@ class _Recorder(Recorder):  # type: ignore[no-untyped-call]
                 self.here.weights[id(value)] = value.numel()
         return super().__torch_dispatch__(func, types, args, kwargs)
 
-    def settle_in(self, work: Workload) -> None:
+    def settle_in(self, work: TrainingTask) -> None:
         """What is there before the first operation does not count."""
         for tensor in (*work.model.parameters(), *work.model.buffers(), *work.inputs, *work.named_inputs.values()):
             if isinstance(tensor, Tensor):
@@ -165,7 +165,7 @@ class _Recorder(Recorder):  # type: ignore[no-untyped-call]
         self.here.transient = max(self.here.transient, float(self.live.peak - self._alive - stays))
 
 
-def _followed(work: Workload, recorder: _Recorder) -> list[CapturedBlock]:
+def _followed(work: TrainingTask, recorder: _Recorder) -> list[CapturedBlock]:
     blocks = list(blocks_of(work.model))
     handles = [block.register_forward_pre_hook(lambda *_, path=path: recorder.begin(path)) for path, block in blocks]
     handles += [block.register_forward_hook(lambda *_: recorder.leave()) for _, block in blocks]
@@ -179,7 +179,7 @@ def _followed(work: Workload, recorder: _Recorder) -> list[CapturedBlock]:
     nodes = _nodes(loss)
     _add_crossings(nodes, recorder)
     _announce(nodes, recorder)
-    recorder.phase = Phase.BACKWARD
+    recorder.phase = TrainingPhase.BACKWARD
     recorder.turn_to(recorder.segments[-1])
     loss.backward()  # type: ignore[no-untyped-call]
     recorder.end_backward()

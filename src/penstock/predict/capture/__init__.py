@@ -1,7 +1,17 @@
 """A model to the kernels its training iteration runs, without running it."""
 
-from penstock.predict.capture.capturing import Capture, Counted, MemoryUse, capture
-from penstock.predict.capture.recorder import Phase
+from penstock.predict.capture.capturing import Capture, CountedCall, MemoryUse, capture
+from penstock.predict.capture.recorder import TrainingPhase
 from penstock.predict.capture.setup import OPTIMIZERS, PRECISIONS, Hook, Setup
 
-__all__ = ["OPTIMIZERS", "PRECISIONS", "Capture", "Counted", "Hook", "MemoryUse", "Phase", "Setup", "capture"]
+__all__ = [
+    "OPTIMIZERS",
+    "PRECISIONS",
+    "Capture",
+    "CountedCall",
+    "Hook",
+    "MemoryUse",
+    "Setup",
+    "TrainingPhase",
+    "capture",
+]

@@ -11,8 +11,8 @@ from torch.utils.checkpoint import CheckpointError
 
 from penstock.core import InputError
 from penstock.predict.capture.composites import FusedOperations
-from penstock.predict.capture.recorder import Phase, Recorder
-from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, Workload, arithmetic, total_bytes, workload
+from penstock.predict.capture.recorder import Recorder, TrainingPhase
+from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, TrainingTask, arithmetic, total_bytes, training_task
 from penstock.predict.kernels.calls import KernelCall, Precision
 
 _STATES = {"sgd": 1, "adamw": 2, "adamw-foreach": 2}
@@ -20,11 +20,11 @@ _STATES = {"sgd": 1, "adamw": 2, "adamw-foreach": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CountedCall:
     """A kernel call, where it runs, and how often in one iteration."""
 
     call: KernelCall
-    phase: Phase
+    phase: TrainingPhase
     count: int
 
 
@@ -45,8 +45,8 @@ class MemoryUse:
 class Capture:
     """One training iteration of a model: what it asks of a device."""
 
-    calls: tuple[Counted, ...]
-    dispatches: dict[Phase, int]
+    calls: tuple[CountedCall, ...]
+    dispatches: dict[TrainingPhase, int]
     """Operations the host issues, views included."""
     memory: MemoryUse
     parameters: int
@@ -57,7 +57,7 @@ class Capture:
     def issued(self) -> dict[str, int]:
         """What the host has to do: operations by phase, and convolutions, whose kernels are looked up each time."""
         looked_up = sum(each.count for each in self.calls if each.call.family.startswith("conv"))
-        return {**{str(phase): self.dispatches.get(phase, 0) for phase in Phase}, "convolution": looked_up}
+        return {**{str(phase): self.dispatches.get(phase, 0) for phase in TrainingPhase}, "convolution": looked_up}
 
     @property
     def flops(self) -> float:
@@ -74,13 +74,13 @@ def capture(hook: Hook, batch: int, setup: Setup | None = None, *, device: str =
     """
     setup = setup or Setup()
     with explained():
-        work = workload(hook, batch, setup, "meta")
+        work = training_task(hook, batch, setup, "meta")
         recorder = Recorder(device, tf32=setup.tf32 and device == "cuda")
         with arithmetic(setup), FusedOperations(device, setup.autocast, recorder.rms_norm), recorder:
             return _follow(work, recorder, setup)
 
 
-def _follow(work: Workload, recorder: Recorder, setup: Setup) -> Capture:
+def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
     weights = work.weights()
     for tensor in [*work.model.parameters(), *work.model.buffers(), *work.inputs, *work.named_inputs.values()]:
         if isinstance(tensor, torch.Tensor):
@@ -88,15 +88,15 @@ def _follow(work: Workload, recorder: Recorder, setup: Setup) -> Capture:
     resident = recorder.live.now
     loss = work.forward()
     activations = recorder.live.now - resident
-    recorder.phase = Phase.BACKWARD
+    recorder.phase = TrainingPhase.BACKWARD
     loss.backward()  # type: ignore[no-untyped-call]
-    recorder.phase = Phase.OPTIMIZER
+    recorder.phase = TrainingPhase.OPTIMIZER
     peak = recorder.live.peak
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     _optimize(weights, recorder, setup)
     states = _STATES[setup.optimizer] * total_bytes(weights)
     return Capture(
-        calls=tuple(Counted(call=call, phase=phase, count=count) for (call, phase), count in recorder.calls.items()),
+        calls=tuple(CountedCall(call=call, phase=phase, count=n) for (call, phase), n in recorder.calls.items()),
         dispatches=dict(recorder.dispatches),
         memory=MemoryUse(
             weights=total_bytes(list(work.model.parameters())), gradients=total_bytes(gradients), optimizer=states,
@@ -127,7 +127,7 @@ def _fused_adamw(weights: list[torch.nn.Parameter], recorder: Recorder) -> None:
         low = {torch.bfloat16: Precision.BF16, torch.float16: Precision.FP16}.get(dtype, Precision.FP32)
         steps = 4.0 * len(same)
         recorder.note(_adamw(elements, len(same), low, size, steps))
-        recorder.dispatches[Phase.OPTIMIZER] += 2
+        recorder.dispatches[TrainingPhase.OPTIMIZER] += 2
         if recorder.device == "cpu":
             continue
         recorder.note(

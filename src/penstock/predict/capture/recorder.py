@@ -18,7 +18,7 @@ _ALLOCATION = 512
 """CUDA's caching allocator hands out memory in multiples of this."""
 
 
-class Phase(StrEnum):
+class TrainingPhase(StrEnum):
     """Where in an iteration an operation runs."""
 
     FORWARD = "forward"
@@ -53,9 +53,9 @@ class Recorder(TorchDispatchMode):
 
     def __init__(self, device: str, *, tf32: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.phase = Phase.FORWARD
-        self.calls: Counter[tuple[KernelCall, Phase]] = Counter()
-        self.dispatches: Counter[Phase] = Counter()
+        self.phase = TrainingPhase.FORWARD
+        self.calls: Counter[tuple[KernelCall, TrainingPhase]] = Counter()
+        self.dispatches: Counter[TrainingPhase] = Counter()
         self.live = LiveBytes()
         self.device, self._tf32 = device, tf32
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 
 from penstock.core import InputError, UnknownNameError
-from penstock.predict.kernels.calls import Layout
+from penstock.predict.kernels.calls import TensorLayout
 
 Hook = Callable[[int], Any]
 """What a script offers: ``penstock_model(batch)`` returns ``model, inputs`` or ``model, inputs, loss``."""
@@ -31,7 +31,7 @@ class Setup:
     """``precision`` is one of :data:`PRECISIONS`: the dtype of everything, or autocast over fp32 (``amp-``)."""
 
     precision: str = "bf16"
-    layout: Layout = Layout.CHANNELS_FIRST
+    layout: TensorLayout = TensorLayout.CHANNELS_FIRST
     optimizer: str = "adamw"
     recompute: bool = False
 
@@ -55,7 +55,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class TrainingTask:
     """One training iteration: a model, its inputs, and what is minimised."""
 
     model: nn.Module
@@ -70,7 +70,7 @@ class Workload:
         return [weight for weight in self.model.parameters() if weight.requires_grad]
 
 
-def workload(hook: Hook, batch: int, setup: Setup, device: str) -> Workload:
+def training_task(hook: Hook, batch: int, setup: Setup, device: str) -> TrainingTask:
     """Build what the hook describes on a device, the meta device included, in the setup's dtype and layout."""
     if batch < 1:
         raise InputError(f"a batch of {batch}", "at least 1")
@@ -78,12 +78,12 @@ def workload(hook: Hook, batch: int, setup: Setup, device: str) -> Workload:
         model, inputs, loss = _parts(hook(batch))
     model = model.to(device=device, dtype=setup.dtype).train()
     inputs = _placed(inputs, device, setup.dtype)
-    if setup.layout is Layout.CHANNELS_LAST:
+    if setup.layout is TensorLayout.CHANNELS_LAST:
         model, inputs = _channels_last(model, inputs)
     if setup.recompute:
         recompute(model)
     positional, named = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
-    return Workload(model, positional, named, loss)
+    return TrainingTask(model, positional, named, loss)
 
 
 def _parts(offered: Any) -> tuple[nn.Module, Any, Callable[[Any], Tensor]]:

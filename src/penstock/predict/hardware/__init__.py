@@ -5,7 +5,6 @@ from penstock.predict.hardware.chip import Chip
 from penstock.predict.hardware.datasheet import DEVICES, device_named
 from penstock.predict.hardware.energy import (
     ClassPower,
-    MeasuredEnergy,
     capped_power_w,
     demand_w,
     energy_j,
@@ -18,7 +17,6 @@ __all__ = [
     "Bound",
     "Chip",
     "ClassPower",
-    "MeasuredEnergy",
     "Precision",
     "capped_power_w",
     "demand_w",

@@ -6,11 +6,9 @@ power; a profile with measured energy replaces the default shares by fitted ones
 way: the draw approaches the limit from below, and arithmetic slows down while memory does not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-
-import numpy as np
 
 from penstock.core import InputError
 from penstock.predict.hardware.bounds import Bound
@@ -41,21 +39,6 @@ class ClassPower:
             watts={bound: chip.idle_w + share * span for bound, share in _DEFAULT_SHARES.items()},
         )
 
-    @classmethod
-    def fitted(cls, measured: Sequence["MeasuredEnergy"], chip: Chip) -> "ClassPower":
-        """Watts that explain measured energies best, held near the defaults where few seconds speak for a class."""
-        prior = cls.of(chip)
-        seconds = np.array([[run.seconds.get(bound, 0.0) for bound in Bound] for run in measured])
-        total = np.array([run.wall_s for run in measured])
-        expected = np.array([prior.watts[bound] for bound in Bound])
-        shares = seconds / total[:, None]
-        idle = np.maximum(0.0, 1 - shares.sum(axis=1)) * prior.idle_w
-        drawn = np.array([run.joules for run in measured]) / total - idle
-        pull = 0.1 * np.eye(len(expected))
-        found = np.linalg.solve(shares.T @ shares + pull, shares.T @ drawn + pull @ expected)
-        bounded = np.clip(found, prior.idle_w, chip.tdp_w)
-        return cls(idle_w=prior.idle_w, watts=dict(zip(Bound, map(float, bounded), strict=True)))
-
     def energy_j(self, seconds: Mapping[Bound, float], wall_s: float | None = None) -> float:
         """Joules of an iteration whose kernels take so long by class; the rest of ``wall_s`` is idle."""
         busy = sum(seconds.values())
@@ -65,15 +48,6 @@ class ClassPower:
                 f"kernels of {busy} s within {wall} s", "no negative times, and a wall time that holds them"
             )
         return sum(self.watts[bound] * each for bound, each in seconds.items()) + self.idle_w * max(0.0, wall - busy)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredEnergy:
-    """One run: kernel seconds by class, wall seconds and joules."""
-
-    seconds: Mapping[Bound, float]
-    wall_s: float
-    joules: float
 
 
 def energy_j(seconds: Mapping[Bound, float], chip: Chip, wall_s: float | None = None) -> float:

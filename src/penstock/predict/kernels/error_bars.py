@@ -3,20 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
 from penstock.predict.kernels.tiling import Array
 from penstock.tools import compiled, has_compiler
 
-_COVERED = 0.9
-_KNOTS = 5
 _GROWTH_PER_OCTAVE = 0.25
 _FARTHEST = 1.5
 """In range: not farther from the nearest measured shape than 1.5 times what the fit itself was tested on."""
 _MARGIN = 0.5
-_REFERENCES = 1500
 _CHUNK = 256
 
 
@@ -42,29 +38,6 @@ class ErrorBars:
     @property
     def _reach(self) -> float:
         return float(max(self.distances[-1], _MARGIN))
-
-    @classmethod
-    def learned(cls, shapes: Array, off: Array, fold: Array) -> "ErrorBars":
-        """From residuals of rows whose fold was left out, and their distance from the other folds."""
-        distance = np.zeros(len(shapes))
-        for left_out in np.unique(fold):
-            mine = fold == left_out
-            distance[mine] = nearest(shapes[mine], thinned(shapes[~mine])) if np.any(~mine) else 0.0
-        edges = np.quantile(distance, np.linspace(0, 1, _KNOTS + 1))
-        widths = [np.quantile(np.abs(off)[(distance >= a) & (distance <= b)], _COVERED) for a, b in pairwise(edges)]
-        knots = np.maximum.accumulate((edges[:-1] + edges[1:]) / 2)
-        references = thinned(shapes).astype(np.float32).astype(float)
-        return cls(references=references, distances=knots, widths=np.maximum.accumulate(widths))
-
-
-def thinned(shapes: Array) -> Array:
-    """At most so many of them that a search stays quick; the first and last of every column stay."""
-    unique = np.unique(shapes, axis=0)
-    if len(unique) <= _REFERENCES:
-        return unique
-    extremes = np.concatenate([unique.argmin(axis=0), unique.argmax(axis=0)])
-    picked = np.linspace(0, len(unique) - 1, _REFERENCES).astype(int)
-    return np.asarray(unique[np.union1d(picked, extremes)])
 
 
 def nearest(shapes: Array, references: Array) -> Array:

@@ -11,9 +11,9 @@ from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.features import features
 from penstock.predict.kernels.layer_memory import LayerMemory
-from penstock.predict.kernels.physics import Physics, Rates, Terms
+from penstock.predict.kernels.physics import BoundTimes, Physics, Rates
 from penstock.predict.kernels.shapes import physics_key
-from penstock.predict.kernels.tiling import Array, Work, work_of
+from penstock.predict.kernels.tiling import Array, TiledWork, work_of
 from penstock.predict.kernels.trees import Forest
 
 UNPROFILED_WIDTH = float(np.log(2.5))
@@ -67,16 +67,16 @@ class FamilyModel:
             in_range=self._covers(calls, work, distance),
         )
 
-    def terms(self, calls: Sequence[KernelCall], work: Work, rates: Rates) -> Terms:
+    def terms(self, calls: Sequence[KernelCall], work: TiledWork, rates: Rates) -> BoundTimes:
         """The analytical part, each precision and layout with its own coefficients."""
         keys = np.array([physics_key(call) for call in calls])
         parts = {
             str(key): self.physics.get(str(key), self.fallback).terms(work.rows(keys == key), rates.rows(keys == key))
             for key in np.unique(keys)
         }
-        return Terms.joined(keys, parts)
+        return BoundTimes.joined(keys, parts)
 
-    def corrections(self, calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms) -> Array:
+    def corrections(self, calls: Sequence[KernelCall], work: TiledWork, rates: Rates, terms: BoundTimes) -> Array:
         """log(time / physics), a row for every call: of the usual time and of the mean."""
         if self.mean is None:
             return np.zeros((len(calls), 2))
@@ -87,7 +87,7 @@ class FamilyModel:
     def _remembered(self, calls: Sequence[KernelCall]) -> Array:
         return self.layer_memory.corrections(calls) if self.layer_memory else np.zeros((len(calls), 2))
 
-    def _covers(self, calls: Sequence[KernelCall], work: Work, distance: Array) -> npt.NDArray[np.bool_]:
+    def _covers(self, calls: Sequence[KernelCall], work: TiledWork, distance: Array) -> npt.NDArray[np.bool_]:
         if self.error_bars is None:
             return np.zeros(len(work), dtype=np.bool_)
         known = np.array([physics_key(call) in self.physics for call in calls])
@@ -113,7 +113,7 @@ def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:
     )
 
 
-def bounds_of(terms: Terms) -> npt.NDArray[np.object_]:
+def bounds_of(terms: BoundTimes) -> npt.NDArray[np.object_]:
     """The largest term names the bound; arithmetic in waves that leave most units idle is called what it is."""
     order = (Bound.COMPUTE, Bound.DRAM, Bound.L2, Bound.LATENCY)
     largest = np.argmax(np.column_stack([terms.compute, terms.dram, terms.l2, terms.latency]), axis=1)

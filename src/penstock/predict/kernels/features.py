@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from penstock.predict.kernels.calls import KernelCall, Layout, Precision
-from penstock.predict.kernels.physics import Rates, Terms
-from penstock.predict.kernels.tiling import Array, Work, dims_of
+from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels.physics import BoundTimes, Rates
+from penstock.predict.kernels.tiling import Array, TiledWork, dims_of
 
 _PRECISIONS = tuple(Precision)
 _LARGEST_ALIGNMENT = 128
@@ -15,7 +15,7 @@ _PAGE = 4096
 
 
 def features(
-    calls: Sequence[KernelCall], work: Work, rates: Rates, terms: Terms, variants: Mapping[str, float]
+    calls: Sequence[KernelCall], work: TiledWork, rates: Rates, terms: BoundTimes, variants: Mapping[str, float]
 ) -> Array:
     """One row per call: shape, waves, how the bounds compare, how well the dims are aligned, and which kernel."""
     dims = dims_of(calls[0].family, calls).astype(np.int64)
@@ -38,7 +38,7 @@ def features(
         alignment(dims),
         alignment(sizes[:, 1:].astype(np.int64), _PAGE),
         [_PRECISIONS.index(call.precision) for call in calls],
-        [call.layout == Layout.CHANNELS_LAST for call in calls],
+        [call.layout == TensorLayout.CHANNELS_LAST for call in calls],
         [variant_code(call.variant, variants) for call in calls],
     ])  # fmt: skip
 
@@ -55,12 +55,6 @@ def variant_code(variant: str, known: Mapping[str, float]) -> float:
     if variant in known:
         return known[variant]
     return known.get(variant.split("/", maxsplit=1)[0], 0.0)
-
-
-def variant_codes(calls: Sequence[KernelCall], off: Array) -> dict[str, float]:
-    """The mean residual of each variant, drawn towards zero where few rows speak for it."""
-    names = np.array([call.variant for call in calls])
-    return {str(name): float(off[names == name].sum() / ((names == name).sum() + 3)) for name in np.unique(names)}
 
 
 def _log2(values: Array) -> Array:

@@ -5,8 +5,6 @@ arrays as they are, is still read.
 """
 
 import json
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import InputError
+from penstock.predict.array_files import NamedArrays, read_arrays
 from penstock.predict.hardware import Chip, Precision
 from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.family import FamilyModel
@@ -26,12 +25,13 @@ from penstock.tools import atomic_file
 
 _VERSION = 6
 _HEADER = "header"
+_WANTED = "a file KernelModel.save wrote"
 _MEMORY, _BARS = "recall", "spread"
 """Where layer memories and error bars lie in a file: older names, kept so that older files can be read."""
 
 
 def write_model(path: Path, chip: Chip, families: Mapping[str, FamilyModel]) -> None:
-    arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
+    arrays: NamedArrays = {}
     for name, model in families.items():
         arrays |= {f"{name}/{place}": values for place, values in _arrays_of(model).items()}
     header = {
@@ -54,7 +54,7 @@ def read_model(path: Path) -> tuple[Chip, dict[str, FamilyModel]]:
             return _read_chip(header["chip"]), _read_families(header["families"], arrays, version)
     except (ValueError, KeyError, TypeError, IndexError) as problem:
         raise InputError(
-            f"{path} is damaged: {type(problem).__name__} {problem}", "a file KernelModel.save wrote",
+            f"{path} is damaged: {type(problem).__name__} {problem}", _WANTED,
             "Fit it again from its measurements",
         ) from None  # fmt: skip
     raise InputError(
@@ -65,15 +65,9 @@ def read_model(path: Path) -> tuple[Chip, dict[str, FamilyModel]]:
 
 
 def _read_arrays(path: Path) -> Arrays:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-        raise InputError(
-            f"{path} cannot be read as a kernel model: {problem}", "a file KernelModel.save wrote"
-        ) from None
+    arrays = read_arrays(path, what="a kernel model", wanted=_WANTED)
     if _HEADER not in arrays:
-        raise InputError(f"{path} has no header", "a file KernelModel.save wrote")
+        raise InputError(f"{path} has no header", _WANTED)
     return arrays
 
 
@@ -139,8 +133,12 @@ def _family(header: dict[str, Any], arrays: Arrays, version: int) -> FamilyModel
         trust=header["trust"],
         feed=header["feed"],
         layer_memory=read_memory(part(_MEMORY)) if header[_MEMORY] else None,
-        error_bars=ErrorBars(**part(_BARS)) if header[_BARS] else None,
+        error_bars=_error_bars(part(_BARS)) if header[_BARS] else None,
     )
+
+
+def _error_bars(arrays: Arrays) -> ErrorBars:
+    return ErrorBars(**{column: arrays[column].astype(float) for column in ("references", "distances", "widths")})
 
 
 def _forest_of_version_5(arrays: Arrays, base: float) -> Forest:

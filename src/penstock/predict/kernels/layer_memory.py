@@ -16,8 +16,6 @@ from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.shapes import physics_key, shape_family
 from penstock.predict.kernels.tiling import Array
 
-_LARGEST = 0.4
-"""No measured row says more than this (as a logarithm): some are outliers."""
 _DOUBT = 0.3
 """The weight of knowing nothing, in rows of the same size."""
 OFF_STEPS = 256
@@ -37,24 +35,14 @@ class LayerMemory:
     off: npt.NDArray[np.float16]
     """Of the usual time and of the mean, a row each."""
 
-    @classmethod
-    def learned(cls, calls: Sequence[KernelCall], off: Array) -> "LayerMemory":
-        layers = _layers(calls)
-        order = np.argsort(layers, kind="stable")
-        return cls(
-            layers=layers[order],
-            sizes=_sizes(calls)[order],
-            off=(np.round(np.clip(off[order], -_LARGEST, _LARGEST) * OFF_STEPS) / OFF_STEPS).astype(np.float16),
-        )
-
     def corrections(self, calls: Sequence[KernelCall]) -> Array:
         """log(time / what the model says) of the usual time and of the mean, zero for a layer nobody measured."""
-        layers = _layers(calls)
+        layers = layer_keys(calls)
         first, last = (np.searchsorted(self.layers, layers, side=side) for side in ("left", "right"))
         found = last - first
         asking = np.repeat(np.arange(len(calls)), found)
         row = np.arange(len(asking)) - np.repeat(np.cumsum(found) - found, found) + np.repeat(first, found)
-        doublings = np.abs(_sizes(calls)[asking] - self.sizes[row]).astype(float)
+        doublings = np.abs(log_sizes(calls)[asking] - self.sizes[row]).astype(float)
         weights = np.exp(-doublings / _DOUBLINGS)
         told = [np.bincount(asking, weights * off, len(calls)) for off in self.off[row].T]
         return np.asarray(np.transpose(told) / (np.bincount(asking, weights, len(calls)) + _DOUBT)[:, None])
@@ -65,15 +53,16 @@ def shortened(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return hashes >> np.uint64(8 * (_HASH_BYTES - _LAYER_BYTES))
 
 
-def _layers(calls: Sequence[KernelCall]) -> npt.NDArray[np.uint64]:
+def layer_keys(calls: Sequence[KernelCall]) -> npt.NDArray[np.uint64]:
+    """A number for everything about each call but its batch, the same on every machine."""
     return np.array([_layer(call) for call in calls], dtype=np.uint64)
 
 
 def _layer(call: KernelCall) -> int:
-    """A number for everything about a call but its batch, the same on every machine."""
     key = f"{physics_key(call)}/{call.variant}/{shape_family(call)}".encode()
     return int.from_bytes(hashlib.blake2b(key, digest_size=_HASH_BYTES).digest()[:_LAYER_BYTES], "big")
 
 
-def _sizes(calls: Sequence[KernelCall]) -> npt.NDArray[np.float16]:
+def log_sizes(calls: Sequence[KernelCall]) -> npt.NDArray[np.float16]:
+    """log2 of the product of each call's dims."""
     return np.array([np.log2(max(prod(call.dims), 1)) for call in calls], dtype=np.float16)

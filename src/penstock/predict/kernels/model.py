@@ -1,6 +1,8 @@
-"""The kernel model of one device: fitted from measured calls, stored as plain arrays, asked for thousands at a time."""
+"""The kernel model of one device, stored as plain arrays, asked for thousands of calls at a time.
 
-from collections import defaultdict
+It is fitted in the laboratory (:mod:`penstock.predict.lab.fitting.kernel_fitting`).
+"""
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,14 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core import InputError
 from penstock.predict.hardware import Chip
 from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.family import FamilyModel
 from penstock.predict.kernels.files import read_model, write_model
 from penstock.predict.kernels.tiling import Array
-from penstock.predict.lab.boosting import Growth
-from penstock.predict.lab.family_fitting import MeasuredCall, fit_family
 
 _CONV_DIMS = 10
 
@@ -58,19 +57,6 @@ class KernelModel:
 
     chip: Chip
     families: Mapping[str, FamilyModel] = field(default_factory=dict)
-
-    @classmethod
-    def fit(
-        cls, rows: Sequence[MeasuredCall], chip: Chip, *, growth: Growth | None = None, seed: int = 0
-    ) -> "KernelModel":
-        """From measured calls. Rows of other chips count the more, the nearer their generation."""
-        if not rows:
-            raise InputError("no measured kernel", "at least one", "`penstock profile device` measures this machine")
-        by_family: dict[str, list[MeasuredCall]] = defaultdict(list)
-        for row in rows:
-            by_family[kind_of(row.call)].append(row)
-        growth = growth or Growth()
-        return cls(chip=chip, families={name: fit_family(rows, chip, growth, seed) for name, rows in by_family.items()})
 
     @classmethod
     def unprofiled(cls, chip: Chip) -> "KernelModel":

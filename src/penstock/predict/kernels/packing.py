@@ -48,6 +48,8 @@ def unpacked_forest(arrays: Arrays, base: float) -> Forest:
     nodes = int(sizes.sum())
     leaf = np.unpackbits(arrays["leaf"], count=nodes).astype(np.bool_)
     roots = (np.cumsum(sizes) - sizes).astype(np.int32)
+    if nodes != len(leaf) or len(arrays["feature"]) != np.count_nonzero(~leaf):
+        raise ValueError(f"{len(arrays['feature'])} splits in trees of {nodes} nodes")
     counts = arrays["threshold_counts"].astype(np.int64)
     number, feature = np.empty(nodes, dtype=np.float32), np.zeros(nodes, dtype=np.int16)
     feature[~leaf] = arrays["feature"]

@@ -13,18 +13,15 @@ The coefficients are few, positive and dimensionless (efficiencies and latencies
 precision on the logarithm of the time, so that a kernel of a microsecond counts as much as one of a second.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.predict.kernels.tiling import CLASSES, DIRECT, Array, Work
+from penstock.predict.kernels.tiling import CLASSES, DIRECT, Array, TiledWork
 
 _STEEPNESS = 4.0
-WEAK_PRIOR = 0.001
-"""What holds coefficients near their start, as a share of what the measured rows weigh."""
-_ROUNDS = 25
 _TILE_PRIOR = (0.75, 0.7, 0.6, 0.45, 0.35, 0.2, 0.6, 0.3)
 _LAUNCH_CLOCKS = 4000.0
 
@@ -53,7 +50,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class BoundTimes:
     """Seconds each bound would take alone, for the chosen candidate of every call."""
 
     compute: Array
@@ -67,7 +64,7 @@ class Terms:
     total: Array
 
     @classmethod
-    def joined(cls, labels: npt.NDArray[np.str_], parts: Mapping[str, "Terms"]) -> "Terms":
+    def joined(cls, labels: npt.NDArray[np.str_], parts: Mapping[str, "BoundTimes"]) -> "BoundTimes":
         """Put the terms of groups of calls back in the order of their labels."""
         columns = {}
         for each in fields(cls):
@@ -86,7 +83,7 @@ class Physics:
         default_factory=lambda: np.log([*_TILE_PRIOR, 0.85, 0.6, _LAUNCH_CLOCKS, 40.0, 600.0, 1.0, 1.0, 0.3, 0.3])
     )
 
-    def terms(self, work: Work, rates: Rates) -> Terms:
+    def terms(self, work: TiledWork, rates: Rates) -> BoundTimes:
         tile, (dram_share, l2_share, launch, step, block, power, cache, staging, skew) = _unpack(self.log_coefficients)
         fed = np.where(work.misaligned, skew, 1.0)[:, None]
         per_unit = _rate(rates, power, work.tile_class) * tile[work.tile_class] * fed / rates.units[:, None]
@@ -103,20 +100,6 @@ class Physics:
         total = _norm(compute, dram, l2) + latency + staged[:, None]
         chosen = np.argmin(np.where(work.allowed, total, np.inf), axis=1)
         return _pick(chosen, compute, dram, l2, latency, waves, work.blocks / rates.units[:, None], total)
-
-    def fitted(
-        self, work: Work, rates: Rates, seconds: Array, weights: Array, *, prior: float = WEAK_PRIOR
-    ) -> "Physics":
-        """Levenberg-Marquardt on log(time / prediction), held near where it started by a prior."""
-        start = self.log_coefficients
-        scale = np.sqrt(weights / weights.mean())
-
-        def residuals(point: Array) -> Array:
-            off = np.log(seconds / Physics(point).terms(work, rates).total)
-            moved = (point - start) * np.sqrt(prior * len(seconds) / len(point))
-            return np.concatenate([scale * _softened(off), moved])
-
-        return Physics(_least_squares(residuals, start))
 
 
 def _unpack(logs: Array) -> tuple[Array, Array]:
@@ -144,10 +127,10 @@ def _norm(*terms: Array) -> Array:
 def _pick(
     chosen: npt.NDArray[np.int64], compute: Array, dram: Array, l2: Array, latency: Array, waves: Array, fill: Array,
     total: Array,
-) -> Terms:  # fmt: skip
+) -> BoundTimes:  # fmt: skip
     rows = np.arange(len(chosen))
     filled = fill[rows, chosen]
-    return Terms(
+    return BoundTimes(
         compute=compute[rows, chosen],
         dram=dram[rows, chosen],
         l2=l2[rows, chosen],
@@ -157,30 +140,3 @@ def _pick(
         candidate=chosen,
         total=total[rows, chosen],
     )
-
-
-def _softened(off: Array) -> Array:
-    """A squared loss near zero and a linear one beyond 50 %: outliers pull, but do not rule."""
-    size = np.abs(off)
-    return np.asarray(np.sign(off) * np.where(size < 0.5, size, np.sqrt(np.maximum(size - 0.25, 0.0))))
-
-
-def _least_squares(residuals: Callable[[Array], Array], start: Array) -> Array:
-    point, damping = start.copy(), 1e-2
-    off = residuals(point)
-    for _ in range(_ROUNDS):
-        slope = np.column_stack([(residuals(point + step) - off) / 1e-3 for step in 1e-3 * np.eye(len(point))])
-        gram, pull = slope.T @ slope, slope.T @ off
-        trial = point - np.linalg.solve(gram + damping * np.diag(np.diag(gram) + 1e-9), pull)
-        trial = np.clip(trial, start - 4, start + 4)
-        new = residuals(trial)
-        gain = 1 - (new @ new) / (off @ off)
-        if gain > 0:
-            point, off, damping = trial, new, damping / 3
-            if gain < 1e-5:
-                break
-        else:
-            damping *= 5
-            if damping > 1e6:
-                break
-    return point

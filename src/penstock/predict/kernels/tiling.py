@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import InputError
-from penstock.predict.kernels.calls import KernelCall, Layout, Precision
+from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
 
 Array = npt.NDArray[np.float64]
 
@@ -53,7 +53,7 @@ _READ_AGAIN = {"softmax": 1.0, "softmax_bwd": 0.67, "norm": 0.5, "norm_bwd": 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class TiledWork:
     """Columns over ``n`` calls of one family; two-dimensional ones have a column per candidate.
 
     ``shape`` holds the logarithms (base 2) of the numbers that describe a call: what neighbours are found by.
@@ -83,10 +83,12 @@ class Work:
     def __len__(self) -> int:
         return len(self.dram_bytes)
 
-    def rows(self, index: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Work":
+    def rows(self, index: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "TiledWork":
         """Some of the calls."""
         columns = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Work(**{name: column if name == "tile_class" else column[index] for name, column in columns.items()})
+        return TiledWork(
+            **{name: column if name == "tile_class" else column[index] for name, column in columns.items()}
+        )
 
 
 def is_pointwise(call: KernelCall) -> bool:
@@ -103,7 +105,7 @@ def _is_misaligned(call: KernelCall) -> bool:
     return any(row * call.precision.bytes % _ALIGNED_BYTES for row in rows)
 
 
-def work_of(family: str, calls: Sequence[KernelCall]) -> Work:
+def work_of(family: str, calls: Sequence[KernelCall]) -> TiledWork:
     """The blocks of calls that are all of one family."""
     dims = dims_of(family, calls)
     moved = np.array([call.read_bytes + call.written_bytes for call in calls], dtype=float)
@@ -111,7 +113,7 @@ def work_of(family: str, calls: Sequence[KernelCall]) -> Work:
     if family in MATRIX_FAMILIES:
         size = np.array([call.precision.bytes for call in calls], dtype=float)
         fp32 = np.array([call.precision == Precision.FP32 for call in calls])
-        first = np.array([call.layout == Layout.CHANNELS_FIRST for call in calls])
+        first = np.array([call.layout == TensorLayout.CHANNELS_FIRST for call in calls])
         pointwise = np.array([is_pointwise(call) for call in calls])
         work = _matrix(family, dims, moved, flops, size, fp32, first & pointwise)
         turned = first & ~fp32 & ~pointwise
@@ -181,7 +183,7 @@ def _matrix(
     size: Array,
     fp32: npt.NDArray[np.bool_],
     by_image: npt.NDArray[np.bool_],
-) -> Work:
+) -> TiledWork:
     batch, m, n, k = matrix_view(family, dims, flops)
     if family in ("conv", "conv_dgrad"):
         images = dims[:, 0]
@@ -191,7 +193,7 @@ def _matrix(
     depth = np.ceil(k[:, None] / split)
     cells = batch[:, None] * np.ceil(m[:, None] / tm) * np.ceil(n[:, None] / tn)
     parts = np.where(split > 1, split, 0) * (batch * m * n)[:, None] * 4.0
-    tiled = Work(
+    tiled = TiledWork(
         dram_bytes=moved,
         blocks=cells * split,
         block_flops=2 * tm * tn * np.ceil(depth / 8) * 8,
@@ -218,8 +220,8 @@ def _conv_columns(family: str, dims: Array) -> tuple[Array, ...]:
 
 
 def _with_winograd_and_direct(
-    tiled: Work, family: str, dims: Array, moved: Array, flops: Array, size: Array, fp32: npt.NDArray[np.bool_]
-) -> Work:
+    tiled: TiledWork, family: str, dims: Array, moved: Array, flops: Array, size: Array, fp32: npt.NDArray[np.bool_]
+) -> TiledWork:
     """Two more candidates. Winograd: 3x3 kernels of stride 1 as 36 small products over 4x4 output tiles, a quarter of
     the work. Direct: grouped convolutions, whose channels are too few to fill a tile."""
     batch, channels_in, channels_out, height, width, kernel_h, kernel_w, stride, padding, groups = dims.T
@@ -237,7 +239,7 @@ def _with_winograd_and_direct(
         "extra_bytes": (2 * transformed, 0 * moved),
     }
     columns = {name: np.column_stack([getattr(tiled, name), *added]) for name, added in more.items()}
-    return Work(
+    return TiledWork(
         dram_bytes=tiled.dram_bytes,
         **columns,
         waits=tiled.waits,
@@ -251,7 +253,7 @@ def _with_winograd_and_direct(
     )
 
 
-def _attention(dims: Array, moved: Array, flops: Array) -> Work:
+def _attention(dims: Array, moved: Array, flops: Array) -> TiledWork:
     batch, heads, queries, keys, head_dim, causal = dims.T
     blocks = batch * heads * np.ceil(queries / _QUERIES_PER_BLOCK)
     padded = np.ceil(queries / _QUERIES_PER_BLOCK) * _QUERIES_PER_BLOCK / queries
@@ -267,7 +269,7 @@ def _attention(dims: Array, moved: Array, flops: Array) -> Work:
     )
 
 
-def _rows(family: str, dims: Array, moved: Array, flops: Array) -> Work:
+def _rows(family: str, dims: Array, moved: Array, flops: Array) -> TiledWork:
     """A block per row, which it reads more than once: from a cache if the rows in flight fit there."""
     rows, columns = np.maximum(dims, 1.0).T[:2]
     long = columns > _ROW_IN_REGISTERS
@@ -286,7 +288,7 @@ def _rows(family: str, dims: Array, moved: Array, flops: Array) -> Work:
     return _as_softmax(streamed, rows, columns, flops) if family.startswith("softmax") else streamed
 
 
-def _as_softmax(streamed: Work, rows: Array, columns: Array, flops: Array) -> Work:
+def _as_softmax(streamed: TiledWork, rows: Array, columns: Array, flops: Array) -> TiledWork:
     """As PyTorch cuts it: a warp keeps a short row in registers, padded to a power of two; threads of a block walk a
     long one together, and wait for memory at every stride."""
     long = columns > _ROW_IN_REGISTERS
@@ -317,7 +319,7 @@ def _strides(columns: Array, threads: Array) -> Array:
     return np.select([columns % 4 == 0, columns % 2 == 0], by_length, starts.mean(axis=0))
 
 
-def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> Work:
+def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> TiledWork:
     blocks = np.ceil(np.maximum(dims[:, 0], 1.0) / _ELEMENTS_PER_BLOCK)
     return _single(
         moved=moved,
@@ -333,10 +335,10 @@ def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> Work:
 def _single(
     *, moved: Array, blocks: Array, block_flops: Array, block_bytes: Array, steps: Array, shape: Array,
     tile_class: int, held_bytes: Array | None = None, again_bytes: Array | None = None,
-) -> Work:  # fmt: skip
+) -> TiledWork:  # fmt: skip
     """Work with one candidate."""
     nothing = np.zeros_like(moved)
-    return Work(
+    return TiledWork(
         dram_bytes=moved,
         blocks=blocks[:, None],
         block_flops=block_flops[:, None],

@@ -5,9 +5,15 @@ import logging
 import time
 from pathlib import Path
 
-from penstock.predict.kernels.calls import Layout
-from penstock.predict.lab.power import power_by_family
-from penstock.predict.lab.session import Session, bags, named, networks, suite
+from penstock.predict.kernels.calls import TensorLayout
+from penstock.predict.lab.measuring.campaigns import (
+    measure_layer_bags,
+    measure_network_kernels,
+    measure_random_networks,
+    measure_zoo,
+)
+from penstock.predict.lab.measuring.session import MeasuringSession
+from penstock.predict.lab.measuring.steady_power import power_by_family
 
 
 def main() -> None:
@@ -29,24 +35,26 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="go on from what is in the folder")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    session = Session(
-        options.out, options.device, resume=options.resume, turns=options.turns, each_apart=options.device == "cpu"
+    session = MeasuringSession(
+        options.out, options.device, resume=options.resume, turns=options.turns, isolated=options.device == "cpu"
     )  # fmt: skip
     if options.power:
         power_by_family(session)
     wanted = set(filter(None, options.only.split(",")))
     if options.network_minutes:
-        named(
+        measure_zoo(
             session, time.monotonic() + 60 * options.network_minutes, seconds=options.network_seconds,
             precisions=options.precisions.split(","), only=lambda name: not wanted or name in wanted,
-            layout=Layout(options.layout),
+            layout=TensorLayout(options.layout),
         )  # fmt: skip
     if options.suite_minutes:
-        suite(session, time.monotonic() + 60 * options.suite_minutes, seed=options.seed, seconds=options.seconds)
+        measure_random_networks(
+            session, time.monotonic() + 60 * options.suite_minutes, seed=options.seed, seconds=options.seconds
+        )
     if options.layer_minutes:
-        bags(session, time.monotonic() + 60 * options.layer_minutes, seed=options.seed)
+        measure_layer_bags(session, time.monotonic() + 60 * options.layer_minutes, seed=options.seed)
     if options.kernel_minutes:
-        networks(session, time.monotonic() + 60 * options.kernel_minutes, seed=options.seed)
+        measure_network_kernels(session, time.monotonic() + 60 * options.kernel_minutes, seed=options.seed)
     session.save()
 
 

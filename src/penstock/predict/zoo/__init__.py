@@ -25,14 +25,14 @@ from penstock.predict.zoo.images import (
     resnet,
     vgg,
 )
-from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
+from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, TransformerShape, VisionTransformer
 
 Loss = Callable[[Any], Tensor]
 Hook = Callable[[int], tuple[nn.Module, tuple[Tensor, ...], Loss]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class ZooNetwork:
     """A named network; ``held_out`` ones are never learned from, so that errors on them are honest."""
 
     name: str
@@ -70,7 +70,7 @@ def translation_task(build: Callable[[], nn.Module], length: int, vocabulary: in
 
 
 def _bert(layers: int, hidden: int, heads: int, *, length: int = 512, vocabulary: int = 30522) -> Hook:
-    shape = Shape(
+    shape = TransformerShape(
         layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=vocabulary, length=512, after=True,
         dropout=0.1, tied=True,
     )  # fmt: skip
@@ -78,7 +78,7 @@ def _bert(layers: int, hidden: int, heads: int, *, length: int = 512, vocabulary
 
 
 def _gpt2(layers: int, hidden: int, heads: int) -> Hook:
-    shape = Shape(
+    shape = TransformerShape(
         layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=50257, length=1024, causal=True,
         fused_qkv=True, activation="tanh-gelu", dropout=0.1, tied=True,
     )  # fmt: skip
@@ -86,7 +86,7 @@ def _gpt2(layers: int, hidden: int, heads: int) -> Hook:
 
 
 def _opt(layers: int, hidden: int, heads: int) -> Hook:
-    shape = Shape(
+    shape = TransformerShape(
         layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=50272, length=2048, causal=True,
         activation="relu", dropout=0.1, tied=True,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def _opt(layers: int, hidden: int, heads: int) -> Hook:
 
 
 def _pythia(layers: int, hidden: int, heads: int) -> Hook:
-    shape = Shape(
+    shape = TransformerShape(
         layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, vocabulary=50304, causal=True, fused_qkv=True,
         rotary=True,
     )  # fmt: skip
@@ -104,7 +104,7 @@ def _pythia(layers: int, hidden: int, heads: int) -> Hook:
 def _llama(
     layers: int, hidden: int, heads: int, inner: int, *, key_heads: int = 0, vocabulary: int = 32000, tied: bool = False
 ) -> Hook:  # fmt: skip
-    shape = Shape(
+    shape = TransformerShape(
         layers=layers, hidden=hidden, heads=heads, key_heads=key_heads, inner=inner, vocabulary=vocabulary, causal=True,
         gated=True, rms=True, bias=False, rotary=True, activation="silu", tied=tied,
     )  # fmt: skip
@@ -112,24 +112,24 @@ def _llama(
 
 
 def _vit(layers: int, hidden: int, heads: int, patch: int = 16) -> Hook:
-    shape = Shape(layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, fused_qkv=True)
+    shape = TransformerShape(layers=layers, hidden=hidden, heads=heads, inner=4 * hidden, fused_qkv=True)
     return partial(image_task, lambda: VisionTransformer(shape, patch=patch))
 
 
 def _t5(layers: int, hidden: int, heads: int, inner: int) -> Hook:
-    shape = Shape(
+    shape = TransformerShape(
         layers=layers, hidden=hidden, heads=heads, head_dim=64, inner=inner, vocabulary=32128, rms=True, bias=False,
         rotary=True, activation="relu", dropout=0.1,
     )  # fmt: skip
     return partial(translation_task, lambda: EncoderDecoder(shape), 512, 32128)
 
 
-def _learned(name: str, hook: Hook, optimizer: str, *batches: int) -> Network:
-    return Network(name=name, hook=hook, optimizer=optimizer, batches=batches, held_out=False)
+def _learned(name: str, hook: Hook, optimizer: str, *batches: int) -> ZooNetwork:
+    return ZooNetwork(name=name, hook=hook, optimizer=optimizer, batches=batches, held_out=False)
 
 
-def _held_out(name: str, hook: Hook, optimizer: str, *batches: int) -> Network:
-    return Network(name=name, hook=hook, optimizer=optimizer, batches=batches)
+def _held_out(name: str, hook: Hook, optimizer: str, *batches: int) -> ZooNetwork:
+    return ZooNetwork(name=name, hook=hook, optimizer=optimizer, batches=batches)
 
 
 def _image(build: Callable[[], nn.Module], pixels: int = 224) -> Hook:
@@ -188,7 +188,7 @@ NETWORKS = (
 _BY_NAME = {network.name: network for network in NETWORKS}
 
 
-def network_named(name: str) -> Network:
+def network_named(name: str) -> ZooNetwork:
     """The network of a name; a wrong one gets the nearest suggested."""
     if name not in _BY_NAME:
         raise UnknownNameError.of("network", name, _BY_NAME, "Or give a script.py or module:function")

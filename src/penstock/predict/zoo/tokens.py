@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class TransformerShape:
     """What decides the speed of a transformer."""
 
     layers: int
@@ -39,7 +39,7 @@ class Shape:
 class Attention(nn.Module):
     """Multi-head attention; keys and values come from ``memory`` where there is one."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
         self.heads, self.key_heads = shape.heads, shape.key_heads or shape.heads
         self.head_dim = shape.head_dim or shape.hidden // shape.heads
@@ -90,7 +90,7 @@ def _rotate(values: Tensor) -> Tensor:
 
 
 class FeedForward(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
         self.up = nn.Linear(shape.hidden, shape.inner, shape.bias)
         self.gate = nn.Linear(shape.hidden, shape.inner, shape.bias) if shape.gated else None
@@ -115,7 +115,7 @@ def _activate(kind: str, values: Tensor) -> Tensor:
 class Block(nn.Module):
     """Attention and feed-forward, and attention to an encoder in between where ``crossed``."""
 
-    def __init__(self, shape: Shape, *, crossed: bool = False) -> None:
+    def __init__(self, shape: TransformerShape, *, crossed: bool = False) -> None:
         super().__init__()
         self.after = shape.after
         self.attention, self.norm = Attention(shape), shape.norm()
@@ -141,7 +141,7 @@ class Block(nn.Module):
 class LanguageModel(nn.Module):
     """Tokens in, one score per word of the vocabulary and position out."""
 
-    def __init__(self, shape: Shape, *, masked_head: bool = False) -> None:
+    def __init__(self, shape: TransformerShape, *, masked_head: bool = False) -> None:
         super().__init__()
         self.words = nn.Embedding(shape.vocabulary, shape.hidden)
         self.places = None if shape.rotary else nn.Embedding(shape.length, shape.hidden)
@@ -172,7 +172,7 @@ class LanguageModel(nn.Module):
 class VisionTransformer(nn.Module):
     """Patches as tokens (Dosovitskiy et al., ICLR'21)."""
 
-    def __init__(self, shape: Shape, *, patch: int = 16, classes: int = 1000, pixels: int = 224) -> None:
+    def __init__(self, shape: TransformerShape, *, patch: int = 16, classes: int = 1000, pixels: int = 224) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, shape.hidden, patch, patch)
         self.summary = nn.Parameter(torch.zeros(1, 1, shape.hidden))
@@ -193,7 +193,7 @@ class VisionTransformer(nn.Module):
 class EncoderDecoder(nn.Module):
     """T5 (Raffel et al., JMLR'20): relative positions as a bias on the scores of self-attention."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
         self.words = nn.Embedding(shape.vocabulary, shape.hidden)
         self.near = nn.Embedding(32, shape.heads)

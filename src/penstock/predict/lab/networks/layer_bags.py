@@ -13,32 +13,32 @@ import torch
 from torch import Tensor, nn
 
 from penstock.predict.capture.setup import Setup
-from penstock.predict.kernels.calls import KernelCall, Layout
+from penstock.predict.kernels.calls import KernelCall, TensorLayout
 from penstock.predict.lab.networks.layers import Layer, any_layer
-from penstock.predict.lab.networks.suite import Draw
-from penstock.predict.lab.raw import BAG
-from penstock.predict.lab.rows import OpRow
+from penstock.predict.lab.networks.random_networks import RandomNetwork
+from penstock.predict.lab.records.kernel_rows import KernelRow
+from penstock.predict.lab.records.measurements import BAG
 
 _PRECISIONS = {"bf16": 0.44, "tf32": 0.42, "fp16": 0.06, "fp32": 0.08}
 _MOST_LAYERS = 160
 MOST_BYTES = 1.6e10
 
 
-def bag(seed: int, most_bytes: float = MOST_BYTES) -> Draw:
+def layer_bag(seed: int, most_bytes: float = MOST_BYTES) -> RandomNetwork:
     """Bag number ``seed``; small ones too, so that optimizers are seen with few tensors and with many."""
     rng = Random(seed)
     precision = rng.choices(list(_PRECISIONS), list(_PRECISIONS.values()))[0]
-    layout = rng.choices([Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST], [0.65, 0.35])[0]
+    layout = rng.choices([TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_LAST], [0.65, 0.35])[0]
     optimizer = rng.choice(["sgd", "adamw", "adamw-foreach"])
     layers = _within(most_bytes, (any_layer(rng, precision) for _ in range(rng.randint(8, _MOST_LAYERS))))
-    return bag_of(layers, str(seed), Setup(precision=precision, layout=layout, optimizer=optimizer))
+    return layer_bag_of(layers, str(seed), Setup(precision=precision, layout=layout, optimizer=optimizer))
 
 
-def bag_of(layers: Sequence[Layer], name: str, setup: Setup) -> Draw:
-    return Draw(label=BAG + name, hook=partial(_task, layers), batch=len(layers), setup=setup)
+def layer_bag_of(layers: Sequence[Layer], name: str, setup: Setup) -> RandomNetwork:
+    return RandomNetwork(label=BAG + name, hook=partial(_task, layers), batch=len(layers), setup=setup)
 
 
-def of_layers(rows: Iterable[OpRow]) -> list[OpRow]:
+def rows_of_layers(rows: Iterable[KernelRow]) -> list[KernelRow]:
     """Without the neighbours: rectifiers, the sums that stand for a loss, and what copies gradients about.
 
     How long a plain copy takes depends on what lies in the cache, which a bag does not show; joins and margins stay.

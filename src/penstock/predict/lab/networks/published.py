@@ -16,7 +16,7 @@ from penstock.predict.zoo import image_task, text_task, translation_task
 from penstock.predict.zoo.blocks import conv_norm, head, relu
 from penstock.predict.zoo.branches import inception, shufflenet, squeezenet
 from penstock.predict.zoo.images import alexnet, convnext_net, densenet, efficientnet, mobilenet_v2, resnet, vgg
-from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
+from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, TransformerShape, VisionTransformer
 
 Build = Callable[[], nn.Module]
 
@@ -126,7 +126,7 @@ def text(rng: Random, odd: Callable[[Random], int]) -> tuple[Hook, int]:
     vocabulary = rng.choice(vocabularies) if rng.random() < 0.85 else odd(rng)
     length = rng.choice([128, 256, 384, 512, 512, 1024, 1024, 2048, 2048])
     length = min(length, 512) if options in (_BERT, _T5) else length
-    shape = Shape(
+    shape = TransformerShape(
         layers=rng.choice([1, 2]), hidden=hidden, heads=heads, key_heads=key_heads, inner=inner, vocabulary=vocabulary,
         length=length, **options,
     )  # fmt: skip
@@ -140,6 +140,6 @@ def vision(rng: Random) -> tuple[Hook, int]:
     """Two blocks of a published vision transformer, and its number of tokens."""
     hidden, heads = rng.choice([(192, 3), (384, 6), (768, 12), (768, 12), (1024, 16), (1024, 16), (1280, 16)])
     patch, pixels = rng.choice([(16, 224), (16, 224), (32, 224), (14, 224), (16, 384), (16, 256)])
-    shape = Shape(layers=2, hidden=hidden, heads=heads, inner=4 * hidden, fused_qkv=rng.random() < 0.8)
+    shape = TransformerShape(layers=2, hidden=hidden, heads=heads, inner=4 * hidden, fused_qkv=rng.random() < 0.8)
     build = partial(VisionTransformer, shape, patch=patch, pixels=pixels)
     return partial(image_task, build, pixels=pixels), (pixels // patch) ** 2 + 1

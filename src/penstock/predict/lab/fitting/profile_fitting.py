@@ -10,35 +10,40 @@ import numpy as np
 from penstock.predict.capture import Capture, Setup, capture
 from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.hardware import Bound, Chip, ClassPower
-from penstock.predict.hardware.energy import MeasuredEnergy
 from penstock.predict.iteration import HostCost, IterationModel
-from penstock.predict.kernels import Growth, KernelModel, Layout, MeasuredCall
-from penstock.predict.lab.raw import IDLE, MeasuredNetwork, Raw, SteadyLoad, shape, shapes_of
-from penstock.predict.memory import MeasuredMemory, MemoryModel
+from penstock.predict.kernels import KernelModel, TensorLayout
+from penstock.predict.lab.fitting.boosting import BoostingOptions
+from penstock.predict.lab.fitting.family_fitting import MeasuredCall
+from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs
+from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
+from penstock.predict.lab.fitting.memory_fitting import MeasuredMemory, fit_memory
+from penstock.predict.lab.fitting.power_fitting import MeasuredEnergy, fit_power
+from penstock.predict.lab.records.measurements import IDLE, MeasuredNetwork, Measurements, SteadyLoad, shape, shapes_of
 
 _DEVICE_BOUND = 0.7
 """An iteration whose issuing takes less than this share of it waited for the device, not for the host."""
 
-_GROWTH_ON_CPU = Growth(trees=100, leaves=31)
+_GROWTH_ON_CPU = BoostingOptions(trees=100, leaves=31)
 """Three minutes of a CPU are some ten thousand rows: larger forests take longer and are no better."""
 _LEFT_OUT = 3
 """One of so many networks of a CPU tells how far sums are off."""
 
 
 def fit_profile(
-    name: str, chip: Chip, raw: Sequence[Raw], *, loads: Sequence[SteadyLoad] = (), growth: Growth | None = None
+    name: str, chip: Chip, raw: Sequence[Measurements], *, loads: Sequence[SteadyLoad] = (),
+    options: BoostingOptions | None = None,
 ) -> DeviceProfile:  # fmt: skip
     """Fit everything on networks that are not held out, without kernels of shapes that held-out networks use."""
     serial = raw[0].environment.get("device") == "cpu"
-    growth = growth or (_GROWTH_ON_CPU if serial else Growth())
-    kernels = KernelModel.fit(training_calls(raw), chip, growth=growth)
+    options = options or (_GROWTH_ON_CPU if serial else BoostingOptions())
+    kernels = fit_kernels(training_calls(raw), chip, options=options)
     known = list(captured(raw, held_out=False))
     issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
-    host = _host_beside_kernels(raw) if serial else HostCost.fit(issued)
+    host = _host_beside_kernels(raw) if serial else fit_host_costs(issued)
     model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
-    factor = _factor_of_unseen(raw, chip, growth) if serial else _common_factor(known, model)
+    factor = _factor_of_unseen(raw, chip, options) if serial else _common_factor(known, model)
     model = replace(model, device_factor=factor)
-    memory = MemoryModel.fit(
+    memory = fit_memory(
         [
             MeasuredMemory(use=seen.memory, allocated=network.peak_bytes, reserved=network.reserved_bytes)
             for network, seen in known
@@ -51,7 +56,7 @@ def fit_profile(
     )  # fmt: skip
 
 
-def training_calls(raw: Sequence[Raw]) -> list[MeasuredCall]:
+def training_calls(raw: Sequence[Measurements]) -> list[MeasuredCall]:
     """Kernel rows to learn from: none of a held-out network, and none of the same shape as one of theirs."""
     tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
     return [
@@ -74,7 +79,7 @@ def _common_factor(known: Iterable[tuple[MeasuredNetwork, Capture]], model: Iter
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
 
 
-def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
+def _factor_of_unseen(raw: Iterable[Measurements], chip: Chip, options: BoostingOptions) -> float:
     """What networks left out of a fit take more than the sum of their kernels says: three minutes of a CPU hold so few
     rows that trees remember them, and sums over others come out short."""
     off: list[float] = []
@@ -84,7 +89,7 @@ def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
         if not len(tested) or not len(kept):
             continue
         rows = training_calls([replace(each, rows=kept)])
-        found = KernelModel.fit(rows, chip, growth=growth).predict(tested.calls).mean_s
+        found = fit_kernels(rows, chip, options=options).predict(tested.calls).mean_s
         taken, predicted = (
             np.bincount(tested.networks, seconds * tested.counts) for seconds in (tested.seconds, found)
         )
@@ -92,7 +97,7 @@ def _factor_of_unseen(raw: Iterable[Raw], chip: Chip, growth: Growth) -> float:
     return float(np.exp(np.mean(off))) if off else 1.0
 
 
-def gap_s(raw: Iterable[Raw]) -> float:
+def gap_s(raw: Iterable[Measurements]) -> float:
     """Seconds between the end of a kernel call and the start of the next, where the device never waits for the host."""
     gaps: list[float] = []
     for each in raw:
@@ -109,7 +114,7 @@ def gap_s(raw: Iterable[Raw]) -> float:
     return max(0.0, median(gaps)) if gaps else 0.0
 
 
-def captured(raw: Iterable[Raw], *, held_out: bool) -> Iterator[tuple[MeasuredNetwork, Capture]]:
+def captured(raw: Iterable[Measurements], *, held_out: bool) -> Iterator[tuple[MeasuredNetwork, Capture]]:
     """Measured networks of the zoo, each with its capture."""
     from penstock.predict.zoo import NETWORKS
 
@@ -131,7 +136,7 @@ def capture_of(network: MeasuredNetwork) -> Capture:
 
 
 def setup_of(network: MeasuredNetwork) -> Setup:
-    return Setup(precision=network.precision, layout=Layout(network.layout), optimizer=network.optimizer)
+    return Setup(precision=network.precision, layout=TensorLayout(network.layout), optimizer=network.optimizer)
 
 
 def _unhindered(network: MeasuredNetwork) -> bool:
@@ -139,7 +144,7 @@ def _unhindered(network: MeasuredNetwork) -> bool:
     return network.issue_s < _DEVICE_BOUND * network.seconds or network.seconds < 1.1 * network.issue_s
 
 
-def _host_beside_kernels(raw: Iterable[Raw]) -> HostCost:
+def _host_beside_kernels(raw: Iterable[Measurements]) -> HostCost:
     """On a CPU: what an iteration takes beyond its kernels, or less than them, against what was issued."""
     known = [
         (network.issued, network.seconds - network.kernel_s, network.seconds)
@@ -147,15 +152,15 @@ def _host_beside_kernels(raw: Iterable[Raw]) -> HostCost:
         for network in each.networks
         if network.issued and network.kernel_s
     ]
-    return HostCost.fit([(issued, left) for issued, left, _ in known], [whole for _, _, whole in known])
+    return fit_host_costs([(issued, left) for issued, left, _ in known], [whole for _, _, whole in known])
 
 
-def _power(raw: Iterable[Raw], kernels: KernelModel, chip: Chip, loads: Sequence[SteadyLoad]) -> ClassPower:
+def _power(raw: Iterable[Measurements], kernels: KernelModel, chip: Chip, loads: Sequence[SteadyLoad]) -> ClassPower:
     """From whole networks and from steady loads; a device measured at rest is known to draw that much."""
     at_rest = [load.watts for load in loads if load.family == IDLE]
     chip = replace(chip, idle_w=at_rest[0]) if at_rest else chip
     runs = [*(run for each in raw for run in _energies(each, kernels)), *steady_loads(loads)]
-    return ClassPower.fitted(runs, chip) if runs else ClassPower.of(chip)
+    return fit_power(runs, chip) if runs else ClassPower.of(chip)
 
 
 _COMPUTING = ("gemm", "conv", "attention")
@@ -173,7 +178,7 @@ def steady_loads(loads: Iterable[SteadyLoad]) -> list[MeasuredEnergy]:
     ]  # fmt: skip
 
 
-def _energies(raw: Raw, kernels: KernelModel) -> Iterator[MeasuredEnergy]:
+def _energies(raw: Measurements, kernels: KernelModel) -> Iterator[MeasuredEnergy]:
     """Measured joules, with the measured kernel seconds put into the classes the model gives them."""
     bounds = kernels.predict(raw.rows.calls).bounds
     for index, network in enumerate(raw.networks):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.core import InputError
 from penstock.predict.kernels.calls import KernelCall
-from penstock.predict.lab.rows import OpRows, load_rows
+from penstock.predict.lab.records.kernel_rows import KernelRows, load_rows
 
 BAG = "bag-"
 """How the label of a bag of layers begins."""
@@ -48,11 +48,11 @@ class MeasuredNetwork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Raw:
+class Measurements:
     """One session's networks and kernel rows; ``rows.networks`` indexes ``networks``."""
 
     networks: tuple[MeasuredNetwork, ...]
-    rows: OpRows
+    rows: KernelRows
     environment: dict[str, Any]
 
     def held_out(self) -> NDArray[np.bool_]:
@@ -64,7 +64,7 @@ class Raw:
         return np.array([network.is_bag for network in self.networks], dtype=bool)[self.rows.networks]
 
 
-def read_raw(folder: Path) -> tuple[Raw, ...]:
+def read_measurements(folder: Path) -> tuple[Measurements, ...]:
     """Everything measured in a folder."""
     pairs = [(path, path.with_suffix(".npz")) for path in sorted(folder.glob("*.json"))]
     found = tuple(_read(about, rows) for about, rows in pairs if rows.exists())
@@ -75,7 +75,7 @@ def read_raw(folder: Path) -> tuple[Raw, ...]:
     return found
 
 
-def _read(about: Path, rows: Path) -> Raw:
+def _read(about: Path, rows: Path) -> Measurements:
     try:
         written = json.loads(about.read_text())
         networks = tuple(MeasuredNetwork.read(each) for each in written["networks"])
@@ -83,7 +83,7 @@ def _read(about: Path, rows: Path) -> Raw:
         raise InputError(
             f"{about} cannot be read as measurements: {problem}", "a file of `penstock profile device`"
         ) from None
-    return Raw(networks=networks, rows=load_rows(rows), environment=written.get("environment", {}))
+    return Measurements(networks=networks, rows=load_rows(rows), environment=written.get("environment", {}))
 
 
 IDLE = "idle"
@@ -115,7 +115,7 @@ def read_power(folder: Path) -> tuple[SteadyLoad, ...]:
         ) from None
 
 
-def shapes_of(rows: OpRows, mask: NDArray[np.bool_]) -> frozenset[tuple[str, tuple[int, ...]]]:
+def shapes_of(rows: KernelRows, mask: NDArray[np.bool_]) -> frozenset[tuple[str, tuple[int, ...]]]:
     return frozenset(shape(call) for call, chosen in zip(rows.calls, mask, strict=True) if chosen)
 
 

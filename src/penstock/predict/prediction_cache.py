@@ -18,7 +18,7 @@ from pathlib import Path
 
 from penstock.core import Curve, CurveError, PenstockError, Scaling, Source
 from penstock.predict.model_sources import offers_hook
-from penstock.predict.predicted_curve import prior_curve, profile_for
+from penstock.predict.predicted_curve import predict_curve, profile_for
 from penstock.tools import write_atomically
 
 LIMIT_S = 18.0
@@ -28,7 +28,7 @@ _TURN_S = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PredictionRequest:
     """What a prediction depends on; the same question is asked once."""
 
     fingerprint: str
@@ -44,7 +44,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PredictionReply:
     """A scaling, or why there is none."""
 
     scaling: Scaling | None = None
@@ -52,23 +52,25 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Foresight:
+class PredictionCache:
     """Answers under ``folder``; one child at a time, so that a rush of new scripts does not take the machine."""
 
     folder: Path
     limit_s: float = LIMIT_S
-    _failed: dict[Question, Answer] = field(default_factory=dict)
+    _failed: dict[PredictionRequest, PredictionReply] = field(default_factory=dict)
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
-    def ask(self, question: Question, *, python: str = sys.executable, env: Mapping[str, str] | None = None) -> Answer:
-        """What is foreseen; never raises for what is wrong with the script, but says so."""
+    def ask(
+        self, question: PredictionRequest, *, python: str = sys.executable, env: Mapping[str, str] | None = None
+    ) -> PredictionReply:
+        """The predicted scaling; never raises for what is wrong with the script, but says so."""
         if not offers_hook(Path(question.script)):
-            return Answer()
+            return PredictionReply()
         found = self._kept(question) or self._failed.get(question)
         if found is not None:
             return found
         if not self._busy.acquire(timeout=_TURN_S):
-            return Answer(reason="too many scripts are being looked at: its speed is measured instead")
+            return PredictionReply(reason="too many scripts are being looked at: its speed is measured instead")
         try:
             found = self._kept(question) or self._failed.get(question) or self._made(question, python, env or {})
         finally:
@@ -78,18 +80,18 @@ class Foresight:
         return found
 
     def known(self, fingerprint: str, kind: str) -> Scaling | None:
-        """What was foreseen for a job, whoever asked."""
-        written = _read(self._file(fingerprint, kind))
-        return _scaling(written["answer"]) if written else None
+        """The scaling predicted for a job, whoever asked."""
+        stored = _read(self._file(fingerprint, kind))
+        return stored.scaling if stored else None
 
-    def _kept(self, question: Question) -> Answer | None:
+    def _kept(self, question: PredictionRequest) -> PredictionReply | None:
         file = self._file(question.fingerprint, question.kind)
-        written = _read(file)
-        if not written or written["question"] != _plain(question) or _newer_profile(question, file):
+        stored = _read(file)
+        if stored is None or stored.question != _plain(question) or _newer_profile(question, file):
             return None
-        return Answer(scaling=_scaling(written["answer"]))
+        return PredictionReply(scaling=stored.scaling)
 
-    def _made(self, question: Question, python: str, env: Mapping[str, str]) -> Answer:
+    def _made(self, question: PredictionRequest, python: str, env: Mapping[str, str]) -> PredictionReply:
         file = self._file(question.fingerprint, question.kind)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
@@ -102,17 +104,19 @@ class Foresight:
                 errors="replace", start_new_session=True,
             )  # fmt: skip
         except OSError as problem:
-            return Answer(reason=f"penstock_model could not be asked: {problem}")
+            return PredictionReply(reason=f"penstock_model could not be asked: {problem}")
         try:
             _, said = child.communicate(timeout=self.limit_s)
         except subprocess.TimeoutExpired:
             _end(child)
-            return Answer(reason=f"penstock_model was not done after {self.limit_s:g} s: its speed is measured instead")
-        written = _read(file)
-        if written:
-            return Answer(scaling=_scaling(written["answer"]))
+            return PredictionReply(
+                reason=f"penstock_model was not done after {self.limit_s:g} s: its speed is measured instead"
+            )
+        stored = _read(file)
+        if stored is not None:
+            return PredictionReply(scaling=stored.scaling)
         words = said.strip().splitlines() or [f"the script ended with status {child.returncode}"]
-        return Answer(reason=f"penstock_model could not be followed: {words[-1]}")
+        return PredictionReply(reason=f"penstock_model could not be followed: {words[-1]}")
 
     def _file(self, fingerprint: str, kind: str) -> Path:
         return self.folder / fingerprint / f"{kind.replace('/', '_')}.json"
@@ -130,34 +134,43 @@ def _end(child: "subprocess.Popen[str]") -> None:
     child.communicate()
 
 
-def _plain(question: Question) -> dict[str, object]:
+def _plain(question: PredictionRequest) -> dict[str, object]:
     return asdict(question) | {"counts": list(question.counts)}
 
 
-def _newer_profile(question: Question, file: Path) -> bool:
+def _newer_profile(question: PredictionRequest, file: Path) -> bool:
     """Whether the device was measured again since."""
     made_at = file.stat().st_mtime
     return any(each.stat().st_mtime > made_at for each in Path(question.profiles).glob("*/profile.json"))
 
 
-def _read(file: Path) -> dict[str, dict[str, list[float]]]:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a child wrote: the question as it was asked, and the answer."""
+
+    question: dict[str, object]
+    scaling: Scaling
+
+
+def _read(file: Path) -> _Stored | None:
+    """None where there is no file, or one that no child of ours wrote to its end."""
     try:
-        written: dict[str, dict[str, list[float]]] = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return written
+        written = json.loads(file.read_text())
+        return _Stored(written["question"], _scaling(written["answer"]))
+    except (OSError, ValueError, KeyError, TypeError, PenstockError):
+        return None
 
 
 def _scaling(answer: Mapping[str, Sequence[float]]) -> Scaling:
     return Scaling(
-        counts=tuple(map(int, answer["counts"])), rates=tuple(answer["rates"]), doubts=tuple(answer["doubts"]),
-        source=Source.PREDICTED,
+        counts=tuple(map(int, answer["counts"])), rates=tuple(map(float, answer["rates"])),
+        doubts=tuple(map(float, answer["doubts"])), source=Source.PREDICTED,
     )  # fmt: skip
 
 
-def _answer(question: Question) -> Curve | None:
+def _answer(question: PredictionRequest) -> Curve | None:
     folders = (Path(question.profiles),)
-    return prior_curve(
+    return predict_curve(
         question.script, question.batch, device=profile_for(question.kind, folders), kind=question.kind,
         counts=question.counts, folders=folders, threads=question.threads,
     )  # fmt: skip
@@ -166,7 +179,7 @@ def _answer(question: Question) -> Curve | None:
 def main(asked: str, file: Path) -> None:
     """In the child: answer one question into a file, or say on the last line what is wrong."""
     told = json.loads(asked)
-    question = Question(**{**told, "counts": tuple(told["counts"])})
+    question = PredictionRequest(**{**told, "counts": tuple(told["counts"])})
     try:
         curve = _answer(question)
         if curve is None:

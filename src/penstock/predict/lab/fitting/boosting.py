@@ -1,4 +1,4 @@
-"""Growing the trees: the one part that needs scikit-learn."""
+"""Boosted trees, grown by scikit-learn: the one part of the laboratory that needs it."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -12,7 +12,7 @@ from penstock.predict.kernels.trees import Forest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class BoostingOptions:
     """How large and how careful a boosted forest is."""
 
     trees: int = 300
@@ -23,12 +23,12 @@ class Growth:
     columns: float = 0.7
     """Share of the features each split may look at: decorrelates the trees."""
 
-    def broad(self) -> "Growth":
+    def broad(self) -> "BoostingOptions":
         """Only what many rows have in common."""
         return replace(self, leaves=8, fewest_rows=40)
 
 
-class Aim(Enum):
+class BoostingTarget(Enum):
     """What a forest predicts where kernels that look alike take different times."""
 
     USUAL = "usual"
@@ -36,10 +36,17 @@ class Aim(Enum):
     MEAN = "mean"
     """E[t], for sums: there, what took longer than expected is not made up for by what took as much less."""
     MEDIAN = "median"
-    """The middle one: a device that is far off the others is not listened to."""
+    """The median time: one device that is far off the others does not move it."""
 
 
-def grow(rows: Array, targets: Array, weights: Array, growth: Growth, seed: int, aim: Aim = Aim.USUAL) -> Forest:
+def boosted_forest(
+    rows: Array,
+    targets: Array,
+    weights: Array,
+    options: BoostingOptions,
+    seed: int,
+    aim: BoostingTarget = BoostingTarget.USUAL,
+) -> Forest:
     """Boosted trees of log(time / physics).
 
     The deviance of a gamma distribution has its minimum at the mean. Taken of the inverse ratio, with rows weighted by
@@ -49,17 +56,17 @@ def grow(rows: Array, targets: Array, weights: Array, growth: Growth, seed: int,
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
-    sign = -1 if aim is Aim.USUAL else 1
-    asked = targets if aim is Aim.MEDIAN else np.exp(sign * targets)
-    weights = weights * asked if aim is Aim.USUAL else weights
+    sign = -1 if aim is BoostingTarget.USUAL else 1
+    asked = targets if aim is BoostingTarget.MEDIAN else np.exp(sign * targets)
+    weights = weights * asked if aim is BoostingTarget.USUAL else weights
     booster = HistGradientBoostingRegressor(
-        loss="absolute_error" if aim is Aim.MEDIAN else "gamma",
-        max_iter=growth.trees,
-        learning_rate=growth.rate,
-        max_leaf_nodes=growth.leaves,
-        min_samples_leaf=growth.fewest_rows,
-        l2_regularization=growth.shrinkage,
-        max_features=growth.columns,
+        loss="absolute_error" if aim is BoostingTarget.MEDIAN else "gamma",
+        max_iter=options.trees,
+        learning_rate=options.rate,
+        max_leaf_nodes=options.leaves,
+        min_samples_leaf=options.fewest_rows,
+        l2_regularization=options.shrinkage,
+        max_features=options.columns,
         early_stopping=False,
         random_state=seed,
     )

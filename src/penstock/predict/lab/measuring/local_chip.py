@@ -9,10 +9,10 @@ import torch
 
 from penstock.predict.hardware import DEVICES, Chip, device_named
 from penstock.predict.kernels.calls import Precision
-from penstock.predict.lab.running import cpu_clock
+from penstock.predict.lab.measuring.training import cpu_clock
 
 
-def chip_here(name: str, on: str, environment: dict[str, Any]) -> Chip:
+def local_chip(name: str, on: str, environment: dict[str, Any]) -> Chip:
     """Data sheet by name; a CPU, or an unknown GPU, with its product and copy rates measured."""
     if name in DEVICES and name != "cpu":
         return device_named(name)

@@ -20,9 +20,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from penstock.predict.capture.mapping import COPY, call_of, is_split, split, turned
-from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, arithmetic, autocast, workload
+from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, arithmetic, autocast, training_task
 from penstock.predict.kernels.calls import KernelCall
-from penstock.predict.lab.rows import OpRow
+from penstock.predict.lab.records.kernel_rows import KernelRow
 from penstock.tools import NvmlDevice
 
 _CPU = torch._C._autograd.DeviceType.CPU
@@ -34,7 +34,7 @@ _FEWEST_LAPS_ON_CPU = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Iteration:
+class MeasuredIteration:
     """One network at one batch size: the median time of an iteration and what it needed."""
 
     seconds: float
@@ -53,7 +53,7 @@ class Training:
 
     def __init__(self, hook: Hook, batch: int, setup: Setup, device: str) -> None:
         self.device, self.setup = device, setup
-        self.work = workload(hook, batch, setup, device)
+        self.work = training_task(hook, batch, setup, device)
         self.optimizer = OPTIMIZERS[setup.optimizer](self.work.weights())
 
     def step(self) -> None:
@@ -70,7 +70,7 @@ class Training:
             self.step()
         self._settle()
 
-    def time(self, seconds: float, gpu: NvmlDevice | None) -> Iteration:
+    def time(self, seconds: float, gpu: NvmlDevice | None) -> MeasuredIteration:
         """Step for about ``seconds`` after a warm-up."""
         self.warm_up(_WARM_STEPS if self.device == "cuda" else 1)
         issue = min(self._issue() for _ in range(2)) if self.device == "cuda" else 0.0
@@ -82,16 +82,16 @@ class Training:
         middle = median(laps)
         ordered = sorted(laps)
         quartiles = ordered[(3 * len(laps)) // 4] - ordered[len(laps) // 4]
-        return Iteration(
+        return MeasuredIteration(
             seconds=middle, spread=quartiles / 2 / middle, issue_s=issue, steps=len(laps), peak_bytes=peak,
             reserved_bytes=reserved, joules=joules,
         )  # fmt: skip
 
-    def kernels(self, network: int) -> list[OpRow]:
+    def kernels(self, network: int) -> list[KernelRow]:
         """The kernels of an iteration with their times, alike calls together."""
         return self.record().rows(network)
 
-    def record(self) -> "Records":
+    def record(self) -> "KernelRecords":
         """Run a few iterations and note when each kernel ran; what follows from it needs no device."""
         record = _record_gpu if self.device == "cuda" else _record_cpu
         return record(self.step, self.setup.tf32 and self.device == "cuda")
@@ -158,13 +158,13 @@ class _Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class KernelRecords:
     """Operations of a few iterations, and the driver's records of kernels that are not yet joined to them."""
 
     steps: Sequence[Sequence[_Timed]]
     driver: Any = None
 
-    def rows(self, network: int) -> list[OpRow]:
+    def rows(self, network: int) -> list[KernelRow]:
         if self.driver is not None:
             _attribute(self.driver.events(), self.steps)
         return _rows(self.steps, network)
@@ -200,7 +200,7 @@ class _Watcher(TorchDispatchMode):
         return out
 
 
-def _record_cpu(step: Callable[[], None], tf32: bool) -> Records:
+def _record_cpu(step: Callable[[], None], tf32: bool) -> KernelRecords:
     steps, clock = [], cpu_clock()
     for _ in range(_RECORDED_ON_CPU):
         times: list[float] = []
@@ -210,7 +210,7 @@ def _record_cpu(step: Callable[[], None], tf32: bool) -> Records:
         for timed, seconds in zip(watcher.seen, times, strict=True):
             timed.seconds, timed.launches = seconds, 1
         steps.append(watcher.seen)
-    return Records(steps)
+    return KernelRecords(steps)
 
 
 class _Stopwatch:
@@ -228,7 +228,7 @@ class _Stopwatch:
         self._times.append(self._clock() - self._start)
 
 
-def _record_gpu(step: Callable[[], None], tf32: bool) -> Records:
+def _record_gpu(step: Callable[[], None], tf32: bool) -> KernelRecords:
     """The driver's records of every kernel, joined to the operation that launched it by its label."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -241,7 +241,7 @@ def _record_gpu(step: Callable[[], None], tf32: bool) -> Records:
             with watchers[-1]:
                 step()
         torch.cuda.synchronize()
-    return Records([watcher.seen for watcher in watchers], profiler.profiler.kineto_results)
+    return KernelRecords([watcher.seen for watcher in watchers], profiler.profiler.kineto_results)
 
 
 def _labels(step: int) -> Callable[[int], AbstractContextManager[Any]]:
@@ -272,13 +272,13 @@ def _attribute(events: Sequence[Any], steps: Sequence[Sequence[_Timed]]) -> None
             timed.longest, timed.kernel = seconds, event.name()
 
 
-def _rows(steps: Sequence[Sequence[_Timed]], network: int) -> list[OpRow]:
+def _rows(steps: Sequence[Sequence[_Timed]], network: int) -> list[KernelRow]:
     groups: dict[KernelCall, list[_Timed]] = defaultdict(list)
     for timed in (timed for step in steps for timed in step):
         if timed.call is not None and timed.launches:
             groups[timed.call].append(timed)
     return [
-        OpRow(
+        KernelRow(
             call=call, seconds=median(timed.seconds for timed in group), count=max(1, round(len(group) / len(steps))),
             launches=sum(timed.launches for timed in group) / len(group),
             kernel=max(group, key=lambda timed: timed.longest).kernel, network=network,

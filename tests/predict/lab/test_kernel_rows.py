@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from penstock.core import InputError
-from penstock.predict.kernels import KernelCall, Layout, Precision
-from penstock.predict.lab import OpRow, load_rows, save_rows
-from penstock.predict.lab.raw import read_power, read_raw
+from penstock.predict.kernels import KernelCall, Precision, TensorLayout
+from penstock.predict.lab.records.kernel_rows import KernelRow, load_rows, save_rows
+from penstock.predict.lab.records.measurements import read_measurements, read_power
 
 
-def _row(seconds: float, **changes: object) -> OpRow:
+def _row(seconds: float, **changes: object) -> KernelRow:
     call = KernelCall(
         family="conv", dims=(8, 3, 64, 224, 224, 7, 7, 2, 3, 1), precision=Precision.BF16, flops=1.5e9,
-        read_bytes=2.5e6, written_bytes=3.5e6, layout=Layout.CHANNELS_LAST, variant="bias",
+        read_bytes=2.5e6, written_bytes=3.5e6, layout=TensorLayout.CHANNELS_LAST, variant="bias",
     )  # fmt: skip
-    return OpRow(
+    return KernelRow(
         call=call,
         seconds=seconds,
         count=3,
@@ -45,7 +45,7 @@ def test_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="format 99"):
         load_rows(tmp_path / "other.npz")
     with pytest.raises(InputError, match="no measurements"):
-        read_raw(tmp_path)
+        read_measurements(tmp_path)
 
 
 def test_power_is_read_where_it_was_measured(tmp_path: Path) -> None:

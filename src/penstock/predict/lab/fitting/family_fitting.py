@@ -23,14 +23,15 @@ import numpy.typing as npt
 from penstock.core import InputError
 from penstock.predict.hardware import Chip
 from penstock.predict.kernels.calls import KernelCall
-from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.family import FamilyModel, rates_of
-from penstock.predict.kernels.features import features, variant_codes
-from penstock.predict.kernels.layer_memory import LayerMemory
-from penstock.predict.kernels.physics import WEAK_PRIOR, Physics, Rates
+from penstock.predict.kernels.features import features
+from penstock.predict.kernels.physics import Physics, Rates
 from penstock.predict.kernels.shapes import physics_key, shape_family
-from penstock.predict.kernels.tiling import MATRIX_FAMILIES, Array, Work, work_of
-from penstock.predict.lab.boosting import Aim, Growth, grow
+from penstock.predict.kernels.tiling import MATRIX_FAMILIES, Array, TiledWork, work_of
+from penstock.predict.lab.fitting.boosting import BoostingOptions, BoostingTarget, boosted_forest
+from penstock.predict.lab.fitting.error_bar_fitting import fit_error_bars, widest_error_bars
+from penstock.predict.lab.fitting.layer_memory_fitting import remember_layers
+from penstock.predict.lab.fitting.physics_fitting import WEAK_PRIOR, fit_physics
 
 _FOLDS = 4
 _ROWS_FOR_PHYSICS = 1500
@@ -77,7 +78,7 @@ class _Sample:
 
     calls: Sequence[KernelCall]
     chips: Sequence[Chip]
-    work: Work
+    work: TiledWork
     rates: Rates
     seconds: Array
     weights: Array
@@ -88,29 +89,31 @@ class _Sample:
     keys: npt.NDArray[np.str_]
 
 
-def fit_family(rows: Sequence[MeasuredCall], chip: Chip, growth: Growth, seed: int) -> FamilyModel:
+def fit_family(rows: Sequence[MeasuredCall], chip: Chip, options: BoostingOptions, seed: int) -> FamilyModel:
     """O(rows x trees): about a second per thousand rows."""
     model = FamilyModel(family=rows[0].call.family)
     siblings = [row for row in rows if (row.chip or chip).generation == chip.generation]
     sample = _sample(rows, chip)
     if not siblings and model.family in MATRIX_FAMILIES:
-        return _learned_from_all(model, sample, chip, growth, seed)
+        return _learned_from_all(model, sample, chip, options, seed)
     start = None
     if _FEWEST_SIBLINGS <= len(siblings) < len(rows) and model.family in MATRIX_FAMILIES:
         start, sample = _physics(Physics(), sample, _all_of(sample), seed), _sample(siblings, chip)
     model = _with_physics(model, sample, seed, start)
     if not siblings:
         model = replace(model, trust=_TRUST_ELSEWHERE)
-    return _with_layer_memory(_with_trees(model, sample, growth, seed), sample)
+    return _with_layer_memory(_with_trees(model, sample, options, seed), sample)
 
 
-def _learned_from_all(model: FamilyModel, sample: _Sample, chip: Chip, growth: Growth, seed: int) -> FamilyModel:
+def _learned_from_all(
+    model: FamilyModel, sample: _Sample, chip: Chip, options: BoostingOptions, seed: int
+) -> FamilyModel:
     """For a generation nobody measured: what all devices have in common, drawn to the nearest of them."""
     alike = replace(sample, weights=sample.given)
     start = _physics(Physics(), alike, _all_of(alike), seed)
     model = replace(model, trust=_TRUST_ELSEWHERE, feed=_feed(sample, chip))
     model = _with_physics(model, sample, seed, start, _PRIOR_ELSEWHERE)
-    return _with_trees(model, alike, growth, seed, each_device_apart=True)
+    return _with_trees(model, alike, options, seed, each_device_apart=True)
 
 
 def _feed(sample: _Sample, chip: Chip) -> float:
@@ -178,31 +181,31 @@ def _physics(
         index = np.random.default_rng(seed).choice(index, _ROWS_FOR_PHYSICS, p=chances)
     weights = sample.weights[index] if len(index) == mine.sum() else np.ones(len(index))
     work, rates = sample.work.rows(index), sample.rates.rows(index)
-    return start.fitted(work, rates, sample.seconds[index], weights, prior=prior)
+    return fit_physics(start, work, rates, sample.seconds[index], weights, prior=prior)
 
 
 def _with_trees(
-    model: FamilyModel, sample: _Sample, growth: Growth, seed: int, *, each_device_apart: bool = False
+    model: FamilyModel, sample: _Sample, options: BoostingOptions, seed: int, *, each_device_apart: bool = False
 ) -> FamilyModel:
     terms = model.terms(sample.calls, sample.work, sample.rates)
     off = np.log(sample.seconds / terms.total)
     if len(off) < _FEWEST_FOR_TREES:
-        return replace(model, error_bars=_wide_bars(sample, off))
-    model = replace(model, variants=variant_codes(sample.calls, off))
+        return replace(model, error_bars=widest_error_bars(sample.work.shape, off))
+    model = replace(model, variants=_variant_codes(sample.calls, off))
     rows = features(sample.calls, sample.work, sample.rates, terms, model.variants)
     fold = folds_of(sample.calls, _FOLDS, seed)
     told = _without_device_means(off, sample) if each_device_apart else off
     asked = np.clip(told, -_LARGEST_LEARNED, _LARGEST_LEARNED)
     several = len({chip.name for chip in sample.chips}) > 1
-    aim = Aim.MEDIAN if several else Aim.USUAL
+    aim = BoostingTarget.MEDIAN if several else BoostingTarget.USUAL
     if several and model.family in _STEP_BY_STEP:
-        growth = growth.broad()
-    left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, growth, seed, aim)
+        options = options.broad()
+    left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, options, seed, aim)
     return replace(
         model,
-        usual=tuple(grow(rows, asked, sample.weights, growth, number, aim) for number in (seed, seed + 1)),
-        mean=grow(rows, asked, sample.weights, growth, seed, Aim.MEAN),
-        error_bars=ErrorBars.learned(sample.work.shape, left_off, fold.astype(float)),
+        usual=tuple(boosted_forest(rows, asked, sample.weights, options, number, aim) for number in (seed, seed + 1)),
+        mean=boosted_forest(rows, asked, sample.weights, options, seed, BoostingTarget.MEAN),
+        error_bars=fit_error_bars(sample.work.shape, left_off, fold.astype(float)),
     )
 
 
@@ -221,25 +224,25 @@ def _with_layer_memory(model: FamilyModel, sample: _Sample) -> FamilyModel:
     calls, work, rates = [sample.calls[int(number)] for number in kept], sample.work.rows(kept), sample.rates.rows(kept)
     terms = model.terms(calls, work, rates)
     off = np.log(sample.seconds[kept] / terms.total)[:, None] - model.corrections(calls, work, rates, terms)
-    return replace(model, layer_memory=LayerMemory.learned(calls, off))
+    return replace(model, layer_memory=remember_layers(calls, off))
 
 
 def _unseen(
-    rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], growth: Growth, seed: int, aim: Aim
+    rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], options: BoostingOptions, seed: int,
+    aim: BoostingTarget,
 ) -> Array:  # fmt: skip
     """For every row what a forest predicts that has not seen its shape family; half as large, since four are grown."""
-    found, smaller = np.zeros(len(off)), replace(growth, trees=max(1, growth.trees // 2))
+    found, smaller = np.zeros(len(off)), replace(options, trees=max(1, options.trees // 2))
     for number in np.unique(fold):
         out = fold == number
         kept = ~out if np.any(~out) else out
-        found[out] = grow(rows[kept], off[kept], weights[kept], smaller, seed + int(number), aim).predict(rows[out])
+        found[out] = boosted_forest(rows[kept], off[kept], weights[kept], smaller, seed + int(number), aim).predict(
+            rows[out]
+        )
     return found
 
 
-def _wide_bars(sample: _Sample, off: Array) -> ErrorBars:
-    """Too few rows for left-out residuals: what physics itself missed, doubled."""
-    return ErrorBars(
-        references=np.unique(sample.work.shape.astype(np.float32), axis=0).astype(float),
-        distances=np.zeros(1),
-        widths=np.array([2 * float(np.abs(off).max())]),
-    )
+def _variant_codes(calls: Sequence[KernelCall], off: Array) -> dict[str, float]:
+    """The mean residual of each variant, drawn towards zero where few rows speak for it."""
+    names = np.array([call.variant for call in calls])
+    return {str(name): float(off[names == name].sum() / ((names == name).sum() + 3)) for name in np.unique(names)}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from penstock.predict.lab import isolated as module
-from penstock.predict.lab.isolated import apart
+from penstock.predict.lab.measuring import isolated_call as module
+from penstock.predict.lab.measuring.isolated_call import isolated_call
 
 
 def test_a_call_apart_returns_what_it_returns_and_leaves_this_process_alone() -> None:
@@ -17,7 +17,7 @@ def test_a_call_apart_returns_what_it_returns_and_leaves_this_process_alone() ->
         kept.append(1)
         return os.getpid()
 
-    assert apart(work) != os.getpid()
+    assert isolated_call(work) != os.getpid()
     assert not kept
 
 
@@ -26,12 +26,12 @@ def test_what_a_call_apart_raises_is_raised_here() -> None:
         raise ValueError("no such shape")
 
     with pytest.raises(ValueError, match="no such shape"):
-        apart(work)
+        isolated_call(work)
 
 
 def test_a_process_that_dies_or_hangs_is_an_error_and_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="without an answer"):
-        apart(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        isolated_call(lambda: os.kill(os.getpid(), signal.SIGKILL))
     monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
     with pytest.raises(RuntimeError, match=r"no answer within 0\.1 s"):
-        apart(lambda: time.sleep(60))
+        isolated_call(lambda: time.sleep(60))

@@ -14,16 +14,16 @@ from typing import Any
 from torch import nn
 
 from penstock.predict.capture.setup import Hook, Setup
-from penstock.predict.kernels.calls import Layout
+from penstock.predict.kernels.calls import TensorLayout
 from penstock.predict.lab.networks import published
 from penstock.predict.lab.networks.random_sizes import any_batch, any_vocabulary, any_width, log_uniform, rounded
 from penstock.predict.lab.networks.relatives import relative
 from penstock.predict.zoo import blocks, image_task, table_task, text_task, translation_task
-from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, Shape, VisionTransformer
+from penstock.predict.zoo.tokens import EncoderDecoder, LanguageModel, TransformerShape, VisionTransformer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
+class RandomNetwork:
     """A random network and how it is trained; the same seed draws the same one."""
 
     label: str
@@ -40,7 +40,7 @@ CPU_SCALES = (0.2, 0.08, 0.03)
 """How large images, batches and texts are on a CPU, against a GPU; the later ones for draws that take too long."""
 
 
-def draw(seed: int, device: str = "cuda", *, scale: float | None = None) -> Draw:
+def random_network(seed: int, device: str = "cuda", *, scale: float | None = None) -> RandomNetwork:
     """Draw number ``seed``. A CPU gets smaller images, batches and texts, single precision and plain layers too."""
     rng = Random(seed)
     on_cpu = device == "cpu"
@@ -52,7 +52,7 @@ def draw(seed: int, device: str = "cuda", *, scale: float | None = None) -> Draw
     return replace(made, setup=replace(made.setup, precision=precision))
 
 
-def _setup(rng: Random, *, layout: Layout = Layout.CHANNELS_FIRST) -> Setup:
+def _setup(rng: Random, *, layout: TensorLayout = TensorLayout.CHANNELS_FIRST) -> Setup:
     optimizer = rng.choices(["adamw", "sgd", "adamw-foreach"], [0.45, 0.45, 0.1])[0]
     return Setup(layout=layout, optimizer=optimizer)
 
@@ -97,13 +97,13 @@ def _stage_maker(rng: Random) -> Stage:
     return build
 
 
-def _convolutional(rng: Random, seed: int, scale: float) -> Draw:
+def _convolutional(rng: Random, seed: int, scale: float) -> RandomNetwork:
     pixels = rng.choice([224, 224, 224, 192, 256, 160, 128, 96, 288])
     pixels = rounded(pixels * scale**0.5, 16)
     if scale == 1 and rng.random() < 0.15:
         pixels -= rng.randint(1, 15)
     batch = any_batch(rng, 8, max(12.0, 256 * scale))
-    layout = rng.choice([Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST])
+    layout = rng.choice([TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_LAST])
     plan = _stages(rng)
 
     top = _head(rng, plan[1], plan[2], scale)
@@ -112,7 +112,7 @@ def _convolutional(rng: Random, seed: int, scale: float) -> Draw:
         return nn.Sequential(*(part() for part in plan[0]), top())
 
     setup = _setup(rng, layout=layout)
-    return Draw(
+    return RandomNetwork(
         label=f"cnn-{seed}", hook=partial(image_task, build, pixels=pixels, classes=plan[2]), batch=batch, setup=setup
     )
 
@@ -155,14 +155,14 @@ def _stages(rng: Random) -> tuple[list[Callable[[], nn.Module]], int, int]:
     return parts, inward, rng.choice([10, 100, 1000, 1000])
 
 
-def _shape(rng: Random, scale: float, **options: Any) -> Shape:
+def _shape(rng: Random, scale: float, **options: Any) -> TransformerShape:
     head_dim = rng.choices([64, 128, 80, 96, 32], [0.5, 0.27, 0.08, 0.08, 0.07])[0]
     fewest = 4 if scale == 1 else 2
     heads = max(2, round(log_uniform(rng, fewest, max(6.0, 72 * scale)) * 64 / head_dim))
     hidden, gated = heads * head_dim, rng.random() < 0.4
     inner = rounded(hidden * rng.choice([4, 4, 4, 2.6875, 3, 2]), 64)
     grouped = [count for count in (1, 2, 4, 8) if heads % count == 0 and count < heads]
-    return Shape(
+    return TransformerShape(
         layers=rng.choice([1, 2]), hidden=hidden, heads=heads, head_dim=head_dim, inner=inner, gated=gated,
         key_heads=rng.choice(grouped) if gated and grouped and rng.random() < 0.4 else 0,
         rms=rng.random() < 0.35, bias=rng.random() < 0.65, after=rng.random() < 0.25, fused_qkv=rng.random() < 0.5,
@@ -170,7 +170,7 @@ def _shape(rng: Random, scale: float, **options: Any) -> Shape:
     )  # fmt: skip
 
 
-def _text(rng: Random, seed: int, scale: float) -> Draw:
+def _text(rng: Random, seed: int, scale: float) -> RandomNetwork:
     length = rng.choice([128, 256, 384, 512, 512, 1024, 1024, 2048, 2048, 4096])
     length = max(32, rounded(length * scale, 32))
     vocabulary = any_vocabulary(rng) if scale == 1 else round(log_uniform(rng, 1000, 40000))
@@ -183,10 +183,10 @@ def _text(rng: Random, seed: int, scale: float) -> Draw:
     hook: Hook = partial(text_task, partial(LanguageModel, shape, masked_head=masked), length, shape.vocabulary)
     if both:
         hook = partial(translation_task, partial(EncoderDecoder, shape), length, shape.vocabulary)
-    return Draw(label=f"text-{seed}", hook=hook, batch=batch, setup=_setup(rng))
+    return RandomNetwork(label=f"text-{seed}", hook=hook, batch=batch, setup=_setup(rng))
 
 
-def _vision(rng: Random, seed: int, scale: float) -> Draw:
+def _vision(rng: Random, seed: int, scale: float) -> RandomNetwork:
     patch, pixels = rng.choice([16, 16, 14, 32, 8]), rng.choice([224, 224, 256, 384, 160])
     pixels = max(2, round(pixels * scale**0.5 / patch)) * patch
     shape = _shape(rng, scale)
@@ -194,10 +194,10 @@ def _vision(rng: Random, seed: int, scale: float) -> Draw:
     length = (pixels // patch) ** 2 + 1
     batch = max(1, any_batch(rng, max(1.0, 1500 / length), max(4.0, 40000 * scale / length)))
     hook = partial(image_task, build, pixels=pixels)
-    return Draw(label=f"vision-{seed}", hook=hook, batch=batch, setup=_setup(rng))
+    return RandomNetwork(label=f"vision-{seed}", hook=hook, batch=batch, setup=_setup(rng))
 
 
-def _layers(rng: Random, seed: int, scale: float) -> Draw:
+def _layers(rng: Random, seed: int, scale: float) -> RandomNetwork:
     """Fully connected layers alone, as for tables and digits."""
     widths = [any_width(rng, 16, 8000 * scale) for _ in range(rng.randint(3, 6))]
     classes, norm, drop = rng.choice([2, 10, 100]), rng.random() < 0.3, rng.choice([0.0, 0.0, 0.2])
@@ -210,39 +210,39 @@ def _layers(rng: Random, seed: int, scale: float) -> Draw:
         return nn.Sequential(*parts, nn.Linear(widths[-1], classes))
 
     batch = any_batch(rng, 16, max(64.0, 5000 * scale))
-    return Draw(
+    return RandomNetwork(
         label=f"layers-{seed}", hook=partial(table_task, build, widths[0], classes), batch=batch, setup=_setup(rng)
     )
 
 
-def _known_images(rng: Random, seed: int, _: float) -> Draw:
+def _known_images(rng: Random, seed: int, _: float) -> RandomNetwork:
     return _images(rng, seed, published.images)
 
 
-def _kindred_images(rng: Random, seed: int, _: float) -> Draw:
+def _kindred_images(rng: Random, seed: int, _: float) -> RandomNetwork:
     return _images(rng, seed, relative)
 
 
-def _images(rng: Random, seed: int, network: Callable[[Random], tuple[Hook, str]]) -> Draw:
+def _images(rng: Random, seed: int, network: Callable[[Random], tuple[Hook, str]]) -> RandomNetwork:
     hook, optimizer = network(rng)
-    layout = rng.choice([Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, Layout.CHANNELS_LAST])
+    layout = rng.choice([TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_LAST])
     batch = rng.choice([16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384])
-    return Draw(label=f"cnn-{seed}", hook=hook, batch=batch, setup=Setup(layout=layout, optimizer=optimizer))
+    return RandomNetwork(label=f"cnn-{seed}", hook=hook, batch=batch, setup=Setup(layout=layout, optimizer=optimizer))
 
 
-def _known_text(rng: Random, seed: int, _: float) -> Draw:
+def _known_text(rng: Random, seed: int, _: float) -> RandomNetwork:
     hook, length = published.text(rng, any_vocabulary)
     batch = max(1, round(log_uniform(rng, 1024, 24000) / length))
-    return Draw(label=f"text-{seed}", hook=hook, batch=batch, setup=Setup())
+    return RandomNetwork(label=f"text-{seed}", hook=hook, batch=batch, setup=Setup())
 
 
-def _known_vision(rng: Random, seed: int, _: float) -> Draw:
+def _known_vision(rng: Random, seed: int, _: float) -> RandomNetwork:
     hook, length = published.vision(rng)
     batch = any_batch(rng, max(4.0, 2000 / length), max(8.0, 60000 / length))
-    return Draw(label=f"vision-{seed}", hook=hook, batch=batch, setup=Setup())
+    return RandomNetwork(label=f"vision-{seed}", hook=hook, batch=batch, setup=Setup())
 
 
-_Maker = Callable[[Random, int, float], Draw]
+_Maker = Callable[[Random, int, float], RandomNetwork]
 _KINDS_ON_CPU: dict[_Maker, float] = {_convolutional: 0.5, _text: 0.27, _vision: 0.15, _layers: 0.08}
 _KINDS_ON_GPU: dict[_Maker, float] = {
     _convolutional: 0.18, _kindred_images: 0.26, _known_images: 0.16, _text: 0.13, _known_text: 0.14, _vision: 0.06,

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
-from penstock.predict.lab.session import Session
+from penstock.predict.lab.measuring.session import MeasuringSession
 from penstock.tools import NvmlDevice
 
 _SETTLE_S = 0.4
 _WATCH_S = 1.2
 
 
-def power_by_family(session: Session) -> list[dict[str, Any]]:
+def power_by_family(session: MeasuringSession) -> list[dict[str, Any]]:
     """Idle, products, convolutions, attention and memory-bound work; written as ``power.json``."""
     gpu = session.gpu
     if gpu is None or gpu.energy_j() is None:

@@ -16,7 +16,7 @@ _PATIENCE_S = 120.0
 T = TypeVar("T")
 
 
-def apart(work: Callable[[], T]) -> T:
+def isolated_call(work: Callable[[], T]) -> T:
     """What ``work`` returns or raises, called in a copy of this process, which must not have computed in threads."""
     here, there = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_answer, args=(work, there), daemon=True)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import InputError
-from penstock.predict.kernels.calls import KernelCall, Layout, Precision
+from penstock.predict.array_files import read_arrays
+from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
 from penstock.tools import atomic_file
 
 MOST_DIMS = 10
@@ -17,7 +18,7 @@ _FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpRow:
+class KernelRow:
     """A call as it ran inside a network: the median of its device time and how often it ran in one iteration."""
 
     call: KernelCall
@@ -31,7 +32,7 @@ class OpRow:
 
 
 @dataclass(frozen=True, slots=True)
-class OpRows:
+class KernelRows:
     """Rows as columns. ``calls`` and the arrays run in parallel."""
 
     calls: tuple[KernelCall, ...]
@@ -44,15 +45,21 @@ class OpRows:
     def __len__(self) -> int:
         return len(self.calls)
 
-    def where(self, mask: NDArray[np.bool_]) -> "OpRows":
+    def row(self, index: int) -> KernelRow:
+        return KernelRow(
+            call=self.calls[index], seconds=float(self.seconds[index]), count=int(self.counts[index]),
+            launches=float(self.launches[index]), kernel=self.kernels[index], network=int(self.networks[index]),
+        )  # fmt: skip
+
+    def where(self, mask: NDArray[np.bool_]) -> "KernelRows":
         chosen = np.flatnonzero(mask)
-        return OpRows(
+        return KernelRows(
             tuple(self.calls[i] for i in chosen), self.seconds[chosen], self.counts[chosen], self.launches[chosen],
             tuple(self.kernels[i] for i in chosen), self.networks[chosen],
         )  # fmt: skip
 
 
-def save_rows(path: Path, rows: Sequence[OpRow]) -> None:
+def save_rows(path: Path, rows: Sequence[KernelRow]) -> None:
     """Text columns as codes into a table; times as 32-bit floats: a hundred thousand rows are a few megabytes."""
     calls = [row.call for row in rows]
     columns: dict[str, Any] = {
@@ -78,15 +85,9 @@ def save_rows(path: Path, rows: Sequence[OpRow]) -> None:
         np.savez_compressed(file, **columns)
 
 
-def load_rows(path: Path) -> OpRows:
+def load_rows(path: Path) -> KernelRows:
     """Read what :func:`save_rows` wrote."""
-    try:
-        with np.load(path) as file:
-            found = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as problem:
-        raise InputError(
-            f"{path} cannot be read as measured rows: {problem}", "a file of `penstock profile device`"
-        ) from None
+    found = read_arrays(path, what="measured rows", wanted="a file of `penstock profile device`")
     if int(found.get("format", 0)) != _FORMAT:
         raise InputError(f"{path} has format {found.get('format')}", str(_FORMAT), "Measure again with this version")
     texts = {
@@ -97,11 +98,11 @@ def load_rows(path: Path) -> OpRows:
             family=str(texts["family"][i]), dims=tuple(int(d) for d in found["dims"][i, : found["length"][i]]),
             precision=Precision(texts["precision"][i]), flops=float(found["flops"][i]),
             read_bytes=float(found["read_bytes"][i]), written_bytes=float(found["written_bytes"][i]),
-            layout=Layout(texts["layout"][i]), variant=str(texts["variant"][i]),
+            layout=TensorLayout(texts["layout"][i]), variant=str(texts["variant"][i]),
         )
         for i in range(len(found["seconds"]))
     )  # fmt: skip
-    return OpRows(
+    return KernelRows(
         calls, found["seconds"].astype(np.float64), found["count"].astype(np.int64),
         found["launches"].astype(np.float64), tuple(map(str, texts["kernel"])), found["network"].astype(np.int64),
     )  # fmt: skip

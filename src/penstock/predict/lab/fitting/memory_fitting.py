@@ -1,0 +1,24 @@
+"""What libraries and the allocator add to a network's tensors, from what a device's allocator reported."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from penstock.predict.capture import MemoryUse
+from penstock.predict.memory import MemoryModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredMemory:
+    """What was followed for a network, and what the device's allocator reported."""
+
+    use: MemoryUse
+    allocated: int
+    reserved: int
+
+
+def fit_memory(measured: Sequence[MeasuredMemory]) -> MemoryModel:
+    if not measured:
+        return MemoryModel()
+    workspace = median(max(0.0, float(each.allocated - each.use.peak)) for each in measured)
+    return MemoryModel(workspace=workspace, fragmentation=median(each.reserved / each.allocated for each in measured))

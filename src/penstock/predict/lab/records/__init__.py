@@ -1,0 +1,1 @@
+"""What was measured, as it is kept on disk: kernel rows, networks and steady loads."""
