@@ -81,7 +81,7 @@ class TestRefusals:
         assert "29.4GB per device" in message
         enough = int(message.split(" such devices")[0].rsplit(" ", 1)[1])
         fitting = plan_for("gpt-175b", f"{enough // 8}x8xV100-32GB", batch=64, seconds=1)
-        assert fitting.prediction.memory_bytes <= fitting.cluster.memory_bytes
+        assert fitting.prediction.memory_bytes <= fitting.mesh.memory_bytes
 
     def test_contradictory_bounds(self) -> None:
         assert "a memory limit of 100.0GB" in self.refused(
