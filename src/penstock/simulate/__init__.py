@@ -7,6 +7,7 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.simulate.comparison import Setting, check_policies, compare, known_policies, run_policy
     from penstock.simulate.engine import Result, simulate
+    from penstock.simulate.forward import ForwardStep, NoOutsideEvents, OutsideEvents, play_forward
     from penstock.simulate.metrics import Effort, Summary, summarise
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
     from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
@@ -38,8 +39,11 @@ __all__ = [
     "Description",
     "Effort",
     "Fate",
+    "ForwardStep",
     "JobOutcome",
     "Markup",
+    "NoOutsideEvents",
+    "OutsideEvents",
     "Page",
     "Profiles",
     "Result",
@@ -57,6 +61,7 @@ __all__ = [
     "generate",
     "interval_for_load",
     "known_policies",
+    "play_forward",
     "read_trace",
     "run_policy",
     "section",

@@ -1,18 +1,15 @@
-"""The virtual world: a clock that jumps from event to event, and jobs that run exactly as projected.
-
-Nothing ticks. Between two decisions every running job's end is known, so the clock goes straight to the next arrival,
-end, fault or planned change; everything that happens before the scheduler may decide again is handed over in one go.
-"""
+"""The virtual world: arrivals and faults from a trace, jobs that run exactly as projected, and what became of them."""
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.core import Cluster, Event, Job, JobCancelled, JobFinished, JobSubmitted, Tick, Wake, WorkerFailed
+from penstock.core import Cluster, Event, Job, JobCancelled, JobFinished, JobSubmitted, WorkerFailed
 from penstock.placement import Placement
 from penstock.policies import AnyPolicy
 from penstock.scheduler import CostModel, ExpectedCosts, Scheduler
+from penstock.simulate.forward import play_forward
 from penstock.simulate.ledger import Ledger
 from penstock.simulate.metrics import Effort, Summary, summarise
 from penstock.simulate.outcomes import JobOutcome
@@ -74,48 +71,35 @@ class _World:
         self.decision_s: list[float] = []
         self._arrivals = _Queue(JobSubmitted(job.submitted_at, job) for job in jobs)
         self._faults = _Queue(iter(faults))
-        self._wake_at = math.inf
         self._fragmentation = 0.0
         self._observed_s = 0.0
 
     def run(self, validate: bool, on_progress: Callable[[int], None] | None) -> None:
-        steps = 0
-        while self._step():
-            steps += 1
+        for number, step in enumerate(play_forward(self.scheduler, self), 1):
+            self.decision_s.append(step.decision_s)
+            self.ledger.carry_out(step.instructions, step.at)
             if validate:
                 self.scheduler.validate()
-            if on_progress is not None and steps % _PROGRESS_EVERY == 0:
+            if on_progress is not None and number % _PROGRESS_EVERY == 0:
                 on_progress(len(self.ledger.closed))
 
     def mean_fragmentation(self) -> float:
         return self._fragmentation / self._observed_s if self._observed_s else math.nan
 
-    def _step(self) -> bool:
-        first = min(self._arrivals.at, self._faults.at, self.scheduler.next_finish_at(), self._wake_at)
-        if math.isinf(first):
-            return False
-        until = min(self.scheduler.earliest_round(first), self._faults.at)
-        events = self._events_until(until)
-        self._observe(until)
-        started = time.perf_counter()
-        instructions = self.scheduler.handle(*events, Tick(until))
-        self.decision_s.append(time.perf_counter() - started)
-        self._wake_at = math.inf
-        if instructions and isinstance(wake := instructions[-1], Wake):
-            self._wake_at = wake.at
-        self.ledger.carry_out(instructions, until)
-        return True
+    @property
+    def next_at(self) -> float:
+        return min(self._arrivals.at, self._faults.at)
 
-    def _events_until(self, until: float) -> list[Event]:
-        """Everything that happens by then, in order; at equal times ends come first.
+    @property
+    def stop_at(self) -> float:
+        """The clock stops at every fault, so projected ends before it are certain."""
+        return self._faults.at
 
-        The clock stops at every fault, so projected ends before ``until`` are certain.
-        """
-        events: list[Event] = []
-        for at, job_id in self.scheduler.finishing_by(until):
-            events.append(JobFinished(at, job_id))
-        events.extend(fault for fault in self._faults.pop_until(until) if self._can_happen(fault))
-        events.extend(self._arrivals.pop_until(until))
+    def until(self, at: float, finished: Sequence[JobFinished]) -> Sequence[Event]:
+        """Everything that happens by then, in order; at equal times ends come first."""
+        events: list[Event] = list(finished)
+        events.extend(fault for fault in self._faults.pop_until(at) if self._can_happen(fault))
+        events.extend(self._arrivals.pop_until(at))
         if len(events) > 1:
             events.sort(key=_when)
         for event in events:
@@ -123,6 +107,7 @@ class _World:
                 self.ledger.finished(event.job_id, event.at)
             elif isinstance(event, JobSubmitted):
                 self.ledger.submitted(event.job, self._alone_s(event.job))
+        self._observe(at)
         return events
 
     def _can_happen(self, fault: Event) -> bool:

@@ -8,35 +8,18 @@ whoever the policy gives them to, until everybody asked about is done. Jobs that
 import math
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from itertools import islice
 
-from penstock.core import Instruction, JobFinished, Tick, Wake
 from penstock.scheduler import Scheduler
+from penstock.simulate import ForwardStep, NoOutsideEvents, play_forward
 
-_MOST_ROUNDS = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """A moment of the future: who is done by then, each with its time, and what the scheduler says to it."""
-
-    at: float
-    done: tuple[tuple[float, str], ...]
-    said: tuple[Instruction, ...]
+_MOST_STEPS = 10_000
 
 
-def future(stage: Scheduler, since: float, until: float = math.inf) -> Iterator[Round]:
-    """Round after round, from ``since`` on, until nothing more happens by ``until``; ``stage`` is used up."""
-    wake_at = max(since, stage.now)
-    for _ in range(_MOST_ROUNDS):
-        first = min(stage.next_finish_at(), wake_at)
-        if first > until or math.isinf(first):
-            return
-        at = max(stage.earliest_round(first), stage.now)
-        done = tuple((max(when, stage.now), job_id) for when, job_id in stage.finishing_by(at))
-        said = tuple(stage.handle(*(JobFinished(when, job_id) for when, job_id in done), Tick(at)))
-        wake_at = next((each.at for each in said if isinstance(each, Wake)), math.inf)
-        yield Round(at=at, done=done, said=said)
+def future(stage: Scheduler, since: float, until: float = math.inf) -> Iterator[ForwardStep]:
+    """Step after step, from ``since`` on, until nothing more happens by ``until``; ``stage`` is used up."""
+    steps = play_forward(stage, NoOutsideEvents(), wake_at=max(since, stage.now), until=until)
+    return islice(steps, _MOST_STEPS)
 
 
 def forecast(
@@ -47,9 +30,9 @@ def forecast(
     After ``within_s`` of computing the rest is extrapolated: whatever is left to do, shared evenly among the devices.
     """
     left, ends, until = set(jobs), dict[str, float](), clock() + within_s
-    rounds = future(stage, stage.now)
-    while left and clock() <= until and (then := next(rounds, None)) is not None:
-        ends |= {job_id: when for when, job_id in then.done if job_id in left}
+    steps = future(stage, stage.now)
+    while left and clock() <= until and (step := next(steps, None)) is not None:
+        ends |= {done.job_id: done.at for done in step.finished if done.job_id in left}
         left = {job_id for job_id in left if stage.is_active(job_id)}
     return ends | _extrapolated(stage, left)
 

@@ -9,12 +9,12 @@ import time
 from dataclasses import dataclass, field
 from itertools import islice
 
-from penstock.control.future.forecast import Round, future
+from penstock.control.future.forecast import future
 from penstock.core import Grant, Resize, Resume, Start, Stop, Suspend
 from penstock.scheduler import Scheduler
-from penstock.simulate import Bar, Timeline
+from penstock.simulate import Bar, ForwardStep, Timeline
 
-_MOST_ROUNDS = 400
+_MOST_STEPS = 400
 _LONGEST_S = 0.25
 """CPU seconds after which looking further is given up."""
 
@@ -35,8 +35,8 @@ def plan_timeline(stage: Scheduler, now: float, horizon_s: float = math.inf) -> 
     sketch = _Sketch(max(now, stage.now))
     for job_id in stage.active():
         sketch.hold(job_id, stage.devices_of(job_id))
-    for then in islice(future(stage, sketch.at, until), _MOST_ROUNDS):
-        sketch.draw(then)
+    for step in islice(future(stage, sketch.at, until), _MOST_STEPS):
+        sketch.draw(step)
         if time.thread_time() > enough:
             break
     if stage.next_finish_at() > until and math.isfinite(until):
@@ -53,12 +53,12 @@ class _Sketch:
     _timeline: Timeline = field(default_factory=Timeline)
     _held: dict[str, tuple[Grant, float]] = field(default_factory=dict)
 
-    def draw(self, then: Round) -> None:
-        for at, job_id in then.done:
-            self.at = self.ends[job_id] = at
-            self._let_go(job_id)
-        self.at = then.at
-        for instruction in then.said:
+    def draw(self, step: ForwardStep) -> None:
+        for done in step.finished:
+            self.at = self.ends[done.job_id] = done.at
+            self._let_go(done.job_id)
+        self.at = step.at
+        for instruction in step.instructions:
             match instruction:
                 case Start(grant) | Resume(grant) | Resize(grant):
                     self._let_go(grant.job_id)
