@@ -31,9 +31,7 @@ class Assembly:
 def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
     from penstock.control import Configured, Store
-    from penstock.policies import policy_named
 
-    policy_named(config.policy)
     with contextlib.closing(Store(config.database_url)) as store:
         backend = load_backend(config, data_dir)
         parts = assemble(config, store, backend, data_dir)
