@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.state.store import Role
-from penstock.web.session import Sessions, SignInLinks, _inside, kept_secret
+from penstock.web.session import Sessions, SignInLinks, _inside, signing_secret
 from tests.control.build import Platform
 
 
@@ -42,9 +42,9 @@ def test_links_do_not_pile_up() -> None:
 
 def test_the_secret_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "web.secret"
-    first = kept_secret(path)
+    first = signing_secret(path)
     assert len(first) >= 32
-    assert kept_secret(path) == first
+    assert signing_secret(path) == first
     assert path.stat().st_mode & 0o077 == 0
 
 

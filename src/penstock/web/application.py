@@ -19,7 +19,7 @@ from penstock.learn import CurveStore
 from penstock.web.headers import SecurityHeaders
 from penstock.web.pages import register
 from penstock.web.progress_history import ProgressRecorder
-from penstock.web.session import Sessions, kept_secret, routes
+from penstock.web.session import Sessions, routes, signing_secret
 from penstock.web.urls import ROOT, STATIC
 from penstock.web.viewer import DashboardData
 
@@ -31,7 +31,7 @@ _RECONNECT_S = 20.0
 def mount_pages(app: FastAPI, platform: Platform, data_dir: Path) -> None:
     """Put the pages under ``/ui`` and send ``/`` there."""
     recorder = ProgressRecorder(platform, data_dir / "trails")
-    sessions = Sessions(kept_secret(data_dir / "web.secret"), platform)
+    sessions = Sessions(signing_secret(data_dir / "web.secret"), platform)
     app.include_router(routes(sessions))
     app.add_api_route("/", _to_the_pages, include_in_schema=False)
     app.mount(STATIC, StaticFiles(directory=_HERE / "static"))

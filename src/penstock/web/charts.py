@@ -97,7 +97,7 @@ def _middles(values: Sequence[float], since: float, width: float) -> list[list[f
 
 def progress(samples: Sequence[Sample]) -> Options:
     """Steps on the left axis, loss on the right."""
-    losses = [[1e3 * one.at, one.loss] for one in samples if one.loss is not None]
+    losses = [[1e3 * sample.at, sample.loss] for sample in samples if sample.loss is not None]
     right = value_axis("loss", scale=True, position="right", splitLine={"show": False}, nameTextStyle=_SOFT)
     return frame(
         grid={"left": 64, "right": 60, "top": 36, "bottom": 28},
@@ -106,7 +106,7 @@ def progress(samples: Sequence[Sample]) -> Options:
         xAxis=over(samples),
         yAxis=[value_axis("step", min=0), right],
         series=[
-            _line("step", [[1e3 * one.at, one.step] for one in samples], "var(--job-0)"),
+            _line("step", [[1e3 * sample.at, sample.step] for sample in samples], "var(--job-0)"),
             _line("loss", losses, "var(--job-1)") | {"yAxisIndex": 1},
         ],
     )
@@ -198,7 +198,7 @@ def _line(name: str, data: list[Any], colour: str) -> Options:
 
 def trade_off(deadlines_s: Sequence[float], quotes: Sequence[QuoteView], chosen_s: float) -> Options:
     """What other deadlines would take: devices, and how long they are held. A refused one takes nothing."""
-    kept = [quote if quote.verdict != "refused" else None for quote in quotes]
+    granted = [quote if quote.verdict != "refused" else None for quote in quotes]
     near = min(range(len(quotes)), key=lambda i: abs(deadlines_s[i] - chosen_s), default=0)
     right = {"min": 0, "position": "right", "splitLine": {"show": False}, "nameTextStyle": _SOFT | {"align": "right"}}
     return frame(
@@ -207,17 +207,17 @@ def trade_off(deadlines_s: Sequence[float], quotes: Sequence[QuoteView], chosen_
         tooltip={**frame()["tooltip"], "trigger": "axis"},
         xAxis={
             "type": "category", "name": "deadline", "nameLocation": "middle", "nameGap": 36, "nameTextStyle": _SOFT,
-            "data": [_deadline(at, quote) for at, quote in zip(deadlines_s, kept, strict=True)], "axisLabel": _LABEL,
+            "data": [_deadline(at, quote) for at, quote in zip(deadlines_s, granted, strict=True)], "axisLabel": _LABEL,
             "axisLine": {"lineStyle": {"color": "var(--line)"}},
         },
         yAxis=[value_axis("devices", min=0, minInterval=1), value_axis("device-minutes", **right)],
         series=[
             {
-                "type": "bar", "name": "devices", "data": [quote.devices if quote else 0 for quote in kept],
+                "type": "bar", "name": "devices", "data": [quote.devices if quote else 0 for quote in granted],
                 "itemStyle": {"color": "var(--job-0)"}, "barMaxWidth": 34,
                 "markLine": _chosen(near),
             },
-            _line("device-minutes", [quote.device_seconds / 60 if quote else None for quote in kept], "var(--job-1)")
+            _line("device-minutes", [quote.device_seconds / 60 if quote else None for quote in granted], "var(--job-1)")
             | {"yAxisIndex": 1, "showSymbol": True},
         ],
     )  # fmt: skip

@@ -34,12 +34,12 @@ def gantt(timeline: ClusterTimeline, height: int) -> str:
     scale = _Scale(timeline.since, timeline.until)
     rows = max(timeline.devices, 1)
     lines = "".join(f"M0 {first}H{_WIDTH:.0f}" for first, _ in _rows_named(timeline))
-    jobs = "".join(_job(stays, scale) for stays in _by_job(timeline.spans))
+    jobs = "".join(_job(spans, scale) for spans in _by_job(timeline.spans))
     plot = (
         f'<svg class="ps-plot" viewBox="0 0 {_WIDTH:.0f} {rows}" preserveAspectRatio="none" height="{height}">'
         f'<path class="ps-lines" d="{lines}"/>{jobs}{_now(timeline, scale, rows)}</svg>'
     )
-    over = f"{_labels(timeline, scale, height)}{''.join(_mark(one, scale, height / rows) for one in timeline.marks)}"
+    over = f"{_labels(timeline, scale, height)}{''.join(_mark(mark, scale, height / rows) for mark in timeline.marks)}"
     names = "".join(_side(name, 100.0 * first / rows) for first, name in _rows_named(timeline))
     return _framed(plot + f'<svg class="ps-over" height="{height}">{over}</svg>', names, scale, height)
 
@@ -71,8 +71,8 @@ def levels(timeline: ClusterTimeline, steps: StepFunction, unit: str, most: floa
 def in_words(timeline: ClusterTimeline) -> str:
     """The cluster for those who cannot see it."""
     busy = round(timeline.busy[-1][1]) if timeline.busy else 0
-    jobs = len({one.job_id for one in timeline.spans if not one.planned})
-    planned = len({one.job_id for one in timeline.spans if one.planned})
+    jobs = len({span.job_id for span in timeline.spans if not span.planned})
+    planned = len({span.job_id for span in timeline.spans if span.planned})
     use = percent(busy / timeline.devices) if timeline.devices else "0 %"
     return (
         f"Devices over time: {busy} of {timeline.devices} devices are held now ({use}), {jobs} jobs held some in the "
@@ -122,17 +122,17 @@ def _rows_named(timeline: ClusterTimeline) -> list[tuple[int, str]]:
 
 def _by_job(spans: Iterable[DeviceSpan]) -> Iterable[list[DeviceSpan]]:
     """What is drawn as one: the stays of a job, held and planned apart; of strangers' jobs all together."""
-    found: dict[tuple[str, bool], list[DeviceSpan]] = {}
-    for one in spans:
-        found.setdefault((one.job_id, one.planned), []).append(one)
-    return found.values()
+    by_job: dict[tuple[str, bool], list[DeviceSpan]] = {}
+    for span in spans:
+        by_job.setdefault((span.job_id, span.planned), []).append(span)
+    return by_job.values()
 
 
-def _job(stays: Sequence[DeviceSpan], scale: _Scale) -> str:
-    one = stays[0]
-    look = f"ps-j{one.number % HUES if one.number >= 0 else 'other'}" + (" ps-planned" if one.planned else "")
-    goes = f' data-goes="{html.escape(job_url(one.job_id))}"' if one.job_id else ""
-    return f'<path class="{look}" d="{"".join(_box(stay, scale) for stay in stays)}"{goes}{_tip(_told(stays))}/>'
+def _job(spans: Sequence[DeviceSpan], scale: _Scale) -> str:
+    first = spans[0]
+    look = f"ps-j{first.number % HUES if first.number >= 0 else 'other'}" + (" ps-planned" if first.planned else "")
+    goes = f' data-goes="{html.escape(job_url(first.job_id))}"' if first.job_id else ""
+    return f'<path class="{look}" d="{"".join(_box(span, scale) for span in spans)}"{goes}{_tip(_description(spans))}/>'
 
 
 def _tip(text: str) -> str:
@@ -145,47 +145,48 @@ def without_tips(drawn: str) -> str:
     return _TIPS.sub("", drawn)
 
 
-def _box(one: DeviceSpan, scale: _Scale) -> str:
-    left = scale.x(one.start)
-    width = max(scale.x(one.end) - left, 1.5)
-    return f"M{left:.1f} {one.first}h{width:.1f}v{one.count}h-{width:.1f}z"
+def _box(span: DeviceSpan, scale: _Scale) -> str:
+    left = scale.x(span.start)
+    width = max(scale.x(span.end) - left, 1.5)
+    return f"M{left:.1f} {span.first}h{width:.1f}v{span.count}h-{width:.1f}z"
 
 
-def _told(stays: Sequence[DeviceSpan]) -> str:
-    one, what = stays[0], "planned" if stays[0].planned else "held"
-    if not one.job_id:
-        return f"{one.name}, {what}"
-    spans = {(stay.start, stay.end): stay.width for stay in stays}
+def _description(spans: Sequence[DeviceSpan]) -> str:
+    first, what = spans[0], "planned" if spans[0].planned else "held"
+    if not first.job_id:
+        return f"{first.name}, {what}"
+    widths = {(span.start, span.end): span.width for span in spans}
     shown = [
         f"{plural(width, 'device')} {clock(start)} – {clock(end)}"
-        for (start, end), width in list(spans.items())[-_MOST_TOLD:]
+        for (start, end), width in list(widths.items())[-_MOST_TOLD:]
     ]
-    more = [f"and {len(spans) - _MOST_TOLD} times before"] if len(spans) > _MOST_TOLD else []
-    return "\n".join([f"{one.name} {one.job_id}, {what}", *shown, *more])
+    more = [f"and {len(widths) - _MOST_TOLD} times before"] if len(widths) > _MOST_TOLD else []
+    return "\n".join([f"{first.name} {first.job_id}, {what}", *shown, *more])
 
 
 def _labels(timeline: ClusterTimeline, scale: _Scale, height: int) -> str:
     """Names on bars that are high and wide enough; each is cut off where its bar ends."""
     row = height / max(timeline.devices, 1)
-    roomy = (one for one in timeline.spans if scale.x(one.end) - scale.x(one.start) >= _ROOM_FOR_TEXT)
-    return "".join(_label(one, scale, row) for one in roomy if one.count * row >= _ROOM_FOR_TEXT_PX)
+    roomy = (span for span in timeline.spans if scale.x(span.end) - scale.x(span.start) >= _ROOM_FOR_TEXT)
+    return "".join(_label(span, scale, row) for span in roomy if span.count * row >= _ROOM_FOR_TEXT_PX)
 
 
-def _label(one: DeviceSpan, scale: _Scale, row: float) -> str:
-    left, tall = scale.x(one.start) / 10, one.count * row
-    width = max(scale.x(one.end) / 10 - left, 0.0)
-    look = ' class="ps-planned"' if one.planned else ""
+def _label(span: DeviceSpan, scale: _Scale, row: float) -> str:
+    left, tall = scale.x(span.start) / 10, span.count * row
+    width = max(scale.x(span.end) / 10 - left, 0.0)
+    look = ' class="ps-planned"' if span.planned else ""
     return (
-        f'<svg x="{left:.2f}%" y="{one.first * row:.1f}" width="{width:.2f}%" height="{tall:.1f}">'
-        f'<text x="6" y="{tall / 2:.1f}"{look}>{html.escape(one.name)}</text></svg>'
+        f'<svg x="{left:.2f}%" y="{span.first * row:.1f}" width="{width:.2f}%" height="{tall:.1f}">'
+        f'<text x="6" y="{tall / 2:.1f}"{look}>{html.escape(span.name)}</text></svg>'
     )
 
 
-def _mark(one: TimelineMark, scale: _Scale, row: float) -> str:
-    shape = "M0-6L6 5H-6Z" if one.bad else "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0-5 0Z"
+def _mark(mark: TimelineMark, scale: _Scale, row: float) -> str:
+    look = "ps-bad" if mark.bad else "ps-good"
+    shape = "M0-6L6 5H-6Z" if mark.bad else "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0-5 0Z"
     return (
-        f'<svg x="{scale.x(one.at) / 10:.2f}%" y="{(one.row + 0.5) * row:.1f}" overflow="visible">'
-        f'<path class="{"ps-bad" if one.bad else "ps-good"}" d="{shape}"{_tip(f"{one.text}, {clock(one.at)}")}/></svg>'
+        f'<svg x="{scale.x(mark.at) / 10:.2f}%" y="{(mark.row + 0.5) * row:.1f}" overflow="visible">'
+        f'<path class="{look}" d="{shape}"{_tip(f"{mark.text}, {clock(mark.at)}")}/></svg>'
     )
 
 

@@ -260,6 +260,6 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: s
     """A plain table; cells are escaped."""
     head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    told = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    table = f"<table class='ps-data'>{told}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    caption_html = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    table = f"<table class='ps-data'>{caption_html}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div class='ps-scroll'>{table}</div>"

@@ -44,7 +44,7 @@ def _still(element: Element) -> str:
 
 
 def _tag(name: str, classes: Iterable[str], element: Element, inside: str) -> str:
-    told = {key: value for key, value in element.props.items() if key == "role" or key.startswith("aria-")}
-    told |= {"class": " ".join(classes), "style": ";".join(f"{key}:{value}" for key, value in element.style.items())}
-    attributes = "".join(f' {key}="{html.escape(str(value))}"' for key, value in told.items() if value)
+    values = {key: value for key, value in element.props.items() if key == "role" or key.startswith("aria-")}
+    values |= {"class": " ".join(classes), "style": ";".join(f"{key}:{value}" for key, value in element.style.items())}
+    attributes = "".join(f' {key}="{html.escape(str(value))}"' for key, value in values.items() if value)
     return f"<{name}{attributes}>{inside}</{name}>"

@@ -76,11 +76,11 @@ class Sessions:
         return URLSafeTimedSerializer(self.secret, salt="penstock.session")
 
 
-def kept_secret(path: Path) -> str:
+def signing_secret(path: Path) -> str:
     """The key that signs cookies: made once, for nobody else's eyes, so that a restart signs nobody out."""
-    known = path.read_text().strip() if path.exists() else ""
-    if known:
-        return known
+    stored = path.read_text().strip() if path.exists() else ""
+    if stored:
+        return stored
     made = secrets.token_urlsafe(32)
     write_atomically(path, made, durable=True, mode=0o600)
     return made
@@ -151,9 +151,9 @@ def _hash(code: str) -> str:
 
 
 def _form(target: str, trouble: str = "", status: int = 200) -> Response:
-    told = f'<p class="ps-trouble" role="alert" id="trouble">{html.escape(trouble)}</p>' if trouble else ""
+    alert = f'<p class="ps-trouble" role="alert" id="trouble">{html.escape(trouble)}</p>' if trouble else ""
     described = "hint trouble" if trouble else "hint"
-    page = _PAGE.format(target=html.escape(target), told=told, described=described, style=STYLE_URL, root=ROOT)
+    page = _PAGE.format(target=html.escape(target), alert=alert, described=described, style=STYLE_URL, root=ROOT)
     return HTMLResponse(page, status)
 
 
@@ -161,7 +161,7 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sig
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,"><link rel="stylesheet" href="{style}"></head>
 <body class="ps-plain"><main><form class="ps-card ps-sign-in" method="post" action="{root}/sign-in">
-<p class="ps-brand">Penstock</p><h1>Sign in</h1>{told}
+<p class="ps-brand">Penstock</p><h1>Sign in</h1>{alert}
 <input type="hidden" name="next" value="{target}">
 <label for="token">Access token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus

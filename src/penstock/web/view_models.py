@@ -162,8 +162,8 @@ def neighbours(devices: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 def held_spans(holding: Holding, who: Principal, since: float, now: float) -> Iterator[DeviceSpan]:
     start, end = max(holding.since, since), now if holding.until is None else min(holding.until, now)
-    known = {"job_id": holding.job_id, "name": holding.name, "number": holding.number}
-    shown = known if who.may_see(holding.tenant) else {}
+    label = {"job_id": holding.job_id, "name": holding.name, "number": holding.number}
+    shown = label if who.may_see(holding.tenant) else {}
     for first, count in neighbours(holding.devices):
         yield DeviceSpan(first=first, count=count, start=start, end=end, width=len(holding.devices), **shown)  # type: ignore[arg-type]
 
@@ -176,8 +176,8 @@ def planned_spans(
         if end <= start or bar.job_id not in names:
             continue
         job = names[bar.job_id]
-        known = {"job_id": bar.job_id, "name": job.name, "number": job.number}
-        shown = known if who.may_see(job.tenant) else {}
+        label = {"job_id": bar.job_id, "name": job.name, "number": job.number}
+        shown = label if who.may_see(job.tenant) else {}
         yield DeviceSpan(
             first=bar.first_device, count=bar.count, start=start, end=end, width=bar.count, planned=True,
             **shown,  # type: ignore[arg-type]
@@ -188,8 +188,8 @@ def largest_spans(spans: Sequence[DeviceSpan], most: int = MOST_SPANS) -> tuple[
     """As many as a browser draws at ease, the largest first to stay, and how many had to go."""
     if len(spans) <= most:
         return tuple(spans), 0
-    kept = sorted(spans, key=lambda one: (one.end - one.start) * one.count, reverse=True)[:most]
-    return tuple(sorted(kept, key=lambda one: (one.start, one.first))), len(spans) - most
+    largest = sorted(spans, key=lambda span: (span.end - span.start) * span.count, reverse=True)[:most]
+    return tuple(sorted(largest, key=lambda span: (span.start, span.first))), len(spans) - most
 
 
 def busy_devices(holdings: Iterable[Holding], since: float, now: float) -> StepFunction:
@@ -224,16 +224,16 @@ def thinned(steps: Sequence[tuple[float, float]], since: float, until: float) ->
 def timeline_marks(lines: Iterable[Line], cluster: Cluster, rows: Mapping[str, int]) -> tuple[TimelineMark, ...]:
     """What went wrong, and what came back; ``rows`` says where each job is drawn."""
     nodes = {node.name: cluster.devices_of(position).start for position, node in enumerate(cluster.nodes)}
-    found = []
+    marks = []
     for line in lines:
         node = line.payload.get("node")
         name = node.get("name") if isinstance(node, dict) else node
         row = nodes.get(str(name), 0) if name else rows.get(line.job_id or "", 0)
-        found.append(TimelineMark(at=line.at, text=_told(line, str(name)), bad=line.kind != "NodeCame", row=row))
-    return tuple(found)
+        marks.append(TimelineMark(at=line.at, text=_incident(line, str(name)), bad=line.kind != "NodeCame", row=row))
+    return tuple(marks)
 
 
-def _told(line: Line, node: str) -> str:
+def _incident(line: Line, node: str) -> str:
     payload = line.payload
     match line.kind:
         case "NodeLeft":

@@ -42,15 +42,15 @@ def read_job(
 def describes_job(command: Callable[..., None]) -> Callable[..., None]:
     """Give a verb that takes a job file as ``file`` the flags of :func:`read_job` in front of its own."""
     ours = list(inspect.signature(read_job).parameters.values())
-    own = [one for one in inspect.signature(command).parameters.values() if one.name != "file"]
+    own = [parameter for parameter in inspect.signature(command).parameters.values() if parameter.name != "file"]
 
     @wraps(command)
     def verb(**given: Any) -> None:
-        file = read_job(**{one.name: given.pop(one.name) for one in ours})
+        file = read_job(**{parameter.name: given.pop(parameter.name) for parameter in ours})
         command(file=file, **given)
 
     verb.__signature__ = inspect.Signature([*ours, *own])  # type: ignore[attr-defined]
-    verb.__annotations__ = {one.name: one.annotation for one in (*ours, *own)}
+    verb.__annotations__ = {parameter.name: parameter.annotation for parameter in (*ours, *own)}
     return verb
 
 

@@ -19,12 +19,12 @@ def listing(
     if context.invoked_subcommand is not None:
         return
     with connect() as client:
-        found = client.nodes()
+        nodes = client.nodes()
     if as_json:
-        print_json(found)
+        print_json(nodes)
         return
     table = plain_table("node", "kind", "devices", "state", "jobs")
-    for node in found:
+    for node in nodes:
         table.add_row(node.name, node.kind, str(len(node.devices)), node.state, ", ".join(node.jobs) or "-")
     out.print(table)
 

@@ -27,12 +27,16 @@ def command(
 ) -> None:
     """Promises kept and missed, device time and energy, failures, resizes, and how good the forecasts were."""
     if job is not None and html is not None:
-        raise InputError("--html for one job", "a period", "Leave JOB out, or leave --html out")
+        raise InputError(
+            "A report about one job cannot be written as a page",
+            "--html for a period",
+            "Leave JOB out, or leave --html out",
+        )
     _check(html, force)
     with connect() as client:
         if job is not None:
-            one = client.job_report(job)
-            print_json(one) if as_json else _tell_job(one)
+            about_job = client.job_report(job)
+            print_json(about_job) if as_json else _tell_job(about_job)
             return
         report = client.report(since=since, until=until, tenant=tenant)
     if html is not None:
@@ -47,7 +51,7 @@ def _check(page: Path | None, force: bool) -> None:
     if page is None:
         return
     if page.is_dir() or page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"a report in {page}", "a file that ends in .html", "Try --html week.html")
+        raise InputError(f"A report cannot be written to {page}", "a file that ends in .html", "Try --html week.html")
     if page.exists() and not force:
         raise InputError(f"{page} exists already", hint="Choose another --html, or replace it with --force")
 
@@ -77,10 +81,10 @@ def _tell(report: "PeriodReport") -> None:
     for title, text in sentences(report):
         out.print(f"{title}: {text}", soft_wrap=True)
     table = plain_table("tenant", "jobs", "device-hours", "kWh (~ estimated)", "kept", "broken", "refused")
-    for one in report.tenants:
+    for tenant in report.tenants:
         table.add_row(
-            one.tenant, str(one.jobs), f"{one.device_seconds / 3600:.2f}", kilowatt_hours(one), str(one.kept),
-            str(one.broken), str(one.refused),
+            tenant.tenant, str(tenant.jobs), f"{tenant.device_seconds / 3600:.2f}", kilowatt_hours(tenant),
+            str(tenant.kept), str(tenant.broken), str(tenant.refused),
         )  # fmt: skip
     if report.tenants:
         out.print(table)

@@ -28,12 +28,12 @@ def create(
 def listing(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List tokens, without their secrets."""
     with connect() as client:
-        found = client.tokens()
+        tokens = client.tokens()
     if as_json:
-        print_json(found)
+        print_json(tokens)
         return
     table = plain_table("id", "name", "role", "tenant", "made")
-    for token in found:
+    for token in tokens:
         table.add_row(token.id, token.name, token.role, token.tenant, clock(token.created_at))
     out.print(table)
 

@@ -128,18 +128,18 @@ def _left_out(trace: Trace) -> str:
     return "".join(f"; {count} rows with {reason} left out" for reason, count in trace.skipped)
 
 
-def _table(found: Description) -> Table:
-    table = Table(title=f"{found.name} ({found.format})", show_header=False)
-    table.add_row("jobs", f"{found.jobs:,}")
-    table.add_row("span", format_duration(found.span_s))
-    table.add_row("device-hours requested", f"{found.device_hours:,.0f}")
-    table.add_row("devices", _counts(found.sizes))
-    table.add_row("duration", _quantiles({key: format_duration(s) for key, s in found.durations_s.items()}))
-    table.add_row("deadline / duration", _quantiles({key: f"{ratio:.2f}" for key, ratio in found.slack.items()}))
-    table.add_row("best effort", f"{found.best_effort:.1%}")
-    table.add_row("models", _counts(found.models))
-    table.add_row("tenants", f"{found.tenants}")
-    table.add_row("rows left out", _counts(found.skipped))
+def _table(description: Description) -> Table:
+    table = Table(title=f"{description.name} ({description.format})", show_header=False)
+    table.add_row("jobs", f"{description.jobs:,}")
+    table.add_row("span", format_duration(description.span_s))
+    table.add_row("device-hours requested", f"{description.device_hours:,.0f}")
+    table.add_row("devices", _counts(description.sizes))
+    table.add_row("duration", _quantiles({key: format_duration(s) for key, s in description.durations_s.items()}))
+    table.add_row("deadline / duration", _quantiles({key: f"{ratio:.2f}" for key, ratio in description.slack.items()}))
+    table.add_row("best effort", f"{description.best_effort:.1%}")
+    table.add_row("models", _counts(description.models))
+    table.add_row("tenants", f"{description.tenants}")
+    table.add_row("rows left out", _counts(description.skipped))
     return table
 
 

@@ -61,11 +61,11 @@ _COLUMNS = ("job", "name", "devices", "from", "to", "")
 
 
 def _rows(timeline: ClusterTimeline) -> list[list[str]]:
-    latest = sorted(timeline.spans, key=lambda one: one.start, reverse=True)[:_MOST_ROWS]
+    latest = sorted(timeline.spans, key=lambda span: span.start, reverse=True)[:_MOST_ROWS]
     held = [
-        [one.job_id or "–", one.name, f"{one.first}–{one.first + one.count - 1}", clock(one.start), clock(one.end),
-         "planned" if one.planned else "held"]
-        for one in latest
+        [span.job_id or "–", span.name, f"{span.first}–{span.first + span.count - 1}", clock(span.start),
+         clock(span.end), "planned" if span.planned else "held"]
+        for span in latest
     ]  # fmt: skip
     return held + [["–", mark.text, "–", clock(mark.at), "–", "event"] for mark in timeline.marks[-20:]]
 

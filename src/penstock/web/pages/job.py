@@ -134,9 +134,9 @@ class _JobPage:
         self._forecast.card.set_visibility(overview.detail.state not in OVER)
         samples = overview.samples
         last = samples[-1] if samples else None
-        told = f"step {last.step}, loss {number(last.loss)}" if last else "nothing reported yet"
-        steps = [[clock(one.at), str(one.step), number(one.loss)] for one in samples[-50:]]
-        self._progress.show(charts.progress(samples), f"Progress: {told}.", ("at", "step", "loss"), steps)
+        latest = f"step {last.step}, loss {number(last.loss)}" if last else "nothing reported yet"
+        steps = [[clock(sample.at), str(sample.step), number(sample.loss)] for sample in samples[-50:]]
+        self._progress.show(charts.progress(samples), f"Progress: {latest}.", ("at", "step", "loss"), steps)
         rates = speeds(samples)
         self._speed.show(
             charts.speed(samples), f"Speed: {number(rates[-1][1], 3) if rates else 'none'} steps per second.",
@@ -196,7 +196,7 @@ def forecast_rows(overview: JobOverview) -> list[list[str]]:
 
 def facts_html(overview: JobOverview) -> str:
     """The job in a few lines."""
-    job, quote, told = overview.detail, overview.detail.quote, overview.detail.progress
+    job, quote, progress = overview.detail, overview.detail.quote, overview.detail.progress
     facts = [
         ("Id", job.id),
         ("Tenant", job.tenant),
@@ -211,9 +211,9 @@ def facts_html(overview: JobOverview) -> str:
     if job.state not in OVER or job.started_at is not None:
         held = f"{len(job.devices)} (number {', '.join(map(str, job.devices))})" if job.devices else "none"
         facts.append(("Devices now", held))
-    if told is not None and told.step is not None:
-        total = told.total or round(told.work)
-        facts.append(("Progress", f"step {told.step:,} of {total:,}, loss {number(told.loss)}"))
+    if progress is not None and progress.step is not None:
+        total = progress.total or round(progress.work)
+        facts.append(("Progress", f"step {progress.step:,} of {total:,}, loss {number(progress.loss)}"))
     if job.failures or job.reason:
         facts.append(("Failures", f"{job.failures}. {job.reason}"))
     bar = _bar(overview)
@@ -235,13 +235,13 @@ def _bar(overview: JobOverview) -> str:
 
 
 def share_done(overview: JobOverview) -> float:
-    told = overview.detail.progress
+    progress = overview.detail.progress
     if overview.detail.state == "finished":
         return 1.0
-    if told is None or told.work <= 0 or overview.detail.state in OVER:
+    if progress is None or progress.work <= 0 or overview.detail.state in OVER:
         last = overview.samples[-1] if overview.samples else None
         return min(1.0, last.step / last.total) if last is not None and last.total else 0.0
-    return min(max(1.0 - told.remaining / told.work, 0.0), 1.0)
+    return min(max(1.0 - progress.remaining / progress.work, 0.0), 1.0)
 
 
 def widths_of(overview: JobOverview) -> StepFunction:

@@ -57,8 +57,8 @@ class LogPane:
         if content != self._pane.content:
             self._pane.set_content(content)
             ui.run_javascript('requestAnimationFrame(() => penstock.follow("job-log"))')
-        told = f"{len(shown)} of {len(lines)} lines" if wanted else f"the last {len(lines)} lines"
-        self._count.show(told if lines else "")
+        counted = f"{len(shown)} of {len(lines)} lines" if wanted else f"the last {len(lines)} lines"
+        self._count.show(counted if lines else "")
 
     def _nothing(self, wanted: str) -> str:
         if wanted:

@@ -21,11 +21,11 @@ async def build(viewer: Viewer, _: Request) -> None:
     grid = ui.element("div").classes("ps-grid2")
 
     async def refresh() -> None:
-        found = await ask(viewer.nodes)
-        up = sum(node.view.state == "up" for node in found)
-        devices = sum(len(node.view.devices) for node in found)
-        summary.show(f"{up} of {plural(len(found), 'node')} up, {plural(devices, 'device')} in all.")
-        for node in found:
+        nodes = await ask(viewer.nodes)
+        up = sum(node.view.state == "up" for node in nodes)
+        devices = sum(len(node.view.devices) for node in nodes)
+        summary.show(f"{up} of {plural(len(nodes), 'node')} up, {plural(devices, 'device')} in all.")
+        for node in nodes:
             name = node.view.name
             if name not in shown:
                 with grid:

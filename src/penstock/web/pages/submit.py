@@ -270,10 +270,10 @@ def _seconds_at(place: float) -> float:
 
 def _dig(values: dict[str, Any], key: str) -> str:
     """The value under a dotted key, as text."""
-    found: Any = values
+    value: Any = values
     for part in key.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return " ".join(map(str, found)) if isinstance(found, list) else "" if found is None else str(found)
+        value = value.get(part) if isinstance(value, dict) else None
+    return " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
 def _bury(values: dict[str, Any], key: str, text: str) -> None:
