@@ -32,7 +32,7 @@ from penstock.control.state.entries import (
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.reading import Reading, read_log
 from penstock.control.state.records import JobRecord
-from penstock.control.state.state_data import record_from_data, record_to_data
+from penstock.control.state.state_data import StillState, record_from_data, record_to_data
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
 from penstock.core import PenstockError, encode, plain
 
@@ -358,10 +358,13 @@ class Journal:
         """Make the next start short, if at least ``every`` entries came since the last snapshot."""
         if self.seq - self._kept < every:
             return
-        with self._publishing, self.lock:
-            if not self.state.touched:
-                snapshots.keep(self.store, self.state, self.seq)
-                self._kept = self.seq
+        with self._publishing:
+            with self.lock:
+                if self.state.touched:
+                    return
+                still, seq = StillState.of(self.state), self.seq
+            snapshots.keep(self.store, still, seq)
+            self._kept = seq
 
     def compact(self) -> int:
         """Remove some more of what nobody reads from the log; returns how many entries went."""

@@ -1,6 +1,6 @@
 """What the platform knows of one job besides what the scheduler knows: where it runs, and how often it failed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
 from penstock.core import DeviceSlot, Grant, Job, ParallelPlan, Quote, Worker
@@ -69,6 +69,10 @@ class JobRecord:
     energy_j: float | None = None
     """What its runs that are over have drawn, as far as they told."""
     energy_estimated: bool = False
+
+    def copy(self) -> "JobRecord":
+        """The same, standing still."""
+        return replace(self, runs=self.runs.copy(), notes=self.notes.copy(), footprints=self.footprints.copy())
 
     def count_energy(self, joules: float | None, *, estimated: bool) -> None:
         """A run is over that has drawn so much."""

@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Iterator
 
 from penstock.control.state.platform_state import PlatformState
-from penstock.control.state.state_data import VERSION, state_from_data, state_to_data
+from penstock.control.state.state_data import VERSION, StillState, state_from_data
 from penstock.control.state.store import Snapshot, Store
 from penstock.core import CodecError, InputError
 
 _log = logging.getLogger(__name__)
 _LEVEL = 1
-"""Fast rather than small: everybody waits while a snapshot is taken."""
+"""Fast rather than small."""
 
 
 def usable(store: Store) -> Iterator[tuple[PlatformState, int]]:
@@ -33,9 +33,9 @@ def usable(store: Store) -> Iterator[tuple[PlatformState, int]]:
         yield state, found.seq
 
 
-def keep(store: Store, state: PlatformState, seq: int) -> None:
+def keep(store: Store, state: StillState, seq: int) -> None:
     """Put the state as it stands after entry ``seq`` where the next start finds it."""
-    text = json.dumps(state_to_data(state), separators=(",", ":"))
+    text = json.dumps(state.to_data(), separators=(",", ":"))
     store.snapshots.keep(Snapshot(seq=seq, version=str(VERSION), state=zlib.compress(text.encode(), _LEVEL)))
 
 

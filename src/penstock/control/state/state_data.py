@@ -4,7 +4,8 @@ Snapshots and archived jobs are kept in this form. It says what is the case and 
 versions can read it; what follows from the rest (who has devices, which jobs are of one fingerprint) is derived again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.control.state.entries import Absence, Configured
@@ -17,18 +18,33 @@ VERSION = 2
 """Of the data. Version 1 was a pickle, which only the code that wrote it could read."""
 
 
+@dataclass(frozen=True, slots=True)
+class StillState:
+    """A state that does not change any more while it is made into data: taking it is the short part of the work."""
+
+    _settled: Mapping[str, Any]
+    _records: Sequence[JobRecord]
+
+    @classmethod
+    def of(cls, state: PlatformState) -> "StillState":
+        settled = {
+            "version": VERSION,
+            "at": plain(state.at),
+            "submitted": state.submitted,
+            "settings": plain(state.settings),
+            "absent": {name: why.value for name, why in state.absent.items()},
+            "scheduler": None if state.settings is None else state.scheduler.to_data(),
+            "engaged": list(state.engaged),
+        }
+        return cls(settled, [record.copy() for record in state.jobs.values()])
+
+    def to_data(self) -> dict[str, Any]:
+        return {**self._settled, "jobs": [record_to_data(record) for record in self._records]}
+
+
 def state_to_data(state: PlatformState) -> dict[str, Any]:
     """Everything that the state is made of. O(jobs that are not over)."""
-    return {
-        "version": VERSION,
-        "at": plain(state.at),
-        "submitted": state.submitted,
-        "settings": plain(state.settings),
-        "absent": {name: why.value for name, why in state.absent.items()},
-        "scheduler": None if state.settings is None else state.scheduler.to_data(),
-        "jobs": [record_to_data(record) for record in state.jobs.values()],
-        "engaged": list(state.engaged),
-    }
+    return StillState.of(state).to_data()
 
 
 def state_from_data(data: Mapping[str, Any]) -> PlatformState:
