@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.loop.run_figures import RunFigures
-from penstock.web.progress_history import ProgressHistory, ProgressRecorder, Sample, speeds
+from penstock.web.progress_history import ProgressHistory, ProgressSampler, Sample, speeds
 from tests.web.world import Seen, seen
 
 
@@ -37,23 +37,23 @@ def test_what_is_older_than_the_last_sample_is_not_news() -> None:
 def test_figures_of_live_runs_are_noted_and_found_again(there: Seen, tmp_path: Path) -> None:
     job = there.world.submit(name="noted", work=1000)
     there.world.passes()
-    run, recorder, run_figures = there.world.record(job).run_id, there.data.recorder, there.world.reconciler.run_figures
+    run, sampler, run_figures = there.world.record(job).run_id, there.data.sampler, there.world.reconciler.run_figures
     now = there.world.clock.time
     run_figures[run] = RunFigures(at=now + 1, step=10, total=100, loss=0.5)
-    recorder.record()
+    sampler.sample()
     run_figures[run] = RunFigures(at=now + 2, step=20, total=100, loss=float("nan"))
-    recorder.record()
-    recorder.record()
+    sampler.sample()
+    sampler.sample()
     told_before_we_looked = Sample(now, 0, 100)
-    assert recorder.of(job) == [told_before_we_looked, Sample(now + 1, 10, 100, 0.5), Sample(now + 2, 20, 100, None)]
-    recorder.stop()
-    assert ProgressRecorder(there.world.platform, tmp_path / "trails").of(job) == recorder.of(job)
+    assert sampler.of(job) == [told_before_we_looked, Sample(now + 1, 10, 100, 0.5), Sample(now + 2, 20, 100, None)]
+    sampler.stop()
+    assert ProgressSampler(there.world.platform, tmp_path / "trails").of(job) == sampler.of(job)
 
 
 def test_a_damaged_file_is_no_trail(there: Seen, tmp_path: Path) -> None:
     (tmp_path / "trails").mkdir()
     (tmp_path / "trails" / "j-3.json").write_text("[[1.0")
-    assert there.data.recorder.of("j-3") == []
+    assert there.data.sampler.of("j-3") == []
 
 
 def test_speeds_leave_out_what_went_backwards() -> None:

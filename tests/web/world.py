@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.control.state.store import Principal, Role
 from penstock.learn import CurveStore
-from penstock.web.progress_history import ProgressRecorder
+from penstock.web.progress_history import ProgressSampler
 from penstock.web.viewer import DashboardData, Viewer
 from tests.control.build import Platform, platform
 
@@ -33,5 +33,5 @@ def seen(folder: Path) -> Iterator[Seen]:
             name: tokens.create(name=name, role=role, tenant=tenant, now=1.0)[1]
             for name, (role, tenant) in roles.items()
         }
-        recorder = ProgressRecorder(world.platform, folder / "trails")
-        yield Seen(world, DashboardData(world.platform, recorder, CurveStore(folder / "curves.db")), people)
+        sampler = ProgressSampler(world.platform, folder / "trails")
+        yield Seen(world, DashboardData(world.platform, sampler, CurveStore(folder / "curves.db")), people)

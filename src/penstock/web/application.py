@@ -1,4 +1,4 @@
-"""The pages as part of a server's application: routes, static files, headers, and the recorder beside them."""
+"""The pages as part of a server's application: routes, static files, headers, and the sampler beside them."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from penstock.control import Platform
 from penstock.learn import CurveStore
 from penstock.web.headers import SecurityHeaders
 from penstock.web.pages import register
-from penstock.web.progress_history import ProgressRecorder
+from penstock.web.progress_history import ProgressSampler
 from penstock.web.session import Sessions, routes, signing_secret
 from penstock.web.urls import ROOT, STATIC
 from penstock.web.viewer import DashboardData
@@ -30,12 +30,12 @@ _RECONNECT_S = 20.0
 
 def mount_pages(app: FastAPI, platform: Platform, data_dir: Path) -> None:
     """Put the pages under ``/ui`` and send ``/`` there."""
-    recorder = ProgressRecorder(platform, data_dir / "trails")
+    sampler = ProgressSampler(platform, data_dir / "trails")
     sessions = Sessions(signing_secret(data_dir / "web.secret"), platform)
     app.include_router(routes(sessions))
     app.add_api_route("/", _to_the_pages, include_in_schema=False)
     app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
-    register(DashboardData(platform, recorder, CurveStore(data_dir / "curves.db")), sessions)
+    register(DashboardData(platform, sampler, CurveStore(data_dir / "curves.db")), sessions)
     ui.run_with(
         app, mount_path=ROOT, title="Penstock", language="en-US", favicon=_HERE / "static" / "gate.svg", dark=None,
         tailwind=False, gzip_middleware_factory=_quickly_packed, binding_refresh_interval=None,
@@ -43,7 +43,7 @@ def mount_pages(app: FastAPI, platform: Platform, data_dir: Path) -> None:
     )  # fmt: skip
     pages_app.add_middleware(SecurityHeaders)
     _keep_addresses_out_of_the_log()
-    _while_running(app, recorder)
+    _while_running(app, sampler)
 
 
 def _quickly_packed(app: ASGIApp) -> GZipMiddleware:
@@ -61,16 +61,16 @@ def _to_the_pages() -> Response:
     return RedirectResponse(f"{ROOT}/", 307)
 
 
-def _while_running(app: FastAPI, recorder: ProgressRecorder) -> None:
+def _while_running(app: FastAPI, sampler: ProgressSampler) -> None:
     inner = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-        recorder.start()
+        sampler.start()
         try:
             async with inner(app) as state:
                 yield state
         finally:
-            recorder.stop()
+            sampler.stop()
 
     app.router.lifespan_context = lifespan

@@ -58,7 +58,7 @@ class ProgressHistory:
             self.spacing_s = max(2 * self.spacing_s, span / _MOST)
 
 
-class ProgressRecorder:
+class ProgressSampler:
     """Records the progress of every live run in a thread, and keeps the histories of all jobs as files."""
 
     def __init__(self, platform: Platform, folder: Path) -> None:
@@ -68,7 +68,7 @@ class ProgressRecorder:
         self._known_runs: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="progress-recorder", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="progress-sampler", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -83,7 +83,7 @@ class ProgressRecorder:
         with self._lock:
             return list(self._history(job_id).samples)
 
-    def record(self) -> None:
+    def sample(self) -> None:
         """Take one sample of every live run."""
         for run_id, gauge in self._platform.history.run_figures().items():
             if gauge.step is None:
@@ -96,7 +96,7 @@ class ProgressRecorder:
         passed = 0.0
         while not self._stop.wait(_EVERY_S):
             try:
-                self.record()
+                self.sample()
                 passed += _EVERY_S
                 if passed >= _SAVE_EVERY_S:
                     passed = 0.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.control import JobRecord, Platform, PolicyOutcome, Principal, Role, Search, full_load_w, job_view
 from penstock.learn import CurveStore
-from penstock.web.progress_history import ProgressRecorder
+from penstock.web.progress_history import ProgressSampler
 from penstock.web.view_models import (
     INCIDENT_KINDS,
     ClusterPower,
@@ -47,7 +47,7 @@ class DashboardData:
     """What the viewers of one server share: the platform, how its jobs progressed, and the curves measured so far."""
 
     platform: Platform
-    recorder: ProgressRecorder
+    sampler: ProgressSampler
     curves: CurveStore
 
 
@@ -172,7 +172,7 @@ class Viewer:
         deadline = record.job.deadline
         return JobOverview(
             now=self.now(), detail=self._platform.job(job_id, who), story=self._platform.why(job_id, who),
-            samples=self._data.recorder.of(job_id), band=None if record.over else self._band(record, kind),
+            samples=self._data.sampler.of(job_id), band=None if record.over else self._band(record, kind),
             deadline=deadline if math.isfinite(deadline) else None, kind=kind,
             predicted=tuple(zip(scaling.counts, scaling.rates, strict=True)) if scaling else (),
             measured=self._data.curves.points(fingerprint, kind) if fingerprint else (),

@@ -26,7 +26,7 @@ def full_load_w(node: Node) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class DeviceReading:
     """What one device does; ``None`` where nobody can tell. ``energy_j`` counts from the start of the server.
 
     ``estimated``: power and energy come from a model of the device and not from a meter.
@@ -50,12 +50,12 @@ class DeviceReadings:
     def __init__(self, journal: Journal, backend: Backend) -> None:
         self._journal = journal
         self._backend = backend
-        self._readings: dict[int, Reading] = {}
+        self._readings: dict[int, DeviceReading] = {}
         self._energies: dict[str, float] | None = None
         self._read_at = time.monotonic()
         self._lock = threading.Lock()
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[DeviceReading]:
         with self._lock:
             return [self._readings[device] for device in sorted(self._readings)]
 
@@ -107,7 +107,7 @@ class DeviceReadings:
             _log.debug("no usage of run %s: %s", run_id, error)
             return None
 
-    def _reading(self, device: int, run_id: str, usage: Usage, grant: Grant, drawn_j: float) -> Reading:
+    def _reading(self, device: int, run_id: str, usage: Usage, grant: Grant, drawn_j: float) -> DeviceReading:
         known = self._readings.get(device) or self._first(device)
         busy = usage.device_percent
         share = usage.cpu_percent / grant.width if busy is None else busy
@@ -119,11 +119,11 @@ class DeviceReadings:
             estimated=usage.estimated,
         )  # fmt: skip
 
-    def _first(self, device: int) -> Reading:
+    def _first(self, device: int) -> DeviceReading:
         with self._journal.reading() as state:
             position = state.scheduler.cluster.device(device)
             node = state.scheduler.cluster.nodes[position.node]
-        return Reading(device=device, node=node.name, slot=position.slot, kind=position.kind)
+        return DeviceReading(device=device, node=node.name, slot=position.slot, kind=position.kind)
 
 
 def _drawn_j(usage: Usage, before_j: float, elapsed_s: float) -> float:
@@ -133,5 +133,5 @@ def _drawn_j(usage: Usage, before_j: float, elapsed_s: float) -> float:
     return (usage.power_w or 0.0) * elapsed_s
 
 
-def _released(reading: Reading) -> Reading:
+def _released(reading: DeviceReading) -> DeviceReading:
     return replace(reading, run_id="", utilisation=None, power_w=None, memory_bytes=None)

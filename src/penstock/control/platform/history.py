@@ -12,7 +12,7 @@ from penstock.control.future.planned_timeline import PlannedTimeline
 from penstock.control.future.timeline_cache import TimelineCache
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
-from penstock.control.observe.device_readings import DeviceReadings, Reading
+from penstock.control.observe.device_readings import DeviceReading, DeviceReadings
 from penstock.control.state.journal import Journal
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
@@ -114,7 +114,7 @@ class PlatformHistory:
         """When a job will probably be done."""
         return self._forecasts.expected_at(job_id)
 
-    def device_readings(self) -> list[Reading]:
+    def device_readings(self) -> list[DeviceReading]:
         return self._readings.readings()
 
     def run_figures(self) -> dict[str, RunFigures]:

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
-from penstock.control.observe.device_readings import DeviceReadings, Reading
+from penstock.control.observe.device_readings import DeviceReading, DeviceReadings
 from penstock.control.observe.job_counts import promised
 from penstock.control.platform.presenter import event_view
 from penstock.control.state.journal import Journal
@@ -94,7 +94,7 @@ def _oldest_wait_s(active: Sequence[tuple[JobRecord, JobPhase]], now: float) -> 
     return max(waits, default=None)
 
 
-def _cluster(state: PlatformState, who: Principal, readings: dict[int, Reading]) -> dict[str, Any]:
+def _cluster(state: PlatformState, who: Principal, readings: dict[int, DeviceReading]) -> dict[str, Any]:
     holders = {
         device: record.id if who.may_see(record.job.tenant) else None
         for record in state.engaged.values()
@@ -115,7 +115,9 @@ def _cluster(state: PlatformState, who: Principal, readings: dict[int, Reading])
     }  # fmt: skip
 
 
-def _device(index: int, node_state: str, holders: dict[int, str | None], readings: dict[int, Reading]) -> DeviceView:
+def _device(
+    index: int, node_state: str, holders: dict[int, str | None], readings: dict[int, DeviceReading]
+) -> DeviceView:
     reading = readings.get(index)
     state = "held" if index in holders else "free" if node_state == "up" else node_state
     figures = {name: getattr(reading, name, None) for name in ("utilisation", "power_w", "memory_bytes")}
