@@ -75,6 +75,8 @@ def view(
         conditions=[conditions],
         jobs=table.jobs,
         columns=table.columns(table.projected(now, used), used),
+        tenant=table.tenant[used],
+        bound=table.bound[used],
         options=[table.options[0].shown(used)],
         tenants=lambda: Tenants().table(table.tenant[used], table.width[used], table.attained[used]),
         leases=[[]],

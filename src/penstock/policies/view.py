@@ -111,6 +111,8 @@ class View:
         conditions: Sequence[KindConditions],
         jobs: Sequence[Job],
         columns: Mapping[str, Any],
+        tenant: Ints,
+        bound: Ints,
         options: Sequence[KindOptions],
         tenants: Callable[[], TenantTable],
         leases: Sequence[Sequence[tuple[float, int]]],
@@ -122,6 +124,8 @@ class View:
         self.jobs = jobs
         self.by_kind = options
         """The options of all rows, one table per kind."""
+        self.tenant = tenant
+        self.bound = bound
         self._columns = columns
         self._tenants = tenants
         self._leases = leases
@@ -203,8 +207,7 @@ class View:
     def of_kind(self, kind: int) -> KindView:
         """The rows bound to one kind of device, for a policy that looks at one at a time; no copy if there is one."""
         rows, here, options = self.rows_of(kind), self.conditions[kind], self.by_kind[kind]
-        columns = {name: column for name, column in self._columns.items() if name not in ("tenant", "bound")}
-        jobs = self.jobs
+        columns, jobs = self._columns, self.jobs
         if rows is not None:
             columns = {name: column[rows] for name, column in columns.items()}
             jobs, options = [jobs[row] for row in rows.tolist()], options.of_rows(rows)

@@ -25,12 +25,14 @@ from penstock.scheduler.table import Projection
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a decision looks at: the time, the kinds it is about, their rows, and these rows' progress."""
+    """What a decision looks at: the time, the kinds it is about, their rows with their progress, as views show them."""
 
     now: float
     kinds: Sequence[str]
     rows: Any
     projection: Projection
+    columns: dict[str, Any]
+    conditions: Sequence[KindConditions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,10 @@ class Decider:
 
     def decide(self, holdings: Holdings, cluster: Cluster, slot: float, now: float, kinds: Sequence[str]) -> Draft:
         """About some kinds of device. If anybody who is asked fails, everything is as before. O(jobs) and up."""
-        rows = holdings.table.rows_of(holdings.positions(kinds))
-        moment = Moment(now, kinds, rows, holdings.table.projected(now, rows))
+        conditions = [
+            _conditions(state, state.interval_at(now), decided=kind in kinds) for kind, state in holdings.kinds.items()
+        ]
+        moment = _moment(holdings, now, kinds, conditions)
         answers = self._answer(holdings, slot, moment)
         for kind in kinds:
             holdings.kinds[kind].occupancy.try_out()
@@ -88,34 +92,23 @@ class Decider:
 
     def view(self, holdings: Holdings, slot: float, now: float) -> View:
         """What a policy would see now."""
-        kinds = tuple(holdings.kinds)
-        rows = holdings.table.rows_of(range(len(kinds)))
-        moment = Moment(now, kinds, rows, holdings.table.projected(now, rows))
         conditions = [_conditions(state, state.interval, decided=True) for state in holdings.kinds.values()]
-        return self._show(holdings, slot, moment, conditions, _Answers())
+        return self._view(holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions), _Answers())
 
     def explain(self, view: View, row: int) -> str:
         return self._wide.explain(view, row)
 
     def _view(self, holdings: Holdings, slot: float, moment: Moment, answers: _Answers) -> View:
-        conditions = [
-            _conditions(state, state.interval_at(moment.now), decided=kind in moment.kinds)
-            for kind, state in holdings.kinds.items()
-        ]
-        return self._show(holdings, slot, moment, conditions, answers)
-
-    def _show(
-        self, holdings: Holdings, slot: float, moment: Moment, conditions: list[KindConditions], answers: _Answers
-    ) -> View:
-        table = holdings.table
-        columns = table.columns(moment.projection, moment.rows, answers.left)
+        table, columns, left = holdings.table, moment.columns, answers.left
+        rows = table.rows_left(moment.rows, left)
+        if left is not None:
+            columns = {name: column[left] for name, column in columns.items()}
         if answers.standing is not None:
-            columns["standing"] = answers.standing
-        rows = table.rows_left(moment.rows, answers.left)
-        everybody = isinstance(rows, slice)
+            columns = {**columns, "standing": answers.standing}
         return View(
-            now=moment.now, slot=slot, overhead=self.costs.overhead, conditions=conditions, columns=columns,
-            jobs=table.jobs if everybody else [table.jobs[row] for row in rows.tolist()],
+            now=moment.now, slot=slot, overhead=self.costs.overhead, conditions=moment.conditions, columns=columns,
+            jobs=table.jobs if isinstance(rows, slice) else [table.jobs[row] for row in rows.tolist()],
+            tenant=table.tenant[rows], bound=table.bound[rows],
             options=[options.shown(rows) for options in table.options],
             tenants=lambda: holdings.tenant_table(moment.now),
             leases=[state.leases for state in holdings.kinds.values()],
@@ -236,6 +229,12 @@ class Decider:
         return {key: rate for (key, at), rate in said if rate != _known_rate(holdings, placed[at], key, granted)}
 
 
+def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions]) -> Moment:
+    rows = holdings.table.rows_of(holdings.positions(kinds))
+    projection = holdings.table.projected(now, rows)
+    return Moment(now, kinds, rows, projection, holdings.table.columns(projection, rows), conditions)
+
+
 def _conditions(state: KindState, interval: float, *, decided: bool) -> KindConditions:
     return KindConditions(
         name=state.kind, capacity=state.occupancy.capacity, interval=interval, decided=decided
@@ -302,10 +301,12 @@ def _check(view: View, assignment: Assignment) -> None:
         if int(mine.sum()) > (here.capacity if here.decided else 0):
             raise InvariantError(f"{mine.sum()} devices granted, {here.capacity} exist")
         new = np.flatnonzero((mine > 0) & ((mine != view.width) | (kinds != view.bound)))
-        wanted, options = mine[new], view.by_kind[kind].of_rows(new)
-        usable = (wanted == options.requested) | (options.levels == wanted[:, None]).any(axis=1)
+        if not len(new):
+            continue
+        wanted, options = mine[new], view.by_kind[kind]
+        usable = (wanted == options.requested[new]) | (options.levels[new] == wanted[:, None]).any(axis=1)
         if not usable.all():
             row = int(new[~usable][0])
             raise InvariantError(f"job {view.jobs[row].id!r} cannot use {widths[row]} devices")
-    if (widths < 0).any():
+    if int(widths.min()) < 0:
         raise InvariantError("a width below zero")

@@ -22,7 +22,7 @@ _FLOATS = (
 _INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
-    "plan_width", "priority", "tenant", "bound",
+    "plan_width", "priority",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -248,22 +248,17 @@ class JobTable:
         np.copyto(self.finish_at[used], trained_at, where=np.isfinite(trained_at))
         self.finish_at[used] += self.end_s[used]
 
-    def columns(self, projection: "Projection", used: Any, left: Ints | None = None) -> dict[str, Any]:
-        """What a view shows of ``used`` rows; of those only the ones at ``left`` where that is given."""
-        rows: Any = used if left is None else self._positions(used)[left]
-        shown: dict[str, Any] = {name: column[rows] for name, column in self._windows().items()}
-        trained_at = projection.trained_at
-        remaining, executed, attained = projection.remaining, projection.executed, projection.attained
-        if left is not None:
-            trained_at, remaining = trained_at[left], remaining[left]
-            executed, attained = executed[left], attained[left]
-        now, width, end_s = projection.now, self.width[rows], self.end_s[rows]
-        shown |= {
-            "remaining": remaining, "executed": executed, "attained": attained,
-            "hard": self.hard[rows].astype(bool), "start_s": self.start_s[rows] + end_s,
-            "resize_s": self.change_s(now, width, rows),
-            "still_s": _still_s(now, width, self.resumes_at[rows], trained_at, end_s),
-        }  # fmt: skip
+    def columns(self, projection: "Projection", used: Any) -> dict[str, Any]:
+        """What a view shows of ``used`` rows."""
+        shown: dict[str, Any] = {name: column[used] for name, column in self._windows().items()}
+        now, width, end_s = projection.now, self.width[used], self.end_s[used]
+        shown["remaining"] = projection.remaining
+        shown["executed"] = projection.executed
+        shown["attained"] = projection.attained
+        shown["hard"] = self.hard[used].astype(bool)
+        shown["start_s"] = self.start_s[used] + end_s
+        shown["resize_s"] = self.change_s(now, width, used)
+        shown["still_s"] = _still_s(now, width, self.resumes_at[used], projection.trained_at, end_s)
         return shown
 
     def _positions(self, used: Any) -> Ints:
