@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.predict.capture.setup import TrainingTask, arithmetic, training_task
     from penstock.predict.device_profile import SHIPPED, DeviceProfile, own_profiles, profile_named
     from penstock.predict.hardware import DEVICES, Chip, Precision, device_named
-    from penstock.predict.kernels import KernelCall, KernelModel, TensorLayout
+    from penstock.predict.kernels import ImageLayout, KernelCall, KernelModel
     from penstock.predict.lab import (
         MeasuringSession,
         fit_profile,
@@ -33,6 +33,7 @@ __all__ = [
     "DeviceProfile",
     "FusedOperations",
     "Hook",
+    "ImageLayout",
     "KernelCall",
     "KernelModel",
     "MeasuringSession",
@@ -43,7 +44,6 @@ __all__ = [
     "PredictionRequest",
     "Recorder",
     "Setup",
-    "TensorLayout",
     "TrainingPhase",
     "TrainingTask",
     "arithmetic",

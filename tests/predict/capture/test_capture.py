@@ -11,7 +11,7 @@ from torch import nn
 
 from penstock.core import InputError
 from penstock.predict.capture import Capture, Setup, TrainingPhase, capture
-from penstock.predict.kernels import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels import ImageLayout, KernelCall, Precision
 from penstock.predict.zoo import network_named
 
 
@@ -56,7 +56,7 @@ def test_a_gradient_that_lies_otherwise_is_copied_once_for_all_gradients_of_a_co
     back = [each.call for each in seen.calls if each.phase is TrainingPhase.BACKWARD]
     assert sum(call.variant == "copy/s" and call.dims[0] == 4 * 16 * 12 * 12 for call in back) == copies
     if device == "cuda":
-        assert {call.layout for call in back if call.family.startswith("conv")} == {TensorLayout.CHANNELS_FIRST}
+        assert {call.layout for call in back if call.family.startswith("conv")} == {ImageLayout.CHANNELS_FIRST}
 
 
 def test_pools_that_choose_their_windows_are_another_kernel() -> None:
@@ -116,10 +116,10 @@ def test_autocast_multiplies_in_bf16_and_normalises_in_fp32() -> None:
 
 
 def test_channels_last_stays_channels_last_through_the_network() -> None:
-    seen = capture(network_named("resnet18").hook, 8, Setup(layout=TensorLayout.CHANNELS_LAST))
+    seen = capture(network_named("resnet18").hook, 8, Setup(layout=ImageLayout.CHANNELS_LAST))
     layouts = Counter(call.layout for family in ("conv", "conv_dgrad", "conv_wgrad") for call in _calls(seen, family))
-    assert layouts == {TensorLayout.CHANNELS_LAST: layouts.total()}
-    norms = [call for call in _calls(seen, "norm") if call.layout is TensorLayout.CHANNELS_FIRST]
+    assert layouts == {ImageLayout.CHANNELS_LAST: layouts.total()}
+    norms = [call for call in _calls(seen, "norm") if call.layout is ImageLayout.CHANNELS_FIRST]
     assert not norms
 
 
@@ -236,8 +236,8 @@ def test_joining_says_how_long_the_stretches_are_that_lie_together() -> None:
     assert _joined(torch.channels_last).dims == (4 * 16 * 25, 8, 2)
 
 
-@pytest.mark.parametrize(("layout", "plane"), [(TensorLayout.CHANNELS_FIRST, 49), (TensorLayout.CHANNELS_LAST, 1)])
-def test_batch_norm_says_how_the_pixels_of_a_channel_lie(layout: TensorLayout, plane: int) -> None:
+@pytest.mark.parametrize(("layout", "plane"), [(ImageLayout.CHANNELS_FIRST, 49), (ImageLayout.CHANNELS_LAST, 1)])
+def test_batch_norm_says_how_the_pixels_of_a_channel_lie(layout: ImageLayout, plane: int) -> None:
     seen = capture(network_named("resnet18").hook, 8, Setup(layout=layout))
     for family in ("norm", "norm_bwd"):
         assert (512, 8 * 49, plane) in {call.dims for call in _calls(seen, family)}
@@ -245,6 +245,6 @@ def test_batch_norm_says_how_the_pixels_of_a_channel_lie(layout: TensorLayout, p
 
 def test_gradients_lie_as_devices_lay_them_out() -> None:
     """Behind a mean over pixels they come channels first, even where everything else is channels last."""
-    seen = capture(network_named("mobilenet-v2").hook, 2, Setup(layout=TensorLayout.CHANNELS_LAST))
+    seen = capture(network_named("mobilenet-v2").hook, 2, Setup(layout=ImageLayout.CHANNELS_LAST))
     layouts = {call.layout for call in _calls(seen, "norm_bwd") if call.dims[0] == 1280}
-    assert layouts == {TensorLayout.CHANNELS_FIRST}
+    assert layouts == {ImageLayout.CHANNELS_FIRST}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.predict.hardware import Precision
-from penstock.predict.kernels.calls import KernelCall, TensorLayout
+from penstock.predict.kernels.calls import ImageLayout, KernelCall
 from penstock.predict.kernels.family import rates_of
 from penstock.predict.kernels.physics import BoundTimes, Physics
 from penstock.predict.kernels.shapes import shape_family
@@ -111,7 +111,7 @@ def test_images_that_lie_channels_first_are_turned_round_for_matrix_units() -> N
     first = conv(64, 56)
     last = KernelCall(
         family="conv", dims=first.dims, precision=first.precision, flops=first.flops, read_bytes=first.read_bytes,
-        written_bytes=first.written_bytes, layout=TensorLayout.CHANNELS_LAST,
+        written_bytes=first.written_bytes, layout=ImageLayout.CHANNELS_LAST,
     )  # fmt: skip
 
     slow, quick = terms([first]).total[0], terms([last]).total[0]

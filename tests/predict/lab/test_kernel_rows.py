@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.core import InputError
-from penstock.predict.kernels import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels import ImageLayout, KernelCall, Precision
 from penstock.predict.lab.records.kernel_rows import KernelRow, load_rows, save_rows
 from penstock.predict.lab.records.measurements import read_measurements, read_power
 
@@ -14,7 +14,7 @@ from penstock.predict.lab.records.measurements import read_measurements, read_po
 def _row(seconds: float, **changes: object) -> KernelRow:
     call = KernelCall(
         family="conv", dims=(8, 3, 64, 224, 224, 7, 7, 2, 3, 1), precision=Precision.BF16, flops=1.5e9,
-        read_bytes=2.5e6, written_bytes=3.5e6, layout=TensorLayout.CHANNELS_LAST, variant="bias",
+        read_bytes=2.5e6, written_bytes=3.5e6, layout=ImageLayout.CHANNELS_LAST, variant="bias",
     )  # fmt: skip
     return KernelRow(
         call=call,

@@ -65,12 +65,12 @@ def setups(
     precision: str, layout: str, optimizer: str, recompute: bool, compare_layouts: bool, compare_precisions: bool
 ) -> "list[Setup]":
     """One setup, or the ones to compare."""
-    from penstock.predict import Setup, TensorLayout
+    from penstock.predict import ImageLayout, Setup
 
     if layout not in _LAYOUTS:
         raise UnknownNameError.of("layout", layout, _LAYOUTS)
-    one = Setup(precision=precision, layout=TensorLayout(_LAYOUTS[layout]), optimizer=optimizer, recompute=recompute)
-    layouts = list(TensorLayout) if compare_layouts else [one.layout]
+    one = Setup(precision=precision, layout=ImageLayout(_LAYOUTS[layout]), optimizer=optimizer, recompute=recompute)
+    layouts = list(ImageLayout) if compare_layouts else [one.layout]
     precisions = ["fp32", "tf32", "bf16", "amp-bf16"] if compare_precisions else [one.precision]
     return [replace(one, precision=each, layout=way) for each in precisions for way in layouts]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
-from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels.calls import ImageLayout, KernelCall, Precision
 
 Bound = Mapping[str, Any]
 """Arguments of an operation by the names of its schema."""
@@ -130,11 +130,11 @@ def _precision(tensor: Tensor, tf32: bool = False) -> Precision:
     return _PRECISIONS.get(tensor.dtype, Precision.TF32 if tf32 else Precision.FP32)
 
 
-def _channels_last(*tensors: Tensor) -> TensorLayout:
+def _channels_last(*tensors: Tensor) -> ImageLayout:
     for tensor in tensors:
         if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous():
-            return TensorLayout.CHANNELS_LAST
-    return TensorLayout.CHANNELS_FIRST
+            return ImageLayout.CHANNELS_LAST
+    return ImageLayout.CHANNELS_FIRST
 
 
 def _transposed(tensor: Tensor) -> str:
@@ -269,7 +269,7 @@ def _norm(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> Kernel
 
 def _plane(image: Tensor) -> int:
     """Neighbours in memory of one channel: its pixels, or 1 where channels come last."""
-    return 1 if _channels_last(image) is TensorLayout.CHANNELS_LAST else prod(image.shape[2:])
+    return 1 if _channels_last(image) is ImageLayout.CHANNELS_LAST else prod(image.shape[2:])
 
 
 def _softmax(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:

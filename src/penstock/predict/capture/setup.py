@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 
 from penstock.core import InputError, UnknownNameError
-from penstock.predict.kernels.calls import TensorLayout
+from penstock.predict.kernels.calls import ImageLayout
 
 Hook = Callable[[int], Any]
 """What a script offers: ``penstock_model(batch)`` returns ``model, inputs`` or ``model, inputs, loss``."""
@@ -31,7 +31,7 @@ class Setup:
     """``precision`` is one of :data:`PRECISIONS`: the dtype of everything, or autocast over fp32 (``amp-``)."""
 
     precision: str = "bf16"
-    layout: TensorLayout = TensorLayout.CHANNELS_FIRST
+    layout: ImageLayout = ImageLayout.CHANNELS_FIRST
     optimizer: str = "adamw"
     recompute: bool = False
 
@@ -78,7 +78,7 @@ def training_task(hook: Hook, batch: int, setup: Setup, device: str) -> Training
         model, inputs, loss = _parts(hook(batch))
     model = model.to(device=device, dtype=setup.dtype).train()
     inputs = _placed(inputs, device, setup.dtype)
-    if setup.layout is TensorLayout.CHANNELS_LAST:
+    if setup.layout is ImageLayout.CHANNELS_LAST:
         model, inputs = _channels_last(model, inputs)
     if setup.recompute:
         recompute(model)

@@ -29,10 +29,10 @@ from enum import StrEnum
 
 from penstock.predict.hardware.precision import Precision
 
-__all__ = ["KernelCall", "Precision", "TensorLayout"]
+__all__ = ["ImageLayout", "KernelCall", "Precision"]
 
 
-class TensorLayout(StrEnum):
+class ImageLayout(StrEnum):
     """How images lie in memory."""
 
     CHANNELS_FIRST = "nchw"
@@ -49,6 +49,6 @@ class KernelCall:
     flops: float
     read_bytes: float
     written_bytes: float
-    layout: TensorLayout = TensorLayout.CHANNELS_FIRST
+    layout: ImageLayout = ImageLayout.CHANNELS_FIRST
     variant: str = ""
     """What else decides the time inside a family: "add", "gelu", "adamw-fused", "flash", "tn"…"""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels.calls import ImageLayout, KernelCall, Precision
 from penstock.predict.kernels.physics import BoundTimes, Rates
 from penstock.predict.kernels.tiling import Array, TiledWork, dims_of
 
@@ -38,7 +38,7 @@ def features(
         alignment(dims),
         alignment(sizes[:, 1:].astype(np.int64), _PAGE),
         [_PRECISIONS.index(call.precision) for call in calls],
-        [call.layout == TensorLayout.CHANNELS_LAST for call in calls],
+        [call.layout == ImageLayout.CHANNELS_LAST for call in calls],
         [variant_code(call.variant, variants) for call in calls],
     ])  # fmt: skip
 

@@ -54,7 +54,7 @@ def unpacked_forest(arrays: Arrays, base: float) -> Forest:
     number, feature = np.empty(nodes, dtype=np.float32), np.zeros(nodes, dtype=np.int16)
     feature[~leaf] = arrays["feature"]
     number[~leaf] = arrays["thresholds"][(np.cumsum(counts) - counts)[arrays["feature"]] + arrays["place"]]
-    exponents = arrays["exponents"].astype(np.int32)[_trees(leaf, roots)]
+    exponents = np.repeat(arrays["exponents"].astype(np.int32), (sizes + 1) // 2)
     number[leaf] = np.ldexp(_squares(arrays["square_roots"].astype(np.float32)), exponents)
     return Forest(feature=feature, number=number, right=_right_children()(leaf), roots=roots, base=base)
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core import InputError
-from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels.calls import ImageLayout, KernelCall, Precision
 
 Array = npt.NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def work_of(family: str, calls: Sequence[KernelCall]) -> TiledWork:
     if family in MATRIX_FAMILIES:
         size = np.array([call.precision.bytes for call in calls], dtype=float)
         fp32 = np.array([call.precision == Precision.FP32 for call in calls])
-        first = np.array([call.layout == TensorLayout.CHANNELS_FIRST for call in calls])
+        first = np.array([call.layout == ImageLayout.CHANNELS_FIRST for call in calls])
         pointwise = np.array([is_pointwise(call) for call in calls])
         work = _matrix(family, dims, moved, flops, size, fp32, first & pointwise)
         turned = first & ~fp32 & ~pointwise

@@ -5,7 +5,7 @@ import logging
 import time
 from pathlib import Path
 
-from penstock.predict.kernels.calls import TensorLayout
+from penstock.predict.kernels.calls import ImageLayout
 from penstock.predict.lab.measuring.campaigns import (
     measure_layer_bags,
     measure_network_kernels,
@@ -45,7 +45,7 @@ def main() -> None:
         measure_zoo(
             session, time.monotonic() + 60 * options.network_minutes, seconds=options.network_seconds,
             precisions=options.precisions.split(","), only=lambda name: not wanted or name in wanted,
-            layout=TensorLayout(options.layout),
+            layout=ImageLayout(options.layout),
         )  # fmt: skip
     if options.suite_minutes:
         measure_random_networks(

@@ -11,7 +11,7 @@ from penstock.predict.capture import Capture, Setup, capture
 from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.hardware import Bound, Chip, ClassPower
 from penstock.predict.iteration import HostCost, IterationModel
-from penstock.predict.kernels import KernelModel, TensorLayout
+from penstock.predict.kernels import ImageLayout, KernelModel
 from penstock.predict.lab.fitting.boosting import BoostingOptions
 from penstock.predict.lab.fitting.family_fitting import MeasuredCall
 from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs
@@ -136,7 +136,7 @@ def capture_of(network: MeasuredNetwork) -> Capture:
 
 
 def setup_of(network: MeasuredNetwork) -> Setup:
-    return Setup(precision=network.precision, layout=TensorLayout(network.layout), optimizer=network.optimizer)
+    return Setup(precision=network.precision, layout=ImageLayout(network.layout), optimizer=network.optimizer)
 
 
 def _unhindered(network: MeasuredNetwork) -> bool:

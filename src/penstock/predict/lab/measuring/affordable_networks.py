@@ -32,8 +32,8 @@ _SMALLEST_SHARE = 0.05
 
 
 def affordable_network(number: int, device: str) -> tuple[RandomNetwork, Capture]:
-    """A draw within the limits. A CPU gets a smaller network rather than a large one at a batch of 1, and limits that
-    differ from draw to draw, so that three minutes hold long iterations and many short ones."""
+    """A random network within the limits. A CPU gets a smaller one rather than a large one at a batch of 1, and limits
+    that differ from one to the next, so that three minutes hold long iterations and many short ones."""
     if device == "cuda":
         return affordable(random_network(number, device), device)
     limits = replace(CPU_LIMITS, seconds=CPU_LIMITS.seconds * _SMALLEST_SHARE ** Random(number).random())

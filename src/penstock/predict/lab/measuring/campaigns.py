@@ -7,7 +7,7 @@ from itertools import count, product
 
 from penstock.core import PenstockError
 from penstock.predict.capture import Setup
-from penstock.predict.kernels.calls import TensorLayout
+from penstock.predict.kernels.calls import ImageLayout
 from penstock.predict.lab.measuring.affordable_networks import MeasuringLimits, affordable, affordable_network
 from penstock.predict.lab.measuring.session import MeasuringSession
 from penstock.predict.lab.networks.layer_bags import layer_bag
@@ -75,7 +75,7 @@ def _one_by_one(session: MeasuringSession, end: float, seed: int, measure: Calla
 
 def measure_zoo(
     session: MeasuringSession, end: float, *, seconds: float, precisions: Iterable[str] = ("bf16", "tf32"),
-    only: Callable[[str], bool] = lambda _: True, layout: TensorLayout = TensorLayout.CHANNELS_FIRST,
+    only: Callable[[str], bool] = lambda _: True, layout: ImageLayout = ImageLayout.CHANNELS_FIRST,
 ) -> int:  # fmt: skip
     """The networks of the zoo at their batch sizes, and the kernels of each at its second one."""
     measured = 0

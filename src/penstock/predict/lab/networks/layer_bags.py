@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from penstock.predict.capture.setup import Setup
-from penstock.predict.kernels.calls import KernelCall, TensorLayout
+from penstock.predict.kernels.calls import ImageLayout, KernelCall
 from penstock.predict.lab.networks.layers import Layer, any_layer
 from penstock.predict.lab.networks.random_networks import RandomNetwork
 from penstock.predict.lab.records.kernel_rows import KernelRow
@@ -28,7 +28,7 @@ def layer_bag(seed: int, most_bytes: float = MOST_BYTES) -> RandomNetwork:
     """Bag number ``seed``; small ones too, so that optimizers are seen with few tensors and with many."""
     rng = Random(seed)
     precision = rng.choices(list(_PRECISIONS), list(_PRECISIONS.values()))[0]
-    layout = rng.choices([TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_LAST], [0.65, 0.35])[0]
+    layout = rng.choices([ImageLayout.CHANNELS_FIRST, ImageLayout.CHANNELS_LAST], [0.65, 0.35])[0]
     optimizer = rng.choice(["sgd", "adamw", "adamw-foreach"])
     layers = _within(most_bytes, (any_layer(rng, precision) for _ in range(rng.randint(8, _MOST_LAYERS))))
     return layer_bag_of(layers, str(seed), Setup(precision=precision, layout=layout, optimizer=optimizer))

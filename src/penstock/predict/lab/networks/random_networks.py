@@ -1,7 +1,7 @@
 """Random small networks of common blocks: together they cover the shapes that real networks are made of.
 
 Measuring operations inside little networks instead of one by one gives each its usual neighbours: what lies in the
-cache, how warm the chip is, which layout the operation before left. Every draw is of another family of shapes.
+cache, how warm the chip is, which layout the operation before left. Every network is of another family of shapes.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from penstock.predict.capture.setup import Hook, Setup
-from penstock.predict.kernels.calls import TensorLayout
+from penstock.predict.kernels.calls import ImageLayout
 from penstock.predict.lab.networks import published
 from penstock.predict.lab.networks.random_sizes import any_batch, any_vocabulary, any_width, log_uniform, rounded
 from penstock.predict.lab.networks.relatives import relative
@@ -41,7 +41,7 @@ CPU_SCALES = (0.2, 0.08, 0.03)
 
 
 def random_network(seed: int, device: str = "cuda", *, scale: float | None = None) -> RandomNetwork:
-    """Draw number ``seed``. A CPU gets smaller images, batches and texts, single precision and plain layers too."""
+    """Network number ``seed``. A CPU gets smaller images, batches and texts, single precision and plain layers too."""
     rng = Random(seed)
     on_cpu = device == "cpu"
     shares = _KINDS_ON_CPU if on_cpu else _KINDS_ON_GPU
@@ -52,7 +52,7 @@ def random_network(seed: int, device: str = "cuda", *, scale: float | None = Non
     return replace(made, setup=replace(made.setup, precision=precision))
 
 
-def _setup(rng: Random, *, layout: TensorLayout = TensorLayout.CHANNELS_FIRST) -> Setup:
+def _setup(rng: Random, *, layout: ImageLayout = ImageLayout.CHANNELS_FIRST) -> Setup:
     optimizer = rng.choices(["adamw", "sgd", "adamw-foreach"], [0.45, 0.45, 0.1])[0]
     return Setup(layout=layout, optimizer=optimizer)
 
@@ -103,7 +103,7 @@ def _convolutional(rng: Random, seed: int, scale: float) -> RandomNetwork:
     if scale == 1 and rng.random() < 0.15:
         pixels -= rng.randint(1, 15)
     batch = any_batch(rng, 8, max(12.0, 256 * scale))
-    layout = rng.choice([TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_LAST])
+    layout = rng.choice([ImageLayout.CHANNELS_FIRST, ImageLayout.CHANNELS_FIRST, ImageLayout.CHANNELS_LAST])
     plan = _stages(rng)
 
     top = _head(rng, plan[1], plan[2], scale)
@@ -225,7 +225,7 @@ def _kindred_images(rng: Random, seed: int, _: float) -> RandomNetwork:
 
 def _images(rng: Random, seed: int, network: Callable[[Random], tuple[Hook, str]]) -> RandomNetwork:
     hook, optimizer = network(rng)
-    layout = rng.choice([TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_FIRST, TensorLayout.CHANNELS_LAST])
+    layout = rng.choice([ImageLayout.CHANNELS_FIRST, ImageLayout.CHANNELS_FIRST, ImageLayout.CHANNELS_LAST])
     batch = rng.choice([16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384])
     return RandomNetwork(label=f"cnn-{seed}", hook=hook, batch=batch, setup=Setup(layout=layout, optimizer=optimizer))
 

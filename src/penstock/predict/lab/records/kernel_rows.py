@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.core import InputError
 from penstock.predict.array_files import read_arrays
-from penstock.predict.kernels.calls import KernelCall, Precision, TensorLayout
+from penstock.predict.kernels.calls import ImageLayout, KernelCall, Precision
 from penstock.tools import atomic_file
 
 MOST_DIMS = 10
@@ -98,7 +98,7 @@ def load_rows(path: Path) -> KernelRows:
             family=str(texts["family"][i]), dims=tuple(int(d) for d in found["dims"][i, : found["length"][i]]),
             precision=Precision(texts["precision"][i]), flops=float(found["flops"][i]),
             read_bytes=float(found["read_bytes"][i]), written_bytes=float(found["written_bytes"][i]),
-            layout=TensorLayout(texts["layout"][i]), variant=str(texts["variant"][i]),
+            layout=ImageLayout(texts["layout"][i]), variant=str(texts["variant"][i]),
         )
         for i in range(len(found["seconds"]))
     )  # fmt: skip
