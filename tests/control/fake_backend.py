@@ -51,12 +51,13 @@ class FakeBackend:
     crash_after: str = ""
     refuse: dict[str, Exception] = field(default_factory=dict)
     output: dict[str, bytes] = field(default_factory=dict)
+    broken: dict[DeviceSlot, str] = field(default_factory=dict)
 
     def nodes(self) -> tuple[Node, ...]:
         return self.nodes_there
 
     def unusable(self) -> Mapping[DeviceSlot, str]:
-        return {}
+        return self.broken
 
     def launch(self, launch: Launch) -> None:
         self._called("launch", launch.run_id)

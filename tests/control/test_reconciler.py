@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.state.entries import Absence, Configured
-from penstock.core import InputError, Launch, Node, ReportKind, Verdict, Worker
+from penstock.core import DeviceSlot, InputError, Launch, Node, ReportKind, Verdict, Worker
 from penstock.wire import JobPhase
 from penstock.wire.problems import ConflictError, MissingError
 from tests.control.build import ADMIN, Platform, platform
@@ -333,6 +333,7 @@ def test_a_server_with_another_policy_keeps_every_run_and_says_what_becomes_of_p
     assert quote is not None
     assert quote.verdict is Verdict.BEST_EFFORT
     assert world.record(job).stint == 1
+    assert world.journal.state.scheduler.policy.name == "fifo"
     world.passes(500)
     assert world.phase(job) is JobPhase.FINISHED
     world.restart(policy="deadline")
@@ -419,3 +420,39 @@ def test_why_tells_of_a_checkpoint_that_could_not_be_saved(world: Platform) -> N
     said = [note.text for note in world.record(job).notes]
     assert "its state could not be saved at step 40: No space left on device; it goes on" in said
     assert world.record(job).grant is not None
+
+
+def test_a_device_that_fails_alone_is_left_out_until_it_works_again(world: Platform) -> None:
+    world.backend.total = 1000
+    job = world.submit(work=1000)
+    world.passes(3)
+    world.backend.broken[DeviceSlot("node-0", 2)] = "fell off the bus"
+    world.passes(4)
+    grant = world.record(job).grant
+    assert grant is not None
+    assert 2 not in grant.devices
+    assert "device 2 of node-0 was lost" in str(world.journal.state.story(world.record(job)))
+    world.restart()
+    world.passes(3)
+    assert kinds(world).count("DeviceLeft") == 1
+    world.backend.broken.clear()
+    world.passes(4)
+    assert kinds(world).count("DeviceCame") == 1
+    assert world.backend.width(world.record(job).run_id) == 4
+
+
+def test_a_drained_node_that_comes_back_with_other_devices_stays_drained(tmp_path: Path) -> None:
+    nodes = (Node(name="a", device_count=2), Node(name="b", device_count=2))
+    with platform(tmp_path, nodes=nodes) as world:
+        world.backend.total = 1000
+        job = world.submit(work=1000)
+        world.passes(3)
+        world.commands.drain("a")
+        world.passes(3)
+        world.backend.nodes_there = (Node(name="a", device_count=4), nodes[1])
+        world.passes(3)
+        assert world.backend.width(world.record(job).run_id) == 2
+        assert kinds(world).count("NodeReshaped") == 1
+        world.commands.undrain("a")
+        world.passes(3)
+        assert world.backend.width(world.record(job).run_id) == 4

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from penstock.control.state.entries import Configured
 from penstock.control.state.store import Principal, Role
 from penstock.core import Node, Usage
 from penstock.wire import OVER
@@ -272,3 +273,13 @@ def test_open_metrics_is_spoken_to_those_who_ask_for_it(served: Served) -> None:
         answer = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
+
+
+def test_a_promise_that_is_withdrawn_is_counted(served: Served) -> None:
+    world = served.world
+    world.submit(work=400, within=4000)
+    world.passes(2)
+    world.reconciler.begin(Configured(at=0.0, nodes=world.nodes, policy="fifo"))
+    told = look(served)
+    assert told.total("penstock_promises_withdrawn_total") == 1
+    assert told.value("penstock_promises_open") == 0

@@ -18,19 +18,16 @@ from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
 from penstock.control.loop.learning import Learned
+from penstock.control.loop.node_watch import NodeWatch
 from penstock.control.loop.preparation import Intake
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.state.entries import (
-    Absence,
     Configured,
     CostsLearned,
     CurveLearned,
     Entry,
     Launched,
-    NodeCame,
-    NodeLeft,
-    NodeReshaped,
     RunFailed,
     RunFinished,
     RunSuspended,
@@ -83,8 +80,7 @@ class Reconciler:
         self._hearing = hearing or ReportReader()
         self._hands = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
         self._launch_grace_s = launch_grace_s
-        self._nodes_every_s = nodes_every_s
-        self._nodes_seen_at = -math.inf
+        self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
         self._read_to = journal.store.log.cursors()
         self._nudged = threading.Event()
 
@@ -124,7 +120,7 @@ class Reconciler:
         statuses = self.backend.runs()
         self._listen(statuses)
         self._notice_the_lost(statuses)
-        self._look_at_nodes()
+        self._nodes.look()
         self.journal.decide()
         self._hands.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
@@ -217,22 +213,6 @@ class Reconciler:
         if now - self._hands.launched_at.get(run_id, -math.inf) < self._launch_grace_s:
             return False
         return was_seen if status is None else not status.alive
-
-    def _look_at_nodes(self) -> None:
-        now = self.journal.now()
-        if now - self._nodes_seen_at < self._nodes_every_s:
-            return
-        self._nodes_seen_at = now
-        here = {node.name: node for node in self.backend.nodes()}
-        with self.journal.reading() as state:
-            known = {node.name: node for _, node in state.scheduler.cluster.present()}
-            for name in known.keys() - here.keys() - state.absent.keys():
-                self.journal.record(NodeLeft(at=now, node=name))
-            for name, node in here.items():
-                if name in known and known[name] != node:
-                    self.journal.record(NodeReshaped(at=now, node=node))
-                elif name not in known or state.absent.get(name) is Absence.LOST:
-                    self.journal.record(NodeCame(at=now, node=node))
 
     def _picture(self, statuses: Iterable[RunStatus]) -> DesiredRuns:
         with self.journal.reading() as state:

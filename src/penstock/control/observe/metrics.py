@@ -57,6 +57,7 @@ class Metrics:
         self.promises_kept = counter("promises_kept", "Promised jobs that finished by their deadline.", "tenant")
         self.promises_broken = counter("promises_broken", "Promised jobs that finished late or failed.", "tenant")
         self.promises_refused = counter("promises_refused", "Jobs told that their deadline cannot be kept.", "tenant")
+        self.promises_withdrawn = counter("promises_withdrawn", "Promises taken back under other rules.", "tenant")
         self.queue_wait = histogram("queue_wait_seconds", "From submission to the first running worker.", _WAITS)
         self.resizes = counter("resizes", "Changes of the number of workers, in place or by a restart.", "in_place")
         self.pauses = histogram("resize_pause_seconds", "How long training stood still for a resize.", _PAUSES)
@@ -133,6 +134,12 @@ class Metrics:
             self.promises_made.labels(now.tenant).inc()
         if now.verdict is not verdict_before and now.verdict is Verdict.REFUSED:
             self.promises_refused.labels(now.tenant).inc()
+        if (
+            verdict_before is Verdict.PROMISED
+            and now.verdict is Verdict.BEST_EFFORT
+            and phase_before != JobPhase.PAUSED
+        ):
+            self.promises_withdrawn.labels(now.tenant).inc()
         if now.phase is not phase_before and now.phase in OVER:
             self.ended.labels(now.tenant, now.phase.value).inc()
             self._settle(record, now.tenant)

@@ -261,6 +261,7 @@ class DeviceLeft:
     at: float
     node: str
     slot: int
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

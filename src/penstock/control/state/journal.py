@@ -30,7 +30,7 @@ from penstock.control.state.entries import (
     job_of,
 )
 from penstock.control.state.platform_state import PlatformState
-from penstock.control.state.reading import Reading, read_log
+from penstock.control.state.reading import LogReading, read_log
 from penstock.control.state.records import JobRecord
 from penstock.control.state.state_data import StillState, record_from_data, record_to_data
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
@@ -378,7 +378,7 @@ class Journal:
         self._adopt(read_log(self.store))
         self._stale = False
 
-    def _adopt(self, found: Reading) -> None:
+    def _adopt(self, found: LogReading) -> None:
         self.state, self.seq, self._kept = found.state, found.seq, found.snapshot_seq
 
     def _begin(self) -> None:

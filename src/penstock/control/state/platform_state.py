@@ -104,6 +104,9 @@ class PlatformState:
         """Jobs that are not over, by fingerprint."""
 
         self.absent: dict[str, Absence] = {}
+        self.lost_devices: set[DeviceSlot] = set()
+        """Devices that failed while their nodes went on."""
+
         self.settings: Configured | None = None
         self.at = -math.inf
         self.submitted = 0
@@ -385,11 +388,22 @@ class PlatformState:
     def _on_node_reshaped(self, entry: NodeReshaped) -> None:
         """Its devices are others; one that is drained stays so."""
         name = entry.node.name
+        before = self.scheduler.cluster.position(name)
         self._feed(NodeChanged(entry.at, entry.node))
+        if self.scheduler.cluster.position(name) != before:
+            self.lost_devices = {place for place in self.lost_devices if place.node != name}
         if self.absent.get(name) is Absence.DRAINED:
             self._feed(NodeLost(entry.at, name))
         else:
             self.absent.pop(name, None)
+
+    def _on_device_left(self, entry: DeviceLeft) -> None:
+        self._feed(DeviceLost(entry.at, entry.node, entry.slot))
+        self.lost_devices.add(DeviceSlot(entry.node, entry.slot))
+
+    def _on_device_came(self, entry: DeviceCame) -> None:
+        self._feed(DeviceRestored(entry.at, entry.node, entry.slot))
+        self.lost_devices.discard(DeviceSlot(entry.node, entry.slot))
 
     def _on_configured(self, entry: Configured) -> None:
         """Rules change under the jobs that are there; what was promised is kept, or withdrawn and said so."""
@@ -427,8 +441,8 @@ PlatformState._handlers = {
     NodeLeft: PlatformState._on_node_left,
     NodeCame: PlatformState._on_node_came,
     NodeReshaped: PlatformState._on_node_reshaped,
-    DeviceLeft: lambda state, entry: state._feed(DeviceLost(entry.at, entry.node, entry.slot)),
-    DeviceCame: lambda state, entry: state._feed(DeviceRestored(entry.at, entry.node, entry.slot)),
+    DeviceLeft: PlatformState._on_device_left,
+    DeviceCame: PlatformState._on_device_came,
     Ticked: lambda state, entry: state._feed(Tick(entry.at)),
 }
 

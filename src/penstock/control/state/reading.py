@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LogReading:
     """What a store tells: the state after entry ``seq``, read from the snapshot after ``snapshot_seq`` on."""
 
     state: PlatformState
@@ -37,7 +37,7 @@ class _FaultError(PenstockError):
         self.cause = cause
 
 
-def read_log(store: Store) -> Reading:
+def read_log(store: Store) -> LogReading:
     """The state as the log tells it."""
     while True:
         try:
@@ -48,7 +48,7 @@ def read_log(store: Store) -> Reading:
             _set_aside(store, fault)
 
 
-def _read(store: Store) -> Reading:
+def _read(store: Store) -> LogReading:
     state, start, base = _beginning(store)
     aside = {line.payload["seq"] for line in store.log.of_kind(Quarantined.__name__, after=start)}
     seq = start
@@ -56,7 +56,7 @@ def _read(store: Store) -> Reading:
         seq = line.seq
         if line.seq not in aside:
             _apply(state, line)
-    return Reading(state=state, seq=seq, snapshot_seq=base, upgraded=start > base)
+    return LogReading(state=state, seq=seq, snapshot_seq=base, upgraded=start > base)
 
 
 def _beginning(store: Store) -> tuple[PlatformState, int, int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.state_data import VERSION, StillState, state_from_data
-from penstock.control.state.store import Snapshot, Store
+from penstock.control.state.store import StateSnapshot, Store
 from penstock.core import CodecError, InputError
 
 _log = logging.getLogger(__name__)
@@ -36,10 +36,10 @@ def usable(store: Store) -> Iterator[tuple[PlatformState, int]]:
 def keep(store: Store, state: StillState, seq: int) -> None:
     """Put the state as it stands after entry ``seq`` where the next start finds it."""
     text = json.dumps(state.to_data(), separators=(",", ":"))
-    store.snapshots.keep(Snapshot(seq=seq, version=str(VERSION), state=zlib.compress(text.encode(), _LEVEL)))
+    store.snapshots.keep(StateSnapshot(seq=seq, version=str(VERSION), state=zlib.compress(text.encode(), _LEVEL)))
 
 
-def _refuse_newer(found: Snapshot) -> None:
+def _refuse_newer(found: StateSnapshot) -> None:
     if found.version.isdigit() and len(found.version) < 10 and int(found.version) > VERSION:
         raise InputError(
             f"this data was written by a newer version of Penstock (format {found.version})",

@@ -4,7 +4,7 @@ Snapshots and archived jobs are kept in this form. It says what is the case and 
 versions can read it; what follows from the rest (who has devices, which jobs are of one fingerprint) is derived again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ class StillState:
             "submitted": state.submitted,
             "settings": plain(state.settings),
             "absent": {name: why.value for name, why in state.absent.items()},
+            "lost_devices": _places(state.lost_devices),
             "scheduler": None if state.settings is None else state.scheduler.to_data(),
             "engaged": list(state.engaged),
         }
@@ -62,6 +63,7 @@ def _build_state(data: Mapping[str, Any]) -> PlatformState:
     state.at = float(data["at"])
     state.submitted = data["submitted"]
     state.absent = {name: Absence(why) for name, why in data["absent"].items()}
+    state.lost_devices = {build(DeviceSlot, place) for place in data.get("lost_devices", ())}
     if data["settings"] is not None:
         settings = build(Configured, data["settings"])
         state.set_up(settings, scheduler_from_data(data["scheduler"], settings))
@@ -72,10 +74,7 @@ def _build_state(data: Mapping[str, Any]) -> PlatformState:
 
 
 def record_to_data(record: JobRecord) -> dict[str, Any]:
-    footprints = {
-        run_id: [plain(place) for place in sorted(places, key=lambda place: (place.node, place.slot))]
-        for run_id, places in record.footprints.items()
-    }
+    footprints = {run_id: _places(places) for run_id, places in record.footprints.items()}
     kept = {name: plain(getattr(record, name)) for name in record.__slots__ if name != "footprints"}
     return kept | {"footprints": footprints}
 
@@ -86,3 +85,7 @@ def record_from_data(data: Mapping[str, Any]) -> JobRecord:
         run_id: frozenset(build(DeviceSlot, place) for place in places) for run_id, places in data["footprints"].items()
     }
     return record
+
+
+def _places(places: Iterable[DeviceSlot]) -> list[Any]:
+    return [plain(place) for place in sorted(places, key=lambda place: (place.node, place.slot))]

@@ -6,7 +6,7 @@ from penstock.control.state.store.database import claim, migrate, open_engine
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
 from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
 from penstock.control.state.store.log import Cursor, Key, Line, Log
-from penstock.control.state.store.snapshots import Snapshot, SnapshotRepository
+from penstock.control.state.store.snapshots import SnapshotRepository, StateSnapshot
 from penstock.control.state.store.tokens import Principal, Role, TokenRepository
 
 
@@ -51,8 +51,8 @@ __all__ = [
     "Principal",
     "Role",
     "Search",
-    "Snapshot",
     "SnapshotRepository",
+    "StateSnapshot",
     "Store",
     "TokenRepository",
 ]

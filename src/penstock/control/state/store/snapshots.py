@@ -15,7 +15,7 @@ from penstock.control.state.store.tables import events, snapshots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class StateSnapshot:
     """``state`` after entry ``seq``, in the format of this ``version``."""
 
     seq: int
@@ -32,7 +32,7 @@ class SnapshotRepository:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def keep(self, snapshot: Snapshot) -> None:
+    def keep(self, snapshot: StateSnapshot) -> None:
         """Add a snapshot, and let go of those that are no longer needed."""
         with self._engine.begin() as connection:
             line = connection.execute(select(events).where(events.c.seq == snapshot.seq)).mappings().first()
@@ -50,12 +50,12 @@ class SnapshotRepository:
             kept = connection.scalars(newest).all()
             connection.execute(delete(snapshots).where(snapshots.c.seq.not_in(kept)))
 
-    def kept(self) -> list[Snapshot]:
+    def kept(self) -> list[StateSnapshot]:
         """The snapshots that are whole and whose entry the log still has, the newest first."""
         with self._engine.connect() as connection:
             rows = connection.execute(select(snapshots).order_by(snapshots.c.seq.desc())).all()
             return [
-                Snapshot(seq=row.seq, version=row.version, state=row.state)
+                StateSnapshot(seq=row.seq, version=row.version, state=row.state)
                 for row in rows
                 if hashlib.sha256(row.state).hexdigest() == row.checksum and _fits(connection, row.seq, row.entry)
             ]

@@ -1,0 +1,61 @@
+"""Which nodes and devices there are: what the backend says, compared with what the state believes.
+
+Differences become entries, one per node or device, so that a node that left, came back, came back with other devices or
+lost one of them is something that happened, with a time, and not a new configuration.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+from penstock.backends import Backend
+from penstock.control.state.entries import Absence, DeviceCame, DeviceLeft, Entry, NodeCame, NodeLeft, NodeReshaped
+from penstock.control.state.journal import Journal
+from penstock.control.state.platform_state import PlatformState
+from penstock.core import DeviceSlot, Node
+
+
+class NodeWatch:
+    """Asks the backend every ``every_s`` seconds."""
+
+    def __init__(self, journal: Journal, backend: Backend, *, every_s: float) -> None:
+        self._journal = journal
+        self._backend = backend
+        self._every_s = every_s
+        self._looked_at = -math.inf
+
+    def look(self) -> None:
+        """Record what has changed, if it is time to look again."""
+        now = self._journal.now()
+        if now - self._looked_at < self._every_s:
+            return
+        self._looked_at = now
+        nodes = {node.name: node for node in self._backend.nodes()}
+        unusable = self._backend.unusable()
+        with self._journal.reading() as state:
+            for entry in list(_node_changes(state, nodes, now)):
+                self._journal.record(entry)
+            for entry in list(_device_changes(state, nodes, unusable, now)):
+                self._journal.record(entry)
+
+
+def _node_changes(state: PlatformState, nodes: Mapping[str, Node], now: float) -> Iterator[Entry]:
+    known = {node.name: node for _, node in state.scheduler.cluster.present()}
+    for name in sorted(known.keys() - nodes.keys() - state.absent.keys()):
+        yield NodeLeft(at=now, node=name)
+    for name, node in nodes.items():
+        if name in known and known[name] != node:
+            yield NodeReshaped(at=now, node=node)
+        elif name not in known or state.absent.get(name) is Absence.LOST:
+            yield NodeCame(at=now, node=node)
+
+
+def _device_changes(
+    state: PlatformState, nodes: Mapping[str, Node], unusable: Mapping[DeviceSlot, str], now: float
+) -> Iterator[Entry]:
+    """Of nodes that are there; devices of a node that is gone are gone with it."""
+    for place, why in unusable.items():
+        if place not in state.lost_devices and place.node in nodes:
+            yield DeviceLeft(at=now, node=place.node, slot=place.slot, why=why)
+    for place in sorted(state.lost_devices - unusable.keys(), key=str):
+        if place.node in nodes:
+            yield DeviceCame(at=now, node=place.node, slot=place.slot)
