@@ -36,7 +36,9 @@ def device(
     from penstock.predict import MeasuringSession, measure_random_networks, own_profiles
 
     if kind not in ("auto", "cuda", "cpu"):
-        raise InputError(f"kind {kind!r}", "auto, cuda or cpu")
+        raise InputError(
+            f"{kind!r} is not a kind of device", "auto, cuda or cpu", "Leave --kind out to take what there is"
+        )
     on = kind if kind != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     called = name or (_model_of_gpu() if on == "cuda" else "cpu")
     folder = own_profiles() / called

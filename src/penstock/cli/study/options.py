@@ -26,4 +26,6 @@ def parse_bounds(text: str) -> tuple[float, float]:
     try:
         return float(low), float(high or low)
     except ValueError:
-        raise InputError(f"deadlines {text!r}", "LOW..HIGH in multiples of the duration", 'Try "0.5..1.5"') from None
+        raise InputError(
+            f"{text!r} does not say how tight deadlines are", "LOW..HIGH in multiples of the duration", 'Try "0.5..1.5"'
+        ) from None

@@ -104,7 +104,7 @@ def comparison(
 def _slot(text: str) -> float:
     slot = parse_duration(text)
     if slot < 1:
-        raise InputError(f"a slot of {text}", "at least one second")
+        raise InputError(f"A slot of {text} is too short", "at least one second", "Try --slot 60s")
     return slot
 
 
@@ -115,7 +115,9 @@ def _check_target(target: Path | None, option: str, force: bool) -> None:
 
 def _check_page(page: Path | None) -> None:
     if page is not None and (page.is_dir() or page.suffix.lower() not in (".html", ".htm")):
-        raise InputError(f"a report in {page}", "a file that ends in .html", "Try --report comparison.html")
+        raise InputError(
+            f"A report cannot be written to {page}", "a file that ends in .html", "Try --report comparison.html"
+        )
 
 
 def _figures(

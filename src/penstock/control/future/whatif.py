@@ -55,7 +55,7 @@ def past_of(records: Sequence[JobRecord], state: PlatformState, node_lines: Sequ
     """What this server has seen so far: all its jobs, and what happened to its nodes."""
     settings = state.settings
     if settings is None or not records:
-        raise InputError("a server without jobs", "at least one job", "Submit something first")
+        raise InputError("This server has seen no jobs yet", "at least one job", "Submit something first")
     if len(records) > _MOST_JOBS:
         raise InputError(f"{len(records)} jobs", f"at most {_MOST_JOBS} at once", "Use penstock simulate on a trace")
     gone = [JobCancelled(r.ended_at or 0.0, r.id) for r in records if r.mark in (JobPhase.CANCELLED, JobPhase.FAILED)]
