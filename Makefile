@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-wheel test-gpu unit lint bench bench-deadline bench-speed bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-wheel test-gpu unit lint bench bench-deadline bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench-deadline: $(STAMP) ## deadline ratio on the public traces, against publish
 
 bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
 	$(BIN)/python -m bench.speed
+
+bench-startup: $(STAMP) ## how long penstock --help, ps and a small simulate take to start
+	$(BIN)/python -m bench.startup
 
 bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on 10,000 devices
 	$(BIN)/python -m bench.scale
