@@ -1,106 +1,121 @@
-"""The words of Penstock: values without behaviour beyond their own meaning, importing nothing of ours.
+"""The words of Penstock: values without behaviour beyond their own meaning, importing none of our rooms.
 
 Times are seconds as floats: since the start of a trace in simulations, since the epoch in the live system. Values are
 frozen; a change is a new value.
 """
 
-from penstock.core.address import AgentAddress
-from penstock.core.cluster import DEFAULT_KIND, Cluster, Device, Node, PowerModel, fewest_nodes
-from penstock.core.codec import build, decode, encode, plain, register
-from penstock.core.curve import ANY_KIND, Curve, Scaling, Source
-from penstock.core.decisions import Decision
-from penstock.core.device_group import DeviceGroup, parse_device_group
-from penstock.core.errors import (
-    ClusterError,
-    CodecError,
-    CurveError,
-    EventError,
-    InputError,
-    InvariantError,
-    JobError,
-    MissingExtraError,
-    PenstockError,
-    PlanError,
-    PluginError,
-    TraceError,
-    UnitError,
-    UnknownNameError,
-)
-from penstock.core.events import (
-    CostsChanged,
-    CurveChanged,
-    DeviceLost,
-    DeviceRestored,
-    Event,
-    JobCancelled,
-    JobFailed,
-    JobFinished,
-    JobPaused,
-    JobResumed,
-    JobSubmitted,
-    NodeChanged,
-    NodeDraining,
-    NodeJoined,
-    NodeLost,
-    Progress,
-    TenantChanged,
-    Tick,
-    WorkerFailed,
-)
-from penstock.core.executable_plan import evenly_split, why_not_executable
-from penstock.core.extras import require
-from penstock.core.gpt_chain import GPT_LAYER, first_operator, gpt_layers, gpt_operators, starts_gpt_layer
-from penstock.core.instructions import (
-    Admit,
-    Decline,
-    Defer,
-    Instruction,
-    Resize,
-    Resume,
-    Start,
-    Stop,
-    Suspend,
-    Wake,
-    Withdraw,
-)
-from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
-from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
-from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
-from penstock.core.plugins import is_plugin, load_plugin
-from penstock.core.promises import LATE_TOLERANCE_S, Grant, Plan, Quote, Verdict
-from penstock.core.protocol import (
-    AGENT_MESSAGES,
-    LONGEST_LINE,
-    PROTOCOL_VERSION,
-    WORKER_MESSAGES,
-    AgentMessage,
-    Bye,
-    CheckpointFailed,
-    CheckpointSaved,
-    Hello,
-    Joined,
-    LeaveOrder,
-    ProtocolError,
-    Ready,
-    Refusal,
-    StateSuspended,
-    SuspendOrder,
-    TrainingProgress,
-    VersionError,
-    Vocabulary,
-    WorkerMessage,
-    World,
-)
-from penstock.core.runs import DeviceSlot, DeviceUsage, Launch, Report, ReportKind, RunState, RunStatus, Usage, Worker
-from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
-from penstock.core.units import (
-    format_bytes,
-    format_duration,
-    parse_bytes,
-    parse_deadline,
-    parse_duration,
-    parse_instant,
-)
+from typing import TYPE_CHECKING
+
+from penstock.tools import lazy_door
+
+if TYPE_CHECKING:
+    from penstock.core.address import AgentAddress
+    from penstock.core.cluster import DEFAULT_KIND, Cluster, Device, Node, PowerModel, fewest_nodes
+    from penstock.core.codec import build, decode, encode, plain, register
+    from penstock.core.curve import ANY_KIND, Curve, Scaling, Source
+    from penstock.core.decisions import Decision
+    from penstock.core.device_group import DeviceGroup, parse_device_group
+    from penstock.core.errors import (
+        ClusterError,
+        CodecError,
+        CurveError,
+        EventError,
+        InputError,
+        InvariantError,
+        JobError,
+        MissingExtraError,
+        PenstockError,
+        PlanError,
+        PluginError,
+        TraceError,
+        UnitError,
+        UnknownNameError,
+    )
+    from penstock.core.events import (
+        CostsChanged,
+        CurveChanged,
+        DeviceLost,
+        DeviceRestored,
+        Event,
+        JobCancelled,
+        JobFailed,
+        JobFinished,
+        JobPaused,
+        JobResumed,
+        JobSubmitted,
+        NodeChanged,
+        NodeDraining,
+        NodeJoined,
+        NodeLost,
+        Progress,
+        TenantChanged,
+        Tick,
+        WorkerFailed,
+    )
+    from penstock.core.executable_plan import evenly_split, why_not_executable
+    from penstock.core.extras import require
+    from penstock.core.gpt_chain import GPT_LAYER, first_operator, gpt_layers, gpt_operators, starts_gpt_layer
+    from penstock.core.instructions import (
+        Admit,
+        Decline,
+        Defer,
+        Instruction,
+        Resize,
+        Resume,
+        Start,
+        Stop,
+        Suspend,
+        Wake,
+        Withdraw,
+    )
+    from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
+    from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
+    from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
+    from penstock.core.plugins import is_plugin, load_plugin
+    from penstock.core.promises import LATE_TOLERANCE_S, Grant, Plan, Quote, Verdict
+    from penstock.core.protocol import (
+        AGENT_MESSAGES,
+        LONGEST_LINE,
+        PROTOCOL_VERSION,
+        WORKER_MESSAGES,
+        AgentMessage,
+        Bye,
+        CheckpointFailed,
+        CheckpointSaved,
+        Hello,
+        Joined,
+        LeaveOrder,
+        ProtocolError,
+        Ready,
+        Refusal,
+        StateSuspended,
+        SuspendOrder,
+        TrainingProgress,
+        VersionError,
+        Vocabulary,
+        WorkerMessage,
+        World,
+    )
+    from penstock.core.runs import (
+        DeviceSlot,
+        DeviceUsage,
+        Launch,
+        Report,
+        ReportKind,
+        RunState,
+        RunStatus,
+        Usage,
+        Worker,
+    )
+    from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
+    from penstock.core.units import (
+        format_bytes,
+        format_duration,
+        parse_bytes,
+        parse_deadline,
+        parse_duration,
+        parse_instant,
+    )
 
 __all__ = [
     "AGENT_MESSAGES",
@@ -238,3 +253,5 @@ __all__ = [
     "starts_gpt_layer",
     "why_not_executable",
 ]
+
+__getattr__ = lazy_door(__name__)
