@@ -5,10 +5,10 @@ directory, ``OUTPUT``, so that whoever measures can write a line that every foll
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.core import DeviceSlot, Launch, Node, Report, ReportKind, RunState, RunStatus, Usage, Worker
+from penstock.core import DeviceSlot, Launch, Node, Recipe, Report, ReportKind, RunState, RunStatus, Usage, Worker
 
 NODES = 4
 DEVICES = 8
@@ -30,6 +30,9 @@ class NullBackend:
 
     def unusable(self) -> Mapping[DeviceSlot, str]:
         return {}
+
+    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
+        return recipe
 
     def launch(self, launch: Launch) -> None:
         if launch.run_id not in self._reports:

@@ -15,12 +15,14 @@ import pytest
 from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
 from penstock.backends.local import backend as backend_module
 from penstock.core import InputError, ReportKind
-from tests.backends.conformance import CAREFUL, SLEEPER, python
 from tests.backends.watching import (
+    CAREFUL,
+    SLEEPER,
     kinds,
     make_launch,
     output,
     processes_of,
+    python,
     until,
     wait_for,
     wait_for_end,
@@ -111,7 +113,7 @@ def test_a_server_may_be_killed_and_the_run_goes_on(state_dir: Path) -> None:
     code = """
 import os, signal, sys
 from penstock.backends import LocalBackend, fake_devices
-from tests.backends.conformance import CAREFUL, python
+from tests.backends.watching import CAREFUL, python
 from tests.backends.watching import make_launch
 LocalBackend(sys.argv[1], fake_devices(2)).launch(make_launch(python(CAREFUL), 2))
 os.kill(os.getpid(), signal.SIGKILL)

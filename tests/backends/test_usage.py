@@ -13,8 +13,7 @@ from penstock.backends import LocalBackend, discover
 from penstock.backends.agent import usage as usage_module
 from penstock.backends.agent.processes import account_of
 from penstock.backends.agent.usage import CORE_POWER, Held, UsageMeter, totals
-from tests.backends.conformance import python
-from tests.backends.watching import NODE, make_launch, status, until, wait_for_end, wait_for_output
+from tests.backends.watching import NODE, make_launch, python, status, until, wait_for_end, wait_for_output
 from tests.tools.fake_nvml import FakeGpu, fake_nvml
 
 BURN = """

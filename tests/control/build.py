@@ -1,25 +1,26 @@
 """A whole platform without processes: a journal on a real database, a virtual machine room and a clock to turn."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock.control.future.forecasts import Forecasts
+from penstock.control.loop.job_reader import JobDraft
 from penstock.control.loop.learning import Learned
-from penstock.control.loop.preparation import Prepared
+from penstock.control.loop.preparation import Preparer
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.observe.metrics import Metrics
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.service import Platform as PlatformService
-from penstock.control.state.entries import Configured, Recipe
+from penstock.control.state.entries import Configured
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal, Role, Store
-from penstock.core import BestEffort, Curve, Deadline, InputError, Job, Node, Report, Work
+from penstock.core import NO_COSTS, BestEffort, Costs, Curve, Deadline, InputError, Job, Node, Recipe, Report, Work
 from penstock.wire import JobPhase
 from tests.control.fake_backend import FakeBackend
 
@@ -38,11 +39,17 @@ class TestClock:
         return self.time
 
 
-class StandInIntake:
-    """Understands a tiny job file: name, work, within (seconds to the deadline), at_least, at_most, retries."""
+_KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages"}
 
-    def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
-        if unknown := set(spec) - {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant"}:
+
+class StandInReader:
+    """Understands a tiny job file: name, work, within (seconds to the deadline), at_least, at_most, retries.
+
+    A job with packages has to be prepared.
+    """
+
+    def read(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> JobDraft:
+        if unknown := set(spec) - _KEYS:
             raise InputError(f"unknown key {sorted(unknown)[0]!r}", "name, work, within")
         job = Job(
             id=job_id, work=Work(float(spec.get("work", 100))), curve=PROPORTIONAL, tenant=tenant, submitted_at=now,
@@ -51,9 +58,23 @@ class StandInIntake:
         )  # fmt: skip
         recipe = Recipe(
             command=("train",), checkpoint_dir=f"/checkpoints/{job_id}", max_retries=spec.get("retries", 3),
-            backoff_s=spec.get("backoff", 1.0),
+            backoff_s=spec.get("backoff", 1.0), requirements=tuple(spec.get("packages", ())),
         )  # fmt: skip
-        return Prepared(name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec))
+        return JobDraft(
+            name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec),
+            needs_preparation=bool(recipe.requirements),
+        )  # fmt: skip
+
+
+class StandInStores:
+    """Every job is as fast as every other."""
+
+    def expected(self, fingerprint: str, kinds: tuple[str, ...]) -> tuple[Curve, Costs]:  # noqa: ARG002
+        return PROPORTIONAL, NO_COSTS
+
+
+class StandInLearner:
+    """Has nothing to learn."""
 
     def learn(self, report: Report, record: JobRecord) -> Learned:  # noqa: ARG002
         return Learned()
@@ -77,6 +98,8 @@ class Platform:
     platform: PlatformService = field(init=False)
     metrics: Metrics = field(init=False)
     readings: DeviceReadings = field(init=False)
+    preparations: list[Callable[[], None]] = field(default_factory=list)
+    """What has begun to be prepared and is not done before :meth:`prepare` does it."""
 
     def __post_init__(self) -> None:
         self.backend = FakeBackend(self.clock, self.nodes)
@@ -88,17 +111,20 @@ class Platform:
             setattr(self, name, value)
         self.journal.store.close()
         self.backend.crash_before = self.backend.crash_after = ""
+        self.preparations = []
         self._start()
 
     def _start(self) -> None:
         self.journal = Journal(Store(self.url), self.clock)
         self.forecasts = Forecasts(self.journal, every_s=self.forecast_every_s)
+        preparer = Preparer(self.journal, self.backend, StandInStores(), start=self.preparations.append)
         self.reconciler = Reconciler(
-            self.journal, self.backend, StandInIntake(), forecasts=self.forecasts if self.foreseeing else None,
-            launch_grace_s=5.0, nodes_every_s=1.0, patience_s=20.0,
+            self.journal, self.backend, StandInLearner(), preparer=preparer,
+            forecasts=self.forecasts if self.foreseeing else None, launch_grace_s=5.0, nodes_every_s=1.0,
+            patience_s=20.0,
         )  # fmt: skip
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
-        self.commands = Commands(self.journal, StandInIntake(), self.forecasts)
+        self.commands = Commands(self.journal, StandInReader(), self.forecasts)
         self.readings = DeviceReadings(self.journal, self.backend)
         self.platform = PlatformService(self.journal, self.reconciler, self.commands, self.forecasts, self.readings)
         self.metrics = Metrics(self.journal, self.reconciler, self.readings)
@@ -107,6 +133,11 @@ class Platform:
 
     def submit(self, who: Principal = ADMIN, **spec: Any) -> str:
         return self.commands.submit(spec, who).job_id
+
+    def prepare(self) -> None:
+        """Do what has begun."""
+        while self.preparations:
+            self.preparations.pop(0)()
 
     def passes(self, seconds: float = 0.0, every: float = 1.0) -> None:
         """Let time pass, one pass of the loop after the other, at least two."""

@@ -9,7 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.core import DeviceSlot, Launch, Node, Report, ReportKind, RunState, RunStatus, Usage, Worker
+from penstock.backends import BackendError
+from penstock.core import (
+    DeviceSlot,
+    InputError,
+    Launch,
+    Node,
+    Recipe,
+    Report,
+    ReportKind,
+    RunState,
+    RunStatus,
+    UnknownNameError,
+    Usage,
+    Worker,
+)
 
 
 class Crash(BaseException):
@@ -59,12 +73,19 @@ class FakeBackend:
     def unusable(self) -> Mapping[DeviceSlot, str]:
         return self.broken
 
+    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
+        self._called("prepare", recipe.checkpoint_dir)
+        tell("packing its bags")
+        self._happened("prepare")
+        return replace(recipe, env=(*recipe.env, ("PREPARED", "yes")))
+
     def launch(self, launch: Launch) -> None:
         self._called("launch", launch.run_id)
-        if launch.run_id not in self.all_runs:
+        if self._is_new(launch):
             self._check(launch.run_id, launch.job_id, launch.workers)
             step = self.saved.get(launch.job_id, 0.0)
-            self.all_runs[launch.run_id] = Run(launch, started_at=self.clock(), step=step, updated_at=self.clock())
+            told = self.all_runs[launch.run_id].reports if launch.run_id in self.all_runs else []
+            self.all_runs[launch.run_id] = Run(launch, True, self.clock(), step, self.clock(), told)
             self.tell(launch.run_id, ReportKind.LAUNCHED, pid=1)
             for worker in launch.workers:
                 self.tell(launch.run_id, ReportKind.WORKER_STARTED, worker=worker.id, generation=launch.generation)
@@ -72,7 +93,9 @@ class FakeBackend:
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
         self._called("resize", run_id)
-        run = self.all_runs[run_id]
+        run = self._run(run_id)
+        if generation < run.launch.generation:
+            raise BackendError(f"generation {generation} was overtaken by generation {run.launch.generation}")
         if run.alive and generation > run.launch.generation:
             self._advance(run)
             self._check(run_id, run.launch.job_id, workers)
@@ -82,7 +105,7 @@ class FakeBackend:
 
     def suspend(self, run_id: str) -> None:
         self._called("suspend", run_id)
-        run = self.all_runs[run_id]
+        run = self._run(run_id)
         if run.alive:
             run.leaving = True
             if not self.slow_to_leave:
@@ -100,7 +123,7 @@ class FakeBackend:
 
     def stop(self, run_id: str, grace_s: float) -> None:  # noqa: ARG002
         self._called("stop", run_id)
-        run = self.all_runs[run_id]
+        run = self._run(run_id)
         if run.alive:
             run.alive = False
             self.tell(run_id, ReportKind.FAILED, reason="stopped", code=-15)
@@ -108,6 +131,8 @@ class FakeBackend:
 
     def forget(self, run_id: str) -> None:
         self._called("forget", run_id)
+        if self._run(run_id).alive:
+            raise InputError(f"run {run_id!r} still lives", "a run that has ended")
         self.forgotten.add(run_id)
 
     def runs(self) -> tuple[RunStatus, ...]:
@@ -120,7 +145,7 @@ class FakeBackend:
         )
 
     def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
-        return tuple(self.all_runs[run_id].reports[after_seq:])
+        return tuple(self._run(run_id).reports[after_seq:])
 
     def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:  # noqa: ARG002
         text = self.output.get(run_id, b"")[offset : offset + limit]
@@ -152,6 +177,18 @@ class FakeBackend:
         """The agent dies without a word."""
         self._advance(self.all_runs[run_id])
         self.all_runs[run_id].alive = False
+
+    def _is_new(self, launch: Launch) -> bool:
+        run = self.all_runs.get(launch.run_id)
+        if run is None:
+            return True
+        known = run.launch
+        return not run.alive and (launch.attempt, launch.generation) > (known.attempt, known.generation)
+
+    def _run(self, run_id: str) -> Run:
+        if run_id not in self.all_runs:
+            raise UnknownNameError.of("run", run_id, self.all_runs)
+        return self.all_runs[run_id]
 
     def _advance(self, run: Run) -> None:
         if not run.alive:

@@ -13,7 +13,7 @@ from penstock.core import Cluster, Costs, Curve, Deadline, Job, JobSubmitted, Sp
 from penstock.policies import policy_named
 from penstock.scheduler import Scheduler
 from penstock.simulate import simulate
-from tests.control.build import ADMIN, Platform, StandInIntake, platform
+from tests.control.build import ADMIN, Platform, StandInReader, platform
 
 CURVE = Curve.from_table({1: 1.0, 2: 1.8, 4: 3.0})
 COSTS = Costs(start=Span(6.0, 9.0), resize=Span(1.0, 2.0), end=Span(2.0, 3.0))
@@ -79,7 +79,7 @@ def test_in_a_rush_of_submissions_most_are_answered_without_a_look(tmp_path: Pat
     with platform(tmp_path) as world:
         ticks = itertools.count()
         forecasts = Forecasts(world.journal, every_s=1e9, clock=lambda: next(ticks) * 0.01)
-        commands = Commands(world.journal, StandInIntake(), forecasts)
+        commands = Commands(world.journal, StandInReader(), forecasts)
         known = [forecasts.expected_at(commands.submit({"work": 1e9}, ADMIN).job_id) is not None for _ in range(60)]
         assert all(known[:4])
         assert sum(known[30:]) < 10

@@ -10,7 +10,7 @@ from penstock.core import Costs, Curve, Deadline, Job, Source, Span, Verdict, Wo
 from penstock.policies import patience
 from penstock.policies.measure_first import LONGEST_S
 from penstock.wire import JobPhase
-from tests.control.build import PROPORTIONAL, Platform, StandInIntake, platform
+from tests.control.build import PROPORTIONAL, Platform, StandInReader, platform
 
 GUESS = Curve.from_table({1: 0.1, 2: 0.2, 4: 0.4}, source=Source.GUESSED)
 
@@ -18,14 +18,14 @@ GUESS = Curve.from_table({1: 0.1, 2: 0.2, 4: 0.4}, source=Source.GUESSED)
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     """A platform that knows nothing about any job; the guess is ten times too slow."""
-    known = StandInIntake.prepare
+    known = StandInReader.read
 
-    def guessed(self: StandInIntake, spec: dict[str, object], **more: object) -> object:
+    def guessed(self: StandInReader, spec: dict[str, object], **more: object) -> object:
         prepared = known(self, spec, **more)  # type: ignore[arg-type]
         job = replace(prepared.job, curve=GUESS, measure_first=spec.get("name") != "hasty")
         return replace(prepared, job=job, recipe=replace(prepared.recipe, fingerprint="same"))
 
-    monkeypatch.setattr(StandInIntake, "prepare", guessed)
+    monkeypatch.setattr(StandInReader, "read", guessed)
     with platform(tmp_path) as built:
         yield built
 

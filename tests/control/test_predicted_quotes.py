@@ -1,4 +1,4 @@
-"""A first quote from the model a script offers: a real server, asked over HTTP, beside real workers."""
+"""A first promise from the model a script offers: a real server, asked over HTTP, beside real workers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,13 +58,19 @@ def _spec(folder: Path, *, inside: str = "pass", **changes: object) -> dict[str,
     return {**spec, "environment": {"working_dir": str(folder)}, **changes}
 
 
-def test_a_first_quote_is_predicted_and_runs_correct_it(client: Client, tmp_path: Path) -> None:
+def test_a_first_promise_is_predicted_and_runs_correct_it(client: Client, tmp_path: Path) -> None:
     spec = _spec(tmp_path)
     first = client.quote(spec)
-    assert (first.verdict, first.speed) == ("promised", "predicted")
-    assert "its speed on cpu follows from its penstock_model" in first.reason
+    assert first.speed == "guessed"
+    assert "predicted from its penstock_model when it is prepared" in first.reason
     assert not client.jobs().jobs, "a quote ran something"
     job = client.submit(spec).job.id
+    until(lambda: client.job(job).quote is not None, "its answer", 60)
+    told = client.job(job).quote
+    assert told is not None
+    assert (told.verdict, told.speed) == ("promised", "predicted")
+    assert any("its speed on cpu follows from its penstock_model" in note.text for note in client.why(job).entries)
+    assert client.quote(spec).speed != "guessed", "what was predicted once is known"
     until(lambda: client.job(job).state == "running", "its start", 60)
     until(lambda: client.quote(spec).speed == "measured", "a measured speed", 60)
     later = client.quote(spec)
@@ -74,10 +80,14 @@ def test_a_first_quote_is_predicted_and_runs_correct_it(client: Client, tmp_path
 
 
 def test_a_model_that_fails_leaves_a_guess_and_says_why(client: Client, tmp_path: Path) -> None:
-    broken = client.quote(_spec(tmp_path, inside="raise ValueError('no weights here')"))
-    assert broken.speed == "guessed"
-    assert "penstock_model could not be followed" in broken.reason
-    assert "no weights here" in broken.reason
     without = {key: value for key, value in _spec(tmp_path).items() if key != "global_batch"}
     assert "gives no global_batch" in client.quote(without).reason
-    assert client.submit(_spec(tmp_path, inside="raise ValueError('no weights here')")).job.state != "failed"
+    job = client.submit(_spec(tmp_path, inside="raise ValueError('no weights here')")).job.id
+    until(lambda: client.job(job).state not in ("preparing", "asking"), "its preparation", 60)
+    assert client.job(job).state != "failed"
+    story = [note.text for note in client.why(job).entries]
+    assert any("penstock_model could not be followed" in text and "no weights here" in text for text in story), story
+    quote = client.job(job).quote
+    assert quote is not None
+    assert quote.speed == "guessed"
+    client.cancel(job)

@@ -80,7 +80,7 @@ def suspended_and_resumed_at_another_width(zygote: Zygote, folder: Path) -> None
         assert step < STEPS
         run.start("w0", "w1")
         finished(run, "w0", "w1")
-        assert min(one.step for one in run.records("step") if one["size"] == 2) == step
+        assert min(one["step"] for one in run.records("step") if one["size"] == 2) == step
         assert_close(curve(run), expected)
         blocking = [one.blocking_s for one in run.heard(CheckpointSaved)]
         print(f"    {len(blocking)} checkpoints, training stood still for {max(blocking) * 1e3:.1f} ms at most")
@@ -189,7 +189,7 @@ def finished(run: Agent, *workers: str) -> None:
 
 
 def curve(run: Agent) -> dict[int, float]:
-    return {one.step: one["loss"] for one in run.records("step")}
+    return {one["step"]: one["loss"] for one in run.records("step")}
 
 
 def assert_close(found: dict[int, float], expected: dict[int, float]) -> None:

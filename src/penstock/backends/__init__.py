@@ -1,6 +1,6 @@
 """Where processes start: one interface, and the machine at hand as its first implementation."""
 
-from penstock.backends.base import Backend, BackendError
+from penstock.backends.base import Backend, BackendError, PreparationError
 from penstock.backends.local import Inventory, LocalBackend, LocalDevice, discover, fake_devices
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Inventory",
     "LocalBackend",
     "LocalDevice",
+    "PreparationError",
     "discover",
     "fake_devices",
 ]

@@ -5,14 +5,33 @@ on which devices, is the server's business. Whatever it tells is durable and num
 on where it stopped. It knows devices by node and slot; what index a scheduler has given them is not its business.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from penstock.core import DeviceSlot, Launch, Node, PenstockError, Report, RunStatus, Usage, Worker
+from penstock.core import (
+    DeviceSlot,
+    InputError,
+    Launch,
+    Node,
+    PenstockError,
+    Recipe,
+    Report,
+    RunStatus,
+    Usage,
+    Worker,
+)
 
 
 class BackendError(PenstockError):
     """The place where jobs run did not do what it was asked; says which run, what happened and what to look at."""
+
+
+class PreparationError(InputError):
+    """A recipe asks for what cannot be made ready; ``tail`` is the last that whoever tried has said."""
+
+    def __init__(self, given: str, allowed: str = "", hint: str = "", *, tail: tuple[str, ...] = ()) -> None:
+        super().__init__(given, allowed, hint)
+        self.tail = tail
 
 
 class Backend(Protocol):
@@ -29,6 +48,14 @@ class Backend(Protocol):
 
     def unusable(self) -> Mapping[DeviceSlot, str]:
         """Devices of :meth:`nodes` that cannot be used now, each with the reason: one can be lost without its node."""
+        ...
+
+    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
+        """Make ready what runs of a job need besides devices: an environment with its packages, an image.
+
+        Returns the recipe to launch. May take minutes, ``tell`` says what is being done; never called inside of
+        somebody's request. The same recipe again is quick. Raises :class:`PreparationError` for what can never be.
+        """
         ...
 
     def launch(self, launch: Launch) -> None:

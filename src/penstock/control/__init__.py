@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from penstock.control.future.forecasts import Forecasts
     from penstock.control.future.planned_timeline import PlannedTimeline
     from penstock.control.future.whatif import PolicyOutcome
-    from penstock.control.loop.preparation import LiveIntake
+    from penstock.control.loop.job_reader import JobReader
+    from penstock.control.loop.learning import Learner
+    from penstock.control.loop.learning_stores import LearningStores
+    from penstock.control.loop.preparation import Predictor, Preparer
     from penstock.control.loop.reconciler import Reconciler
     from penstock.control.loop.run_figures import RunFigures
     from penstock.control.observe.device_readings import DeviceReadings, full_load_w
@@ -35,15 +38,19 @@ __all__ = [
     "DeviceReadings",
     "Forecasts",
     "Holding",
+    "JobReader",
     "JobRecord",
     "Journal",
+    "Learner",
+    "LearningStores",
     "Line",
-    "LiveIntake",
     "LogFormat",
     "Metrics",
     "PlannedTimeline",
     "Platform",
     "PolicyOutcome",
+    "Predictor",
+    "Preparer",
     "Principal",
     "Reconciler",
     "Role",

@@ -97,9 +97,11 @@ if TYPE_CHECKING:
         World,
     )
     from penstock.core.runs import (
+        INTERPRETER,
         DeviceSlot,
         DeviceUsage,
         Launch,
+        Recipe,
         Report,
         ReportKind,
         RunState,
@@ -123,6 +125,7 @@ __all__ = [
     "DEFAULT_KIND",
     "FREE",
     "GPT_LAYER",
+    "INTERPRETER",
     "LATE_TOLERANCE_S",
     "LONGEST_LINE",
     "NO_COSTS",
@@ -193,6 +196,7 @@ __all__ = [
     "ProtocolError",
     "Quote",
     "Ready",
+    "Recipe",
     "Refusal",
     "Report",
     "ReportKind",

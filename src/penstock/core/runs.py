@@ -32,6 +32,31 @@ class Worker:
         return DeviceSlot(self.node, self.slot)
 
 
+INTERPRETER = "{python}"
+"""Stands first in a recipe's command where a backend's own Python, or the one it has prepared, is meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a job is started: what a :class:`Launch` needs besides devices, and what has to be there before.
+
+    A recipe as it is submitted names its packages; the one that :meth:`~penstock.backends.Backend.prepare` returns
+    starts in an environment that has them.
+    """
+
+    command: tuple[str, ...]
+    env: tuple[tuple[str, str], ...] = ()
+    working_dir: str = "."
+    checkpoint_dir: str = ""
+    grace_s: float = 30.0
+    hang_after_s: float | None = None
+    fingerprint: str = ""
+    max_retries: int = 3
+    backoff_s: float = 10.0
+    requirements: tuple[str, ...] = ()
+    requirements_file: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Everything a backend needs to start a run. A *generation* is one world of workers; resizing makes the next.

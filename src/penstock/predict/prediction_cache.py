@@ -21,9 +21,9 @@ from penstock.predict.model_sources import offers_hook
 from penstock.predict.predicted_curve import predict_curve, profile_for
 from penstock.tools import write_atomically
 
-LIMIT_S = 18.0
-"""How long a script may take to be imported and followed: whoever asks for a quote waits for it, once."""
-_TURN_S = 6.0
+LIMIT_S = 120.0
+"""How long a script may take to be imported and followed: its job waits for that, once, and nobody else."""
+_TURN_S = 300.0
 """How long to wait while other scripts are looked at."""
 
 

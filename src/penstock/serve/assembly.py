@@ -48,17 +48,32 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
 
 def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataDir) -> Assembly:
     """The parts of a server, each told of the others; nothing runs yet."""
-    from penstock.control import Commands, DeviceReadings, Forecasts, Journal, LiveIntake, Metrics, Platform, Reconciler
+    from penstock.control import (
+        Commands,
+        DeviceReadings,
+        Forecasts,
+        JobReader,
+        Journal,
+        Learner,
+        LearningStores,
+        Metrics,
+        Platform,
+        Predictor,
+        Preparer,
+        Reconciler,
+    )
 
     journal = Journal(store)
     forecasts = Forecasts(journal)
-    intake = LiveIntake(data_dir.path, lambda: journal.state.scheduler.cluster, foresee=config.backend == "local")
-    reconciler = Reconciler(journal, backend, intake, forecasts=forecasts)
+    stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster)
+    predicts = config.backend == "local"
+    preparer = Preparer(journal, backend, stores, predictor=Predictor(stores, predicts))
+    reconciler = Reconciler(journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts)
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)
     reconciler.subscribe(metrics)
-    commands = Commands(journal, intake, forecasts, reconciler.nudge)
+    commands = Commands(journal, JobReader(stores, predicts=predicts), forecasts, reconciler.nudge)
     platform = Platform(journal, reconciler, commands, forecasts, readings)
     return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
 

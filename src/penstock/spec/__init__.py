@@ -6,7 +6,6 @@
 """
 
 from penstock.spec.documents import parse_yaml
-from penstock.spec.environments import EnvironmentBuilder, PythonEnvironment
 from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
 from penstock.spec.flags import Flags, from_flags
@@ -18,13 +17,11 @@ __all__ = [
     "Amount",
     "CheckpointPart",
     "DevicesPart",
-    "EnvironmentBuilder",
     "EnvironmentPart",
     "Flags",
     "GoalPart",
     "JobFile",
     "Profiling",
-    "PythonEnvironment",
     "RetriesPart",
     "WorkUnit",
     "dump_yaml",

@@ -11,6 +11,7 @@ from penstock.control import Holding, JobRecord, Line, Principal, full_load_w
 from penstock.core import Cluster
 from penstock.learn import Point
 from penstock.simulate import Bar
+from penstock.web.format import WAITING
 from penstock.web.progress_history import Sample
 from penstock.wire import JobDetail, JobView, NodeView, StoryView
 
@@ -281,7 +282,7 @@ def tenant_use(
     lines = [
         TenantUse(
             tenant=tenant, devices=holding_now.get(tenant, 0), running=counts.get(tenant, {}).get("running", 0),
-            waiting=sum(counts.get(tenant, {}).get(state, 0) for state in ("asking", "pending", "suspended")),
+            waiting=sum(counts.get(tenant, {}).get(state, 0) for state in WAITING),
             device_seconds=sum(buckets), share=sum(buckets) / total if total else 0.0,
             buckets=tuple(bucket / width for bucket in buckets),
         )

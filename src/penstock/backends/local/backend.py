@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from penstock.backends.agent.report_journal import ReportJournalReader, last_rep
 from penstock.backends.agent.usage import totals
 from penstock.backends.base import BackendError
 from penstock.backends.local.devices import Inventory, discover
+from penstock.backends.local.python_environments import EnvironmentBuilder
 from penstock.backends.local.requests import (
     Answer,
     PingRequest,
@@ -30,11 +31,13 @@ from penstock.backends.local.requests import (
 )
 from penstock.backends.local.rundir import RunDir
 from penstock.core import (
+    INTERPRETER,
     AgentAddress,
     DeviceSlot,
     InputError,
     Launch,
     Node,
+    Recipe,
     Report,
     RunState,
     RunStatus,
@@ -62,7 +65,9 @@ class LocalBackend:
     def __init__(
         self, state_dir: Path | str, nodes: Inventory | None = None, *, listen: AgentAddress | None = None
     ) -> None:
-        self._root = Path(state_dir).expanduser().resolve() / "runs"
+        state = Path(state_dir).expanduser().resolve()
+        self._root = state / "runs"
+        self._environments = EnvironmentBuilder(state / "environments")
         self._inventory = nodes or discover()
         self._listen = listen
         self._readers: dict[str, ReportJournalReader] = {}
@@ -80,6 +85,19 @@ class LocalBackend:
         """None: devices are looked for once, when the server starts, and a broken one is not found."""
         return {}
 
+    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
+        """A virtual environment with the job's packages, built once for each set of them."""
+        packages = recipe.requirements_file or recipe.requirements
+        if packages:
+            named = packages if isinstance(packages, str) else ", ".join(packages)
+            tell(f"installing {named[:200]}")
+        built = self._environments.build(packages, base=Path(recipe.working_dir))
+        around = built.variables({**os.environ, **dict(recipe.env)}) if built.prefix else {}
+        return replace(
+            recipe, command=_with_interpreter(recipe.command, built.python),
+            env=tuple(sorted({**dict(recipe.env), **around}.items())),
+        )  # fmt: skip
+
     def launch(self, launch: Launch) -> None:
         run_dir = self._directory(launch.run_id)
         _check(launch)
@@ -88,6 +106,7 @@ class LocalBackend:
             workers=self._with_environment(launch.workers),
             working_dir=str(Path(launch.working_dir).resolve()),
         )
+        launch = replace(launch, command=_with_interpreter(launch.command, sys.executable))
         with _clear_disk_errors(run_dir.path), run_dir.launching():
             if run_dir.is_alive() or not _is_new(launch, run_dir):
                 return
@@ -112,7 +131,7 @@ class LocalBackend:
         try:
             self._ask(run_id, StopRequest(grace_s=grace_s))
         except BackendError as error:
-            if not isinstance(error.__cause__, ConnectionRefusedError | FileNotFoundError):
+            if not isinstance(error.__cause__, ConnectionError | FileNotFoundError):
                 raise
             _log.debug("run %s is ending by itself", run_id)
 
@@ -218,6 +237,10 @@ def _check(launch: Launch) -> None:
             f"working directory {launch.working_dir!r} does not exist", "a directory of this machine",
             "Create it or change working_dir",
         )  # fmt: skip
+
+
+def _with_interpreter(command: tuple[str, ...], python: str) -> tuple[str, ...]:
+    return (python, *command[1:]) if command[0] == INTERPRETER else command
 
 
 def _worker_log(run_dir: RunDir, worker: str) -> Path:

@@ -15,7 +15,7 @@ from penstock.cli.terminal.format import quote_lines
 if TYPE_CHECKING:
     from penstock.client import Client
     from penstock.spec import JobFile
-    from penstock.wire import Submission
+    from penstock.wire import JobView, Submission
 
 
 @describes_job
@@ -37,7 +37,7 @@ def submit(
         print_json(answer)
         return
     print(answer.job.id)
-    for line in quote_lines(answer.job.quote) if answer.job.quote else ["it is answered in the next round"]:
+    for line in quote_lines(answer.job.quote) if answer.job.quote else [_unanswered(answer.job)]:
         say(line)
     say(f"follow it: penstock logs -f {answer.job.id}")
 
@@ -50,3 +50,9 @@ def hand_in(client: "Client", file: "JobFile") -> "Submission":
         with interruptible():
             measured(client, file)
     return client.submit(as_spec(file), key=str(uuid.uuid4()))
+
+
+def _unanswered(job: "JobView") -> str:
+    if job.state == "preparing":
+        return "it is being prepared and answered then: penstock show says what it is promised"
+    return "it is answered in the next round"

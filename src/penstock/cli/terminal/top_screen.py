@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 _LEVELS = "▁▂▃▄▅▆▇█"
 _HUES = ("cyan", "magenta", "yellow", "green", "blue", "bright_red", "bright_cyan", "bright_magenta")
 _MARKS = {"free": "·", "lost": "x", "drained": "-"}
-_STYLES = {"running": "green", "pending": "yellow", "asking": "yellow", "suspended": "magenta", "paused": "dim"}
-_WAITING = ("asking", "pending", "suspended")
+_STYLES = {
+    "running": "green", "pending": "yellow", "asking": "yellow", "preparing": "yellow", "suspended": "magenta",
+    "paused": "dim",
+}  # fmt: skip
+_WAITING = ("preparing", "asking", "pending", "suspended")
 _COLUMNS = ("job", "name", "tenant", "state", "dev", "progress", "loss", "deadline", "expected", "promise")
 _ROOMY = 118
 HELP = "q quit   j all, running, waiting   p promised only   space hold"

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.backends import Backend
-from penstock.control.state.entries import Recipe
 from penstock.control.state.records import Wanted
-from penstock.core import DeviceSlot, Launch, PenstockError, RunStatus
+from penstock.core import DeviceSlot, Launch, PenstockError, Recipe, RunStatus
 
 _log = logging.getLogger(__name__)
 

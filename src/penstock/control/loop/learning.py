@@ -7,12 +7,13 @@ the platform did not believe before, and goes into the log, so that decisions th
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.records import JobRecord
 from penstock.core import Costs, Curve, Report, ReportKind, Source, Span
 from penstock.policies import weakest_source
 
 if TYPE_CHECKING:
-    from penstock.learn import CostStore, CurveStore, Delay, DelayMeter, Measurement, ProgressMeter
+    from penstock.learn import Delay, DelayMeter, Measurement, ProgressMeter
 
 _WATCHED_S = 5.0
 _GLANCE_S = 1.5
@@ -32,20 +33,12 @@ class Learned:
     costs: Costs | None = None
 
 
-class LearningStores(Protocol):
-    """Where lessons are kept, and what follows from all of them together."""
+class Learning(Protocol):
+    """What the loop asks of whoever learns from runs."""
 
-    @property
-    def speeds(self) -> "CurveStore": ...
-
-    @property
-    def delays(self) -> "CostStore": ...
-
-    def curve(self, fingerprint: str, kinds: tuple[str, ...]) -> Curve: ...
-
-    def costs(self, fingerprint: str, kinds: tuple[str, ...]) -> Costs: ...
-
-    def learned(self) -> None: ...
+    def learn(self, report: Report, record: JobRecord) -> Learned:
+        """Take note of how fast a run is and how long it stands still; says what was not known before."""
+        ...
 
 
 @dataclass(slots=True)
@@ -63,10 +56,10 @@ class _Watch:
 class Learner:
     """Hears every report of every run."""
 
-    shelf: LearningStores
+    stores: LearningStores
     _watches: dict[str, _Watch] = field(default_factory=dict)
 
-    def hear(self, report: Report, record: JobRecord) -> Learned:
+    def learn(self, report: Report, record: JobRecord) -> Learned:
         """Take note; says what changed by it."""
         if report.run_id != record.run_id or not record.fingerprint:
             return Learned()
@@ -92,11 +85,11 @@ class Learner:
             return None
         scale = record.work / watch.total if watch.total else 1.0
         kind, width = record.grant.kind, report.width or watch.width
-        self.shelf.speeds.observe(
+        self.stores.speeds.observe(
             record.fingerprint, kind, width, measured.rate * scale, measured.seconds, measured.spread * scale
         )
-        self.shelf.learned()
-        curve = self.shelf.curve(record.fingerprint, record.job.kinds)
+        self.stores.learned()
+        curve = self.stores.curve(record.fingerprint, record.job.kinds)
         believed = record.job.curve.rate(width, kind)
         known = _source(record.job.curve, kind) == _source(curve, kind)
         return None if known and abs(curve.rate(width, kind) - believed) <= _NEWS * believed else curve
@@ -151,9 +144,9 @@ class Learner:
     def _note(self, record: JobRecord, what: "Delay", seconds: float) -> Costs | None:
         if record.grant is None:
             return None
-        self.shelf.delays.observe(record.fingerprint, record.grant.kind, what, seconds)
-        self.shelf.learned()
-        costs = self.shelf.costs(record.fingerprint, record.job.kinds)
+        self.stores.delays.observe(record.fingerprint, record.grant.kind, what, seconds)
+        self.stores.learned()
+        costs = self.stores.costs(record.fingerprint, record.job.kinds)
         return costs if _is_news(costs, record.job.costs) else None
 
 

@@ -23,6 +23,12 @@ class PlanPreparation:
         self._cluster = cluster
         self._library: PlanLibrary | None = None
 
+    def check(self, file: "JobFile", kinds: Iterable[str]) -> None:
+        """Refuse a model whose bounds fit on no kind of device; nothing is searched."""
+        if file.model is not None:
+            most = max(self._cluster().capacity(kind) for kind in kinds)
+            possible_counts(file.devices.min, file.most_devices, most)
+
     def prepare(self, file: "JobFile", fingerprint: str, kinds: Iterable[str]) -> str:
         """Find plans on every kind that has some; returns what to say, raises where no kind has one."""
         if file.model is None:

@@ -1,190 +1,148 @@
-"""From a job file to something that can be scheduled and started; the only place that knows the rooms beside us.
+"""Makes jobs ready to be scheduled, outside of everybody's requests.
 
-``spec`` reads the file, ``estimate`` says how fast the job runs. Both are imported when they are first needed.
+A job that needs an environment, or whose script can say how fast it will be, is recorded at once and then *prepared*:
+the backend installs what it asks for, the script is asked for its model, and the job asks the scheduler with what is
+known then. Level-triggered: every pass looks which jobs are being prepared and begins with those that nobody is busy
+with, so a crash in the middle costs the work and not the job.
 """
 
+import logging
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from penstock.control.loop.learning import Learned, Learner
-from penstock.control.loop.plan_preparation import PlanPreparation, planned_scaling
-from penstock.control.state.entries import Recipe
+from penstock.backends import Backend, PreparationError
+from penstock.control.loop.job_reader import is_predictable, needs_plans
+from penstock.control.loop.learning_stores import LearningStores
+from penstock.control.state.entries import AboutJob, PreparationFailed, PreparationNoted, Prepared
+from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.core import Cluster, Costs, Curve, InputError, Job, Report, Scaling
+from penstock.core import InputError, Recipe
 
 if TYPE_CHECKING:
-    from penstock.learn import CostStore, CurveStore
-    from penstock.predict import PredictionCache
     from penstock.spec import JobFile
 
-_GUESS = 1.0
-"""Steps per second on one device for a job that was never measured; the first seconds of its run replace it."""
+_log = logging.getLogger(__name__)
 
-_HALF_LIFE_S = 60.0
-"""A job that was watched for a minute outweighs what was known before: forecasts are about today's machine."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A job file understood: what to schedule, how to start it, and the file as it will be kept."""
-
-    name: str
-    job: Job
-    recipe: Recipe
-    spec: Mapping[str, Any]
-    note: str = ""
-    """What to say about where its speed comes from, beyond the word for it."""
+AT_ONCE = 2
+"""Jobs that are prepared at the same time; installing and importing take processor time from those that run."""
 
 
-class Intake(Protocol):
-    """What the platform asks of whoever reads job files and measures speeds."""
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """Finds out how fast a job will be: by plans of the model it names, or by what its script says, in a child process.
 
-    def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
-        """Understand a job file; raises :class:`~penstock.core.InputError`. May take long: called without locks."""
-        ...
+    ``asks_scripts``: scripts may be imported here, because they run on this machine anyway.
+    """
 
-    def learn(self, report: Report, record: JobRecord) -> Learned:
-        """Take note of how fast a run is and how long it stands still; says what was not known before."""
-        ...
+    stores: LearningStores
+    asks_scripts: bool = True
 
-
-class LiveIntake:
-    """Job files as ``spec`` reads them, speeds as ``estimate`` keeps them under ``data_dir``."""
-
-    def __init__(self, data_dir: Path, cluster: Callable[[], Cluster], *, foresee: bool = True) -> None:
-        """``foresee`` imports scripts that offer their model: only where jobs run on this machine anyway."""
-        self._data_dir = data_dir
-        self._foresee = foresee
-        self._cluster = cluster
-        self._teacher = Learner(self)
-        self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
-        self._curve_store: CurveStore | None = None
-        self._cost_store: CostStore | None = None
-        self._predictions: PredictionCache | None = None
-        self._planned_jobs = PlanPreparation(data_dir, cluster)
-
-    def prepare(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> Prepared:
-        from penstock.spec import Profiling, parse_job, to_mapping
-
-        file = parse_job(spec)
-        if not file.working_dir.is_absolute():
-            raise InputError(
-                f"the working directory {str(file.working_dir)!r} is relative", "an absolute path",
-                "Set environment.working_dir; the command line does it by itself",
-            )  # fmt: skip
-        recipe = self._recipe(file, job_id)
-        note = self._planned_jobs.prepare(file, recipe.fingerprint, self._usable(file.kinds))
-        note = note or (self._predicted(file, recipe) if self._foresee else "")
-        curve, costs = self._expected(recipe.fingerprint, file.kinds)
-        job = file.to_job(job_id=job_id, curve=curve, now=now)
-        job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
-        return Prepared(name=file.name, job=job, recipe=recipe, spec=to_mapping(file), note=note)
-
-    def learn(self, report: Report, record: JobRecord) -> Learned:
-        return self._teacher.hear(report, record)
-
-    def learned(self) -> None:
-        """What was believed a moment ago may be wrong now."""
-        self._known.clear()
-
-    def _expected(self, fingerprint: str, kinds: tuple[str, ...]) -> tuple[Curve, Costs]:
-        """Curve and costs, remembered until something is learned: a burst of the same jobs asks the same question."""
-        question = (fingerprint, kinds, self._cluster())
-        if question not in self._known:
-            self._known[question] = self.curve(fingerprint, kinds), self.costs(fingerprint, kinds)
-        return self._known[question]
-
-    def _recipe(self, file: "JobFile", job_id: str) -> Recipe:
-        from penstock.spec import EnvironmentBuilder
-
-        built = EnvironmentBuilder(self._data_dir / "environments").build(
-            file.environment.requirements, base=file.working_dir
-        )
-        around = built.variables({**os.environ, **file.environment.env}) if built.prefix else {}
-        return Recipe(
-            command=self._planned_jobs.command(file, file.command_line(built.python)),
-            env=tuple(sorted({**file.environment.env, **around}.items())),
-            working_dir=str(file.working_dir),
-            checkpoint_dir=file.checkpoint.dir or str(self._data_dir / "checkpoints" / job_id),
-            grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=file.fingerprint(),
-            max_retries=file.retries.max, backoff_s=file.retries.backoff,
-        )  # fmt: skip
-
-    def curve(self, fingerprint: str, kinds: tuple[str, ...]) -> Curve:
-        """One curve over every kind of device there is that the job can use."""
-        plans = {kind: self._planned_jobs.scaling(fingerprint, kind) for kind in self._usable(kinds)}
-        planned = {kind: scaling for kind, scaling in plans.items() if scaling is not None}
-        return Curve(tuple((kind, self._scaling(fingerprint, kind, plans[kind])) for kind in planned or plans))
-
-    def _scaling(self, fingerprint: str, kind: str, planned: Scaling | None) -> Scaling:
-        capacity = self._cluster().capacity(kind)
-        prior = planned or self.predictions.known(fingerprint, kind)
-        counts = planned.counts if planned else None
-        found = self.speeds.curve(fingerprint, kind, capacity, counts=counts, guess=_GUESS, prior=prior)
-        return planned_scaling(planned, found, capacity) if planned else found.scalings[0][1]
-
-    def _predicted(self, file: "JobFile", recipe: Recipe) -> str:
-        """Predict the job on every kind of device it was never measured on; returns what to say about it."""
-        from penstock.predict import offers_hook
-
-        if file.script_path is None or not offers_hook(file.script_path):
-            return ""
-        unknown = [kind for kind in self._usable(file.kinds) if not self.speeds.points(recipe.fingerprint, kind)]
-        if unknown and file.global_batch is None:
-            return "its penstock_model was not asked: the job file gives no global_batch"
-        notes = [self._ask(file, recipe, kind) for kind in unknown]
-        return "; ".join(dict.fromkeys(filter(None, notes)))
+    def predict(self, file: "JobFile", recipe: Recipe, tell: Callable[[str], None]) -> None:
+        """Predict the job on every kind of device, where that tells more than is known."""
+        if needs_plans(file, recipe.fingerprint, self.stores):
+            tell(f"searching plans of {file.model}")
+            tell(self.stores.plans.prepare(file, recipe.fingerprint, self.stores.usable(file.kinds)))
+        elif self.asks_scripts and is_predictable(file, recipe.fingerprint, self.stores):
+            tell("asking its penstock_model how fast it will be")
+            for kind in self.stores.unmeasured(recipe.fingerprint, file.kinds):
+                tell(self._ask(file, recipe, kind))
+        self.stores.learned()
 
     def _ask(self, file: "JobFile", recipe: Recipe, kind: str) -> str:
         from penstock.predict import PredictionRequest, counts_up_to
 
-        capacity = self._cluster().capacity(kind)
-        before = self.predictions.known(recipe.fingerprint, kind)
-        answer = self.predictions.ask(
+        capacity = self.stores.capacity(kind)
+        answer = self.stores.predictions.ask(
             PredictionRequest(
                 fingerprint=recipe.fingerprint, script=str(file.script_path), batch=file.global_batch or 1, kind=kind,
                 counts=counts_up_to(min(capacity, file.most_devices or capacity)),
-                profiles=str(self._data_dir / "profiles"), threads=max(1, (os.cpu_count() or 1) // capacity),
+                profiles=str(self.stores.data_dir / "profiles"), threads=max(1, (os.cpu_count() or 1) // capacity),
                 working_dir=recipe.working_dir,
             ),
             python=recipe.command[0], env=dict(recipe.env),
         )  # fmt: skip
-        if answer.scaling != before:
-            self.learned()
         return answer.reason or f"its speed on {kind} follows from its penstock_model"
 
-    def costs(self, fingerprint: str, kinds: tuple[str, ...]) -> Costs:
-        """What starting and ending takes, on the kind where that takes longest: which one it will be is not known."""
-        found = [self.delays.costs(fingerprint, kind) for kind in self._usable(kinds)]
-        return max(found, key=lambda costs: costs.start.likely)
 
-    def _usable(self, kinds: tuple[str, ...]) -> list[str]:
-        there = self._cluster().kinds
-        return [kind for kind in there if not kinds or kind in kinds] or list(there)
+def in_thread(work: Callable[[], None]) -> None:
+    """Do something beside everything else; it does not keep the server from ending."""
+    threading.Thread(target=work, name="prepare", daemon=True).start()
 
-    @property
-    def speeds(self) -> "CurveStore":
-        from penstock.learn import CurveStore
 
-        if self._curve_store is None:
-            self._curve_store = CurveStore(self._data_dir / "curves.db", half_life_s=_HALF_LIFE_S)
-        return self._curve_store
+class Preparer:
+    """Brings every job that is being prepared to the scheduler, or to its end. ``start`` runs work somewhere else."""
 
-    @property
-    def predictions(self) -> "PredictionCache":
-        from penstock.predict import PredictionCache
+    def __init__(
+        self,
+        journal: Journal,
+        backend: Backend,
+        stores: LearningStores,
+        *,
+        predictor: Predictor | None = None,
+        nudge: Callable[[], None] = lambda: None,
+        start: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self._journal = journal
+        self._backend = backend
+        self._stores = stores
+        self._predictor = predictor
+        self._nudge = nudge
+        self._start = start
+        self._busy: set[str] = set()
 
-        if self._predictions is None:
-            self._predictions = PredictionCache(self._data_dir / "foreseen")
-        return self._predictions
+    def work(self) -> None:
+        """Begin with jobs that nobody is busy with, in the order they came, as many as may be prepared at once."""
+        with self._journal.reading() as state:
+            waiting = [job_id for job_id in state.preparing if job_id not in self._busy]
+            begun = waiting[: max(0, AT_ONCE - len(self._busy))]
+            self._busy.update(begun)
+        for job_id in begun:
+            self._start(lambda job_id=job_id: self._prepare(job_id))  # type: ignore[misc]
 
-    @property
-    def delays(self) -> "CostStore":
-        from penstock.learn import CostStore
+    def _prepare(self, job_id: str) -> None:
+        try:
+            with self._journal.reading() as state:
+                record = state.preparing.get(job_id)
+            if record is not None:
+                self._record(self._outcome(record))
+        except Exception:
+            _log.exception("job %s could not be prepared; trying again", job_id)
+        finally:
+            with self._journal.lock:
+                self._busy.discard(job_id)
+            self._nudge()
 
-        if self._cost_store is None:
-            self._cost_store = CostStore(self._data_dir / "curves.db")
-        return self._cost_store
+    def _outcome(self, record: JobRecord) -> AboutJob:
+        """What became of it: ready with what is known now, or failed with the reason."""
+        try:
+            recipe = self._backend.prepare(record.submission.recipe, lambda text: self._tell(record.id, text))
+            if self._predictor is not None:
+                self._predictor.predict(_file(record), recipe, lambda text: self._tell(record.id, text))
+        except InputError as error:
+            tail = error.tail if isinstance(error, PreparationError) else ()
+            reason = str(error).splitlines()[0]
+            return PreparationFailed(at=self._journal.now(), job_id=record.id, reason=reason, tail=tail)
+        except Exception as error:
+            _log.warning("job %s cannot be prepared", record.id, exc_info=True)
+            reason = f"{type(error).__name__}: {error}"
+            return PreparationFailed(at=self._journal.now(), job_id=record.id, reason=reason)
+        curve, costs = self._stores.expected(recipe.fingerprint, record.job.kinds)
+        return Prepared(at=self._journal.now(), job_id=record.id, recipe=recipe, curve=curve, costs=costs)
+
+    def _tell(self, job_id: str, text: str) -> None:
+        self._record(PreparationNoted(at=self._journal.now(), job_id=job_id, text=text))
+
+    def _record(self, entry: AboutJob) -> None:
+        """Unless the job has been cancelled meanwhile."""
+        with self._journal.reading() as state:
+            if entry.job_id in state.preparing:
+                self._journal.record(entry)
+
+
+def _file(record: JobRecord) -> "JobFile":
+    from penstock.spec import parse_job
+
+    return parse_job(record.submission.spec)

@@ -17,9 +17,9 @@ from typing import Protocol
 from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
-from penstock.control.loop.learning import Learned
+from penstock.control.loop.learning import Learned, Learning
 from penstock.control.loop.node_watch import NodeWatch
-from penstock.control.loop.preparation import Intake
+from penstock.control.loop.preparation import Preparer
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.state.entries import (
@@ -62,9 +62,10 @@ class Reconciler:
         self,
         journal: Journal,
         backend: Backend,
-        intake: Intake,
+        learning: Learning,
         *,
         forecasts: Forecasts | None = None,
+        preparer: Preparer | None = None,
         hearing: ReportReader | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
@@ -76,7 +77,8 @@ class Reconciler:
         self.trouble = "starting"
         self._forecasts = forecasts
         self._observers: list[PassObserver] = []
-        self._intake = intake
+        self._learning = learning
+        self._preparer = preparer
         self._hearing = hearing or ReportReader()
         self._hands = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
         self._launch_grace_s = launch_grace_s
@@ -121,6 +123,8 @@ class Reconciler:
         self._listen(statuses)
         self._notice_the_lost(statuses)
         self._nodes.look()
+        if self._preparer is not None:
+            self._preparer.work()
         self.journal.decide()
         self._hands.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
@@ -156,7 +160,7 @@ class Reconciler:
                 record = state.jobs.get(_job_of(run_id))
                 if record is None:
                     break
-                lesson = self._intake.learn(report, record)
+                lesson = self._learning.learn(report, record)
                 heard = self._hearing.entries(self._with_step(report), record, state, self.journal.now())
                 entries = [self._completed(entry, record, spent) for entry in heard]
                 if entries:

@@ -13,12 +13,12 @@ from typing import Any
 from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote, quote_resumed
-from penstock.control.loop.preparation import Intake, Prepared
+from penstock.control.loop.job_reader import JobDraft, JobReading
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
 from penstock.control.state.journal import Journal, Request
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Goal, Job, Node, Quote, UnknownNameError, Verdict, parse_deadline
+from penstock.core import BestEffort, Deadline, Goal, Node, Quote, UnknownNameError, Verdict, parse_deadline
 from penstock.policies import weakest_source
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
 
@@ -40,28 +40,31 @@ class Commands:
     """
 
     def __init__(
-        self, journal: Journal, intake: Intake, forecasts: Forecasts, nudge: Callable[[], None] = lambda: None
+        self, journal: Journal, reader: JobReading, forecasts: Forecasts, nudge: Callable[[], None] = lambda: None
     ) -> None:
         self._journal = journal
-        self._intake = intake
+        self._reader = reader
         self._forecasts = forecasts
         self._nudge = nudge
 
     def submit(self, spec: Mapping[str, Any], who: Principal, key: Key | None = None) -> Ticket:
-        """A new job. The same key with the same content is the same job, however often it is sent."""
+        """A new job, recorded at once; what it needs is prepared afterwards, outside of this request.
+
+        The same key with the same content is the same job, however often it is sent.
+        """
         if key is not None and (ticket := self._answered(key)):
             return ticket
-        prepared = self._prepare(spec, who)
+        draft = self._read(spec, who)
         again: list[Ticket] = []
 
         def make() -> Request | None:
             if key is not None and (ticket := self._answered(key)):
                 again.append(ticket)
                 return None
-            job = _moved_to(prepared.job, self._journal.now())
+            job = replace(draft.job, submitted_at=self._journal.now())
             entry = Submitted(
-                at=job.submitted_at, job=job, name=prepared.name, recipe=prepared.recipe, spec=prepared.spec,
-                by=who.name,
+                at=job.submitted_at, job=job, name=draft.name, recipe=draft.recipe, spec=draft.spec, by=who.name,
+                preparing=draft.needs_preparation,
             )  # fmt: skip
             return Request(entry, key and replace(key, job_id=job.id))
 
@@ -69,19 +72,19 @@ class Commands:
         if again:
             return again[0]
         self._done()
-        return Ticket(job_id=prepared.job.id)
+        return Ticket(job_id=draft.job.id)
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
-        """What :meth:`submit` would be told now; nothing is changed."""
-        prepared = self._prepare(spec, who)
+        """What :meth:`submit` would be told now, as far as it is known; nothing is changed, installed or run."""
+        draft = self._read(spec, who)
         with self._journal.reading() as state:
             now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
-        job = _moved_to(prepared.job, now)
+        job = replace(draft.job, submitted_at=now)
         later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
         answer = quote(stage, job, now) or later
         if stage.is_active(job.id):
             answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
-        reason = f"{answer.reason}; {prepared.note}" if prepared.note else answer.reason
+        reason = f"{answer.reason}; {draft.note}" if draft.note else answer.reason
         return replace(answer, speed=weakest_source(job), reason=reason)
 
     def cancel(self, job_id: str, who: Principal) -> None:
@@ -101,6 +104,11 @@ class Commands:
             if record.mark is JobPhase.PAUSED:
                 return
             self._not_over(record, "paused")
+            if record.mark is JobPhase.PREPARING:
+                raise ConflictError(
+                    f"job {job_id!r} is being prepared and cannot be paused yet", "a job that has been prepared",
+                    "Wait until it is pending, or cancel it",
+                )  # fmt: skip
             self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
         self._done()
 
@@ -169,12 +177,12 @@ class Commands:
             )  # fmt: skip
         return Ticket(job_id=known.job_id, again=True)
 
-    def _prepare(self, spec: Mapping[str, Any], who: Principal) -> Prepared:
+    def _read(self, spec: Mapping[str, Any], who: Principal) -> JobDraft:
         named = "".join(secrets.choice(_ALPHABET) for _ in range(8))
         tenant = str(spec.get("tenant") or who.tenant)
         if not who.may_see(tenant):
             raise ForbiddenError(f"a job for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
-        return self._intake.prepare(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
+        return self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
 
     def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
         answer = quote_resumed(self._journal.state.scheduler.twin(), job_id, goal, now)
@@ -187,11 +195,6 @@ class Commands:
     def _done(self) -> None:
         self._nudge()
         self._forecasts.refresh(now=True)
-
-
-def _moved_to(job: Job, now: float) -> Job:
-    """Preparing takes time: a deadline given as a duration counts from when the job is really there."""
-    return replace(job, submitted_at=now) if job.deadline > now else job
 
 
 def _new_goal(record: JobRecord, now: float, deadline: str | None, best_effort: bool) -> Goal | None:

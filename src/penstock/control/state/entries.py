@@ -11,22 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
-from penstock.core import FREE, Costs, Curve, Decision, Goal, Job, Node, Overhead, register
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """How a job is started: what a :class:`~penstock.core.Launch` needs besides devices."""
-
-    command: tuple[str, ...]
-    env: tuple[tuple[str, str], ...] = ()
-    working_dir: str = "."
-    checkpoint_dir: str = ""
-    grace_s: float = 30.0
-    hang_after_s: float | None = None
-    fingerprint: str = ""
-    max_retries: int = 3
-    backoff_s: float = 10.0
+from penstock.core import FREE, Costs, Curve, Decision, Goal, Job, Node, Overhead, Recipe, register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +27,45 @@ class Configured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
+    """A new job. ``preparing``: it asks the scheduler when it has been prepared, and not before."""
+
     at: float
     job: Job
     name: str
     recipe: Recipe
     spec: Mapping[str, Any]
     by: str = ""
+    preparing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparationNoted:
+    """What is being done to make a job ready."""
+
+    at: float
+    job_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A job has what it needs: the recipe it starts by, and what is known of its speed and its delays now."""
+
+    at: float
+    job_id: str
+    recipe: Recipe
+    curve: Curve
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparationFailed:
+    """A job cannot have what it asks for; ``tail`` is the last that whoever tried has said."""
+
+    at: float
+    job_id: str
+    reason: str
+    tail: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,8 +297,8 @@ class Ticked:
 
 
 AboutJob = (
-    Cancelled | Paused | Resumed | Launched | Progressed | Resized | WorkerLost | SaveFailed | RunSuspended
-    | RunFinished | RunFailed | CurveLearned
+    PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Launched | Progressed | Resized
+    | WorkerLost | SaveFailed | RunSuspended | RunFinished | RunFailed | CurveLearned
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (

@@ -28,6 +28,9 @@ from penstock.control.state.entries import (
     NodeLeft,
     NodeReshaped,
     Paused,
+    PreparationFailed,
+    PreparationNoted,
+    Prepared,
     Progressed,
     Quarantined,
     Resized,
@@ -100,6 +103,9 @@ class PlatformState:
         self.engaged: dict[str, JobRecord] = {}
         """Jobs that have been given devices at some time and are not over: the few that can have a run."""
 
+        self.preparing: dict[str, JobRecord] = {}
+        """Jobs that are being prepared, in the order they came; the scheduler does not know them yet."""
+
         self.kin: dict[str, dict[str, JobRecord]] = {}
         """Jobs that are not over, by fingerprint."""
 
@@ -126,9 +132,11 @@ class PlatformState:
         self.settings, self._scheduler = settings, scheduler
 
     def adopt(self, record: JobRecord) -> None:
-        """Take over the record of a job that the scheduler knows."""
+        """Take over the record of a job that the scheduler knows, or will when it has been prepared."""
         self.jobs[record.id] = record
-        if record.fingerprint and not record.over:
+        if record.mark is JobPhase.PREPARING:
+            self.preparing[record.id] = record
+        elif record.fingerprint and not record.over:
             self.kin.setdefault(record.fingerprint, {})[record.id] = record
 
     @property
@@ -170,16 +178,21 @@ class PlatformState:
 
     def remaining(self, record: JobRecord, now: float) -> float:
         """Iterations left as projected for ``now``; the scheduler itself only projects to its last event."""
+        if record.mark is JobPhase.PREPARING:
+            return record.work
         return 0.0 if record.over else self.scheduler.remaining(record.id, now)
 
     def rate(self, record: JobRecord) -> float:
         """Iterations per second it is believed to make now."""
-        return 0.0 if record.over else self.scheduler.rate_of(record.id)
+        return 0.0 if record.over or record.mark is JobPhase.PREPARING else self.scheduler.rate_of(record.id)
 
     def story(self, record: JobRecord) -> Story:
         """What happened to a job, in the scheduler's words and ours together, in order of time."""
         if record.over:
             return Story(record.id, list(record.notes))
+        if record.mark is JobPhase.PREPARING:
+            now = f"being prepared: {record.reason}" if record.reason else "waiting to be prepared"
+            return Story(record.id, list(record.notes), now)
         told = self.scheduler.why(record.id)
         told.entries = sorted([*record.notes, *told.entries], key=lambda note: note.at)
         if record.grant is not None and record.retry_at > self.at:
@@ -231,7 +244,7 @@ class PlatformState:
 
     def _close(self, record: JobRecord, phase: JobPhase, at: float, reason: str = "") -> None:
         """The job is over for the scheduler too, which forgets it; its story is ours to keep."""
-        told = self._forget(record).entries
+        told = [] if self.preparing.pop(record.id, None) else self._forget(record).entries
         record.notes = sorted([*record.notes, *told], key=lambda note: note.at)
         record.mark = phase
         record.ended_at = at
@@ -255,19 +268,50 @@ class PlatformState:
     def _on_submitted(self, entry: Submitted) -> None:
         if entry.job.id in self.jobs:
             raise EventError(f"a job {entry.job.id!r} is already in the state")
-        record = JobRecord(entry.job.id, self.submitted + 1, entry, entry.job)
-        self.adopt(record)
+        mark = JobPhase.PREPARING if entry.preparing else None
+        self.adopt(JobRecord(entry.job.id, self.submitted + 1, entry, entry.job, mark))
         self.submitted += 1
-        self._feed(JobSubmitted(entry.at, entry.job))
+        if not entry.preparing:
+            self._feed(JobSubmitted(entry.at, entry.job))
+
+    def _in_preparation(self, job_id: str) -> JobRecord:
+        if job_id not in self.preparing:
+            raise EventError(f"job {job_id!r} is not being prepared")
+        return self.preparing[job_id]
+
+    def _on_preparation_noted(self, entry: PreparationNoted) -> None:
+        record = self._in_preparation(entry.job_id)
+        record.reason = entry.text
+        record.tell(entry.at, entry.text)
+
+    def _on_prepared(self, entry: Prepared) -> None:
+        """Its deadline counts from its submission; what it can be promised, from now."""
+        record = self._in_preparation(entry.job_id)
+        del self.preparing[record.id]
+        record.submission = replace(record.submission, recipe=entry.recipe)
+        record.job = replace(record.job, curve=entry.curve, costs=entry.costs)
+        record.mark, record.reason = None, ""
+        record.tell(entry.at, f"prepared after {format_duration(entry.at - record.submission.at)}")
+        self.adopt(record)
+        self._feed(JobSubmitted(entry.at, record.job))
+
+    def _on_preparation_failed(self, entry: PreparationFailed) -> None:
+        record = self._in_preparation(entry.job_id)
+        record.tell(entry.at, f"it could not be prepared: {entry.reason}")
+        record.tail = entry.tail
+        self._close(record, JobPhase.FAILED, entry.at, entry.reason)
 
     def _on_cancelled(self, entry: Cancelled) -> None:
         record = self._live(entry.job_id)
-        self._feed(JobCancelled(entry.at, record.id))
+        if record.id not in self.preparing:
+            self._feed(JobCancelled(entry.at, record.id))
         record.tell(entry.at, f"cancelled by {entry.by}" if entry.by else "cancelled")
         self._close(record, JobPhase.CANCELLED, entry.at, "cancelled")
 
     def _on_paused(self, entry: Paused) -> None:
         record = self._live(entry.job_id)
+        if record.id in self.preparing:
+            raise EventError(f"job {record.id!r} is being prepared")
         self._feed(JobPaused(entry.at, record.id))
         record.mark = JobPhase.PAUSED
         record.tell(entry.at, f"paused by {entry.by}" if entry.by else "paused")
@@ -422,6 +466,9 @@ class PlatformState:
 PlatformState._handlers = {
     Configured: PlatformState._on_configured,
     Submitted: PlatformState._on_submitted,
+    PreparationNoted: PlatformState._on_preparation_noted,
+    Prepared: PlatformState._on_prepared,
+    PreparationFailed: PlatformState._on_preparation_failed,
     Cancelled: PlatformState._on_cancelled,
     Paused: PlatformState._on_paused,
     Resumed: PlatformState._on_resumed,

@@ -7,7 +7,7 @@ from nicegui import ui
 
 from penstock.core import format_duration
 from penstock.web import cluster_svg
-from penstock.web.format import clock, energy, percent, plural, power
+from penstock.web.format import WAITING, clock, energy, percent, plural, power
 from penstock.web.layout import Drawing, Text, ask, empty, live
 from penstock.web.urls import ROOT
 from penstock.web.view_models import ClusterTimeline
@@ -88,7 +88,7 @@ def tiles_html(timeline: ClusterTimeline) -> str:
     busy = round(timeline.busy[-1][1]) if timeline.busy else 0
     up = timeline.devices - timeline.down
     counts = timeline.counts
-    queued = sum(counts.get(state, 0) for state in ("asking", "pending", "suspended"))
+    queued = sum(counts.get(state, 0) for state in WAITING)
     down = f", {plural(timeline.down, 'device')} down" if timeline.down else ""
     tiles = [
         ("Devices in use", f"{busy} of {up}", f"{percent(busy / up if up else 0)} used{down}"),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.backends.local.python_environments import EnvironmentBuilder, PythonEnvironment
 from penstock.core import InputError
-from penstock.spec import EnvironmentBuilder, PythonEnvironment
 
 
 def make_wheel(folder: Path, version: str = "1.0", value: int = 1) -> Path:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.backends.base import PreparationError
 from penstock.core import InputError, PenstockError
 
 _log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 _SHOWN_LINES = 12
 _INCLUDES = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[\s=]+(\S+)")
 _EDITABLE = re.compile(r"\s*(?:-e|--editable)[\s=]+")
+_BUILT = re.compile(r"(^|/)(build|[^/]*\.egg-info)/")
+"""What building a package leaves beside its sources."""
 _SOURCES = frozenset({".py", ".toml", ".cfg", ".txt", ".c", ".cpp", ".cu", ".pyx"})
 
 
@@ -152,7 +155,8 @@ def _with_sources(lines: Sequence[str], base: Path) -> Iterator[str]:
             yield _hash(path)
         elif path.is_dir():
             found = (inner for inner in sorted(path.rglob("*")) if inner.suffix in _SOURCES and inner.is_file())
-            yield from (f"{inner.relative_to(path)} {_hash(inner)}" for inner in found)
+            sources = (inner for inner in found if not _BUILT.search(str(inner.relative_to(path))))
+            yield from (f"{inner.relative_to(path)} {_hash(inner)}" for inner in sources)
 
 
 def _hash(path: Path) -> str:
@@ -193,8 +197,10 @@ def _run(command: Sequence[str], directory: Path, failure: str) -> None:
     )
     if done.returncode != 0:
         lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.strip()]
-        tail = "\n  ".join(lines[-_SHOWN_LINES:])
-        raise InputError(f"{failure}; the last lines were:\n  {tail}\n", "", "Correct environment.requirements")
+        tail = tuple(lines[-_SHOWN_LINES:])
+        told = "\n  ".join(tail)
+        hint = "Correct environment.requirements"
+        raise PreparationError(f"{failure}; the last lines were:\n  {told}\n", "", hint, tail=tail)
 
 
 def _move_scripts(building: Path, place: Path) -> None:

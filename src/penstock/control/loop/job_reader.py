@@ -1,0 +1,121 @@
+"""From a job file to a job and a recipe, in the moment somebody asks.
+
+Reading installs nothing, runs nothing and changes nothing, so a quote may do it: what is known comes from the stores,
+and what is not known yet is said. Making ready what the job needs is :mod:`penstock.control.loop.preparation`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.control.loop.learning_stores import LearningStores
+from penstock.core import INTERPRETER, InputError, Job, Recipe, Source
+from penstock.policies import weakest_source
+
+if TYPE_CHECKING:
+    from penstock.spec import JobFile
+
+_NOT_MEASURED = "its speed is not known yet: measured when it first runs"
+_NOT_PREDICTED = "its speed is not known yet: predicted from its penstock_model when it is prepared"
+_NOT_PLANNED = "its speed is not known yet: a plan for each number of devices is searched when it is prepared"
+_NO_BATCH = "its penstock_model is not asked: the job file gives no global_batch"
+_PREDICTED = "its speed follows from its penstock_model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDraft:
+    """A job file understood: what to schedule, how to start it, and the file as it will be kept.
+
+    ``needs_preparation``: something has to be installed or predicted before it can be scheduled. ``note`` says where
+    its speed comes from, beyond the word for it.
+    """
+
+    name: str
+    job: Job
+    recipe: Recipe
+    spec: Mapping[str, Any]
+    needs_preparation: bool = False
+    note: str = ""
+
+
+class JobReading(Protocol):
+    """What requests ask of whoever reads job files."""
+
+    def read(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> JobDraft:
+        """Understand a job file; raises :class:`~penstock.core.InputError`. Quick, and nothing is changed."""
+        ...
+
+
+class JobReader:
+    """Job files as ``spec`` reads them, with speeds from the stores.
+
+    ``predicts``: preparing may import a script that offers its model, because jobs run on this machine anyway.
+    """
+
+    def __init__(self, stores: LearningStores, *, predicts: bool = True) -> None:
+        self._stores = stores
+        self._predicts = predicts
+
+    def read(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> JobDraft:
+        from penstock.spec import Profiling, parse_job, to_mapping
+
+        file = parse_job(spec)
+        if not file.working_dir.is_absolute():
+            raise InputError(
+                f"the working directory {str(file.working_dir)!r} is relative", "an absolute path",
+                "Set environment.working_dir; the command line does it by itself",
+            )  # fmt: skip
+        recipe = self._recipe(file, job_id)
+        self._stores.plans.check(file, self._stores.usable(file.kinds))
+        curve, costs = self._stores.expected(recipe.fingerprint, file.kinds)
+        job = file.to_job(job_id=job_id, curve=curve, now=now)
+        job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
+        planless = needs_plans(file, recipe.fingerprint, self._stores)
+        predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores)
+        return JobDraft(
+            name=file.name, job=job, recipe=recipe, spec=to_mapping(file),
+            note=_NOT_PLANNED if planless else self._note(file, job, predictable),
+            needs_preparation=planless or predictable or bool(recipe.requirements or recipe.requirements_file),
+        )  # fmt: skip
+
+    def _recipe(self, file: "JobFile", job_id: str) -> Recipe:
+        wanted = file.environment.requirements
+        return Recipe(
+            command=self._stores.plans.command(file, file.command_line(INTERPRETER)),
+            env=tuple(sorted(file.environment.env.items())),
+            working_dir=str(file.working_dir),
+            checkpoint_dir=file.checkpoint.dir or str(self._stores.data_dir / "checkpoints" / job_id),
+            grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=file.fingerprint(),
+            max_retries=file.retries.max, backoff_s=file.retries.backoff,
+            requirements=() if wanted is None or isinstance(wanted, str) else tuple(wanted),
+            requirements_file=wanted if isinstance(wanted, str) else "",
+        )  # fmt: skip
+
+    def _note(self, file: "JobFile", job: Job, predictable: bool) -> str:
+        source = weakest_source(job)
+        if predictable and source is Source.GUESSED:
+            return _NOT_PREDICTED
+        if self._predicts and source is not Source.MEASURED and _offers_model(file):
+            return _NO_BATCH if file.global_batch is None else _PREDICTED if source is Source.PREDICTED else ""
+        return _NOT_MEASURED if source is Source.GUESSED else ""
+
+
+def needs_plans(file: "JobFile", fingerprint: str, stores: LearningStores) -> bool:
+    """Whether the job names a model and nobody has planned it for these devices yet."""
+    kinds = stores.usable(file.kinds)
+    return file.model is not None and all(stores.plans.scaling(fingerprint, kind) is None for kind in kinds)
+
+
+def is_predictable(file: "JobFile", fingerprint: str, stores: LearningStores) -> bool:
+    """Whether a prediction would tell more than is known: the script offers its model and nobody has measured it."""
+    if file.model is not None or file.global_batch is None or not _offers_model(file):
+        return False
+    return any(
+        stores.predictions.known(fingerprint, kind) is None for kind in stores.unmeasured(fingerprint, file.kinds)
+    )
+
+
+def _offers_model(file: "JobFile") -> bool:
+    from penstock.predict import offers_hook
+
+    return file.script_path is not None and offers_hook(file.script_path)

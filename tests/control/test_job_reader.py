@@ -1,0 +1,170 @@
+"""The rooms beside us: job files become jobs, and runs teach the platform how fast they are."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.control.loop.job_reader import JobReader
+from penstock.control.loop.learning import Learner
+from penstock.control.loop.learning_stores import LearningStores
+from penstock.control.state.entries import Submitted
+from penstock.control.state.records import JobRecord
+from penstock.core import INTERPRETER, Cluster, Curve, Deadline, DeviceSlot, Grant, InputError, Report, ReportKind
+
+NOW = 1_000_000.0
+PLACES = (DeviceSlot("node-0", 0), DeviceSlot("node-0", 1))
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> LearningStores:
+    return LearningStores(tmp_path / "data", lambda: Cluster.parse("1x4"))
+
+
+@pytest.fixture
+def reader(stores: LearningStores) -> JobReader:
+    return JobReader(stores)
+
+
+@pytest.fixture
+def learner(stores: LearningStores) -> Learner:
+    return Learner(stores)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> dict[str, object]:
+    (tmp_path / "train.py").write_text("print('hello')")
+    return {"script": "train.py", "work": "500 steps", "environment": {"working_dir": str(tmp_path)}}
+
+
+Runner = Callable[[Report], Curve | None]
+
+
+@pytest.fixture
+def tell(reader: JobReader, learner: Learner, spec: dict[str, object]) -> Runner:
+    """What a run of the job on two devices teaches."""
+    prepared = reader.read(spec, job_id="j-1", tenant="blue", now=NOW)
+    entry = Submitted(at=NOW, job=prepared.job, name="x", recipe=prepared.recipe, spec={})
+    record = JobRecord("j-1", 1, entry, prepared.job)
+    record.take(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW)
+    return lambda report: learner.learn(report, record).curve
+
+
+def test_a_job_file_becomes_a_job_and_a_recipe(reader: JobReader, spec: dict[str, object], tmp_path: Path) -> None:
+    full = spec | {"deadline": "6h", "devices": "1..2", "retries": {"max": 5, "backoff": "2s"}, "tenant": "red"}
+    prepared = reader.read(full, job_id="j-1", tenant="blue", now=NOW)
+    job, recipe = prepared.job, prepared.recipe
+    assert (job.id, job.tenant, job.work.iterations, job.at_most) == ("j-1", "blue", 500.0, 2)
+    assert job.goal == Deadline(NOW + 6 * 3600)
+    assert recipe.command == (INTERPRETER, "train.py")
+    assert not prepared.needs_preparation
+    assert recipe.working_dir == str(tmp_path)
+    assert recipe.checkpoint_dir == str(tmp_path / "data" / "checkpoints" / "j-1")
+    assert (recipe.max_retries, recipe.backoff_s, prepared.name) == (5, 2.0, "train")
+    again = reader.read(prepared.spec, job_id="j-1", tenant="blue", now=NOW)
+    assert again == prepared
+
+
+def test_a_relative_directory_means_nothing_to_a_server(reader: JobReader) -> None:
+    with pytest.raises(InputError, match="an absolute path"):
+        reader.read({"command": "python x.py", "work": "1 steps"}, job_id="j", tenant="t", now=NOW)
+
+
+def test_a_misspelt_key_is_explained(reader: JobReader, spec: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="deadline"):
+        reader.read(spec | {"dead_line": "6h"}, job_id="j", tenant="t", now=NOW)
+
+
+def _progress(second: float, step: int, run: str = "j-1.1") -> Report:
+    return Report(run_id=run, seq=1, at=NOW + second, kind=ReportKind.PROGRESS, step=step, total=500, width=2)
+
+
+def test_a_run_teaches_its_speed_once_and_the_next_job_knows_it(
+    reader: JobReader, spec: dict[str, object], tell: Runner
+) -> None:
+    assert reader.read(spec, job_id="j-2", tenant="t", now=NOW).job.curve.rate(2, "gpu") < 3
+    learned = [tell(_progress(second, 5 * second)) for second in range(40)]
+    curves = [curve for curve in learned if curve is not None]
+    assert curves
+    assert curves[0].rate(2, "gpu") == pytest.approx(5.0, rel=0.1)
+    assert reader.read(spec, job_id="j-3", tenant="t", now=NOW).job.curve.rate(2, "gpu") == pytest.approx(5.0, rel=0.1)
+
+
+def test_reports_of_another_run_teach_nothing(tell: Runner) -> None:
+    assert [tell(_progress(second, 5 * second, "j-1.0")) for second in range(40)] == [None] * 40
+
+
+@pytest.fixture
+def record(reader: JobReader, spec: dict[str, object]) -> JobRecord:
+    """A run on two devices that were given to it at NOW."""
+    prepared = reader.read(spec, job_id="j-1", tenant="blue", now=NOW)
+    entry = Submitted(at=NOW, job=prepared.job, name="x", recipe=prepared.recipe, spec={})
+    record = JobRecord("j-1", 1, entry, prepared.job)
+    record.take(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW)
+    return record
+
+
+def test_a_run_teaches_how_long_it_takes_to_start_and_to_end(
+    reader: JobReader, learner: Learner, record: JobRecord, spec: dict[str, object]
+) -> None:
+    for second in range(12, 40):
+        learner.learn(_progress(second, 5 * (second - 12) + 1), record)
+    ended = Report(run_id="j-1.1", seq=9, at=NOW + 115.0, kind=ReportKind.FINISHED)
+    lesson = learner.learn(_progress(112.0, 500), record), learner.learn(ended, record)
+    assert lesson[1].costs is not None
+    costs = reader.read(spec, job_id="j-2", tenant="t", now=NOW).job.costs
+    assert costs.start.likely == pytest.approx(11.8)
+    assert costs.end.likely == pytest.approx(3.0)
+    assert costs.start.most > costs.start.likely
+
+
+def test_a_change_in_place_costs_its_pause_and_a_restart_what_it_takes(learner: Learner, record: JobRecord) -> None:
+    for second in range(3, 20):
+        learner.learn(_progress(second, 5 * second), record)
+    record.reshape(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW + 20.0)
+    resized = Report(
+        run_id="j-1.1", seq=9, at=NOW + 21.0, kind=ReportKind.RESIZED, generation=record.generation, width=2,
+        pause_s=0.25, in_place=True,
+    )  # fmt: skip
+    learned = learner.learn(resized, record).costs
+    assert learned is not None
+    assert learned.resize.likely == pytest.approx(0.25)
+    record.reshape(Grant("j-1", "gpu", (0, 1), 1), PLACES, NOW + 30.0)
+    learner.learn(replace(resized, at=NOW + 33.0, in_place=False, generation=record.generation), record)
+    lessons = [learner.learn(_progress(39.0 + second, 96 + 5 * second), record).costs for second in range(3)]
+    told = [costs for costs in lessons if costs is not None]
+    assert told[0].resize.most > 8.0
+
+
+MODEL = "raise SystemExit('it was imported')\n\ndef penstock_model(batch):\n    return None\n"
+
+
+def test_what_is_not_known_yet_is_said_and_nothing_is_run_to_know_it(
+    reader: JobReader, spec: dict[str, object], tmp_path: Path
+) -> None:
+    def note(**changes: object) -> tuple[bool, str]:
+        draft = reader.read(spec | changes, job_id="j", tenant="t", now=NOW)
+        return draft.needs_preparation, draft.note
+
+    assert note() == (False, "its speed is not known yet: measured when it first runs")
+    (tmp_path / "train.py").write_text(MODEL)
+    assert note(global_batch=32) == (
+        True, "its speed is not known yet: predicted from its penstock_model when it is prepared",
+    )  # fmt: skip
+    needs, why = note()
+    assert (needs, "gives no global_batch" in why) == (False, True)
+    only_here = JobReader(reader._stores, predicts=False)
+    assert not only_here.read(spec | {"global_batch": 32}, job_id="j", tenant="t", now=NOW).needs_preparation
+
+
+def test_packages_are_named_and_not_installed(reader: JobReader, spec: dict[str, object], tmp_path: Path) -> None:
+    place = {"working_dir": str(tmp_path)}
+    listed = reader.read(
+        spec | {"environment": place | {"requirements": ["no-such-package==0"]}}, job_id="j", tenant="t", now=NOW
+    )
+    assert listed.needs_preparation
+    assert (listed.recipe.requirements, listed.recipe.requirements_file) == (("no-such-package==0",), "")
+    named = reader.read(spec | {"environment": place | {"requirements": "needs.txt"}}, job_id="j", tenant="t", now=NOW)
+    assert (named.recipe.requirements, named.recipe.requirements_file) == ((), "needs.txt")
+    assert not (tmp_path / "data" / "environments").exists()
