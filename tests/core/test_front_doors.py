@@ -1,9 +1,13 @@
 """What a room exports is a decision: everything its front door names is in ``__all__``, once and in order."""
 
+import ast
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -57,3 +61,24 @@ def test_no_front_door_loads_what_only_some_need(heavy: str) -> None:
     found = subprocess.run([sys.executable, "-c", f"import sys; {rooms}; print({heavy!r} in sys.modules)"],
                            capture_output=True, text=True, check=True)  # fmt: skip
     assert found.stdout.strip() == "False"
+
+
+def _imported_through_doors(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock."):
+            yield from ((str(node.module), alias.name) for alias in node.names)
+
+
+def test_every_name_asked_of_a_door_is_there() -> None:
+    """Type checkers cannot tell: a lazy door has a ``__getattr__``, which might know any name."""
+    root = Path(__file__).parents[2]
+    files = [path for folder in ("src", "tests", "bench", "examples") for path in (root / folder).rglob("*.py")]
+    doors = {f"penstock.{room}": importlib.import_module(f"penstock.{room}") for room in ROOMS}
+    missing = {
+        f"{path.relative_to(root)}: {module}.{name}"
+        for path in files
+        for module, name in _imported_through_doors(path)
+        if module in doors and name not in doors[module].__all__
+        and importlib.util.find_spec(f"{module}.{name}") is None
+    }  # fmt: skip
+    assert missing == set()

@@ -12,6 +12,7 @@
     │   ├── PluginError             a part of your own, named module:attribute, that cannot be loaded or does not fit
     │   ├── MissingExtraError       something that needs a package of an extra that is not installed
     │   ├── PlanError               a parallel plan that contradicts itself or cannot be carried out
+    │   ├── PreparationError        packages or an environment that a job asks for and cannot have
     │   ├── TraceError              a trace file that cannot be read; names file, line and column
     │   └── RequestError            a request that the platform does not grant: HTTP 400
     │       ├── MissingError        there is no such thing, or it is somebody else's: HTTP 404
