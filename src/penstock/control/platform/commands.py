@@ -151,7 +151,7 @@ class Commands:
         return record
 
     def _unknown(self, job_id: str) -> JobRecord:
-        raise MissingError(f"no job {job_id!r}", "the id of a job of yours", "GET /v1/jobs lists them")
+        raise MissingError(f"There is no job {job_id!r}", "the id of a job of yours", "GET /v1/jobs lists them")
 
     def _not_over(self, record: JobRecord, what: str) -> None:
         if record.over:
@@ -181,7 +181,9 @@ class Commands:
         named = "".join(secrets.choice(_ALPHABET) for _ in range(8))
         tenant = str(spec.get("tenant") or who.tenant)
         if not who.may_see(tenant):
-            raise ForbiddenError(f"a job for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
+            raise ForbiddenError(
+                f"You cannot submit for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out"
+            )
         return self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
 
     def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
