@@ -132,5 +132,5 @@ def test_the_past_under_two_policies(there: Seen) -> None:
 
 
 def test_no_past_is_no_comparison(there: Seen) -> None:
-    with pytest.raises(InputError, match="without jobs"):
+    with pytest.raises(InputError, match="has seen no jobs yet"):
         past_of([], there.world.journal.state, [])
