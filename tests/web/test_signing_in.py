@@ -17,7 +17,7 @@ def test_pages_lead_to_the_sign_in_form_and_back(browser: Browser, site: WebSite
         expect(page).to_have_url(f"{site.url}/ui/sign-in?next=%2Fui%2Fnodes")
         page.get_by_label("Access token").fill("penstock_not-a-token")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_contain_text("not a valid token")
+        expect(page.get_by_role("alert")).to_contain_text("This token is not valid")
         page.get_by_label("Access token").fill(site.people["admin"])
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_have_text("Nodes")
