@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-wheel test-gpu unit lint bench bench-deadline bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ engines: ## install the browser and the Prometheus that some tests drive, where 
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
 
 test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)
 	$(BIN)/python -m tests.packaging.installed

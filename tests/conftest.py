@@ -1,11 +1,16 @@
-"""What holds for all tests: a slow machine is no failure, a background shell neither, and nothing is left running."""
+"""What holds for all tests: a slow machine is no failure, a background shell neither, and nothing is left running.
+
+Generated examples are the same in every run, so that the same code gets the same verdict; ``make test-search`` looks
+for new ones.
+"""
 
 import pytest
 from hypothesis import settings
 
 from tests.tools.processes import Guard, hear_interrupts_again
 
-settings.register_profile("penstock", deadline=None)
+settings.register_profile("penstock", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("penstock")
 
 _GUARD = pytest.StashKey[Guard]()

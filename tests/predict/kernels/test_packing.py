@@ -16,6 +16,9 @@ from penstock.predict.kernels.trees import Forest
 from penstock.predict.lab.fitting.layer_memory_fitting import remember_layers
 from tests.predict.kernels.made_up import conv
 
+SMALLEST_STEP = 64 * 2.0**-100
+"""Between neighbours of the largest leaves of a tree that has the least exponent there is."""
+
 
 @st.composite
 def trees(draw: st.DrawFn, depth: int = 5) -> list[tuple[int, float]]:
@@ -82,7 +85,7 @@ def test_rounded_leaves_are_stored_as_they_are(nodes: list[list[tuple[int, float
     assert np.array_equal(rounded[~leaf], forest.number[~leaf])
     tree = np.searchsorted(forest.roots, np.flatnonzero(leaf), side="right") - 1
     largest = np.array([np.abs(forest.number[leaf][tree == one]).max() for one in range(len(forest.roots))])[tree]
-    assert np.all(np.abs(rounded[leaf] - forest.number[leaf]) <= 0.0115 * largest + 1e-30)
+    assert np.all(np.abs(rounded[leaf] - forest.number[leaf]) <= 0.0115 * largest + SMALLEST_STEP)
 
 
 def test_more_thresholds_than_a_byte_counts() -> None:
