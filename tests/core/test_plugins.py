@@ -9,12 +9,16 @@ from penstock.placement import placement_named
 from penstock.policies import policy_named
 
 
-@pytest.mark.parametrize("name", ["mine:Policy", "a.b:C"])
+@pytest.mark.parametrize(
+    "name", ["mine:Policy", "a.b:C", "mine.py:Policy", "some/where/my-part.py:Policy", "../mine.py:P"]
+)
 def test_a_module_and_an_attribute_are_a_plugin(name: str) -> None:
     assert is_plugin(name)
 
 
-@pytest.mark.parametrize("name", ["deadline", "edf-admission", "mine:", ":Policy", "no-module:X", "a:b:c", "a b:c"])
+@pytest.mark.parametrize(
+    "name", ["deadline", "edf-admission", "mine:", ":Policy", "no-module:X", "a:b:c", "a b:c", ".py:X", "mine.py:"]
+)
 def test_other_names_are_not(name: str) -> None:
     assert not is_plugin(name)
 
@@ -46,3 +50,21 @@ def test_a_part_that_is_something_else_is_refused() -> None:
         policy_named("pathlib:Path")
     with pytest.raises(PluginError, match="no method place"):
         placement_named("pathlib:Path")
+
+
+def test_a_file_is_loaded_wherever_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "beside_it.py").write_text("HALF = 4\n")
+    file = tmp_path / "with-a-dash.py"
+    file.write_text("from beside_it import HALF\nTHING = 2 * HALF\n")
+    assert load_plugin("thing", f"{file}:THING") == 8
+    file.write_text("THING = 9\n")
+    assert load_plugin("thing", f"{file}:THING") == 9
+
+
+@pytest.mark.parametrize(("content", "said"), [("1 / 0", "ZeroDivisionError"), ("", "has no attribute 'Mine'")])
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "mine.py").write_text(content)
+    with pytest.raises(PluginError, match=said):
+        load_plugin("policy", f"{tmp_path}/mine.py:Mine")
+    with pytest.raises(PluginError, match="No such file"):
+        load_plugin("policy", f"{tmp_path}/other.py:Mine")

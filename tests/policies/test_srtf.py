@@ -18,6 +18,12 @@ def test_remaining_time_at_the_requested_width_decides() -> None:
     assert widths(view(wide, narrow)) == [4, 0], "75 s on four beat 100 s on one"
 
 
+def test_in_order_of_device_time_a_wide_gang_counts_by_its_width() -> None:
+    wide, narrow = Row(work=300.0, requested=4), Row(work=100.0, requested=1)
+    by_device_time = policy_named("srtf:order=device-time")
+    assert by_device_time.allocate(view(wide, narrow)).widths.tolist() == [0, 1], "100 device-seconds beat 4 x 75"
+
+
 def test_what_is_left_counts_not_what_there_was() -> None:
     assert widths(view(Row(work=1000.0, left=10.0, requested=4), Row(work=80.0, requested=4))) == [4, 0]
 

@@ -1,6 +1,5 @@
 """Who gets how many devices, and when: one file per policy."""
 
-from penstock.core import PluginError, UnknownNameError, is_plugin, load_plugin
 from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
@@ -11,47 +10,24 @@ from penstock.policies.gandiva import Gandiva
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.kind_view import KindView
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
+from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, show_value
 from penstock.policies.per_kind import PerKind
+from penstock.policies.registry import (
+    ENTRY_POINTS,
+    POLICIES,
+    PolicyReference,
+    offered_policies,
+    policy_class,
+    policy_named,
+    split_policies,
+)
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
 from penstock.policies.tiresias import Tiresias
 from penstock.policies.view import KindConditions, KindOptions, TenantTable, View
 
-POLICIES: dict[str, type[AnyPolicy]] = {
-    policy.name: policy
-    for policy in (
-        DeadlinePolicy,
-        ElasticFlow,
-        Edf,
-        EdfAdmission,
-        Fifo,
-        Gandiva,
-        Srtf,
-        Themis,
-        Tiresias,
-    )
-}
-"""Every policy by name."""
-
-
-def policy_named(name: str) -> AnyPolicy:
-    """A policy with its default settings; one of your own is named ``module:Class``."""
-    if is_plugin(name):
-        return _your_own(name)
-    try:
-        return POLICIES[name]()
-    except KeyError:
-        raise UnknownNameError.of("policy", name, POLICIES, "`penstock policies` lists them") from None
-
-
-def _your_own(name: str) -> AnyPolicy:
-    made = load_plugin("policy", name)
-    if not (isinstance(made, type) and issubclass(made, Policy | KindPolicy)):
-        raise PluginError(f"{name!r} is not a policy", "a class derived from penstock.policies.Policy or KindPolicy")
-    return made()
-
-
 __all__ = [
+    "ENTRY_POINTS",
     "PLAN_STEPS",
     "POLICIES",
     "Admission",
@@ -60,6 +36,7 @@ __all__ = [
     "Assignment",
     "Bools",
     "DeadlinePolicy",
+    "DeclaredParameter",
     "Edf",
     "EdfAdmission",
     "ElasticFlow",
@@ -73,17 +50,24 @@ __all__ = [
     "KindView",
     "MeasureFirst",
     "NamedPolicy",
+    "Parameter",
     "PerKind",
     "Plans",
     "Policy",
+    "PolicyReference",
     "Srtf",
     "Standing",
     "TenantTable",
     "Themis",
     "Tiresias",
     "View",
+    "offered_policies",
+    "parameters_of",
     "patience",
+    "policy_class",
     "policy_named",
     "serve_in_order",
+    "show_value",
+    "split_policies",
     "weakest_source",
 ]

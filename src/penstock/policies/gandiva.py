@@ -1,7 +1,7 @@
 """Gandiva: time slicing."""
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from penstock.policies.base import Allocation, KindPolicy
 from penstock.policies.columns import Ints
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.kind_view import KindView
+from penstock.policies.parameters import Parameter
 
 
 class Gandiva(KindPolicy):
@@ -24,7 +25,9 @@ class Gandiva(KindPolicy):
     paper: ClassVar[str] = "Xiao et al., OSDI'18"
     placement: ClassVar[str] = "best-fit"
 
-    def __init__(self, quantum_s: float = 60.0) -> None:
+    def __init__(
+        self, quantum_s: Annotated[float, Parameter("how long a turn on the devices lasts", least=1.0)] = 60.0
+    ) -> None:
         self.quantum_s = quantum_s
 
     def allocate(self, view: KindView) -> Allocation:

@@ -1,7 +1,7 @@
 """Themis: finish-time fairness."""
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from penstock.policies.base import Allocation, KindPolicy, Plans
 from penstock.policies.columns import Floats
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.kind_view import KindView
+from penstock.policies.parameters import Parameter
 
 
 class Themis(KindPolicy):
@@ -24,7 +25,9 @@ class Themis(KindPolicy):
     summary: ClassVar[str] = "finish-time fairness: leases go to the jobs treated worst so far"
     paper: ClassVar[str] = "Mahajan et al., NSDI'20"
 
-    def __init__(self, lease_s: float = 1200.0) -> None:
+    def __init__(
+        self, lease_s: Annotated[float, Parameter("how long a job may keep what it was given", least=1.0)] = 1200.0
+    ) -> None:
         self.lease_s = lease_s
 
     def allocate(self, view: KindView) -> Allocation:

@@ -1,7 +1,7 @@
 """Tiresias: least attained service in two dimensions, discretised."""
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from penstock.policies.base import Allocation, KindPolicy
 from penstock.policies.columns import Bools, Ints
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.kind_view import KindView
+from penstock.policies.parameters import Parameter
 
 LIMITS = (3250.0, 7200.0)
 """Device-seconds after which a job falls to the next queue, as in public re-implementations."""
@@ -29,7 +30,13 @@ class Tiresias(KindPolicy):
     summary: ClassVar[str] = "least attained device-time first, in queues; needs no durations"
     paper: ClassVar[str] = "Gu et al., NSDI'19 (2D-LAS)"
 
-    def __init__(self, limits: tuple[float, ...] = LIMITS, promote: float = 8.0) -> None:
+    def __init__(
+        self,
+        limits: tuple[float, ...] = LIMITS,
+        promote: Annotated[
+            float, Parameter("a job returns to the first queue once it waited so many times what it ran", least=1.0)
+        ] = 8.0,
+    ) -> None:
         self.limits = np.asarray(limits)
         self.promote = promote
 

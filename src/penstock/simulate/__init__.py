@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.simulate.comparison import Setting, check_policies, compare, known_policies, run_policy
+    from penstock.simulate.catalogue import KnownPolicy, check_policies, known_policies
+    from penstock.simulate.comparison import Setting, compare, run_policy
     from penstock.simulate.engine import Result, simulate
     from penstock.simulate.forward import ForwardStep, NoOutsideEvents, OutsideEvents, play_forward
     from penstock.simulate.metrics import Effort, Summary, summarise
@@ -41,6 +42,7 @@ __all__ = [
     "Fate",
     "ForwardStep",
     "JobOutcome",
+    "KnownPolicy",
     "Markup",
     "NoOutsideEvents",
     "OutsideEvents",

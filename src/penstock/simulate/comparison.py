@@ -4,13 +4,14 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.sharedctypes import SynchronizedArray
 from typing import Any
 
-from penstock.core import Cluster, UnknownNameError, is_plugin
+from penstock.core import Cluster
 from penstock.placement import placement_named
-from penstock.policies import POLICIES, policy_named
+from penstock.policies import policy_named
+from penstock.simulate.catalogue import check_policies, label_of
 from penstock.simulate.engine import Result, simulate
 from penstock.simulate.overhead import costs_named
 from penstock.simulate.replicas import REPLICAS
@@ -33,21 +34,6 @@ class Setting:
     timeline: bool = False
 
 
-def known_policies() -> dict[str, tuple[str, str]]:
-    """Every name that can be simulated, with its one-line summary and its source."""
-    ours = {name: (policy.summary, policy.paper) for name, policy in POLICIES.items()}
-    return ours | {name: replica for name, replica in REPLICAS.items() if name not in ours}
-
-
-def check_policies(names: Sequence[str]) -> None:
-    """Refuse unknown names before anything is read or run."""
-    for name in names:
-        if is_plugin(name):
-            policy_named(name)
-        elif name not in known_policies():
-            raise UnknownNameError.of("policy", name, known_policies(), "`penstock policies` lists them")
-
-
 def run_policy(
     name: str, workload: Workload, setting: Setting, on_progress: Callable[[int], None] | None = None
 ) -> Result:
@@ -58,12 +44,13 @@ def run_policy(
 
         return replay(name, workload, setting.cluster, int(setting.slot))
     cluster = setting.cluster
-    return simulate(
+    result = simulate(
         workload.jobs(), cluster, policy_named(name), slot=setting.slot,
         costs=costs_named(setting.overhead, cluster, setting.slot),
         placement=placement_named(setting.placement) if setting.placement else None,
         timeline=setting.timeline, on_progress=on_progress,
     )  # fmt: skip
+    return replace(result, summary=replace(result.summary, policy=label_of(name)))
 
 
 def compare(

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from penstock.simulate import Profiles
 
 
+POLICY_HELP = "Names, separated by commas: deadline, srtf:order=device-time, mine.py:Mine (`penstock policies`)."
+
+
 def load_profiles(directory: Path | None) -> "Profiles":
     """The tables in ``directory``, or the built-in ones, saying so."""
     from penstock.simulate import Profiles

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock import simulate as simulation
-from penstock.cli.study.options import load_profiles, parse_bounds
+from penstock.cli.study.options import POLICY_HELP, load_profiles, parse_bounds
 from penstock.cli.terminal.console import bars, interruptible, out, percent, plain_table, say, seconds
 from penstock.core import Cluster, InputError, format_bytes, parse_duration
 from penstock.tools import atomic_directory, interpret_first
@@ -35,7 +35,7 @@ class OverheadName(StrEnum):
 def command(
     trace: Annotated[Path, typer.Argument(help="A trace in any format we read, .gz or not.")],
     cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
-    policy: Annotated[str, typer.Option(help="Names, separated by commas.")] = "deadline,elasticflow,edf,tiresias,fifo",
+    policy: Annotated[str, typer.Option(help=POLICY_HELP)] = "deadline,elasticflow,edf,tiresias,fifo",
     profiles: Annotated[Path | None, typer.Option(metavar="DIR", help="Throughput tables, one MODEL.csv each.")] = None,
     slot: Annotated[str, typer.Option(help="Shortest time between two decisions.")] = "60s",
     overhead: Annotated[OverheadName, typer.Option(help="What a decision costs.")] = OverheadName.NONE,
@@ -53,8 +53,9 @@ def command(
 ) -> None:
     """Replay a trace under several policies and compare what becomes of the jobs."""
     from penstock.placement import placement_named
+    from penstock.policies import split_policies
 
-    names = list(dict.fromkeys(name.strip() for name in policy.split(",") if name.strip()))
+    names = split_policies(policy)
     simulation.check_policies(names)
     if placement is not None:
         placement_named(placement)
