@@ -8,13 +8,30 @@ if TYPE_CHECKING:
     from penstock.simulate.catalogue import KnownPolicy, check_policies, known_policies
     from penstock.simulate.comparison import Setting, compare, run_policy
     from penstock.simulate.engine import Result, simulate
-    from penstock.simulate.forward import ForwardStep, NoOutsideEvents, OutsideEvents, play_forward
+    from penstock.simulate.failures import NodeFailures
+    from penstock.simulate.forward import ForwardStep, JobEnds, NoOutsideEvents, OutsideEvents, play_forward
     from penstock.simulate.metrics import Effort, Summary, summarise
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
     from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
     from penstock.simulate.picture import draw
     from penstock.simulate.replicas import REPLICAS
     from penstock.simulate.report import Markup, Page, section, table, write_report
+    from penstock.simulate.sweeps import (
+        Aggregate,
+        Cell,
+        Grid,
+        Interval,
+        Recipe,
+        ResultsFile,
+        SweepRows,
+        TraceFile,
+        WorkloadSource,
+        export_rows,
+        interval,
+        run_grid,
+        source_named,
+        sweep,
+    )
     from penstock.simulate.timeline import Bar, Timeline
     from penstock.simulate.traces import (
         Description,
@@ -30,45 +47,63 @@ if TYPE_CHECKING:
         write_trace,
         write_trace_csv,
     )
+    from penstock.simulate.uncertainty import Uncertainty
     from penstock.simulate.workload import Workload
 
 __all__ = [
     "OVERHEADS",
     "REPLICAS",
+    "Aggregate",
     "ArtifactCosts",
     "Bar",
+    "Cell",
     "Description",
     "Effort",
     "Fate",
     "ForwardStep",
+    "Grid",
+    "Interval",
+    "JobEnds",
     "JobOutcome",
     "KnownPolicy",
     "Markup",
     "NoOutsideEvents",
+    "NodeFailures",
     "OutsideEvents",
     "Page",
     "Profiles",
+    "Recipe",
     "Result",
+    "ResultsFile",
     "Setting",
     "Summary",
+    "SweepRows",
     "Timeline",
     "Trace",
+    "TraceFile",
     "TraceJob",
+    "Uncertainty",
     "Workload",
+    "WorkloadSource",
     "check_policies",
     "compare",
     "costs_named",
     "describe",
     "draw",
+    "export_rows",
     "generate",
+    "interval",
     "interval_for_load",
     "known_policies",
     "play_forward",
     "read_trace",
+    "run_grid",
     "run_policy",
     "section",
     "simulate",
+    "source_named",
     "summarise",
+    "sweep",
     "table",
     "with_deadline",
     "with_model",

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from multiprocessing.sharedctypes import SynchronizedArray
 from typing import Any
 
-from penstock.core import Cluster
+from penstock.core import Cluster, InputError, Job
 from penstock.placement import placement_named
 from penstock.policies import policy_named
 from penstock.simulate.catalogue import check_policies, label_of
 from penstock.simulate.engine import Result, simulate
+from penstock.simulate.failures import NodeFailures
 from penstock.simulate.overhead import costs_named
 from penstock.simulate.replicas import REPLICAS
+from penstock.simulate.uncertainty import Uncertainty
 from penstock.simulate.workload import Workload
 
 Progress = Callable[[Sequence[int]], None]
@@ -31,7 +33,25 @@ class Setting:
     slot: float = 60.0
     overhead: str = "none"
     placement: str | None = None
+    wrong_by: float = 0.0
+    """Jobs really run at up to this share more or less than the speed that the scheduler believes."""
+    doubts: float = 0.0
+    """The share by which the scheduler is told that speeds may turn out lower."""
+    report_every_s: float = 600.0
+    failures: NodeFailures | None = None
     timeline: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether everything happens as the scheduler believes."""
+        return not (self.wrong_by or self.doubts or self.failures)
+
+    def uncertainty(self, seed: int) -> Uncertainty | None:
+        if not (self.wrong_by or self.doubts):
+            return None
+        return Uncertainty(
+            wrong_by=self.wrong_by, doubts=self.doubts, report_every_s=self.report_every_s, seed=seed
+        )  # fmt: skip
 
 
 def run_policy(
@@ -40,17 +60,26 @@ def run_policy(
     """Simulate one policy; names ending in ``-artifact`` run in the world of the public simulator."""
     check_policies([name])
     if name in REPLICAS:
+        if not setting.is_exact:
+            raise InputError(f"{name} in a world with wrong curves, doubts or failures", "a policy, not a replica")
         from penstock.simulate.replicas import replay
 
         return replay(name, workload, setting.cluster, int(setting.slot))
     cluster = setting.cluster
+    jobs = workload.jobs()
+    failures = setting.failures.events(cluster, workload.seed, _first_at(jobs)) if setting.failures else ()
     result = simulate(
-        workload.jobs(), cluster, policy_named(name), slot=setting.slot,
+        jobs, cluster, policy_named(name), slot=setting.slot, failures=failures,
+        uncertainty=setting.uncertainty(workload.seed),
         costs=costs_named(setting.overhead, cluster, setting.slot),
         placement=placement_named(setting.placement) if setting.placement else None,
         timeline=setting.timeline, on_progress=on_progress,
     )  # fmt: skip
     return replace(result, summary=replace(result.summary, policy=label_of(name)))
+
+
+def _first_at(jobs: Sequence[Job]) -> float:
+    return jobs[0].submitted_at if jobs else 0.0
 
 
 def compare(

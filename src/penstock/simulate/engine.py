@@ -1,11 +1,21 @@
-"""The virtual world: arrivals and faults from a trace, jobs that run exactly as projected, and what became of them."""
+"""The virtual world: arrivals and faults, jobs that run as projected or as they really do, and what became of them."""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.core import Cluster, Event, Job, JobCancelled, JobFinished, JobSubmitted, WorkerFailed
+from penstock.core import (
+    Cluster,
+    Event,
+    Job,
+    JobCancelled,
+    JobFinished,
+    JobSubmitted,
+    NodeJoined,
+    NodeLost,
+    WorkerFailed,
+)
 from penstock.placement import Placement
 from penstock.policies import AnyPolicy
 from penstock.scheduler import CostModel, ExpectedCosts, Scheduler
@@ -15,6 +25,8 @@ from penstock.simulate.metrics import Effort, Summary, summarise
 from penstock.simulate.outcomes import JobOutcome
 from penstock.simulate.overhead import Metered
 from penstock.simulate.timeline import Timeline
+from penstock.simulate.true_progress import TrueProgress
+from penstock.simulate.uncertainty import Uncertainty
 
 _PROGRESS_EVERY = 256
 
@@ -37,19 +49,28 @@ def simulate(
     costs: CostModel | None = None,
     placement: Placement | None = None,
     faults: Iterable[Event] = (),
+    failures: Iterable[Event] = (),
+    uncertainty: Uncertainty | None = None,
     timeline: bool = False,
     validate: bool = False,
     on_progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Run ``jobs`` (in order of submission) under ``policy`` on ``cluster``.
 
-    ``faults`` are further events in order of time (node losses, worker failures, cancellations); ``validate`` checks
-    all invariants after every decision; ``on_progress`` is called now and then with the number of jobs that are over.
+    ``faults`` are further events in order of time (node losses, worker failures, cancellations), all of which happen;
+    ``failures`` are node losses and returns that may go on without end and happen while there are jobs. With an
+    ``uncertainty`` the scheduler is told of jobs with doubts and they run at their own speed, else as projected.
+    ``validate`` checks all invariants after every decision; ``on_progress`` is called now and then with the number of
+    jobs that are over.
     """
     metered = Metered(costs or ExpectedCosts())
     scheduler = Scheduler(cluster, policy, placement=placement, slot=slot, costs=metered, stories=False)
     drawing = Timeline() if timeline else None
-    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults)
+    truth = None
+    if uncertainty is not None:
+        jobs = map(uncertainty.believed, jobs)
+        truth = TrueProgress(scheduler, uncertainty) if uncertainty.wrong_by else None
+    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults, failures, truth)
     cpu = time.process_time()
     world.run(validate, on_progress)
     cpu = time.process_time() - cpu
@@ -63,21 +84,34 @@ def simulate(
 
 
 class _World:
-    """Feeds one scheduler from arrivals, projected ends and faults."""
+    """Feeds one scheduler from arrivals, ends, faults and, where it is wrong about speeds, reports."""
 
-    def __init__(self, scheduler: Scheduler, ledger: Ledger, jobs: Iterable[Job], faults: Iterable[Event]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        ledger: Ledger,
+        jobs: Iterable[Job],
+        faults: Iterable[Event],
+        failures: Iterable[Event],
+        truth: TrueProgress | None,
+    ) -> None:
         self.scheduler = scheduler
         self.ledger = ledger
         self.decision_s: list[float] = []
         self._arrivals = _Queue(JobSubmitted(job.submitted_at, job) for job in jobs)
         self._faults = _Queue(iter(faults))
+        self._failures = _Queue(iter(failures))
+        self._truth = truth
+        self._down = 0
         self._fragmentation = 0.0
         self._observed_s = 0.0
 
     def run(self, validate: bool, on_progress: Callable[[int], None] | None) -> None:
-        for number, step in enumerate(play_forward(self.scheduler, self), 1):
+        for number, step in enumerate(play_forward(self.scheduler, self, ends=self._truth), 1):
             self.decision_s.append(step.decision_s)
             self.ledger.carry_out(step.instructions, step.at)
+            if self._truth is not None:
+                self._truth.follow(step.at, step.instructions)
             if validate:
                 self.scheduler.validate()
             if on_progress is not None and number % _PROGRESS_EVERY == 0:
@@ -88,27 +122,58 @@ class _World:
 
     @property
     def next_at(self) -> float:
-        return min(self._arrivals.at, self._faults.at)
+        report_at = math.inf if self._truth is None else self._truth.next_report_at
+        return min(self._arrivals.at, self._faults.at, self._next_failure_at, report_at)
 
     @property
     def stop_at(self) -> float:
-        """The clock stops at every fault, so projected ends before it are certain."""
-        return self._faults.at
+        """The clock stops at every fault, so ends before it are certain."""
+        return min(self._faults.at, self._next_failure_at)
+
+    @property
+    def _next_failure_at(self) -> float:
+        """Failures matter as long as somebody comes, runs, or waits for a node to be repaired."""
+        if math.isinf(self._failures.at):
+            return math.inf
+        waited_for = self._down and self.scheduler.active_count()
+        matter = waited_for or self.scheduler.devices_held() or math.isfinite(self._arrivals.at)
+        return self._failures.at if matter else math.inf
 
     def until(self, at: float, finished: Sequence[JobFinished]) -> Sequence[Event]:
         """Everything that happens by then, in order; at equal times ends come first."""
         events: list[Event] = list(finished)
-        events.extend(fault for fault in self._faults.pop_until(at) if self._can_happen(fault))
+        misfortunes = self._misfortunes(at)
+        events.extend(misfortunes)
+        if self._truth is not None:
+            self._truth.expect_losses(at) if misfortunes else events.extend(self._truth.reports(at))
         events.extend(self._arrivals.pop_until(at))
         if len(events) > 1:
             events.sort(key=_when)
         for event in events:
             if isinstance(event, JobFinished):
-                self.ledger.finished(event.job_id, event.at)
+                self._finish(event)
             elif isinstance(event, JobSubmitted):
-                self.ledger.submitted(event.job, self._alone_s(event.job))
+                self._submit(event.job)
         self._observe(at)
         return events
+
+    def _finish(self, event: JobFinished) -> None:
+        self.ledger.finished(event.job_id, event.at)
+        if self._truth is not None:
+            self._truth.over(event.job_id)
+
+    def _submit(self, job: Job) -> None:
+        self.ledger.submitted(job, self._alone_s(job))
+        if self._truth is not None:
+            self._truth.submitted(job)
+
+    def _misfortunes(self, at: float) -> list[Event]:
+        found = [fault for fault in self._faults.pop_until(at) if self._can_happen(fault)]
+        if self._next_failure_at <= at:
+            failures = self._failures.pop_until(at)
+            self._down += sum(isinstance(event, NodeLost) - isinstance(event, NodeJoined) for event in failures)
+            found.extend(failures)
+        return found
 
     def _can_happen(self, fault: Event) -> bool:
         """Misfortune for a job that is gone, or holds nothing that could fail, does not happen."""

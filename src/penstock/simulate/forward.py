@@ -26,6 +26,16 @@ class ForwardStep:
     """How long deciding took on a real clock."""
 
 
+class JobEnds(Protocol):
+    """When running jobs end: as projected, which a scheduler says itself, or as they really do."""
+
+    def next_finish_at(self) -> float:
+        """When the first one ends if nothing changes; infinite if none runs."""
+
+    def finishing_by(self, at: float) -> list[tuple[float, str]]:
+        """Those that end by then, with their times, in order."""
+
+
 class OutsideEvents(Protocol):
     """What happens besides jobs that end as projected."""
 
@@ -52,13 +62,20 @@ class NoOutsideEvents:
 
 
 def play_forward(
-    scheduler: Scheduler, outside: OutsideEvents, *, wake_at: float = math.inf, until: float = math.inf
+    scheduler: Scheduler,
+    outside: OutsideEvents,
+    *,
+    ends: JobEnds | None = None,
+    wake_at: float = math.inf,
+    until: float = math.inf,
 ) -> Iterator[ForwardStep]:
     """Step after step until nothing more happens by ``until``; the scheduler lives through it, so give a twin of a live
-    one. ``wake_at`` is when to decide first even if nothing happens."""
-    while (first := min(outside.next_at, scheduler.next_finish_at(), wake_at)) <= until and first < math.inf:
+    one. Jobs end as projected unless ``ends`` says otherwise; ``wake_at`` is when to decide first even if nothing
+    happens."""
+    ends = ends or scheduler
+    while (first := min(outside.next_at, ends.next_finish_at(), wake_at)) <= until and first < math.inf:
         at = min(max(scheduler.earliest_round(first), scheduler.now), outside.stop_at)
-        finished = [JobFinished(max(when, scheduler.now), job_id) for when, job_id in scheduler.finishing_by(at)]
+        finished = [JobFinished(max(when, scheduler.now), job_id) for when, job_id in ends.finishing_by(at)]
         events = outside.until(at, finished)
         started = time.perf_counter()
         instructions = scheduler.handle(*events, Tick(at))

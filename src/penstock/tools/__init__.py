@@ -16,6 +16,7 @@ from penstock.tools.jit import compiled, has_compiler, interpret_first
 if TYPE_CHECKING:
     from penstock.tools.least_squares import nonnegative_least_squares
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
+    from penstock.tools.parents import die_with_parent
 
 __all__ = [
     "GpuMemory",
@@ -24,6 +25,7 @@ __all__ = [
     "atomic_directory",
     "atomic_file",
     "compiled",
+    "die_with_parent",
     "has_compiler",
     "interpret_first",
     "lazy_door",

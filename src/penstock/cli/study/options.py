@@ -1,15 +1,26 @@
 """Options several verbs understand."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.terminal.console import say
-from penstock.core import InputError
+from penstock.core import InputError, parse_duration
 
 if TYPE_CHECKING:
-    from penstock.simulate import Profiles
+    from penstock.simulate import NodeFailures, Profiles
 
 
+class OverheadName(StrEnum):
+    NONE = "none"
+    ARTIFACT = "artifact"
+    MEASURED = "measured"
+
+
+WRONG_BY_HELP = "Jobs really run at up to this much more or less than the speed the scheduler believes."
+DOUBTS_HELP = "Tell the scheduler that speeds may turn out this much lower."
+FAILURES_HELP = "Nodes fail now and then: mtbf=5d, or mtbf=5d,repair=2h (1h if not given)."
+REPORTS_HELP = "With --wrong-by: how often jobs report what is really left."
 POLICY_HELP = "Names, separated by commas: deadline, srtf:order=device-time, mine.py:Mine (`penstock policies`)."
 
 
@@ -32,3 +43,28 @@ def parse_bounds(text: str) -> tuple[float, float]:
         raise InputError(
             f"{text!r} does not say how tight deadlines are", "LOW..HIGH in multiples of the duration", 'Try "0.5..1.5"'
         ) from None
+
+
+def parse_slot(text: str) -> float:
+    slot = parse_duration(text)
+    if slot < 1:
+        raise InputError(f"A slot of {text} is too short", "at least one second", "Try --slot 60s")
+    return slot
+
+
+def parse_share(text: str) -> float:
+    """ "20%" or "0.2"."""
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        raise InputError(f"{text!r} is not a share", "a percentage or a number from 0 to below 1", "Try 20%") from None
+    if not 0 <= share < 1:
+        raise InputError(f"a share of {text}", "0% up to, not including, 100%", "Try 20%")
+    return share
+
+
+def parse_failures(text: str | None) -> "NodeFailures | None":
+    from penstock.simulate import NodeFailures
+
+    return NodeFailures.parse(text) if text is not None else None

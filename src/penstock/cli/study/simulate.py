@@ -11,7 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from penstock import simulate as simulation
-from penstock.cli.study.options import POLICY_HELP, load_profiles, parse_bounds
+from penstock.cli.study.options import (
+    DOUBTS_HELP,
+    FAILURES_HELP,
+    POLICY_HELP,
+    REPORTS_HELP,
+    WRONG_BY_HELP,
+    OverheadName,
+    load_profiles,
+    parse_bounds,
+    parse_failures,
+    parse_share,
+    parse_slot,
+)
+from penstock.cli.study.sweep import aggregate_table, run_over_seeds
 from penstock.cli.terminal.console import bars, interruptible, out, percent, plain_table, say, seconds
 from penstock.core import Cluster, InputError, format_bytes, parse_duration
 from penstock.tools import atomic_directory, interpret_first
@@ -26,14 +39,10 @@ class RowFormat(StrEnum):
     PARQUET = "parquet"
 
 
-class OverheadName(StrEnum):
-    NONE = "none"
-    ARTIFACT = "artifact"
-    MEASURED = "measured"
-
-
 def command(
-    trace: Annotated[Path, typer.Argument(help="A trace in any format we read, .gz or not.")],
+    trace: Annotated[
+        str, typer.Argument(help="A trace in any format we read, .gz or not, or generate:jobs=500,load=1.5")
+    ],
     cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
     policy: Annotated[str, typer.Option(help=POLICY_HELP)] = "deadline,elasticflow,edf,tiresias,fifo",
     profiles: Annotated[Path | None, typer.Option(metavar="DIR", help="Throughput tables, one MODEL.csv each.")] = None,
@@ -42,7 +51,12 @@ def command(
     placement: Annotated[str | None, typer.Option(help="Instead of what each policy prefers.")] = None,
     deadlines: Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')] = None,
     caps: Annotated[bool, typer.Option("--caps", help="Bound widths as the public ElasticFlow code does.")] = False,
+    wrong_by: Annotated[str, typer.Option(help=WRONG_BY_HELP)] = "0%",
+    doubts: Annotated[str, typer.Option(help=DOUBTS_HELP)] = "0%",
+    reports: Annotated[str, typer.Option(help=REPORTS_HELP)] = "10m",
+    failures: Annotated[str | None, typer.Option(help=FAILURES_HELP)] = None,
     seed: Annotated[int, typer.Option(min=0, help="For everything that is drawn.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds, from --seed on; show 95 % intervals.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out_dir: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write per-job rows here.")] = None,
     rows: Annotated[RowFormat, typer.Option(help="Format of the per-job rows.")] = RowFormat.CSV,
@@ -60,17 +74,35 @@ def command(
     if placement is not None:
         placement_named(placement)
     setting = simulation.Setting(
-        cluster=Cluster.parse(cluster), slot=_slot(slot), overhead=overhead.value, placement=placement,
-        timeline=picture or report is not None,
+        cluster=Cluster.parse(cluster), slot=parse_slot(slot), overhead=overhead.value, placement=placement,
+        wrong_by=parse_share(wrong_by), doubts=parse_share(doubts), report_every_s=parse_duration(reports),
+        failures=parse_failures(failures), timeline=picture or report is not None,
     )  # fmt: skip
+    setting.uncertainty(seed)
+    source, bounds = simulation.source_named(trace), parse_bounds(deadlines) if deadlines else None
+    if seeds > 1:
+        _check_single(out_dir, report, picture)
+        grid = simulation.Grid(
+            policies=names, source=source, profiles=load_profiles(profiles), clusters=[cluster],
+            wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
+            placement=placement, deadlines=bounds, caps=caps, doubts=setting.doubts,
+            report_every_s=setting.report_every_s, failures=setting.failures,
+        )  # fmt: skip
+        with interruptible():
+            found = run_over_seeds(grid, processes)
+        told = [aggregate.as_dict() for aggregate in found.aggregates()]
+        print(json.dumps({"settings": grid.identity(), "results": told, "runs": found}, indent=2)) if as_json else (
+            out.print(aggregate_table(found.aggregates()))
+        )
+        return
     _check_target(out_dir, "--out", force)
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
-        workload = simulation.Workload(
-            trace=simulation.read_trace(trace), profiles=load_profiles(profiles), seed=seed, caps=caps,
-            deadlines=parse_bounds(deadlines) if deadlines else None,
-        )  # fmt: skip
+        tables = load_profiles(profiles)
+        jobs = source.trace(None, seed, setting.cluster, tables)
+        say(f"{jobs.name}: {len(jobs)} jobs, read as {jobs.format}")
+        workload = simulation.Workload(trace=jobs, profiles=tables, seed=seed, caps=caps, deadlines=bounds)
         workload.jobs()
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)
@@ -92,7 +124,7 @@ def comparison(
 ) -> Any:
     """The headline table."""
     title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
-    title += f", overhead {setting.overhead}"
+    title += f", overhead {setting.overhead}{_errors(setting)}"
     table = plain_table("policy", "in time", "ratio", "refused", "late", "JCT", "use", "resizes", "CPU s", title=title)
     for s in (result.summary for result in results):
         table.add_row(
@@ -102,11 +134,18 @@ def comparison(
     return table
 
 
-def _slot(text: str) -> float:
-    slot = parse_duration(text)
-    if slot < 1:
-        raise InputError(f"A slot of {text} is too short", "at least one second", "Try --slot 60s")
-    return slot
+def _errors(setting: "simulation.Setting") -> str:
+    told = f", curves wrong by {100 * setting.wrong_by:g}%" if setting.wrong_by else ""
+    told += f", doubts {100 * setting.doubts:g}%" if setting.doubts else ""
+    return told + (f", failures {setting.failures}" if setting.failures else "")
+
+
+def _check_single(out_dir: Path | None, report: Path | None, picture: bool) -> None:
+    """Rows per job, pictures and reports are about one run."""
+    if out_dir is not None or report is not None or picture:
+        raise InputError(
+            "--out, --picture and --report with several seeds", "one seed", "Use `penstock sweep --export rows.csv`"
+        )
 
 
 def _check_target(target: Path | None, option: str, force: bool) -> None:
@@ -129,6 +168,9 @@ def _figures(
         "cluster": str(setting.cluster),
         "slot_s": setting.slot,
         "overhead": setting.overhead,
+        "wrong_by": setting.wrong_by,
+        "doubts": setting.doubts,
+        "failures": str(setting.failures) if setting.failures else None,
         "seed": workload.seed,
         "results": [result.summary.as_dict() for result in results],
     }

@@ -9,6 +9,7 @@
 from penstock.simulate.traces.convert import jobs_of, to_job, with_deadline, with_model
 from penstock.simulate.traces.description import Description, describe
 from penstock.simulate.traces.detect import FORMATS, Format, read_trace
+from penstock.simulate.traces.draws import exponential_draw, uniform_draw
 from penstock.simulate.traces.plain import write_trace, write_trace_csv, write_trace_jsonl
 from penstock.simulate.traces.profiles import Profiles
 from penstock.simulate.traces.records import Trace, TraceJob
@@ -22,11 +23,13 @@ __all__ = [
     "Trace",
     "TraceJob",
     "describe",
+    "exponential_draw",
     "generate",
     "interval_for_load",
     "jobs_of",
     "read_trace",
     "to_job",
+    "uniform_draw",
     "with_deadline",
     "with_model",
     "write_trace",

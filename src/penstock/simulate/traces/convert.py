@@ -4,12 +4,12 @@ What the trace leaves open is drawn, once and for all: each draw depends on the 
 id, not on the order of jobs or on what else is in the trace. Taking jobs out changes nothing about those that stay.
 """
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from penstock.core import BestEffort, Deadline, InputError, Job, TraceError, UnknownNameError, Work
+from penstock.simulate.traces.draws import uniform_draw
 from penstock.simulate.traces.profiles import ProfileKey, Profiles
 from penstock.simulate.traces.records import TraceJob
 
@@ -83,7 +83,7 @@ def with_deadline(record: TraceJob, bounds: Bounds, *, seed: int = 0) -> TraceJo
             "a duration",
             "Give profiles that tell how long it takes on the devices it asks for",
         )
-    slack = low + (high - low) * _uniform(seed, "deadline", record.id)
+    slack = low + (high - low) * uniform_draw(seed, "deadline", record.id)
     return replace(record, deadline=record.submitted_at + slack * record.duration_s)
 
 
@@ -103,7 +103,7 @@ def _draw_profile(record: TraceJob, profiles: Profiles, seed: int) -> ProfileKey
     fitting = profiles.fitting(record.devices, record.model)
     if not fitting:
         raise _too_few(record)
-    return fitting[int(_uniform(seed, "profile", record.id) * len(fitting))]
+    return fitting[int(uniform_draw(seed, "profile", record.id) * len(fitting))]
 
 
 def _iterations(record: TraceJob, rate: float) -> float:
@@ -121,12 +121,6 @@ def _too_few(record: TraceJob) -> TraceError:
         "a number of devices the throughput tables cover",
         "Ask for more devices, or give other profiles",
     )
-
-
-def _uniform(seed: int, purpose: str, job_id: str) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments."""
-    digest = hashlib.blake2b(f"{seed}/{purpose}/{job_id}".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest) >> 11) / 2**53
 
 
 def _cap(record: TraceJob, profiles: Profiles) -> int:

@@ -1,0 +1,123 @@
+"""What a sweep consists of: one cell per policy, cluster, load, error of the curves and seed."""
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.core import Cluster, InputError
+from penstock.policies import PolicyReference
+from penstock.simulate.catalogue import check_policies
+from penstock.simulate.comparison import Setting, run_policy
+from penstock.simulate.failures import NodeFailures
+from penstock.simulate.sweeps.sources import WorkloadSource
+from penstock.simulate.traces import Profiles
+from penstock.simulate.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One run. ``load`` is ``None`` for the load that the jobs come with."""
+
+    policy: str
+    cluster: str
+    load: float | None
+    wrong_by: float
+    seed: int
+
+    @property
+    def key(self) -> tuple[str, str, float | None, float, int, str]:
+        """What tells it from others; a policy in a file of one's own is another one once the file changed."""
+        return (self.policy, self.cluster, self.load, self.wrong_by, self.seed, code_of(self.policy))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "code": code_of(self.policy)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """All cells, and what is the same in each of them."""
+
+    policies: Sequence[str]
+    source: WorkloadSource
+    profiles: Profiles = field(default_factory=Profiles.builtin)
+    clusters: Sequence[str] = ("16x8",)
+    loads: Sequence[float | None] = (None,)
+    wrong_by: Sequence[float] = (0.0,)
+    seeds: Sequence[int] = (0,)
+    slot: float = 60.0
+    overhead: str = "none"
+    placement: str | None = None
+    deadlines: tuple[float, float] | None = None
+    caps: bool = False
+    doubts: float = 0.0
+    report_every_s: float = 600.0
+    failures: NodeFailures | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be run before anything is run."""
+        for what, axis in (("policies", self.policies), ("clusters", self.clusters), ("loads", self.loads),
+                           ("errors of the curves", self.wrong_by), ("seeds", self.seeds)):  # fmt: skip
+            if not axis:
+                raise InputError(f"a sweep over no {what}", "at least one")
+            if len(set(axis)) != len(axis):
+                raise InputError(f"a sweep over the {what} {', '.join(map(str, axis))}", "each once")
+        check_policies(self.policies)
+        for cluster, wrong_by in itertools.product(self.clusters, self.wrong_by):
+            self.setting(cluster, wrong_by).uncertainty(0)
+        for load in self.loads:
+            if load is not None and not 0 < load < float("inf"):
+                raise InputError(f"a load of {load:g}", "above 0", "Try 0.5,1,1.5")
+        if len(self.seeds) > 1 and not self.draws:
+            raise InputError(
+                f"{len(self.seeds)} seeds for a trace of which nothing is drawn: all runs would be alike",
+                "one seed, or something that is drawn",
+                "Add --wrong-by 20%, --failures mtbf=5d or --deadlines, or use generate:jobs=500,load=1.5",
+            )
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything depends on the seed."""
+        return self.source.draws or any(self.wrong_by) or self.failures is not None or self.deadlines is not None
+
+    def cells(self) -> Iterator[Cell]:
+        """In order of cluster, load, error and seed, the policies beside each other."""
+        for cluster, load, wrong_by, seed, policy in itertools.product(
+            self.clusters, self.loads, self.wrong_by, self.seeds, self.policies
+        ):
+            yield Cell(policy=policy, cluster=cluster, load=load, wrong_by=wrong_by, seed=seed)
+
+    def setting(self, cluster: str, wrong_by: float) -> Setting:
+        return Setting(
+            cluster=Cluster.parse(cluster), slot=self.slot, overhead=self.overhead, placement=self.placement,
+            wrong_by=wrong_by, doubts=self.doubts, report_every_s=self.report_every_s, failures=self.failures,
+        )  # fmt: skip
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        """The cell and what it came to, as one flat row."""
+        setting = self.setting(cell.cluster, cell.wrong_by)
+        trace = self.source.trace(cell.load, cell.seed, setting.cluster, self.profiles)
+        workload = Workload(
+            trace=trace, profiles=self.profiles, seed=cell.seed, deadlines=self.deadlines, caps=self.caps
+        )
+        summary = run_policy(cell.policy, workload, setting).summary.as_dict()
+        return {**cell.as_dict(), **{name: value for name, value in summary.items() if name != "policy"}}
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for rows to stand in one file: everything that is not an axis."""
+        return {
+            **self.source.identity(), "profiles": self.profiles.name, "slot_s": self.slot, "overhead": self.overhead,
+            "placement": self.placement, "draw_deadlines": list(self.deadlines) if self.deadlines else None,
+            "caps": self.caps, "doubts": self.doubts, "report_every_s": self.report_every_s,
+            "failures": str(self.failures) if self.failures else None,
+        }  # fmt: skip
+
+
+def code_of(policy: str) -> str:
+    """A hash of the file that a policy lies in, if it is named by one."""
+    path, _, _ = PolicyReference.parse(policy).name.rpartition(":")
+    if not path.endswith(".py"):
+        return ""
+    return hashlib.blake2b(Path(path).expanduser().read_bytes(), digest_size=6).hexdigest()
