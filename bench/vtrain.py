@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares  # type: ignore[import-untyped]
+from scipy.optimize import least_squares
 
 from bench.data import DATA as TRACES
 from penstock.core import InputError, ParallelPlan, ParallelStage
