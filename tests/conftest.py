@@ -4,14 +4,21 @@ Generated examples are the same in every run, so that the same code gets the sam
 for new ones.
 """
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import settings
 
+from tests.tools.engines import running_browser
 from tests.tools.processes import Guard, hear_interrupts_again
 
 settings.register_profile("penstock", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("penstock")
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 _GUARD = pytest.StashKey[Guard]()
 
@@ -26,3 +33,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     guard = config.stash.get(_GUARD, None)
     if guard is not None:
         guard.end()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    with running_browser() as found:
+        yield found

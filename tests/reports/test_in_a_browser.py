@@ -1,16 +1,14 @@
 """The page in a real browser: it draws, it answers keys, it asks nobody for anything, in the light and in the dark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from penstock.core import Cluster
 from penstock.simulate import Setting, Workload, compare
 from penstock.simulate.report import write_report
 from penstock.simulate.traces import Profiles, Trace, generate
-from tests.tools.engines import BROWSER_FLAGS, engine
 
 POLICIES = ["deadline", "fifo", "tiresias"]
 
@@ -24,15 +22,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("pages") / "report.html"
     write_report(target, workload, setting, compare(POLICIES, workload, setting, processes=1))
     return target
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = engine("chromium", "chromium-browser", "google-chrome")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=list(BROWSER_FLAGS))
-        yield started
-        started.close()
 
 
 def opened(browser: Browser, path: Path, **options: object) -> tuple[Page, list[str]]:

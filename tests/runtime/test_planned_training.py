@@ -5,10 +5,9 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 pytest.importorskip("torch", reason="plans are run with PyTorch")
 
 from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule, gpt_operators
+from tests.runtime.agent import Zygote, wait_until
 
 LAYERS, STEPS = 2, 6
 OPS = len(gpt_operators(LAYERS))
@@ -45,28 +45,28 @@ PLANS = {
 
 
 class Trainer:
-    """The trainer's processes under one plan, as a backend starts them."""
+    """The trainer's processes under one plan, forked from a warm interpreter as a backend does it."""
 
-    def __init__(self, folder: Path, plan: ParallelPlan, *options: str) -> None:
+    _started = 0
+
+    def __init__(self, zygote: Zygote, folder: Path, plan: ParallelPlan, *options: str) -> None:
+        Trainer._started += 1
         file = folder / f"plan-{plan.devices}.json"
         file.write_text(json.dumps(plan.to_mapping()), encoding="utf-8")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-        command = [sys.executable, "-m", "penstock.runtime.parallel.train", *SIZES, *options]
+        self.output = folder / f"output-{Trainer._started}"
+        self.output.touch()
+        self._zygote = zygote
+        self._workers = [f"planned/{Trainer._started}/{rank}" for rank in range(plan.devices)]
         around = {
-            **os.environ, "PENSTOCK_PLAN": str(file), "WORLD_SIZE": str(plan.devices), "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port, "PENSTOCK_CHECKPOINT_DIR": str(folder / "checkpoints"),
+            "PENSTOCK_PLAN": str(file), "WORLD_SIZE": str(plan.devices), "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()), "PENSTOCK_CHECKPOINT_DIR": str(folder / "checkpoints"),
         }  # fmt: skip
-        self.output = folder / f"output-{plan.devices}-{port}"
-        with self.output.open("w") as file_out:
-            self.processes = [
-                subprocess.Popen(
-                    command, env={**around, "RANK": str(rank), "LOCAL_RANK": str(rank)}, stdout=file_out,
-                    stderr=file_out,
-                )
-                for rank in range(plan.devices)
-            ]  # fmt: skip
+        for rank, worker in enumerate(self._workers):
+            zygote.ask(
+                op="fork", id=worker, argv=["-m", "penstock.runtime.parallel.train", *SIZES, *options],
+                env={**around, "RANK": str(rank), "LOCAL_RANK": str(rank)}, cwd=str(folder), stdout=str(self.output),
+                stderr=str(self.output),
+            )  # fmt: skip
 
     @property
     def losses(self) -> dict[int, float]:
@@ -74,24 +74,39 @@ class Trainer:
         return {int(step): float(loss) for step, loss in told}
 
     def wait(self) -> dict[int, float]:
-        codes = [process.wait(PATIENCE_S) for process in self.processes]
-        assert codes == [0] * len(codes), self.output.read_text(encoding="utf-8")
+        for worker in self._workers:
+            ended = wait_until(partial(self._zygote.event, "exited", worker), f"end of {worker}", PATIENCE_S)
+            assert ended["code"] == 0, self.output.read_text(encoding="utf-8")
         return self.losses
 
     def ask_to_stop(self, after_step: int) -> dict[int, float]:
-        until = time.monotonic() + PATIENCE_S
-        while after_step not in self.losses:
-            assert time.monotonic() < until, self.output.read_text(encoding="utf-8")
-            time.sleep(0.02)
-        for process in self.processes:
-            process.send_signal(signal.SIGTERM)
+        wait_until(lambda: after_step in self.losses, f"step {after_step}", PATIENCE_S)
+        for worker in self._workers:
+            started = self._zygote.event("started", worker)
+            assert started is not None
+            os.kill(started["pid"], signal.SIGTERM)
         return self.wait()
 
 
+Train = Callable[..., Trainer]
+
+
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+def train(zygote: Zygote) -> Train:
+    return partial(Trainer, zygote)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def expected(train: Train, tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
     """The losses of the undivided model, never interrupted."""
-    return Trainer(tmp_path_factory.mktemp("alone"), ALONE, "--steps", str(STEPS)).wait()
+    return train(tmp_path_factory.mktemp("alone"), ALONE, "--steps", str(STEPS)).wait()
 
 
 def test_the_loss_falls(expected: dict[int, float]) -> None:
@@ -108,20 +123,20 @@ def test_the_loss_falls(expected: dict[int, float]) -> None:
     ],
 )
 def test_another_plan_goes_on_where_the_last_one_stopped(
-    tmp_path: Path, expected: dict[int, float], before: str, after: str
+    train: Train, tmp_path: Path, expected: dict[int, float], before: str, after: str
 ) -> None:
-    first = Trainer(tmp_path, PLANS[before], "--steps", str(STEPS // 2)).wait()
-    second = Trainer(tmp_path, PLANS[after], "--steps", str(STEPS)).wait()
+    first = train(tmp_path, PLANS[before], "--steps", str(STEPS // 2)).wait()
+    second = train(tmp_path, PLANS[after], "--steps", str(STEPS)).wait()
     assert sorted(first) == list(range(1, STEPS // 2 + 1))
     assert sorted(second) == list(range(STEPS // 2 + 1, STEPS + 1))
     assert {**first, **second} == pytest.approx(expected, abs=2e-3)
 
 
-def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path) -> None:
+def test_asked_to_stop_it_saves_and_goes_on_later(train: Train, tmp_path: Path) -> None:
     """All processes agree on the step after which they save; nothing is done twice or left out."""
     steps = "400"
-    done = Trainer(tmp_path, PLANS["tensors"], "--steps", steps).ask_to_stop(after_step=2)
+    done = train(tmp_path, PLANS["tensors"], "--steps", steps).ask_to_stop(after_step=2)
     saved = [path.name for path in (tmp_path / "checkpoints").iterdir()]
     assert saved == [f"step-{max(done):09d}"]
-    more = Trainer(tmp_path, PLANS["stages and tensors"], "--steps", str(max(done) + 2)).wait()
+    more = train(tmp_path, PLANS["stages and tensors"], "--steps", str(max(done) + 2)).wait()
     assert sorted(more) == [max(done) + 1, max(done) + 2]

@@ -1,46 +1,18 @@
-"""A real browser: Debian's Chromium, driven by Playwright, which brings no browser of its own here."""
+"""Pages of the dashboard in a real browser, each in a profile of its own, signed in as somebody."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.web.site import WebSite
 
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-]  # fmt: skip
 PATIENCE_MS = 20_000
 expect.set_options(timeout=PATIENCE_MS)
 _HARMLESS = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "WebSocket is closed", "ERR_EMPTY_RESPONSE")
 """What a browser says of a server that is being restarted."""
-
-
-def found_browser() -> str:
-    """Where Chromium is. Its absence is a failure where it must be there, and a reason to skip elsewhere."""
-    for name in (os.environ.get("PENSTOCK_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"):
-        if name and (path := shutil.which(name)):
-            return path
-    missing = "no Chromium: apt-get install chromium, or name one in PENSTOCK_CHROMIUM"
-    if os.environ.get("CI") or os.environ.get("PENSTOCK_REQUIRE_BROWSER"):
-        pytest.fail(missing)
-    pytest.skip(missing)
-
-
-@contextmanager
-def running_browser() -> Iterator[Browser]:
-    with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=found_browser(), args=FLAGS)
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 @dataclass

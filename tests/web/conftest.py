@@ -1,21 +1,13 @@
-"""One server and one browser for all pages: starting them takes longer than most of what they are asked."""
+"""One server for all pages: starting it takes longer than most of what it is asked."""
 
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.control.conftest import world
-from tests.web.browsing import running_browser
 from tests.web.site import WebSite
 
 __all__ = ["world"]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with running_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="session")
