@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -41,6 +42,8 @@ _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
 _FOREVER = httpx.Timeout(10.0, read=60.0)
+_QUICK_START_S = 4.0
+_SLOW_START = "still starting; the first server after an installation compiles its planning loops, some 20 s, once"
 
 
 class ServerStartError(PenstockError):
@@ -227,7 +230,7 @@ def ensure_server(
         say(f"starting a Penstock server for {place.path} (log: {place.log_file})")
         return _start(place, options)
 
-    return _wait_until_ready(place, start, time.monotonic() + within_s)
+    return _wait_until_ready(place, start, say, time.monotonic() + within_s)
 
 
 def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
@@ -244,9 +247,11 @@ def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
     return process
 
 
-def _wait_until_ready(place: DataDir, start: "Callable[[], subprocess.Popen[bytes]]", deadline: float) -> Client:
+def _wait_until_ready(
+    place: DataDir, start: "Callable[[], subprocess.Popen[bytes]]", say: Callable[[str], None], deadline: float
+) -> Client:
     """A server that is on its way out when we come still holds the directory: it is succeeded once it has gone."""
-    process = None
+    process, explain_at = None, math.inf
     while time.monotonic() < deadline:
         if (client := _reachable(place)) is not None:
             return client
@@ -254,7 +259,10 @@ def _wait_until_ready(place: DataDir, start: "Callable[[], subprocess.Popen[byte
         if ended not in (None, AlreadyServedError.exit_code):
             break
         if ended is not None and not place.is_served():
-            process = start()
+            process, explain_at = start(), time.monotonic() + _QUICK_START_S
+        if time.monotonic() > explain_at:
+            say(_SLOW_START)
+            explain_at = math.inf
         time.sleep(0.05)
     tail = place.log_file.read_text(errors="replace").splitlines()[-5:] if place.log_file.exists() else []
     raise ServerStartError("\n".join([f"the server for {place.path} did not start; its log ends with:", *tail]))
