@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import main
 from tests.control.build import Platform, platform
 from tests.control.serving import Served, serving
+from tests.tools import commandline
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,15 @@ Penstock = Callable[..., Done]
 
 
 @pytest.fixture
-def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Penstock:
+def penstock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Penstock:
     """Type ``penstock`` and some words, in an empty folder and with an empty data directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("PENSTOCK_SERVER", raising=False)
 
     def run(*words: str) -> Done:
-        monkeypatch.setattr("sys.argv", ["penstock", *words])
-        capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(bool(end.code))
-        printed = capsys.readouterr()
-        return Done(code, printed.out, printed.err)
+        ended = commandline.penstock(*words)
+        return Done(ended.returncode, ended.stdout, ended.stderr)
 
     return run
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools import commandline
+
 SCRIPT = """
 import sys, time
 steps, pause, code = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
@@ -38,15 +40,8 @@ class Terminal:
         self.data = home / "data"
         (home / "train.py").write_text(SCRIPT)
 
-    def __call__(self, *arguments: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "penstock.cli", *arguments]
-        return subprocess.run(
-            command, cwd=self.home, env=self.environment(), capture_output=True, text=True, timeout=timeout, check=False
-        )
-
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-        return {**kept, "PENSTOCK_DATA_DIR": str(self.data), "COLUMNS": "160"}
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return commandline.penstock(*arguments, cwd=self.home, env={"PENSTOCK_DATA_DIR": str(self.data)})
 
     def json(self, *arguments: str) -> dict[str, object]:
         done = self(*arguments, "--json")
@@ -223,9 +218,10 @@ def test_the_same_from_python(penstock: Terminal) -> None:
         "job = penstock.Job(script='train.py', args=arguments, work='3 steps', deadline='5m', profile='never');"
         "print(penstock.quote(job).verdict); print(penstock.submit(job).id)"
     )
+    around = {**os.environ, "PENSTOCK_DATA_DIR": str(penstock.data)}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=penstock.home, env=penstock.environment(), capture_output=True, text=True,
-        timeout=60, check=False,
+        [sys.executable, "-c", code], cwd=penstock.home, env=around, capture_output=True, text=True, timeout=60,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     verdict, job = done.stdout.split()

@@ -13,13 +13,9 @@ import pytest
 
 from penstock.policies import POLICIES
 from penstock.simulate.traces import Profiles, generate, write_trace
+from tests.tools.commandline import penstock
 
 HEADER = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
-
-
-def penstock(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.fixture(scope="module")

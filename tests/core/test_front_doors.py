@@ -55,12 +55,12 @@ def test_every_room_says_what_it_is_for(room: ModuleType) -> None:
     assert len(room.__doc__.splitlines()[0]) > 20
 
 
-@pytest.mark.parametrize("heavy", ["alembic", "fastapi", "nicegui", "sklearn", "sqlalchemy", "torch", "uvicorn"])
-def test_no_front_door_loads_what_only_some_need(heavy: str) -> None:
+def test_no_front_door_loads_what_only_some_need() -> None:
+    heavy = {"alembic", "fastapi", "nicegui", "sklearn", "sqlalchemy", "torch", "uvicorn"}
     rooms = "; ".join(f"import penstock.{room}" for room in ROOMS)
-    found = subprocess.run([sys.executable, "-c", f"import sys; {rooms}; print({heavy!r} in sys.modules)"],
+    found = subprocess.run([sys.executable, "-c", f"import sys; {rooms}; print(*sys.modules)"],
                            capture_output=True, text=True, check=True)  # fmt: skip
-    assert found.stdout.strip() == "False"
+    assert heavy & set(found.stdout.split()) == set()
 
 
 def _imported_through_doors(path: Path) -> Iterator[tuple[str, str]]:

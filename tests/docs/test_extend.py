@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from penstock.core import Worker, load_plugin
 from penstock.placement.testing import PlacementConformance
 from tests.backends.watching import make_launch, output, wait_for_end
+from tests.tools.commandline import penstock
 
 GUIDES = Path(__file__).parents[2] / "docs"
 
@@ -47,9 +47,7 @@ class TestTheDocumentedPlacement(PlacementConformance):
 
 
 def run(*arguments: str) -> str:
-    found = subprocess.run(
-        [sys.executable, "-m", "penstock.cli", *arguments], check=False, capture_output=True, text=True
-    )
+    found = penstock(*arguments, cwd=Path.cwd())
     assert found.returncode == 0, found.stderr
     return found.stdout
 

@@ -1,20 +1,19 @@
-"""``penstock plan`` as a person meets it: real processes."""
+"""``penstock plan`` as a person meets it."""
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from penstock.core import ParallelPlan
+from tests.tools import commandline
 
 QUICK = ("--cluster", "4xA100-40GB", "--batch", "32", "--seconds", "1")
 
 
 def penstock(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock.cli", "plan", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+    return commandline.penstock("plan", *arguments, cwd=cwd)
 
 
 def test_shows_a_picture_and_explains(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import base64
 import math
 import re
 import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from penstock.simulate.report.job_groups import classes_of, fortune
 from penstock.simulate.report.packing import pack_bytes, pack_floats, pack_ints, pack_text
 from penstock.simulate.report.series import Clockwork, devices_held, distribution, waiting
 from penstock.simulate.traces import Profiles, Trace, generate, write_trace
+from tests.tools import commandline
 
 PROPORTIONAL = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
 SETTING = Setting(cluster=Cluster.parse("1x4"), slot=1.0, timeline=True)
@@ -217,8 +217,7 @@ def test_a_page_is_written_whole_or_not_at_all(workload: Workload, results: list
 
 
 def simulated(*arguments: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "penstock.cli", "simulate", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240, check=False)
+    return commandline.penstock("simulate", *arguments, cwd=cwd)
 
 
 def test_the_command_writes_the_page_and_refuses_what_cannot_be_one(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from penstock.core import Usage
 from tests.control.build import platform
 from tests.control.serving import Served, serving
+from tests.tools import commandline
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()=>][A-Z0-9]?")
 
@@ -41,10 +42,8 @@ def environment(served: Served, who: str = "admin") -> dict[str, str]:
 def penstock(
     served: Served, *arguments: str, who: str = "admin", cwd: Path | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "penstock.cli", *arguments], env=environment(served, who), capture_output=True,
-        text=True, timeout=120, check=False, cwd=cwd,
-    )  # fmt: skip
+    env = {name: value for name, value in environment(served, who).items() if name.startswith("PENSTOCK_")}
+    return commandline.penstock(*arguments, cwd=cwd, env=env)
 
 
 def busy(served: Served, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, str]:
