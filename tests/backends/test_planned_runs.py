@@ -12,6 +12,7 @@ from penstock.core import ParallelPlan, ParallelStage, Report, ReportKind, gpt_o
 from tests.backends.watching import make_launch, output, until, wait_for_end, wait_for_output, workers
 
 OPS = len(gpt_operators(2))
+WHOLE = ParallelPlan(model="gpt-toy", global_batch=8, micro_batch=4, stages=(ParallelStage.uniform(OPS),))
 SPLIT = ParallelPlan(
     model="gpt-toy", global_batch=8, micro_batch=4, stages=(ParallelStage.uniform(OPS, tp=2),), sequence_parallel=True
 )
@@ -49,19 +50,19 @@ def first_told(backend: LocalBackend, kind: ReportKind) -> Report:
 
 
 def test_a_planned_model_trains_on_through_a_resize(state_dir: Path, tmp_path: Path) -> None:
-    """Two processes that split tensors are asked to end, save, and four processes in two stages go on from there."""
+    """Two processes that split tensors are asked to end, save, and one that holds it all goes on from there."""
     pytest.importorskip("torch", reason="plans are run with PyTorch")
     backend = LocalBackend(state_dir, fake_devices(4))
     sizes = ("--hidden", "64", "--heads", "4", "--vocabulary", "64", "--sequence", "16")
     command = (sys.executable, "-m", "penstock.runtime.parallel.train", "--steps", "100000", *sizes)
-    backend.launch(make_launch(command, 2, plans=(SPLIT, STAGED), checkpoint_dir=str(tmp_path), grace_s=60.0))
+    backend.launch(make_launch(command, 2, plans=(WHOLE, SPLIT), checkpoint_dir=str(tmp_path), grace_s=60.0))
     first_told(backend, ReportKind.PROGRESS)
-    backend.resize("run-1", workers(4), 1)
+    backend.resize("run-1", workers(1), 1)
     saved = first_told(backend, ReportKind.CHECKPOINTED)
     assert first_told(backend, ReportKind.RESIZED).in_place is False
     step = saved.step or 0
-    until(lambda: f"step={step + 1} " in output(backend, "run-1"), "a step of four processes", PATIENCE_S)
-    assert f"resumed from step {step} under a plan for 4 devices" in output(backend, "run-1")
+    until(lambda: f"step={step + 1} " in output(backend, "run-1"), "a step of one process", PATIENCE_S)
+    assert f"resumed from step {step} under a plan for 1 devices" in output(backend, "run-1")
     backend.suspend("run-1")
     assert wait_for_end(backend, "run-1").kind is ReportKind.SUSPENDED
     told = [line for line in output(backend, "run-1").splitlines() if " penstock: step=" in line]

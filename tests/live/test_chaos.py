@@ -39,7 +39,7 @@ BLOWS = Counter(
     kill_worker=5, kill_server=2, kill_server_amid_submission=1, kill_agent=1, submit_plain=2, cancel=2, pause=2,
     resume=1,
 )  # fmt: skip
-LONGEST_LULL_S = 2.0
+LONGEST_LULL_S = 1.2
 
 
 @dataclass(slots=True)

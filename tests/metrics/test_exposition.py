@@ -94,7 +94,7 @@ def recounted(world: Platform) -> dict[tuple[str, str], int]:
 
 def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Served) -> None:
     world, chance = served.world, random.Random(5)
-    for _ in range(60):
+    for _ in range(40):
         what, jobs = chance.random(), [job for job in world.journal.state.jobs if not world.record(job).over]
         if what < 0.4 or not jobs:
             world.submit(

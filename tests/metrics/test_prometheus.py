@@ -41,7 +41,7 @@ def watching(url: str, folder: Path) -> Iterator[httpx.Client]:
     program = engine("prometheus")
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    settings["rule_files"] = [str(PROMETHEUS / name) for name in settings["rule_files"]]
+    settings["rule_files"] = [str(hurried(PROMETHEUS / name, folder)) for name in settings["rule_files"]]
     settings["scrape_configs"][0]["static_configs"][0]["targets"] = [url.removeprefix("http://")]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     port = free_port()
@@ -58,6 +58,16 @@ def watching(url: str, folder: Path) -> Iterator[httpx.Client]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+def hurried(rules: Path, folder: Path) -> Path:
+    """The same rules, evaluated every second."""
+    content = yaml.safe_load(rules.read_text())
+    for group in content["groups"]:
+        group["interval"] = "1s"
+    target = folder / rules.name
+    target.write_text(yaml.safe_dump(content))
+    return target
 
 
 def free_port() -> int:

@@ -110,7 +110,7 @@ def test_check_runs_the_plan(tmp_path: Path) -> None:
     [
         (("gpt-1.3c", *QUICK), "unknown model 'gpt-1.3c'"),
         (("gpt-1.3b", "--cluster", "8xX1", "--batch", "8"), "unknown device 'X1'"),
-        (("gpt-175b", *QUICK), "does not fit"),
+        (("gpt-2.6b", "--cluster", "1xT4", "--batch", "8", "--seconds", "0.1"), "does not fit"),
         (("gpt-1.3b", *QUICK, "--memory", "90GB"), "a memory limit of 90.0GB"),
         (("gpt-1.3b", *QUICK, "--export", "horovod"), "unknown trainer 'horovod'"),
         (("gpt-1.3b", *QUICK, "--devices", "one"), "device counts 'one'"),

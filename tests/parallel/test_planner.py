@@ -76,11 +76,11 @@ class TestRefusals:
         return str(caught.value)
 
     def test_what_cannot_fit_says_by_how_much_and_what_would(self) -> None:
-        message = self.refused(lambda: plan_for("gpt-175b", "8xV100-32GB", batch=64, seconds=1))
+        message = self.refused(lambda: plan_for("gpt-13b", "1xV100-32GB", batch=16, seconds=0.2))
         assert "too much" in message
         assert "29.4GB per device" in message
         enough = int(message.split(" such devices")[0].rsplit(" ", 1)[1])
-        fitting = plan_for("gpt-175b", f"{enough // 8}x8xV100-32GB", batch=64, seconds=1)
+        fitting = plan_for("gpt-13b", f"{enough}xV100-32GB", batch=16, seconds=0.2)
         assert fitting.prediction.memory_bytes <= fitting.mesh.memory_bytes
 
     def test_contradictory_bounds(self) -> None:

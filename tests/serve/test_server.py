@@ -64,7 +64,7 @@ def test_a_job_outlives_its_server_and_the_next_one_adopts_it(data_dir: Path, tm
         until(lambda: (client.job(job_id).progress or None) and client.job(job_id).progress.step, "progress")  # type: ignore[union-attr]
     with ensure_server(data_dir, say=said.append):
         assert sum("starting a Penstock server" in text for text in said) == 1, "a second server was started"
-    first = _pid(data_dir)
+    first, port = _pid(data_dir), DataDir(data_dir).last_port()
     os.kill(first, signal.SIGKILL)
     _wait_for_end(first)
     with pytest.raises(UnavailableError, match="no server runs"):
@@ -72,6 +72,7 @@ def test_a_job_outlives_its_server_and_the_next_one_adopts_it(data_dir: Path, tm
     starts = set((tmp_path / "starts").iterdir())
     with ensure_server(data_dir, say=said.append, options=["--slots", "2"]) as client:
         assert _pid(data_dir) != first
+        assert DataDir(data_dir).last_port() == port, "open pages would not find it again"
         assert client.job(job_id).state == "running"
         step = until(lambda: client.job(job_id).progress and client.job(job_id).progress.step, "progress")  # type: ignore[union-attr]
         until(lambda: client.job(job_id).progress.step > step, "more progress")  # type: ignore[union-attr,operator]
