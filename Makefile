@@ -39,10 +39,10 @@ engines: ## install the browser and the Prometheus that some tests drive, where 
 	@tests/tools/install-engines
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
-	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
 
 test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)
 	$(BIN)/python -m tests.packaging.installed
