@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.simulate.traces import FORMATS, Profiles, read_trace
+from penstock.simulate.traces import FORMATS, HEADERLESS, Profiles, read_trace
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "trace-formats.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```(csv|json)\n(.*?)```", GUIDE, re.DOTALL)
+EXAMPLES = re.findall(r"```(csv|json|tsv|swf)\n(.*?)```", GUIDE, re.DOTALL)
 TRACES = [example for example in EXAMPLES if "global_batch_size" not in example[1]]
 
 
@@ -24,7 +24,7 @@ def test_every_format_has_an_example(tmp_path: Path) -> None:
     for number, (_, text) in enumerate(TRACES):
         (tmp_path / f"{number}.csv").write_text(text)
         found.add(read_trace(tmp_path / f"{number}.csv").format)
-    assert found == {known.name for known in FORMATS}
+    assert found == {known.name for known in (*FORMATS, *HEADERLESS)}
 
 
 def test_the_example_table_is_read(tmp_path: Path) -> None:

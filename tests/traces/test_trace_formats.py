@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core import TraceError
-from penstock.simulate.traces import TraceJob, read_trace
+from penstock.simulate.traces import FORMATS, TraceJob, read_trace
 
 WriteFile = Callable[[str, str], Path]
 
@@ -122,7 +122,8 @@ def test_an_unknown_header_lists_formats_closest_first(write: WriteFile) -> None
         read_trace(write("pods.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,1\n"))
     formats = re.findall(r"(\w+) \(missing: ([^)]*)\)", caught.value.allowed)
     assert formats[0] == ("alibaba", "creation_time, deletion_time, scheduled_time")
-    assert {name for name, _ in formats} == {"plain", "elasticflow", "philly", "alibaba"}
+    assert {name for name, _ in formats} == {known.name for known in FORMATS}
+    assert "without a header: gavel, swf" in caught.value.allowed
     assert "submission_time/submit_time" in dict(formats)["elasticflow"]
 
 

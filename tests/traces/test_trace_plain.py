@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.core import TraceError, UnknownNameError
 from penstock.simulate.traces import TraceJob, read_trace, write_trace, write_trace_csv, write_trace_jsonl
 from penstock.simulate.traces.files import Table
-from penstock.simulate.traces.plain import read, table_of_jsonl
+from penstock.simulate.traces.formats.plain import read, table_of_jsonl
 
 WriteFile = Callable[[str, str], Path]
 

@@ -59,6 +59,7 @@ def run_policy(
 ) -> Result:
     """Simulate one policy; names ending in ``-artifact`` run in the world of the public simulator."""
     check_policies([name])
+    workload.check_kinds(setting.cluster)
     if name in REPLICAS:
         if not setting.is_exact:
             raise InputError(f"{name} in a world with wrong curves, doubts or failures", "a policy, not a replica")
@@ -92,6 +93,7 @@ def compare(
 ) -> list[Result]:
     """Run all ``names`` at the same time; results come in the order of the names."""
     check_policies(names)
+    workload.check_kinds(setting.cluster)
     if processes == 1 or len(names) == 1:
         return [
             run_policy(name, workload, setting, _single(on_progress, i, len(names))) for i, name in enumerate(names)

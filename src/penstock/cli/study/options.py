@@ -8,7 +8,7 @@ from penstock.cli.terminal.console import say
 from penstock.core import InputError, parse_duration
 
 if TYPE_CHECKING:
-    from penstock.simulate import NodeFailures, Profiles
+    from penstock.simulate import NodeFailures, Profiles, WorkloadSource
 
 
 class OverheadName(StrEnum):
@@ -21,16 +21,19 @@ WRONG_BY_HELP = "Jobs really run at up to this much more or less than the speed 
 DOUBTS_HELP = "Tell the scheduler that speeds may turn out this much lower."
 FAILURES_HELP = "Nodes fail now and then: mtbf=5d, or mtbf=5d,repair=2h (1h if not given)."
 REPORTS_HELP = "With --wrong-by: how often jobs report what is really left."
+ELASTIC_HELP = "Let jobs of a trace with fixed sizes (Gavel, Chronus, SWF…) run on any number of devices."
+PROFILES_HELP = "Throughput tables: a folder with one MODEL.csv each, Sia's profiles, or Gavel's JSON."
 POLICY_HELP = "Names, separated by commas: deadline, srtf:order=device-time, mine.py:Mine (`penstock policies`)."
 
 
-def load_profiles(directory: Path | None) -> "Profiles":
-    """The tables in ``directory``, or the built-in ones, saying so."""
+def load_profiles(path: Path | None, source: "WorkloadSource | None" = None) -> "Profiles":
+    """The tables at ``path``, or the built-in ones, saying so if jobs of the ``source`` will follow them."""
     from penstock.simulate import Profiles
 
-    if directory is not None:
-        return Profiles.load(directory)
-    say("no --profiles given: using the built-in demo curves, which nobody measured")
+    if path is not None:
+        return Profiles.load(path)
+    if source is None or source.needs_tables:
+        say("no --profiles given: using the built-in demo curves, which nobody measured")
     return Profiles.builtin()
 
 

@@ -13,8 +13,10 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     DOUBTS_HELP,
+    ELASTIC_HELP,
     FAILURES_HELP,
     POLICY_HELP,
+    PROFILES_HELP,
     REPORTS_HELP,
     WRONG_BY_HELP,
     OverheadName,
@@ -45,11 +47,12 @@ def command(
     ],
     cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
     policy: Annotated[str, typer.Option(help=POLICY_HELP)] = "deadline,elasticflow,edf,tiresias,fifo",
-    profiles: Annotated[Path | None, typer.Option(metavar="DIR", help="Throughput tables, one MODEL.csv each.")] = None,
+    profiles: Annotated[Path | None, typer.Option(metavar="PATH", help=PROFILES_HELP)] = None,
     slot: Annotated[str, typer.Option(help="Shortest time between two decisions.")] = "60s",
     overhead: Annotated[OverheadName, typer.Option(help="What a decision costs.")] = OverheadName.NONE,
     placement: Annotated[str | None, typer.Option(help="Instead of what each policy prefers.")] = None,
     deadlines: Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')] = None,
+    elastic: Annotated[bool, typer.Option("--elastic", help=ELASTIC_HELP)] = False,
     caps: Annotated[bool, typer.Option("--caps", help="Bound widths as the public ElasticFlow code does.")] = False,
     wrong_by: Annotated[str, typer.Option(help=WRONG_BY_HELP)] = "0%",
     doubts: Annotated[str, typer.Option(help=DOUBTS_HELP)] = "0%",
@@ -83,9 +86,9 @@ def command(
     if seeds > 1:
         _check_single(out_dir, report, picture)
         grid = simulation.Grid(
-            policies=names, source=source, profiles=load_profiles(profiles), clusters=[cluster],
+            policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],
             wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
-            placement=placement, deadlines=bounds, caps=caps, doubts=setting.doubts,
+            placement=placement, deadlines=bounds, caps=caps, elastic=elastic, doubts=setting.doubts,
             report_every_s=setting.report_every_s, failures=setting.failures,
         )  # fmt: skip
         with interruptible():
@@ -99,10 +102,12 @@ def command(
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
-        tables = load_profiles(profiles)
+        tables = load_profiles(profiles, source)
         jobs = source.trace(None, seed, setting.cluster, tables)
         say(f"{jobs.name}: {len(jobs)} jobs, read as {jobs.format}")
-        workload = simulation.Workload(trace=jobs, profiles=tables, seed=seed, caps=caps, deadlines=bounds)
+        workload = simulation.Workload(
+            trace=jobs, profiles=tables, seed=seed, caps=caps, elastic=elastic, deadlines=bounds
+        )
         workload.jobs()
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)

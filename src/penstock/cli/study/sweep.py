@@ -13,8 +13,10 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     DOUBTS_HELP,
+    ELASTIC_HELP,
     FAILURES_HELP,
     POLICY_HELP,
+    PROFILES_HELP,
     REPORTS_HELP,
     WRONG_BY_HELP,
     OverheadName,
@@ -45,11 +47,12 @@ def command(
     doubts: Annotated[str, typer.Option(help=DOUBTS_HELP)] = "0%",
     reports: Annotated[str, typer.Option(help=REPORTS_HELP)] = "10m",
     failures: Annotated[str | None, typer.Option(help=FAILURES_HELP)] = None,
-    profiles: Annotated[Path | None, typer.Option(metavar="DIR", help="Throughput tables, one MODEL.csv each.")] = None,
+    profiles: Annotated[Path | None, typer.Option(metavar="PATH", help=PROFILES_HELP)] = None,
     slot: Annotated[str, typer.Option(help="Shortest time between two decisions.")] = "60s",
     overhead: Annotated[OverheadName, typer.Option(help="What a decision costs.")] = OverheadName.NONE,
     placement: Annotated[str | None, typer.Option(help="Instead of what each policy prefers.")] = None,
     deadlines: Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')] = None,
+    elastic: Annotated[bool, typer.Option("--elastic", help=ELASTIC_HELP)] = False,
     caps: Annotated[bool, typer.Option("--caps", help="Bound widths as the public ElasticFlow code does.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores.")] = None,
     results: Annotated[
@@ -69,13 +72,14 @@ def command(
     """
     from penstock.policies import split_policies
 
+    source = simulation.source_named(trace)
     grid = simulation.Grid(
-        policies=split_policies(policy), source=simulation.source_named(trace), profiles=load_profiles(profiles),
+        policies=split_policies(policy), source=source, profiles=load_profiles(profiles, source),
         clusters=_listed(cluster), loads=[_number(each) for each in _listed(loads)] if loads else [None],
         wrong_by=[parse_share(each) for each in _listed(wrong_by)], seeds=range(seed, seed + seeds),
         slot=parse_slot(slot), overhead=overhead.value, placement=placement,
-        deadlines=parse_bounds(deadlines) if deadlines else None, caps=caps, doubts=parse_share(doubts),
-        report_every_s=parse_duration(reports), failures=parse_failures(failures),
+        deadlines=parse_bounds(deadlines) if deadlines else None, caps=caps, elastic=elastic,
+        doubts=parse_share(doubts), report_every_s=parse_duration(reports), failures=parse_failures(failures),
     )  # fmt: skip
     _check_export(export, force)
     rows = run_over_seeds(grid, workers, results, anew=force)

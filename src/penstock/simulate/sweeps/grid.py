@@ -52,6 +52,7 @@ class Grid:
     placement: str | None = None
     deadlines: tuple[float, float] | None = None
     caps: bool = False
+    elastic: bool = False
     doubts: float = 0.0
     report_every_s: float = 600.0
     failures: NodeFailures | None = None
@@ -100,8 +101,9 @@ class Grid:
         setting = self.setting(cell.cluster, cell.wrong_by)
         trace = self.source.trace(cell.load, cell.seed, setting.cluster, self.profiles)
         workload = Workload(
-            trace=trace, profiles=self.profiles, seed=cell.seed, deadlines=self.deadlines, caps=self.caps
-        )
+            trace=trace, profiles=self.profiles, seed=cell.seed, deadlines=self.deadlines, caps=self.caps,
+            elastic=self.elastic,
+        )  # fmt: skip
         summary = run_policy(cell.policy, workload, setting).summary.as_dict()
         return {**cell.as_dict(), **{name: value for name, value in summary.items() if name != "policy"}}
 
@@ -110,7 +112,7 @@ class Grid:
         return {
             **self.source.identity(), "profiles": self.profiles.name, "slot_s": self.slot, "overhead": self.overhead,
             "placement": self.placement, "draw_deadlines": list(self.deadlines) if self.deadlines else None,
-            "caps": self.caps, "doubts": self.doubts, "report_every_s": self.report_every_s,
+            "caps": self.caps, "elastic": self.elastic, "doubts": self.doubts, "report_every_s": self.report_every_s,
             "failures": str(self.failures) if self.failures else None,
         }  # fmt: skip
 

@@ -20,6 +20,10 @@ class WorkloadSource(Protocol):
     def draws(self) -> bool:
         """Whether another seed gives other jobs."""
 
+    @property
+    def needs_tables(self) -> bool:
+        """Whether throughput tables say how fast any of the jobs are."""
+
     def trace(self, load: float | None, seed: int, cluster: Cluster, profiles: Profiles) -> Trace:
         """The jobs under a load; ``None`` is the load as it is."""
 
@@ -36,7 +40,11 @@ class TraceFile:
     @property
     def draws(self) -> bool:
         """Jobs without a model are given one of those that fit."""
-        return any(not job.batch for job in _read(self.path))
+        return any(not job.batch and not job.rigid for job in _read(self.path))
+
+    @property
+    def needs_tables(self) -> bool:
+        return not all(job.rigid and job.duration_s for job in _read(self.path))
 
     def trace(self, load: float | None, seed: int, cluster: Cluster, profiles: Profiles) -> Trace:  # noqa: ARG002
         trace = _read(self.path)
@@ -67,6 +75,7 @@ class Recipe:
     daily_swing: float = 0.0
     tenants: int = 1
     draws = True
+    needs_tables = True
 
     @classmethod
     def parse(cls, text: str) -> "Recipe":

@@ -6,23 +6,26 @@
 ['job-0', 'job-1']
 """
 
-from penstock.simulate.traces.convert import jobs_of, to_job, with_deadline, with_model
+from penstock.simulate.traces.convert import elastic, jobs_of, to_job, with_deadline, with_model
 from penstock.simulate.traces.description import Description, describe
-from penstock.simulate.traces.detect import FORMATS, Format, read_trace
+from penstock.simulate.traces.detect import read_trace
 from penstock.simulate.traces.draws import exponential_draw, uniform_draw
-from penstock.simulate.traces.plain import write_trace, write_trace_csv, write_trace_jsonl
-from penstock.simulate.traces.profiles import Profiles
+from penstock.simulate.traces.formats import FORMATS, HEADERLESS, Format
+from penstock.simulate.traces.formats.plain import write_trace, write_trace_csv, write_trace_jsonl
 from penstock.simulate.traces.records import Trace, TraceJob
 from penstock.simulate.traces.synthetic import generate, interval_for_load
+from penstock.simulate.traces.tables import Profiles
 
 __all__ = [
     "FORMATS",
+    "HEADERLESS",
     "Description",
     "Format",
     "Profiles",
     "Trace",
     "TraceJob",
     "describe",
+    "elastic",
     "exponential_draw",
     "generate",
     "interval_for_load",

@@ -7,11 +7,23 @@ id, not on the order of jobs or on what else is in the trace. Taking jobs out ch
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
-from penstock.core import BestEffort, Deadline, InputError, Job, TraceError, UnknownNameError, Work
+from penstock.core import (
+    BestEffort,
+    Curve,
+    Deadline,
+    Goal,
+    InputError,
+    Job,
+    Strictness,
+    TraceError,
+    UnknownNameError,
+    Work,
+)
 from penstock.simulate.traces.draws import uniform_draw
-from penstock.simulate.traces.profiles import ProfileKey, Profiles
 from penstock.simulate.traces.records import TraceJob
+from penstock.simulate.traces.tables import ProfileKey, Profiles
 
 Bounds = tuple[float, float]
 
@@ -47,12 +59,13 @@ def to_job(
     return Job(
         id=whole.id,
         work=Work(whole.iterations or 0.0),
-        curve=profiles.curve(whole.model, whole.batch),
-        goal=BestEffort() if whole.deadline is None else Deadline(whole.deadline),
+        curve=_curve(whole, profiles),
+        goal=_goal(whole),
         tenant=whole.tenant,
         submitted_at=whole.submitted_at,
         requested=whole.devices,
-        at_most=_cap(whole, profiles) if caps else None,
+        at_least=whole.devices if whole.rigid else 1,
+        at_most=whole.devices if whole.rigid else _cap(whole, profiles) if caps else None,
         model=whole.model,
         batch=whole.batch,
     )
@@ -68,6 +81,14 @@ def with_model(record: TraceJob, profiles: Profiles, *, seed: int = 0) -> TraceJ
         return _completed(record, profiles, seed)
     except UnknownNameError as problem:
         raise UnknownNameError(f"job {record.id!r}: {problem.given}", problem.allowed, problem.hint) from None
+
+
+def elastic(record: TraceJob, profiles: Profiles) -> TraceJob:
+    """The record as a job that may run on any number of devices; a model without tables is forgotten, to be drawn."""
+    if not record.rigid:
+        return record
+    known = record.model in profiles.names
+    return replace(record, rigid=False, model=record.model if known else "", batch=record.batch if known else 0)
 
 
 def with_deadline(record: TraceJob, bounds: Bounds, *, seed: int = 0) -> TraceJob:
@@ -88,15 +109,42 @@ def with_deadline(record: TraceJob, bounds: Bounds, *, seed: int = 0) -> TraceJo
 
 
 def _completed(record: TraceJob, profiles: Profiles, seed: int) -> TraceJob:
+    if _runs_as_told(record, profiles):
+        return replace(record, iterations=record.duration_s)
     if not record.batch:
         model, batch = _draw_profile(record, profiles, seed)
         record = replace(record, model=model, batch=batch)
     rate = profiles.curve(record.model, record.batch).rate(record.devices)
+    if record.iterations is None and record.duration_s is None:
+        record = replace(record, iterations=profiles.work.get((record.model, record.batch)))
     if record.iterations is None:
         return replace(record, iterations=_iterations(record, rate))
     if record.duration_s is None and rate:
         return replace(record, duration_s=record.iterations / rate)
     return record
+
+
+def _runs_as_told(record: TraceJob, profiles: Profiles) -> bool:
+    """Whether the duration is all that says how fast a rigid job is; its work is then counted in seconds."""
+    if not record.rigid or record.duration_s is None:
+        return False
+    return record.iterations is None or (record.model, record.batch) not in profiles.curves
+
+
+def _curve(record: TraceJob, profiles: Profiles) -> Curve:
+    return _told(record.devices) if _runs_as_told(record, profiles) else profiles.curve(record.model, record.batch)
+
+
+@lru_cache(maxsize=1024)
+def _told(devices: int) -> Curve:
+    """One iteration per second on exactly so many devices of any kind."""
+    return Curve.from_table({devices: 1.0})
+
+
+def _goal(record: TraceJob) -> Goal:
+    if record.deadline is None:
+        return BestEffort()
+    return Deadline(record.deadline, Strictness.SOFT if record.soft else Strictness.HARD)
 
 
 def _draw_profile(record: TraceJob, profiles: Profiles, seed: int) -> ProfileKey:
@@ -108,7 +156,10 @@ def _draw_profile(record: TraceJob, profiles: Profiles, seed: int) -> ProfileKey
 
 def _iterations(record: TraceJob, rate: float) -> float:
     if record.duration_s is None:
-        raise TraceError(f"job {record.id!r} has neither a duration nor iterations", "at least one of the two")
+        raise TraceError(
+            f"job {record.id!r} has neither a duration nor iterations", "at least one of the two",
+            "Give the profiles that were published with the trace (--profiles)",
+        )  # fmt: skip
     if not rate:
         raise _too_few(record)
     return record.duration_s * rate

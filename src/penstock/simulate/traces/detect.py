@@ -2,30 +2,14 @@
 
 import difflib
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 from penstock.core import TraceError
-from penstock.simulate.traces import alibaba, elasticflow, philly, plain
 from penstock.simulate.traces.files import Table, read_lines
+from penstock.simulate.traces.formats import FORMATS, HEADERLESS, Format, plain
 from penstock.simulate.traces.records import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A kind of trace file. ``required`` lists the columns it cannot do without, each with its accepted spellings."""
-
-    name: str
-    required: tuple[tuple[str, ...], ...]
-    read: Callable[[Table], Trace]
-
-    def missing(self, header: Sequence[str]) -> list[str]:
-        return ["/".join(names) for names in self.required if not set(names) & set(header)]
-
-
-FORMATS = tuple(Format(module.NAME, module.REQUIRED, module.read) for module in (plain, elasticflow, philly, alibaba))
 
 
 def read_trace(path: Path) -> Trace:
@@ -35,6 +19,9 @@ def read_trace(path: Path) -> Trace:
     first = next(lines)
     if first.lstrip().startswith("{"):
         return plain.read(plain.table_of_jsonl(source, chain([first], lines)))
+    for bare in HEADERLESS:
+        if bare.is_like(first):
+            return bare.read(bare.table(source, chain([first], lines)))
     table = Table.from_csv(source, chain([first], lines))
     return _recognise(table).read(table)
 
@@ -50,7 +37,8 @@ def _unknown_header(table: Table) -> TraceError:
     closest = sorted(FORMATS, key=lambda known: len(known.missing(table.header)) / len(known.required))
     return TraceError(
         f"{table.source} has the columns {_shown(table.header)}, which make no trace format we know",
-        "; ".join(f"{known.name} (missing: {', '.join(known.missing(table.header))})" for known in closest),
+        "; ".join(f"{known.name} (missing: {', '.join(known.missing(table.header))})" for known in closest)
+        + f"; without a header: {', '.join(bare.name for bare in HEADERLESS)}",
         _near_miss(closest[0], table.header) or "docs/trace-formats.md describes the formats",
     )
 

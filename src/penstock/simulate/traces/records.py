@@ -17,8 +17,10 @@ from penstock.core import TraceError
 class TraceJob:
     """One job of a trace. Times are seconds since the start of the trace.
 
-    ``duration_s`` is the run time on ``devices`` devices; it or ``iterations`` may be unknown, never both. Without a
-    ``deadline`` the job is best effort. ``kinds`` are the device models the file allows, none meaning any.
+    ``duration_s`` is the run time on ``devices`` devices; it or ``iterations`` may be unknown, and both only where
+    profiles tell the work of a whole training. Without a ``deadline`` the job is best effort; a ``soft`` one is worth
+    something late. ``kinds`` are the device models the file allows, none meaning any. A ``rigid`` job runs on exactly
+    the devices it asks for.
     """
 
     id: str
@@ -31,6 +33,8 @@ class TraceJob:
     deadline: float | None = None
     tenant: str = "default"
     kinds: tuple[str, ...] = ()
+    rigid: bool = False
+    soft: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,14 @@ class Trace:
 
 def trace_name(source: str) -> str:
     """The file's name without folder and format: "traces/195job.csv.gz" is "195job"."""
-    return Path(source).name.removesuffix(".gz").removesuffix(".csv").removesuffix(".jsonl")
+    return (
+        Path(source)
+        .name.removesuffix(".gz")
+        .removesuffix(".csv")
+        .removesuffix(".jsonl")
+        .removesuffix(".trace")
+        .removesuffix(".json")
+    )
 
 
 def _left_out(reasons: tuple[tuple[str, int], ...]) -> str:

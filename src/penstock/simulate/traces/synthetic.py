@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import InputError, TraceError
-from penstock.simulate.traces.profiles import Profiles
 from penstock.simulate.traces.records import TraceJob
+from penstock.simulate.traces.tables import Profiles
 
 DURATIONS = ((0.8, 1.0, 2.5), (0.2, 2.5, 4.0))
 """(share, low, high): this share of the jobs runs for 10^U(low, high) minutes."""

@@ -6,10 +6,10 @@ of what is skipped; the virtual cluster is the tenant; time zero is the first jo
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from penstock.core import UnitError, parse_instant
-from penstock.simulate.traces.files import Row, Table
+from penstock.simulate.traces.files import Table
+from penstock.simulate.traces.formats.instants import from_zero, instant
 from penstock.simulate.traces.records import Trace, TraceJob
 
 NAME = "philly"
@@ -27,7 +27,7 @@ class _Columns:
 def read(table: Table) -> Trace:
     at = _Columns(*(table.column(*names) for names in REQUIRED))
     skipped: Counter[str] = Counter()
-    return Trace.assemble(table.source, NAME, _from_zero(list(_jobs(table, at, skipped))), skipped)
+    return Trace.assemble(table.source, NAME, from_zero(list(_jobs(table, at, skipped))), skipped)
 
 
 def _jobs(table: Table, at: _Columns, skipped: Counter[str]) -> Iterator[TraceJob]:
@@ -40,20 +40,8 @@ def _jobs(table: Table, at: _Columns, skipped: Counter[str]) -> Iterator[TraceJo
         else:
             yield TraceJob(
                 id=f"philly-{number}",
-                submitted_at=_instant(row, at.submitted),
+                submitted_at=instant(row, at.submitted),
                 devices=devices,
                 duration_s=duration,
                 tenant=row.text(at.tenant) or "default",
             )
-
-
-def _instant(row: Row, column: int) -> float:
-    try:
-        return parse_instant(row.cells[column])
-    except UnitError as problem:
-        row.refuse(column, problem.allowed, problem.hint)
-
-
-def _from_zero(jobs: list[TraceJob]) -> Iterator[TraceJob]:
-    start = min((job.submitted_at for job in jobs), default=0.0)
-    return (replace(job, submitted_at=job.submitted_at - start) for job in jobs)

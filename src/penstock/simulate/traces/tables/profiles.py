@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from penstock.core import Curve, CurveError, Source, TraceError, UnknownNameError
 from penstock.simulate.traces.files import Row, Table, read_lines
+from penstock.simulate.traces.records import trace_name
+from penstock.simulate.traces.tables import gavel_table, sia_table
 
 BATCH_COLUMN = "global_batch_size"
 
@@ -35,17 +37,30 @@ class Profiles:
 
     name: str
     curves: Mapping[ProfileKey, Curve]
+    work: Mapping[ProfileKey, float] = field(default_factory=dict)
+    """Iterations of a whole training, where the tables say that."""
 
     @classmethod
-    def load(cls, directory: Path) -> "Profiles":
-        """Every ``MODEL.csv`` in a directory: a row per global batch size, a column per device count, iterations/s.
+    def load(cls, path: Path) -> "Profiles":
+        """The tables at a path: a folder of ``MODEL.csv``, the profiles of Sia, or Gavel's throughputs (JSON).
 
-        An empty cell, ``nan`` or 0 means that the model cannot run there.
+        A ``MODEL.csv`` has a row per global batch size, a column per device count and iterations per second in the
+        cells; an empty cell, ``nan`` or 0 means that the model cannot run there.
         """
+        if path.is_file():
+            return cls(trace_name(path.name), gavel_table.read(path))
+        if sia_table.is_like(path):
+            return cls(path.name, *sia_table.read(path))
+        return cls._of_csv(path)
+
+    @classmethod
+    def _of_csv(cls, directory: Path) -> "Profiles":
         files = sorted(directory.glob("*.csv"))
         if not files:
             raise TraceError(
-                f"no throughput tables in {directory}", "a directory with one MODEL.csv per model", "Check the path"
+                f"no throughput tables in {directory}",
+                "a directory with one MODEL.csv per model, Sia's profiles, or Gavel's throughputs as a JSON file",
+                "Check the path",
             )
         return cls(directory.name, {key: curve for file in files for key, curve in _read_table(file).items()})
 
@@ -56,6 +71,11 @@ class Profiles:
         An iteration takes ``compute / n + exchange * log2(n)`` seconds on n devices. Nobody measured this.
         """
         return cls("builtin", {key: _demo_curve(*seconds) for key, seconds in _DEMO_SECONDS.items()})
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of devices that any curve is about; :data:`ANY_KIND` where that is left open."""
+        return frozenset(kind for curve in self.curves.values() for kind in curve.kinds)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,0 +1,51 @@
+"""The traces of Helios (Hu et al., SC 2021) as Slurm logged them: ``cluster_log.csv`` of one cluster.
+
+The virtual cluster is the tenant; a job that was cancelled or failed ran for as long as it did and counts like any
+other. There are no models and no deadlines. Time zero is the first job kept.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.simulate.traces.files import Table
+from penstock.simulate.traces.formats.instants import from_zero, instant
+from penstock.simulate.traces.records import Trace, TraceJob
+
+NAME = "helios"
+REQUIRED = (("job_id",), ("vc",), ("gpu_num",), ("node_num",), ("state",), ("submit_time",), ("duration",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    id: int
+    tenant: int
+    devices: int
+    nodes: int
+    state: int
+    submitted: int
+    duration: int
+
+
+def read(table: Table) -> Trace:
+    at = _Columns(*(table.column(*names) for names in REQUIRED))
+    skipped: Counter[str] = Counter()
+    return Trace.assemble(table.source, NAME, from_zero(list(_jobs(table, at, skipped))), skipped)
+
+
+def _jobs(table: Table, at: _Columns, skipped: Counter[str]) -> Iterator[TraceJob]:
+    for row in table.rows():
+        devices, duration = row.count(at.devices, at_least=0), row.number(at.duration)
+        if devices == 0:
+            skipped["no GPU"] += 1
+        elif duration <= 0:
+            skipped["no run time"] += 1
+        else:
+            yield TraceJob(
+                id=row.new_id(at.id),
+                submitted_at=instant(row, at.submitted),
+                devices=devices,
+                duration_s=duration,
+                tenant=row.text(at.tenant) or "default",
+                rigid=True,
+            )
