@@ -1,8 +1,11 @@
 """Raw measurements of the profiles that ship. They lie beside the benchmarks, not in the package."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from penstock.predict.lab.records.measurements import Measurements, read_measurements
 
 _FOLDER = Path(__file__).parents[2] / "bench" / "measurements"
 
@@ -13,3 +16,9 @@ def measurements_of(device: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no {folder}: the raw measurements come with the repository only")
     return folder
+
+
+@cache
+def recorded(device: str) -> tuple[Measurements, ...]:
+    """All runs on one device, read once: that takes longer than most of what is asked of them."""
+    return read_measurements(measurements_of(device))

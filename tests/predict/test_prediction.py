@@ -13,11 +13,10 @@ from penstock.predict import predict_curve
 from penstock.predict.capture import Setup
 from penstock.predict.device_profile import SHIPPED, DeviceProfile, profile_named
 from penstock.predict.lab.fitting.profile_fitting import capture_of
-from penstock.predict.lab.records.measurements import read_measurements
 from penstock.predict.model_sources import load_hook
 from penstock.predict.prediction import predict_model
 from penstock.predict.zoo import network_named
-from tests.predict.measurements import measurements_of
+from tests.predict.measurements import recorded
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def test_held_out_networks_are_predicted_near_what_was_measured(h200: DeviceProf
         "gpt2-large": 8, "llama-7b": 2,
     }  # fmt: skip
     errors, memory = {}, {}
-    for network in (network for raw in read_measurements(measurements_of("h200")) for network in raw.networks):
+    for network in (network for raw in recorded("h200") for network in raw.networks):
         if wanted.get(network.label) == network.batch and network.precision == "bf16" and network.layout == "nchw":
             assert network.held_out
             seen = capture_of(network)

@@ -33,7 +33,7 @@ def finish(zygote: Zygote, key: str, folder: Path, script: Path, *arguments: str
 @pytest.mark.parametrize(
     ("script", "arguments", "expected"),
     [
-        ("gpt.py", ["--steps", "3"], "done after 3 steps"),
+        ("gpt.py", ["--steps", "3", "--batch", "4"], "done after 3 steps"),
         ("cnn.py", ["--epochs", "1"], "done after 24 steps"),
         ("plain_torchrun.py", ["--steps", "5"], "penstock: step=5 total=5"),
     ],

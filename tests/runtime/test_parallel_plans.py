@@ -1,11 +1,9 @@
 """Plans of every kind compute what the undivided model computes: real processes, every gradient compared."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,28 +133,3 @@ def test_sizes_that_cannot_be_divided_are_refused() -> None:
     must_divide(plan, toy_shape(plan))
     with pytest.raises(PlanError, match=r"splits tensors 4 ways.*heads"):
         must_divide(plan, GPTShape(layers=2, hidden=36, heads=6, vocabulary=64, sequence=16))
-
-
-def test_training_under_a_plan_follows_training_on_one_device(tmp_path: Path) -> None:
-    """Optimizer included: sharded state, stages split in different ways, four processes under torchrun."""
-    split = _plan(uniform(14, tp=2), uniform(OPS - 14, dp=2), micro_batch=2, zero=1)
-    running = [_torchrun(tmp_path / f"{plan.devices}.json", plan) for plan in (split, _plan(uniform(OPS)))]
-    planned, alone = (_losses(process) for process in running)
-    assert len(planned) == 4
-    assert planned == pytest.approx(alone, abs=2e-3)
-    assert planned[-1] < planned[0]
-
-
-def _torchrun(path: Path, plan: ParallelPlan) -> "subprocess.Popen[str]":
-    path.write_text(json.dumps({"plan": plan.to_mapping()}))
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(plan.devices),
-         "-m", "penstock.runtime.parallel.train", str(path), "--steps", "4"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def _losses(process: "subprocess.Popen[str]") -> list[float]:
-    out, problems = process.communicate(timeout=240)
-    assert process.returncode == 0, problems[-3000:]
-    return [float(found) for found in re.findall(r"step=\d+ total=4 loss=([\d.]+)", out)]

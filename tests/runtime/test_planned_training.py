@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -37,6 +39,9 @@ ALONE = one_stage()
 PLANS = {
     "tensors": one_stage(tp=2),
     "stages": two_stages(14),
+    "stages split in different ways": replace(
+        one_stage(), stages=(ParallelStage.uniform(14, tp=2), ParallelStage.uniform(OPS - 14, dp=2)), zero=1
+    ),
     "sharded state": replace(one_stage(dp=2), zero=1),
     "sharded weights": replace(one_stage(dp=2), zero=3),
     "stages and tensors": replace(two_stages(18, tp=2), schedule=PipelineSchedule.GPIPE),
@@ -70,8 +75,7 @@ class Trainer:
 
     @property
     def losses(self) -> dict[int, float]:
-        told = re.findall(r"step=(\d+) total=\d+ loss=([\d.]+)", self.output.read_text(encoding="utf-8"))
-        return {int(step): float(loss) for step, loss in told}
+        return losses_in(self.output.read_text(encoding="utf-8"))
 
     def wait(self) -> dict[int, float]:
         for worker in self._workers:
@@ -86,6 +90,10 @@ class Trainer:
             assert started is not None
             os.kill(started["pid"], signal.SIGTERM)
         return self.wait()
+
+
+def losses_in(text: str) -> dict[int, float]:
+    return {int(step): float(loss) for step, loss in re.findall(r"step=(\d+) total=\d+ loss=([\d.]+)", text)}
 
 
 Train = Callable[..., Trainer]
@@ -119,7 +127,7 @@ def test_the_loss_falls(expected: dict[int, float]) -> None:
     [
         ("tensors", "stages and tensors"),
         ("sharded state", "tensors and sharded weights"),
-        ("sharded weights", "stages"),
+        ("sharded weights", "stages split in different ways"),
     ],
 )
 def test_another_plan_goes_on_where_the_last_one_stopped(
@@ -140,3 +148,15 @@ def test_asked_to_stop_it_saves_and_goes_on_later(train: Train, tmp_path: Path) 
     assert saved == [f"step-{max(done):09d}"]
     more = train(tmp_path, PLANS["stages and tensors"], "--steps", str(max(done) + 2)).wait()
     assert sorted(more) == [max(done) + 1, max(done) + 2]
+
+
+def test_torchrun_needs_nothing_but_a_plan(tmp_path: Path, expected: dict[int, float]) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"plan": PLANS["stages"].to_mapping()}), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+         "-m", "penstock.runtime.parallel.train", str(file), "--steps", "3", *SIZES],
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert losses_in(done.stdout) == pytest.approx({step: expected[step] for step in (1, 2, 3)}, abs=2e-3)

@@ -10,8 +10,7 @@ from penstock.predict.kernels import KernelCall
 from penstock.predict.lab.fitting.profile_fitting import capture_of
 from penstock.predict.lab.measuring.training import Training
 from penstock.predict.lab.networks.random_networks import random_network
-from penstock.predict.lab.records.measurements import read_measurements
-from tests.predict.measurements import measurements_of
+from tests.predict.measurements import recorded
 
 _SINGLE = ("copy", "reduction")
 
@@ -38,7 +37,7 @@ def test_a_run_on_this_cpu_dispatches_what_was_captured(seed: int) -> None:
 
 @pytest.mark.parametrize("label", ["resnet50", "mobilenet-v2", "convnext-tiny", "bert-large", "t5-base", "llama-1b"])
 def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
-    for raw in read_measurements(measurements_of("h200")):
+    for raw in recorded("h200"):
         for index, network in enumerate(raw.networks):
             if network.label != label or not network.kernel_s:
                 continue

@@ -74,7 +74,7 @@ def test_kernels_of_networks_can_be_measured_without_their_iterations(tmp_path: 
 
 def test_relatives_of_published_networks_have_sizes_of_their_own() -> None:
     rng, layers = Random(4), set()
-    for _ in range(12):
+    for _ in range(6):
         hook, optimizer = relative(rng)
         seen = capture(hook, 2, Setup(optimizer=optimizer), device="cuda")
         layers |= {each.call.dims[1:5] for each in seen.calls if each.call.family == "conv"}
