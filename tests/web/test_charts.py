@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.control.future.whatif import PolicyOutcome
 from penstock.learn import Point
+from penstock.simulate import Bar
 from penstock.web import charts, cluster_svg
 from penstock.web.pages.joblog import marked
 from penstock.web.pages.submit import quote_html, short
@@ -20,12 +21,12 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 def picture(**changes: Any) -> ClusterTimeline:
     spans = (
-        DeviceSpan(first=0, count=4, start=10.0, end=50.0, width=4, job_id="j-1", name=EVIL, number=1),
-        DeviceSpan(first=0, count=2, start=50.0, end=100.0, width=2, job_id="j-1", name=EVIL, number=1),
-        DeviceSpan(first=2, count=2, start=100.0, end=130.0, width=2, planned=True),
+        DeviceSpan(bar=Bar("j-1", 0, 4, 10.0, 50.0), width=4, name=EVIL, number=1),
+        DeviceSpan(bar=Bar("j-1", 0, 2, 50.0, 100.0), width=2, name=EVIL, number=1),
+        DeviceSpan(bar=Bar("", 2, 2, 100.0, 130.0), width=2, planned=True),
     )
     base: dict[str, Any] = {
-        "now": 100.0, "since": 0.0, "until": 150.0, "devices": 4, "down": 0, "nodes": (("node-0", 0),), "left_out": 0,
+        "now": 100.0, "since": 0.0, "until": 150.0, "devices": 4, "down": 0, "nodes": ((0, "node-0"),), "left_out": 0,
         "spans": spans, "marks": (TimelineMark(at=60.0, text=EVIL, bad=True, row=1),),
         "busy": ((0.0, 0.0), (10.0, 4.0)),
         "waiting": ((0.0, 1.0),), "counts": {"running": 1}, "power": None,

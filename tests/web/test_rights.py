@@ -53,8 +53,8 @@ def test_a_picture_of_the_cluster_says_that_devices_are_held_but_not_by_whom(the
     job = there.world.submit(there.people["ada"], name="hers", work=1000)
     there.world.passes(20)
     mine, theirs = (there.viewer(who).cluster(600.0) for who in ("ada", "eve"))
-    assert {one.job_id for one in mine.spans} == {job}
-    assert {(one.job_id, one.name, one.number) for one in theirs.spans} == {("", "another tenant", -1)}
+    assert {one.bar.job_id for one in mine.spans} == {job}
+    assert {(one.bar.job_id, one.name, one.number) for one in theirs.spans} == {("", "another tenant", -1)}
     assert theirs.busy[-1][1] == mine.busy[-1][1] == 4
     assert theirs.counts == {}
     assert any(one.planned for one in theirs.spans)

@@ -1,7 +1,6 @@
 """Rows to pictures: sums, steps, and what is left out."""
 
 import math
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.control.state.store import Holding, Principal, Role
 from penstock.core import Cluster, Node
 from penstock.core.cluster import PowerModel
+from penstock.simulate import Bar
 from penstock.web.view_models import (
     DeviceSpan,
     busy_devices,
@@ -17,7 +17,6 @@ from penstock.web.view_models import (
     held_spans,
     largest_spans,
     modelled_power,
-    neighbours,
     step_function,
     tenant_use,
 )
@@ -31,16 +30,9 @@ def held(devices: tuple[int, ...], since: float, until: float | None, tenant: st
     )
 
 
-@given(st.sets(st.integers(0, 50)))
-def test_neighbours_cover_every_device_once(devices: set[int]) -> None:
-    runs = list(neighbours(devices))
-    assert sorted(d for first, count in runs for d in range(first, first + count)) == sorted(devices)
-    assert all(b[0] > a[0] + a[1] for a, b in pairwise(runs)), "runs do not touch"
-
-
 def test_a_holding_is_cut_to_the_viewer() -> None:
     (one,) = held_spans(held((2, 3), 0.0, None), ADMIN, since=100.0, now=160.0)
-    assert (one.first, one.count, one.start, one.end, one.width) == (2, 2, 100.0, 160.0, 2)
+    assert (one.bar, one.width) == (Bar("j-1", 2, 2, 100.0, 160.0), 2)
 
 
 @given(
@@ -69,7 +61,7 @@ def test_busy_devices_end_at_the_present() -> None:
 
 
 def test_the_largest_stretches_stay() -> None:
-    small, large = (DeviceSpan(first=0, count=1, start=0.0, end=end, width=1) for end in (1.0, 9.0))
+    small, large = (DeviceSpan(bar=Bar("j-1", 0, 1, 0.0, end), width=1) for end in (1.0, 9.0))
     assert largest_spans([small, large], most=1) == ((large,), 1)
     assert largest_spans([small, large]) == ((small, large), 0)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         source_named,
         sweep,
     )
-    from penstock.simulate.timeline import Bar, Timeline
+    from penstock.simulate.timeline import Bar, TimeAxis, Timeline, bars_of, device_runs, named_rows, node_rows
     from penstock.simulate.traces import (
         Description,
         Profiles,
@@ -78,6 +78,7 @@ __all__ = [
     "Setting",
     "Summary",
     "SweepRows",
+    "TimeAxis",
     "Timeline",
     "Trace",
     "TraceFile",
@@ -85,16 +86,20 @@ __all__ = [
     "Uncertainty",
     "Workload",
     "WorkloadSource",
+    "bars_of",
     "check_policies",
     "compare",
     "costs_named",
     "describe",
+    "device_runs",
     "draw",
     "export_rows",
     "generate",
     "interval",
     "interval_for_load",
     "known_policies",
+    "named_rows",
+    "node_rows",
     "play_forward",
     "read_trace",
     "run_grid",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock.core import Cluster, format_duration
 from penstock.simulate.engine import Result
 from penstock.simulate.outcomes import Fate, JobOutcome
-from penstock.simulate.timeline import Bar
+from penstock.simulate.timeline import Bar, TimeAxis, named_rows, node_rows
 
 _WIDTH = 1160
 _LEFT = 84
@@ -30,18 +30,17 @@ rect.declined { fill: #9ca3af; fill-opacity: .55; } rect:hover { stroke: var(--i
 def draw(result: Result, cluster: Cluster) -> str:
     """The page for a run that kept its timeline."""
     bars = result.timeline.bars if result.timeline is not None else []
-    start = min((bar.start for bar in bars), default=0.0)
-    end = max((bar.end for bar in bars), default=1.0)
+    start, end = min((bar.start for bar in bars), default=0.0), max((bar.end for bar in bars), default=1.0)
+    axis = TimeAxis(start, end, _WIDTH - _LEFT)
     row = min(_MAX_ROW, _HEIGHT / cluster.device_count)
     height = row * cluster.device_count
-    scale = (_WIDTH - _LEFT) / max(end - start, 1e-9)
     outcomes = {outcome.id: outcome for outcome in result.outcomes}
     summary = result.summary
     headline = f"{summary.policy}: {summary.met} of {summary.jobs - summary.best_effort} deadlines met"
     body = [
-        *_time_axis(start, end, scale, height),
+        *_time_axis(axis, height),
         *_device_axis(cluster, row),
-        *(_bar(bar, outcomes.get(bar.job_id), start, scale, row) for bar in bars),
+        *(_bar(bar, outcomes.get(bar.job_id), axis, row) for bar in bars),
     ]
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(headline)}</title>"
@@ -60,31 +59,30 @@ def _explanation(cluster: Cluster) -> str:
     )
 
 
-def _time_axis(start: float, end: float, scale: float, height: float) -> Iterator[str]:
+def _time_axis(axis: TimeAxis, height: float) -> Iterator[str]:
     for tick in range(_TICKS + 1):
-        at = (end - start) * tick / _TICKS
-        x = _LEFT + at * scale
+        at = (axis.until - axis.since) * tick / _TICKS
+        x = _LEFT + axis.place(axis.since + at)
         yield f"<line x1='{x:.1f}' x2='{x:.1f}' y1='0' y2='{height:.1f}'/>"
         anchor = "end" if tick == _TICKS else "start" if tick == 0 else "middle"
         yield f"<text x='{x:.1f}' y='{height + 16:.1f}' text-anchor='{anchor}'>{format_duration(at)}</text>"
 
 
 def _device_axis(cluster: Cluster, row: float) -> Iterator[str]:
-    every = max(1, round(len(cluster.nodes) / 16))
-    for position in range(0, len(cluster.nodes), every):
-        y = cluster.devices_of(position).start * row
+    for first, name in named_rows(node_rows(cluster)):
+        y = first * row
         yield f"<line x1='{_LEFT}' x2='{_WIDTH}' y1='{y:.1f}' y2='{y:.1f}'/>"
-        name = html.escape(cluster.nodes[position].name)
-        yield f"<text x='{_LEFT - 8}' y='{y + 10:.1f}' text-anchor='end'>{name}</text>"
+        yield f"<text x='{_LEFT - 8}' y='{y + 10:.1f}' text-anchor='end'>{html.escape(name)}</text>"
 
 
-def _bar(bar: Bar, outcome: JobOutcome | None, start: float, scale: float, row: float) -> str:
+def _bar(bar: Bar, outcome: JobOutcome | None, axis: TimeAxis, row: float) -> str:
     fate = outcome.fate if outcome is not None else Fate.UNFINISHED
     look = f"class='{fate}'" if fate in (Fate.LATE, Fate.DECLINED) else ""
     hue = zlib.crc32(bar.job_id.encode()) % 360
+    left, width = axis.extent(bar, least=0.4)
     title = f"{bar.job_id}: {bar.count} devices for {format_duration(bar.end - bar.start)}, {fate}"
     return (
-        f"<rect {look} x='{_LEFT + (bar.start - start) * scale:.2f}' y='{bar.first_device * row:.2f}' "
-        f"width='{max((bar.end - bar.start) * scale, 0.4):.2f}' height='{bar.count * row:.2f}' "
+        f"<rect {look} x='{_LEFT + left:.2f}' y='{bar.first_device * row:.2f}' "
+        f"width='{width:.2f}' height='{bar.count * row:.2f}' "
         f"fill='hsl({hue} 62% 58%)'><title>{html.escape(title)}</title></rect>"
     )

@@ -5,12 +5,12 @@ Pure: rows, a person and a time go in. Whatever that person may not see is gone 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.control import Holding, JobRecord, Line, Principal, full_load_w
 from penstock.core import Cluster
 from penstock.learn import Point
-from penstock.simulate import Bar
+from penstock.simulate import Bar, bars_of, node_rows
 from penstock.web.format import WAITING
 from penstock.web.progress_history import Sample
 from penstock.wire import JobDetail, JobView, NodeView, StoryView
@@ -37,14 +37,10 @@ class JobLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpan:
-    """Some neighbouring devices in one hand for a while. Of a job one may not see, only the fact is shown."""
+    """A bar and whose it is; ``width`` are all devices of its job. Of a job one may not see, only the fact is shown."""
 
-    first: int
-    count: int
-    start: float
-    end: float
+    bar: Bar
     width: int
-    job_id: str = ""
     name: str = "another tenant"
     number: int = -1
     planned: bool = False
@@ -87,7 +83,7 @@ class ClusterTimeline:
     until: float
     devices: int
     down: int
-    nodes: tuple[tuple[str, int], ...]
+    nodes: tuple[tuple[int, str], ...]
     spans: tuple[DeviceSpan, ...]
     left_out: int
     marks: tuple[TimelineMark, ...]
@@ -151,46 +147,35 @@ class TenantUse:
     buckets: tuple[float, ...]
 
 
-def neighbours(devices: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Runs of neighbouring devices as (first, count)."""
-    ordered = sorted(devices)
-    first = 0
-    for position, device in enumerate(ordered):
-        if position + 1 == len(ordered) or ordered[position + 1] != device + 1:
-            yield ordered[first], position - first + 1
-            first = position + 1
-
-
 def held_spans(holding: Holding, who: Principal, since: float, now: float) -> Iterator[DeviceSpan]:
+    """A holding inside a window, as far as somebody may see it."""
     start, end = max(holding.since, since), now if holding.until is None else min(holding.until, now)
-    label = {"job_id": holding.job_id, "name": holding.name, "number": holding.number}
-    shown = label if who.may_see(holding.tenant) else {}
-    for first, count in neighbours(holding.devices):
-        yield DeviceSpan(first=first, count=count, start=start, end=end, width=len(holding.devices), **shown)  # type: ignore[arg-type]
+    job = JobLabel(name=holding.name, tenant=holding.tenant, number=holding.number)
+    for bar in bars_of(holding.job_id, holding.devices, start, end):
+        yield _span(bar, job, who, width=len(holding.devices))
 
 
 def planned_spans(
     bars: Iterable[Bar], names: Mapping[str, JobLabel], who: Principal, now: float, until: float
 ) -> Iterator[DeviceSpan]:
     for bar in bars:
-        start, end = max(bar.start, now), min(bar.end, until)
-        if end <= start or bar.job_id not in names:
-            continue
-        job = names[bar.job_id]
-        label = {"job_id": bar.job_id, "name": job.name, "number": job.number}
-        shown = label if who.may_see(job.tenant) else {}
-        yield DeviceSpan(
-            first=bar.first_device, count=bar.count, start=start, end=end, width=bar.count, planned=True,
-            **shown,  # type: ignore[arg-type]
-        )  # fmt: skip
+        inside = bar.clipped(now, until)
+        if inside is not None and bar.job_id in names:
+            yield _span(inside, names[bar.job_id], who, width=bar.count, planned=True)
+
+
+def _span(bar: Bar, job: JobLabel, who: Principal, *, width: int, planned: bool = False) -> DeviceSpan:
+    if who.may_see(job.tenant):
+        return DeviceSpan(bar=bar, width=width, name=job.name, number=job.number, planned=planned)
+    return DeviceSpan(bar=replace(bar, job_id=""), width=width, planned=planned)
 
 
 def largest_spans(spans: Sequence[DeviceSpan], most: int = MOST_SPANS) -> tuple[tuple[DeviceSpan, ...], int]:
     """As many as a browser draws at ease, the largest first to stay, and how many had to go."""
     if len(spans) <= most:
         return tuple(spans), 0
-    largest = sorted(spans, key=lambda span: (span.end - span.start) * span.count, reverse=True)[:most]
-    return tuple(sorted(largest, key=lambda span: (span.start, span.first))), len(spans) - most
+    largest = sorted(spans, key=lambda span: span.bar.device_seconds, reverse=True)[:most]
+    return tuple(sorted(largest, key=lambda span: (span.bar.start, span.bar.first_device))), len(spans) - most
 
 
 def busy_devices(holdings: Iterable[Holding], since: float, now: float) -> StepFunction:
@@ -224,7 +209,7 @@ def thinned(steps: Sequence[tuple[float, float]], since: float, until: float) ->
 
 def timeline_marks(lines: Iterable[Line], cluster: Cluster, rows: Mapping[str, int]) -> tuple[TimelineMark, ...]:
     """What went wrong, and what came back; ``rows`` says where each job is drawn."""
-    nodes = {node.name: cluster.devices_of(position).start for position, node in enumerate(cluster.nodes)}
+    nodes = {name: first for first, name in node_rows(cluster)}
     marks = []
     for line in lines:
         node = line.payload.get("node")

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.control import JobRecord, Platform, PolicyOutcome, Principal, Role, Search, full_load_w, job_view
 from penstock.learn import CurveStore
+from penstock.simulate import node_rows
 from penstock.web.progress_history import ProgressSampler
 from penstock.web.view_models import (
     INCIDENT_KINDS,
@@ -97,12 +98,12 @@ class Viewer:
         cluster, absent = history.cluster()
         past = [span for holding in held for span in held_spans(holding, who, since, now)]
         spans, left_out = largest_spans([*past, *planned_spans(bars, labels, who, now, until)])
-        rows = {span.job_id: span.first for span in spans}
+        rows = {span.bar.job_id: span.bar.first_device for span in spans}
         incidents = history.lines(INCIDENT_KINDS, who, since=since, limit=_MOST_MARKS)
         return ClusterTimeline(
             now=now, since=since, until=until, devices=cluster.device_count,
             down=sum(node.device_count for node in cluster.nodes if node.name in absent),
-            nodes=tuple((node.name, cluster.devices_of(i).start) for i, node in enumerate(cluster.nodes)),
+            nodes=tuple(node_rows(cluster)),
             spans=spans, left_out=left_out, marks=timeline_marks(incidents, cluster, rows),
             busy=busy_devices(held, since, now), counts=history.counts(who),
             waiting=step_function(((a, b, 1.0) for a, b in history.waits(since, now)), since, now),

@@ -15,7 +15,7 @@ from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
 
 from .made_up import CHIP, add, conv, gemm, measured, some_additions, some_products, true_seconds
 
-QUICK = BoostingOptions(trees=80, rate=0.1)
+QUICK = BoostingOptions(trees=40, rate=0.2)
 
 
 @pytest.fixture(scope="module")

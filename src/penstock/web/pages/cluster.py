@@ -61,10 +61,10 @@ _COLUMNS = ("job", "name", "devices", "from", "to", "")
 
 
 def _rows(timeline: ClusterTimeline) -> list[list[str]]:
-    latest = sorted(timeline.spans, key=lambda span: span.start, reverse=True)[:_MOST_ROWS]
+    latest = sorted(timeline.spans, key=lambda span: span.bar.start, reverse=True)[:_MOST_ROWS]
     held = [
-        [span.job_id or "–", span.name, f"{span.first}–{span.first + span.count - 1}", clock(span.start),
-         clock(span.end), "planned" if span.planned else "held"]
+        [span.bar.job_id or "–", span.name, f"{span.bar.first_device}–{span.bar.last_device}",
+         clock(span.bar.start), clock(span.bar.end), "planned" if span.planned else "held"]
         for span in latest
     ]  # fmt: skip
     return held + [["–", mark.text, "–", clock(mark.at), "–", "event"] for mark in timeline.marks[-20:]]
