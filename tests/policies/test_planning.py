@@ -9,6 +9,7 @@ import pytest
 from penstock.core import Curve
 from penstock.policies import KindView, Plans, Standing
 from penstock.policies.planning import PlanTerms, best_layout, extend, keep_to, lay_out, promised_rows
+from penstock.scheduler.columns import ReplacedColumns
 from tests.policies.views import Row, view
 
 ONE_OR_THREE = Curve.from_table({1: 1.0, 3: 2.0})
@@ -32,7 +33,7 @@ def three_promises(now: float = 0.0) -> KindView:
 
 
 def holding(world: KindView, plans: Plans) -> KindView:
-    return replace(world, plan_at=plans.at, plan_width=plans.width)
+    return replace(world, columns=ReplacedColumns(world.columns, {"plan_at": plans.at, "plan_width": plans.width}))
 
 
 @pytest.fixture

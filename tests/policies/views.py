@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
 from penstock.policies import KindConditions, KindView, View
+from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.table import JobTable
 from penstock.scheduler.tenants import Tenants
 
@@ -74,7 +75,7 @@ def view(
         overhead=overhead,
         conditions=[conditions],
         jobs=table.jobs,
-        columns=table.columns(table.projected(now, used), used),
+        columns=TableColumns(table, table.projected(now, used), used),
         tenant=table.tenant[used],
         bound=table.bound[used],
         options=[table.options[0].shown(used)],

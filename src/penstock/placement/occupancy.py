@@ -87,7 +87,6 @@ class Occupancy:
         self.free_per_node: Counts = np.array([mask.bit_count() for mask in self._masks], dtype=np.int64)
         self.size_per_node: Counts = self.free_per_node.copy()
         self.blocks_per_node: Counts = np.array([_sizes_in(mask) for mask in self._masks], dtype=np.int64)
-        self._free = 0
         self._nodes_changed()
 
     def copy(self) -> "Occupancy":
@@ -98,6 +97,7 @@ class Occupancy:
         other._holders = [holders.copy() for holders in self._holders]
         other._sizes, other._starts, other._node_of = self._sizes.copy(), self._starts.copy(), self._node_of.copy()
         other.touched = self.touched.copy()
+        other._node_sizes = self._node_sizes.copy()
         other._up, other._masks, other._broken = self._up.copy(), self._masks.copy(), self._broken.copy()
         other.free_per_node, other.blocks_per_node = self.free_per_node.copy(), self.blocks_per_node.copy()
         return other
@@ -156,10 +156,7 @@ class Occupancy:
 
     def fragmentation(self) -> float:
         """The share of free devices that sit in partly used nodes, where no gang of a whole node can have them."""
-        if not self._free:
-            return 0.0
-        partly_used = self.free_per_node < self.size_per_node
-        return float(self.free_per_node[partly_used].sum()) / self._free
+        return self._stranded / self._free if self._free else 0.0
 
     def take(self, key: int, devices: Iterable[int]) -> None:
         """Give free devices to a job that holds none."""
@@ -280,6 +277,7 @@ class Occupancy:
         self._up.append(False)
         self._broken.append(0)
         self._masks.append(0)
+        self._node_sizes.append(0)
         self.free_per_node = np.append(self.free_per_node, 0)
         self.blocks_per_node = np.append(self.blocks_per_node, 0)
         self.restore_node(position)
@@ -293,6 +291,8 @@ class Occupancy:
             raise InvariantError(f"{self.free} free and {len(taken)} held devices, {self.capacity} in all")
         if self.free != int(self.free_per_node.sum()) or self.capacity != int(self.size_per_node.sum()):
             raise InvariantError("the totals are not the sums over the nodes")
+        if self._stranded != int(self.free_per_node[self.free_per_node < self.size_per_node].sum()):
+            raise InvariantError(f"{self._stranded} free devices in partly used nodes, the nodes say otherwise")
         for key, devices in self._devices.items():
             self._validate_gang(key, devices)
         for node in range(len(self._sizes)):
@@ -340,8 +340,9 @@ class Occupancy:
 
     def _set_mask(self, node: int, mask: int) -> None:
         self.touched.add(node)
-        count = mask.bit_count()
-        self._free += count - self._masks[node].bit_count()
+        count, before, size = mask.bit_count(), self._masks[node].bit_count(), self._node_sizes[node]
+        self._free += count - before
+        self._stranded += (count if count < size else 0) - (before if before < size else 0)
         self._masks[node] = mask
         self.free_per_node[node] = count
         self.blocks_per_node[node] = _sizes_in(mask)
@@ -350,7 +351,9 @@ class Occupancy:
         broken = [mask.bit_count() for mask in self._broken]
         sizes = np.where(self._up, np.subtract(self._sizes, broken), 0).astype(np.int64)
         self.size_per_node = sizes
+        self._node_sizes: list[int] = sizes.tolist()
         self._capacity = int(sizes.sum())
         self._largest = int(sizes.max(initial=0))
         self._reach = np.cumsum(np.sort(sizes)[::-1])
         self._free = int(self.free_per_node.sum())
+        self._stranded = int(self.free_per_node[self.free_per_node < sizes].sum())

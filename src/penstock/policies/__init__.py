@@ -8,6 +8,8 @@ from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
 from penstock.policies.greedy import serve_in_order
+from penstock.policies.job_columns import ColumnSource
+from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
 from penstock.policies.kind_view import KindView
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
 from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, show_value
@@ -24,10 +26,11 @@ from penstock.policies.registry import (
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
 from penstock.policies.tiresias import Tiresias
-from penstock.policies.view import KindConditions, KindOptions, TenantTable, View
+from penstock.policies.view import KindConditions, TenantTable, View
 
 __all__ = [
     "ENTRY_POINTS",
+    "OPTION_COLUMNS",
     "PLAN_STEPS",
     "POLICIES",
     "Admission",
@@ -35,6 +38,7 @@ __all__ = [
     "AnyPolicy",
     "Assignment",
     "Bools",
+    "ColumnSource",
     "DeadlinePolicy",
     "DeclaredParameter",
     "Edf",

@@ -6,16 +6,37 @@ row. Columns are read-only. :class:`~penstock.policies.View` shows all kinds at 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from penstock.core import FREE, Job, Overhead
-from penstock.policies.columns import Bools, Floats, Ints
+from penstock.policies.columns import Floats, Ints
+from penstock.policies.job_columns import ColumnSource, JobColumns, gathered
+from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KindView:
-    """Everything a decision may depend on. Rows are in no particular order; ``sequence`` is the order of arrival."""
+class KindColumns(JobColumns):
+    """What is known of every job besides: how it could run on the one kind of device."""
+
+    requested: Ints = gathered()
+    """Width a rigid policy gives, capped to the cluster."""
+    requested_rate: Floats = gathered()
+    """Iterations per second at ``requested``."""
+    levels: Ints = gathered()
+    """(rows, L) widths worth using, ascending; padded with the last."""
+    rates: Floats = gathered()
+    """(rows, L) iterations per second at those widths."""
+    doubts: Floats = gathered()
+    """(rows, L) the share by which each rate may turn out lower."""
+    depth: Ints = gathered()
+    """How many of the levels are real; at least 1."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KindView(KindColumns):
+    """Everything a decision may depend on. Rows are in no particular order."""
 
     now: float
     capacity: int
@@ -25,56 +46,28 @@ class KindView:
     interval: float
     """Recent mean time between decisions (at least ``slot``)."""
     overhead: Overhead = FREE
+    everybody: Sequence[Job]
+    """The jobs of all kinds that the sources have columns of."""
+    columns: ColumnSource
+    options: KindOptions
+    rows: Ints | None = None
+    """Which of them are on this kind; ``None`` if all are."""
 
-    jobs: Sequence[Job]
-    standing: Ints
-    """What each job has been told, as a :class:`Standing`."""
-    sequence: Ints
-    submitted: Floats
-    deadline: Floats
-    """Absolute; infinite without one."""
-    hard: Bools
-    priority: Ints
-    """Higher goes first among jobs that nobody promised anything; mostly all the same."""
-    remaining: Floats
-    """Iterations left."""
-    requested: Ints
-    """Width a rigid policy gives, capped to the cluster."""
-    requested_rate: Floats
-    """Iterations per second at ``requested``."""
-    width: Ints
-    """Devices held now."""
-    executed: Floats
-    """Seconds it has held devices, over all stints."""
-    attained: Floats
-    """Device-seconds it has held."""
-    stint_since: Floats
-    """When it last got devices after having none (or last lost them, if it has none)."""
-    waited_before: Floats
-    """How long it waited before its present stint."""
-    levels: Ints
-    """(rows, L) widths worth using, ascending; padded with the last."""
-    rates: Floats
-    """(rows, L) iterations per second at those widths."""
-    doubts: Floats
-    """(rows, L) the share by which each rate may turn out lower."""
-    depth: Ints
-    """How many of the levels are real; at least 1."""
-    start_s: Floats
-    """Likely seconds without progress if it gets devices after having none, what its end takes included."""
-    resize_s: Floats
-    """Likely seconds without progress if it gets other devices than it has."""
-    still_s: Floats
-    """Likely seconds without progress on the devices it has: what is left of a start or a change, and its end."""
-    reserve_s: Floats
-    """Seconds by which start and end together may take longer than likely."""
-    plan_at: Floats
-    """(rows, PLAN_STEPS) the plan the policy last laid out: from these times on ..."""
-    plan_width: Ints
-    """(rows, PLAN_STEPS) ... these widths; (inf, 0) where there is none."""
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            self.__dict__.update(self.columns.ready)
+            self.__dict__.update(self.options.ready)
+
+    def gather(self, name: str) -> Any:
+        column = getattr(self.options, name) if name in OPTION_COLUMNS else self.columns[name]
+        return column if self.rows is None else column[self.rows]
+
+    @cached_property
+    def jobs(self) -> Sequence[Job]:
+        return self.everybody if self.rows is None else [self.everybody[row] for row in self.rows.tolist()]
 
     def __len__(self) -> int:
-        return len(self.jobs)
+        return len(self.everybody) if self.rows is None else len(self.rows)
 
     @property
     def held_rate(self) -> Floats:

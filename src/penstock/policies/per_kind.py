@@ -26,7 +26,7 @@ class PerKind(Policy):
         self._admission = admission or policy
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
-        if len(view.kinds) == 1:
+        if len(view.conditions) == 1:
             return self._admission.admit(view.of_kind(0), rows)
         quotes: dict[int, Quote] = {}
         for kind in _decided(view):
@@ -37,10 +37,14 @@ class PerKind(Policy):
         return [quotes[row] for row in rows.tolist()]
 
     def allocate(self, view: View) -> Assignment:
-        if len(view.kinds) == 1:
+        if len(view.conditions) == 1:
             decision = self.policy.allocate(view.of_kind(0))
             return Assignment(view.bound, decision.widths, (decision.wake_at,), decision.plans)
-        widths, wake_at, plans = view.width.copy(), [np.inf] * len(view.kinds), Plans(view.plan_at, view.plan_width)
+        widths, wake_at, plans = (
+            view.width.copy(),
+            [np.inf] * len(view.conditions),
+            Plans(view.plan_at, view.plan_width),
+        )
         for kind in _decided(view):
             rows = _rows(view, kind)
             if not len(rows):
@@ -56,7 +60,7 @@ class PerKind(Policy):
 
     def explain(self, view: View, row: int) -> str:
         kind = int(view.bound[row])
-        inside = row if len(view.kinds) == 1 else int(np.searchsorted(_rows(view, kind), row))
+        inside = row if len(view.conditions) == 1 else int(np.searchsorted(_rows(view, kind), row))
         return self.policy.explain(view.of_kind(kind), inside)
 
 

@@ -5,7 +5,7 @@ power that go with it. A policy that weighs kinds against each other, tenants or
 this view and chooses one option per row. Columns are read-only; what is seldom needed is computed when it is asked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from penstock.core import FREE, Job, Overhead
 from penstock.policies.base import Assignment
-from penstock.policies.columns import Bools, Floats, Ints
+from penstock.policies.columns import Floats, Ints
+from penstock.policies.job_columns import ColumnSource, JobColumns
+from penstock.policies.kind_options import KindOptions
 from penstock.policies.kind_view import KindView
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -35,34 +37,6 @@ class KindConditions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KindOptions:
-    """How the rows of a view could run on one kind of device: (rows, L) columns, padded with the last option.
-
-    A job that cannot run on this kind has depth 0, and zeros.
-    """
-
-    levels: Ints
-    """Widths worth using, ascending."""
-    rates: Floats
-    """Iterations per second at those widths."""
-    doubts: Floats
-    """The share by which each rate may turn out lower."""
-    watts: Floats
-    """What all devices together draw; zero where nothing is known."""
-    depth: Ints
-    """How many of the options are real."""
-    requested: Ints
-    """Width a rigid policy gives, capped to the cluster."""
-    requested_rate: Floats
-
-    def of_rows(self, rows: Ints) -> "KindOptions":
-        return KindOptions(
-            levels=self.levels[rows], rates=self.rates[rows], doubts=self.doubts[rows], watts=self.watts[rows],
-            depth=self.depth[rows], requested=self.requested[rows], requested_rate=self.requested_rate[rows],
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TenantTable:
     """Whom jobs are accounted to; the column ``tenant`` of the view holds positions in these."""
 
@@ -76,31 +50,13 @@ class TenantTable:
     """Device-seconds its jobs have held, those of jobs that are over included."""
 
 
-class View:
+class View(JobColumns):
     """Everything a decision may depend on. Rows are in no particular order; ``sequence`` is the order of arrival."""
 
-    standing: Ints
-    sequence: Ints
-    submitted: Floats
-    deadline: Floats
-    hard: Bools
-    priority: Ints
     tenant: Ints
     """Position in :attr:`tenants`."""
     bound: Ints
     """The kind a row holds devices of, or would be given by a policy that looks at one kind at a time."""
-    remaining: Floats
-    width: Ints
-    executed: Floats
-    attained: Floats
-    stint_since: Floats
-    waited_before: Floats
-    start_s: Floats
-    resize_s: Floats
-    still_s: Floats
-    reserve_s: Floats
-    plan_at: Floats
-    plan_width: Ints
 
     def __init__(
         self,
@@ -110,7 +66,7 @@ class View:
         overhead: Overhead = FREE,
         conditions: Sequence[KindConditions],
         jobs: Sequence[Job],
-        columns: Mapping[str, Any],
+        columns: ColumnSource,
         tenant: Ints,
         bound: Ints,
         options: Sequence[KindOptions],
@@ -129,7 +85,10 @@ class View:
         self._columns = columns
         self._tenants = tenants
         self._leases = leases
-        self.__dict__.update(columns)
+        self.__dict__.update(columns.ready)
+
+    def gather(self, name: str) -> Any:
+        return self._columns[name]
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -202,19 +161,14 @@ class View:
 
     def rows_of(self, kind: int) -> Ints | None:
         """The rows bound to a kind; ``None`` where that is everybody."""
-        return None if len(self.conditions) == 1 else np.flatnonzero(self.bound == kind)
+        return None if len(self.conditions) == 1 else (self.bound == kind).nonzero()[0]
 
     def of_kind(self, kind: int) -> KindView:
         """The rows bound to one kind of device, for a policy that looks at one at a time; no copy if there is one."""
-        rows, here, options = self.rows_of(kind), self.conditions[kind], self.by_kind[kind]
-        columns, jobs = self._columns, self.jobs
-        if rows is not None:
-            columns = {name: column[rows] for name, column in columns.items()}
-            jobs, options = [jobs[row] for row in rows.tolist()], options.of_rows(rows)
+        here = self.conditions[kind]
         return KindView(
             now=self.now, slot=self.slot, overhead=self.overhead, capacity=here.capacity, interval=here.interval,
-            jobs=jobs, levels=options.levels, rates=options.rates, doubts=options.doubts, depth=options.depth,
-            requested=options.requested, requested_rate=options.requested_rate, **columns,
+            everybody=self.jobs, columns=self._columns, options=self.by_kind[kind], rows=self.rows_of(kind),
         )  # fmt: skip
 
 

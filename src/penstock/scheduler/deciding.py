@@ -15,7 +15,19 @@ import numpy as np
 
 from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Ask, Placement
-from penstock.policies import Admission, AnyPolicy, Assignment, Floats, Ints, KindConditions, PerKind, Policy, View
+from penstock.policies import (
+    Admission,
+    AnyPolicy,
+    Assignment,
+    ColumnSource,
+    Floats,
+    Ints,
+    KindConditions,
+    PerKind,
+    Policy,
+    View,
+)
+from penstock.scheduler.columns import ReplacedColumns, TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
 from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
@@ -31,8 +43,16 @@ class Moment:
     kinds: Sequence[str]
     rows: Any
     projection: Projection
-    columns: dict[str, Any]
+    columns: ColumnSource
     conditions: Sequence[KindConditions]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Changes:
+    """What an assignment makes different: the rows that lose all they hold, and those that shall hold others."""
+
+    losing: Ints
+    wanting: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +104,8 @@ class Decider:
                     wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
                 )
             assignment = self._wide.allocate(view)
-            _check(view, assignment)
-            return self._carried_out(holdings, cluster, moment, answers, view, assignment)
+            changes = _checked_changes(view, assignment)
+            return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes)
         except BaseException:
             take_back(holdings, kinds)
             raise
@@ -101,10 +121,8 @@ class Decider:
     def _view(self, holdings: Holdings, slot: float, moment: Moment, answers: _Answers) -> View:
         table, columns, left = holdings.table, moment.columns, answers.left
         rows = table.rows_left(moment.rows, left)
-        if left is not None:
-            columns = {name: column[left] for name, column in columns.items()}
         if answers.standing is not None:
-            columns = {**columns, "standing": answers.standing}
+            columns = ReplacedColumns(columns, {"standing": answers.standing}, left)
         return View(
             now=moment.now, slot=slot, overhead=self.costs.overhead, conditions=moment.conditions, columns=columns,
             jobs=table.jobs if isinstance(rows, slice) else [table.jobs[row] for row in rows.tolist()],
@@ -146,34 +164,31 @@ class Decider:
         answers: _Answers,
         view: View,
         assignment: Assignment,
+        changes: _Changes,
     ) -> Draft:
         for key, quote in answers.quotes:
             if quote.verdict is Verdict.REFUSED:
                 holdings.of(holdings.records[key]).occupancy.release(key)
-        differs = assignment.widths != view.width
-        if assignment.kinds is not view.bound:
-            differs |= (assignment.kinds != view.bound) & (assignment.widths > 0)
-        different = np.flatnonzero(differs)
-        suspended = _released(holdings, view, assignment, different)
-        grants = self._placed(holdings, view, assignment, different)
+        suspended = _released(holdings, view, assignment, changes)
+        grants = self._placed(holdings, view, assignment, changes.wanting) if len(changes.wanting) else []
+        granted = {key for key, _, _ in grants}
         return Draft(
             wake_at=_wakes(holdings, moment, assignment),
             quotes=answers.quotes,
             suspended=suspended,
             grants=grants,
-            rates=self._rates(holdings, cluster, {key for key, _, _ in grants}),
+            rates=self._rates(holdings, cluster, granted),
             keys=None if isinstance(moment.rows, slice) else view.sequence,
-            pauses=self._pauses(holdings, moment, answers, view, assignment, {key for key, _, _ in grants}),
+            pauses=self._pauses(holdings, moment, answers, view, assignment, granted),
             plans=assignment.plans,
             projection=moment.projection,
         )
 
     def _placed(
-        self, holdings: Holdings, view: View, assignment: Assignment, different: Ints
+        self, holdings: Holdings, view: View, assignment: Assignment, wanting: Ints
     ) -> list[tuple[int, str, tuple[int, ...]]]:
         """Devices for every row that shall hold others than it does, and for whom the placement moves besides."""
         grants: list[tuple[int, str, tuple[int, ...]]] = []
-        wanting = different[assignment.widths[different] > 0]
         for position, state in enumerate(holdings.kinds.values()):
             rows = wanting if len(holdings.kinds) == 1 else wanting[assignment.kinds[wanting] == position]
             asks = [_ask(state, int(view.sequence[row]), int(assignment.widths[row])) for row in rows.tolist()]
@@ -193,17 +208,19 @@ class Decider:
     ) -> Floats:
         """Whoever was touched stands still: for what the decision costs, and what it costs this very job."""
         table, widths = holdings.table, assignment.widths
-        rows = table.rows_left(moment.rows, answers.left)
-        changed = np.zeros(len(view), dtype=bool)
+        changed, pauses = np.zeros(len(view), dtype=bool), np.zeros(len(view))
         if granted:
-            changed[_positions(holdings, moment, answers, view, granted)] = True
-        own = np.where(view.width > 0, table.change_s(moment.now, widths, rows), table.start_s[rows])
-        pauses = np.where(changed, own, 0.0)
+            at = _positions(holdings, moment, answers, view, granted)
+            rows = table.rows_left(moment.rows, answers.left)
+            changed[at] = True
+            pauses[at] = table.stop_s(
+                moment.now, view.width[at], widths[at], at if isinstance(rows, slice) else rows[at]
+            )
         for kind in moment.kinds:
             state = holdings.kinds[kind]
             mine: Any = slice(None)
             if len(holdings.kinds) > 1:
-                mine = np.flatnonzero(assignment.kinds == holdings.position(kind))
+                mine = (assignment.kinds == holdings.position(kind)).nonzero()[0]
             keys = view.sequence[mine]
 
             def devices_of(row: int, state: KindState = state, keys: Ints = keys) -> tuple[int, ...]:
@@ -232,7 +249,7 @@ class Decider:
 def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions]) -> Moment:
     rows = holdings.table.rows_of(holdings.positions(kinds))
     projection = holdings.table.projected(now, rows)
-    return Moment(now, kinds, rows, projection, holdings.table.columns(projection, rows), conditions)
+    return Moment(now, kinds, rows, projection, TableColumns(holdings.table, projection, rows), conditions)
 
 
 def _conditions(state: KindState, interval: float, *, decided: bool) -> KindConditions:
@@ -258,22 +275,25 @@ def rows_left(count: int, removed: Sequence[int]) -> Ints:
     return np.array(left, dtype=np.int64)
 
 
-def _released(holdings: Holdings, view: View, assignment: Assignment, different: Ints) -> list[int]:
+def _released(holdings: Holdings, view: View, assignment: Assignment, changes: _Changes) -> list[int]:
     """Free the devices of those who lose them or get others of another kind; returns those who get none."""
-    keys = view.sequence
-    suspended: list[int] = keys[different[assignment.widths[different] == 0]].tolist()
-    moving = different[(assignment.kinds[different] != view.bound[different]) & (view.width[different] > 0)]
-    for key in (*suspended, *keys[moving].tolist()):
+    suspended: list[int] = view.sequence[changes.losing].tolist()
+    leaving = suspended
+    if assignment.kinds is not view.bound:
+        wanting = changes.wanting
+        moving = wanting[(assignment.kinds[wanting] != view.bound[wanting]) & (view.width[wanting] > 0)]
+        leaving = [*suspended, *view.sequence[moving].tolist()]
+    for key in leaving:
         holdings.of(holdings.records[key]).occupancy.release(key)
     return suspended
 
 
-def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View, keys: set[int]) -> list[int]:
+def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View, keys: set[int]) -> Ints:
     """Where jobs are in the view."""
     row_of = holdings.table.row_of
     if answers.left is not None or not isinstance(moment.rows, slice):
         row_of = {key: row for row, key in enumerate(view.sequence.tolist())}
-    return [row_of[key] for key in keys]
+    return np.array([row_of[key] for key in keys], dtype=np.int64)
 
 
 def _wakes(holdings: Holdings, moment: Moment, assignment: Assignment) -> dict[str, float]:
@@ -291,22 +311,37 @@ def _known_rate(holdings: Holdings, placed: PlacedJob, key: int, granted: set[in
     return float(holdings.table.rate[holdings.table.row_of[key]])
 
 
-def _check(view: View, assignment: Assignment) -> None:
+def _checked_changes(view: View, assignment: Assignment) -> _Changes:
     """A policy that grants what is not there, or what a job cannot use, is wrong: say so at once."""
     widths, kinds = assignment.widths, assignment.kinds
     if widths.shape != (len(view),) or kinds.shape != widths.shape:
         raise InvariantError(f"{len(view)} jobs but widths of shape {widths.shape}")
+    _check_capacity(view, assignment)
+    differs = widths != view.width
+    if kinds is not view.bound:
+        differs |= (kinds != view.bound) & (widths > 0)
+    different = differs.nonzero()[0]
+    wanted = widths[different]
+    if np.count_nonzero(wanted < 0):
+        raise InvariantError("a width below zero")
+    wanting = different[wanted > 0]
+    if len(wanting):
+        _check_usable(view, assignment, wanting)
+    return _Changes(different[wanted == 0], wanting)
+
+
+def _check_capacity(view: View, assignment: Assignment) -> None:
     for kind, here in enumerate(view.conditions):
-        mine = widths if len(view.conditions) == 1 else np.where(kinds == kind, widths, 0)
+        mine = assignment.widths if len(view.conditions) == 1 else assignment.widths[assignment.kinds == kind]
         if int(mine.sum()) > (here.capacity if here.decided else 0):
             raise InvariantError(f"{mine.sum()} devices granted, {here.capacity} exist")
-        new = np.flatnonzero((mine > 0) & ((mine != view.width) | (kinds != view.bound)))
-        if not len(new):
-            continue
-        wanted, options = mine[new], view.by_kind[kind]
-        usable = (wanted == options.requested[new]) | (options.levels[new] == wanted[:, None]).any(axis=1)
-        if not usable.all():
-            row = int(new[~usable][0])
-            raise InvariantError(f"job {view.jobs[row].id!r} cannot use {widths[row]} devices")
-    if int(widths.min()) < 0:
-        raise InvariantError("a width below zero")
+
+
+def _check_usable(view: View, assignment: Assignment, wanting: Ints) -> None:
+    for kind, options in enumerate(view.by_kind):
+        rows = wanting if len(view.by_kind) == 1 else wanting[assignment.kinds[wanting] == kind]
+        wanted = assignment.widths[rows]
+        usable = (wanted == options.requested[rows]) | (options.levels[rows] == wanted[:, None]).any(axis=1)
+        if np.count_nonzero(usable) < len(rows):
+            row = int(rows[~usable][0])
+            raise InvariantError(f"job {view.jobs[row].id!r} cannot use {assignment.widths[row]} devices")

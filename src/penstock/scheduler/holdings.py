@@ -108,7 +108,7 @@ class Holdings:
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""
         used = slice(len(self.table))
-        attained = self.table.projected(now, used).attained
+        attained = self.table.attained_by(self.table.projected(now, used), used)
         return self.tenants.table(self.table.tenant[used], self.table.width[used], attained)
 
     def add_kind(self, cluster: Cluster, kind: str, slot: float) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Job
-from penstock.policies import Floats, Ints, KindOptions
+from penstock.policies import OPTION_COLUMNS, Floats, Ints, KindOptions
+from penstock.scheduler.windows import Windows
 
 _START_ROWS = 16
 _MATRICES = ("rates", "doubts", "watts")
@@ -47,7 +48,7 @@ class OptionTable:
             setattr(self, name, matrix)
         for name, column in zip(_INTS, self._ints, strict=True):
             setattr(self, name, column)
-        self._read_only: KindOptions | None = None
+        self._windows: Windows | None = None
 
     def derive(self, row: int, job: Job, size: int, *, bound: bool) -> None:
         """What follows from the job's curve and bounds on ``size`` devices.
@@ -94,13 +95,9 @@ class OptionTable:
 
     def shown(self, used: Any) -> KindOptions:
         """Read-only columns of some rows; no copy for a slice."""
-        if self._read_only is None:
-            names = ("levels", "rates", "doubts", "watts", "depth", "requested", "requested_rate")
-            windows = {name: getattr(self, name).view() for name in names}
-            for window in windows.values():
-                window.flags.writeable = False
-            self._read_only = KindOptions(**windows)
-        return self._read_only.of_rows(used)
+        if self._windows is None:
+            self._windows = Windows(self, OPTION_COLUMNS)
+        return KindOptions(self._windows.of_rows(used))
 
     def copy(self) -> "OptionTable":
         """An independent table."""

@@ -1,6 +1,6 @@
 """Where a job stands, and what the scheduler remembers of it besides its row."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.core import Job, Quote, Verdict
@@ -59,7 +59,9 @@ class Record:
 
     def copy(self) -> "Record":
         """The same without its story."""
-        return replace(self, story=None)
+        return Record(
+            self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse, self.paused
+        )  # fmt: skip
 
     def tell(self, at: float, text: str) -> None:
         if self.story is not None:

@@ -14,6 +14,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from penstock.core import (
     FREE,
     Cluster,
@@ -109,7 +111,7 @@ class Scheduler:
     def collect(self) -> list[Instruction]:
         """What the world must do because of everything applied since the last call, and when to come back."""
         sent, self._state.outbox = self._state.outbox, []
-        if math.isfinite(due_at := self.due_at):
+        if math.isfinite(due_at := self._state.due_at):
             sent.append(Wake(due_at))
         return sent
 
@@ -119,16 +121,17 @@ class Scheduler:
         An event that does not fit raises :class:`EventError` and changes nothing; instructions that earlier events of
         the same call gave rise to are not lost but come with the next call.
         """
+        state = self._state
         for event in events:
-            self._state.apply(event)
+            state.apply(event)
         if self.is_due:
-            self._state.apply_draft(self.now, self._decide(self.now))
+            state.apply_draft(state.now, self._decide(state.now))
         return self.collect()
 
     @property
     def is_due(self) -> bool:
         """Whether a decision is due at the time of the last event."""
-        return self.due_at <= self.now + _ROUNDING
+        return self._state.due_at <= self._state.now + _ROUNDING
 
     def _decide(self, now: float) -> Draft:
         """With the grants on trial in the occupancy of each kind decided about."""
@@ -175,7 +178,7 @@ class Scheduler:
     def next_finish_at(self) -> float:
         """When the first running job will be done if nothing changes; inf if none runs."""
         table = self._state.holdings.table
-        return float(table.finish_at[: len(table)].min()) if len(table) else math.inf
+        return float(np.minimum.reduce(table.finish_at[: len(table)])) if len(table) else math.inf
 
     def finishing_by(self, at: float) -> list[tuple[float, str]]:
         """Running jobs projected to be done by ``at``, with their times, in order."""
@@ -185,7 +188,7 @@ class Scheduler:
 
     def earliest_round(self, event_at: float) -> float:
         """When the scheduler could first decide if the next event came at ``event_at``."""
-        return max(event_at, min(state.last_round for state in self._state.holdings.kinds.values()) + self.slot)
+        return max(event_at, min([state.last_round for state in self._state.holdings.kinds.values()]) + self.slot)
 
     def is_active(self, job_id: str) -> bool:
         """Whether the job is known and not in a final state."""
@@ -278,13 +281,12 @@ class Scheduler:
     def fragmentation(self) -> float:
         """Share of free devices that sit in partly used nodes, over all kinds."""
         occupancies = [state.occupancy for state in self._state.holdings.kinds.values()]
-        free = sum(occupancy.free for occupancy in occupancies)
-        stranded = sum(occupancy.fragmentation() * occupancy.free for occupancy in occupancies)
-        return stranded / free if free else 0.0
+        free = sum([occupancy.free for occupancy in occupancies])
+        return sum([occupancy.fragmentation() * occupancy.free for occupancy in occupancies]) / free if free else 0.0
 
     def devices_held(self) -> int:
-        table = self._state.holdings.table
-        return int(table.width[: len(table)].sum())
+        occupancies = [state.occupancy for state in self._state.holdings.kinds.values()]
+        return sum([occupancy.capacity - occupancy.free for occupancy in occupancies])
 
     def twin(self) -> "Scheduler":
         """An independent copy without stories, to try things out on.

@@ -82,7 +82,7 @@ class State:
 
     @property
     def due_at(self) -> float:
-        return min(state.due_at for state in self.holdings.kinds.values())
+        return min([state.due_at for state in self.holdings.kinds.values()])
 
     def apply(self, event: Event) -> None:
         """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
@@ -98,7 +98,7 @@ class State:
     def apply_draft(self, at: float, draft: Draft) -> None:
         """The same for a decision that nobody has to write down."""
         self.holdings.apply(draft, at, self.outbox)
-        if not self.stories:
+        if draft.quotes and not self.stories:
             self._drop(quote.job_id for _, quote in draft.quotes if quote.verdict is Verdict.REFUSED)
         self.now = at
 

@@ -13,6 +13,7 @@ import numpy as np
 from penstock.core import Job
 from penstock.policies import PLAN_STEPS, Bools, Floats, Ints, Plans, Standing
 from penstock.scheduler.options import OptionTable
+from penstock.scheduler.windows import Windows
 
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
@@ -32,17 +33,24 @@ LEAST_WORK = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class EndedTraining:
+    """When rows did their last step, and the iterations that rows which should have ended by now get added."""
+
+    trained_at: Floats
+    more: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """Progress of all rows up to ``now``; the columns have the meaning of those of the table."""
+    """Progress of some rows up to ``now``: iterations left and done, seconds devices were held and worked."""
 
     now: float
     remaining: Floats
-    progressed: Floats
-    corrected: Floats
-    trained_at: Floats
-    unsaved_s: Floats
-    executed: Floats
-    attained: Floats
+    done: Floats
+    held: Floats
+    ran: Floats
+    ended: EndedTraining | None
+    """For those that are through with their work, if anybody is."""
 
 
 class JobTable:
@@ -89,7 +97,7 @@ class JobTable:
         self._ints: Ints = np.zeros((len(_INTS), 16), dtype=np.int64)
         self.plan_at: Floats = np.full((16, PLAN_STEPS), np.inf)
         self.plan_width: Ints = np.zeros((16, PLAN_STEPS), dtype=np.int64)
-        self._read_only: dict[str, Any] | None = None
+        self._windows: Windows | None = None
         self.reconnect()
 
     def __len__(self) -> int:
@@ -174,37 +182,38 @@ class JobTable:
             self.plan_width[row] = self.plan_width[last]
         self.jobs.pop()
 
-    def projected(self, now: float, used: Any) -> "Projection":
+    def projected(self, now: float, used: Any) -> Projection:
         """The progress of ``used`` rows up to ``now``, computed beside the table. O(rows), in one pass."""
-        width, as_of, rate = self.width[used], self.as_of[used], self.rate[used]
-        holding = width > 0
-        held = np.where(holding, now - as_of, 0.0)
-        ran = np.where(holding, np.maximum(now - np.maximum(as_of, self.resumes_at[used]), 0.0), 0.0)
+        as_of, rate = self.as_of[used], self.rate[used]
+        holding = self.width[used] > 0
+        held = (now - as_of) * holding
+        ran = np.maximum(now - np.maximum(as_of, self.resumes_at[used]), 0.0) * holding
         able = rate * ran
-        done = np.minimum(able, self.remaining[used])
-        remaining = self.remaining[used] - done
-        trained_at, corrected = self.trained_at[used], self.corrected[used]
-        trained = holding & (remaining <= 0.0)
-        if trained.any():
-            trained_at, more = _after_training(now, trained, trained_at, able - done, rate, self.end_s[used])
-            remaining += more
-            corrected = corrected + more
-        return Projection(
-            now=now, remaining=remaining, progressed=self.progressed[used] + done, corrected=corrected,
-            trained_at=trained_at, unsaved_s=self.unsaved_s[used] + ran, executed=self.executed[used] + held,
-            attained=self.attained[used] + held * width,
-        )  # fmt: skip
+        remaining = self.remaining[used]
+        done = np.minimum(able, remaining)
+        remaining = remaining - done
+        trained = (remaining <= 0.0) & holding
+        ended = None
+        if np.count_nonzero(trained):
+            ended = _end_training(now, trained, self.trained_at[used], able - done, rate, self.end_s[used])
+            remaining += ended.more
+        return Projection(now, remaining, done, held, ran, ended)
 
-    def adopt(self, projection: "Projection", used: Any) -> None:
+    def attained_by(self, projection: Projection, used: Any) -> Floats:
+        """Device-seconds that ``used`` rows have held by then."""
+        return np.asarray(self.attained[used] + projection.held * self.width[used])
+
+    def adopt(self, projection: Projection, used: Any) -> None:
         """What was projected for these rows is how things stand now."""
         self.remaining[used] = projection.remaining
-        self.progressed[used] = projection.progressed
-        self.corrected[used] = projection.corrected
-        self.trained_at[used] = projection.trained_at
-        self.unsaved_s[used] = projection.unsaved_s
-        self.executed[used] = projection.executed
-        self.attained[used] = projection.attained
+        self.progressed[used] += projection.done
+        self.unsaved_s[used] += projection.ran
+        self.executed[used] += projection.held
+        self.attained[used] += projection.held * self.width[used]
         self.as_of[used] = projection.now
+        if projection.ended is not None:
+            self.trained_at[used] = projection.ended.trained_at
+            self.corrected[used] += projection.ended.more
 
     def project_row(self, row: int, now: float) -> None:
         """Bring the progress of a single row up to ``now``."""
@@ -216,20 +225,20 @@ class JobTable:
             self.remaining[row] -= done
             self.progressed[row] += done
             if self.remaining[row] <= 0.0:
-                self._end_training(row, now, able - done)
+                self._note_end(row, now, able - done)
             self.unsaved_s[row] += ran
             self.executed[row] += held
             self.attained[row] += held * self.width[row]
         self.as_of[row] = now
 
-    def _end_training(self, row: int, now: float, excess: float) -> None:
+    def _note_end(self, row: int, now: float, excess: float) -> None:
         one = slice(row, row + 1)
-        trained_at, more = _after_training(
+        ended = _end_training(
             now, np.array([True]), self.trained_at[one], np.array([excess]), self.rate[one], self.end_s[one]
         )
-        self.trained_at[one] = trained_at
-        self.remaining[one] += more
-        self.corrected[one] += more
+        self.trained_at[one] = ended.trained_at
+        self.remaining[one] += ended.more
+        self.corrected[one] += ended.more
 
     def remaining_at(self, row: int, now: float, later: float) -> float:
         """Iterations left at ``later`` if nothing but time happens after ``now``."""
@@ -248,19 +257,6 @@ class JobTable:
         np.copyto(self.finish_at[used], trained_at, where=np.isfinite(trained_at))
         self.finish_at[used] += self.end_s[used]
 
-    def columns(self, projection: "Projection", used: Any) -> dict[str, Any]:
-        """What a view shows of ``used`` rows."""
-        shown: dict[str, Any] = {name: column[used] for name, column in self._windows().items()}
-        now, width, end_s = projection.now, self.width[used], self.end_s[used]
-        shown["remaining"] = projection.remaining
-        shown["executed"] = projection.executed
-        shown["attained"] = projection.attained
-        shown["hard"] = self.hard[used].astype(bool)
-        shown["start_s"] = self.start_s[used] + end_s
-        shown["resize_s"] = self.change_s(now, width, used)
-        shown["still_s"] = _still_s(now, width, self.resumes_at[used], projection.trained_at, end_s)
-        return shown
-
     def _positions(self, used: Any) -> Ints:
         return np.asarray(np.arange(len(self.jobs))[used])
 
@@ -274,6 +270,10 @@ class JobTable:
         start_s, resize_s = self.start_s[used], self.resize_s[used]
         return np.asarray(np.where(starting, np.maximum(start_s, resize_s), resize_s))
 
+    def stop_s(self, now: float, width: Ints, new_width: Ints, rows: Ints) -> Floats:
+        """Seconds that rows which held ``width`` devices lose by getting ``new_width`` of them now."""
+        return np.where(width > 0, self.change_s(now, new_width, rows), self.start_s[rows])
+
     def forget_plan(self, row: int) -> None:
         """What was laid out for this row no longer makes sense."""
         self.plan_at[row] = np.inf
@@ -284,18 +284,19 @@ class JobTable:
         self.plan_at[used] = plans.at
         self.plan_width[used] = plans.width
 
-    def _windows(self) -> dict[str, Any]:
-        """Read-only windows on whole columns, made anew only when the columns have moved."""
-        if self._read_only is None:
-            self._read_only = {name: getattr(self, name).view() for name in _SHOWN}
-            for window in self._read_only.values():
-                window.flags.writeable = False
-        return self._read_only
+    @property
+    def windows(self) -> Windows:
+        """What views show as it is, made anew only when the columns have moved."""
+        if self._windows is None:
+            self._windows = Windows(self, _SHOWN)
+        return self._windows
 
     def undecided(self, used: Any) -> Ints:
         """Positions among ``used`` rows of those that still wait for an answer, in order of arrival."""
-        waiting = np.flatnonzero(self.standing[used] <= Standing.DEFERRED)
-        return waiting[np.argsort(self.sequence[used][waiting], kind="stable")]
+        waiting = (self.standing[used] <= Standing.DEFERRED).nonzero()[0]
+        if len(waiting) > 1:
+            waiting = waiting[self.sequence[used][waiting].argsort(kind="stable")]
+        return np.asarray(waiting)
 
     def copy(self) -> "JobTable":
         """An independent table; the jobs themselves never change and are shared."""
@@ -313,7 +314,7 @@ class JobTable:
             setattr(self, name, column)
         for name, ints in zip(_INTS, self._ints, strict=True):
             setattr(self, name, ints)
-        self._read_only = None
+        self._windows = None
 
     def _grow(self) -> None:
         self._floats = np.concatenate([self._floats, np.zeros_like(self._floats)], axis=1)
@@ -325,10 +326,10 @@ class JobTable:
         self.reconnect()
 
 
-def _after_training(
+def _end_training(
     now: float, trained: Bools, trained_at: Floats, excess: Floats, rate: Floats, end_s: Floats
-) -> tuple[Floats, Floats]:
-    """When ``trained`` rows did their last step, and the iterations that rows which should have ended get added.
+) -> EndedTraining:
+    """Of the rows that have ``trained`` all they should.
 
     A job ends ``end_s`` after its last step. One that has not said so by then is taken to need ``OVERDUE_S`` longer.
     """
@@ -337,11 +338,4 @@ def _after_training(
     trained_at[fresh] = now - excess[fresh] / rate[fresh]
     overdue = trained & (now >= trained_at + end_s)
     trained_at[overdue] = np.inf
-    return trained_at, np.where(overdue, rate * OVERDUE_S, 0.0)
-
-
-def _still_s(now: float, width: Ints, resumes_at: Floats, trained_at: Floats, end_s: Floats) -> Floats:
-    """Seconds that whoever holds devices is going to spend on them without progress."""
-    passed = np.where(np.isfinite(trained_at), now - trained_at, 0.0)
-    pause = np.maximum(resumes_at - now, 0.0)
-    return np.where(width > 0, pause + np.maximum(end_s - passed, 0.0), 0.0)
+    return EndedTraining(trained_at, np.where(overdue, rate * OVERDUE_S, 0.0))

@@ -74,8 +74,9 @@ def play_forward(
     happens."""
     ends = ends or scheduler
     while (first := min(outside.next_at, ends.next_finish_at(), wake_at)) <= until and first < math.inf:
-        at = min(max(scheduler.earliest_round(first), scheduler.now), outside.stop_at)
-        finished = [JobFinished(max(when, scheduler.now), job_id) for when, job_id in ends.finishing_by(at)]
+        now = scheduler.now
+        at = min(max(scheduler.earliest_round(first), now), outside.stop_at)
+        finished = [JobFinished(max(when, now), job_id) for when, job_id in ends.finishing_by(at)]
         events = outside.until(at, finished)
         started = time.perf_counter()
         instructions = scheduler.handle(*events, Tick(at))

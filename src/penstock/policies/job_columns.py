@@ -1,0 +1,81 @@
+"""The columns that every view of jobs has, each gathered when a policy first reads it.
+
+A decision is taken at every event and no policy reads all columns: gathering them all, those included that change with
+time and have to be computed, would cost as much as a simple policy itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from penstock.policies.columns import Bools, Floats, Ints
+
+
+class ColumnSource(Protocol):
+    """Gives columns by name; a name that is none raises :class:`KeyError`."""
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        """The columns that need not be gathered."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+class GatheredColumns:
+    """Attributes that are columns; who derives from it says where they come from."""
+
+    def gather(self, name: str) -> Any:
+        raise NotImplementedError
+
+
+class _Gathered:
+    """An attribute that is gathered when it is first read and kept from then on."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, columns: GatheredColumns, owner: type | None = None) -> Any:
+        gathered = columns.__dict__[self._name] = columns.gather(self._name)
+        return gathered
+
+
+def gathered() -> Any:
+    """Declares a column."""
+    return _Gathered()
+
+
+class JobColumns(GatheredColumns):
+    """One entry per job that is not done yet. Columns are read-only; ``sequence`` is the order of arrival."""
+
+    standing: Ints = gathered()
+    """What each job has been told, as a :class:`Standing`."""
+    sequence: Ints = gathered()
+    submitted: Floats = gathered()
+    deadline: Floats = gathered()
+    """Absolute; infinite without one."""
+    hard: Bools = gathered()
+    priority: Ints = gathered()
+    """Higher goes first among jobs that nobody promised anything; mostly all the same."""
+    remaining: Floats = gathered()
+    """Iterations left."""
+    width: Ints = gathered()
+    """Devices held now."""
+    executed: Floats = gathered()
+    """Seconds it has held devices, over all stints."""
+    attained: Floats = gathered()
+    """Device-seconds it has held."""
+    stint_since: Floats = gathered()
+    """When it last got devices after having none (or last lost them, if it has none)."""
+    waited_before: Floats = gathered()
+    """How long it waited before its present stint."""
+    start_s: Floats = gathered()
+    """Likely seconds without progress if it gets devices after having none, what its end takes included."""
+    resize_s: Floats = gathered()
+    """Likely seconds without progress if it gets other devices than it has."""
+    still_s: Floats = gathered()
+    """Likely seconds without progress on the devices it has: what is left of a start or a change, and its end."""
+    reserve_s: Floats = gathered()
+    """Seconds by which start and end together may take longer than likely."""
+    plan_at: Floats = gathered()
+    """(rows, PLAN_STEPS) the plan the policy last laid out: from these times on ..."""
+    plan_width: Ints = gathered()
+    """(rows, PLAN_STEPS) ... these widths; (inf, 0) where there is none."""

@@ -1,0 +1,71 @@
+"""The columns of the job table as a decision sees them: those it looks at, at its time, gathered when they are read."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.policies import ColumnSource, Floats, Ints
+from penstock.scheduler.table import JobTable, Projection
+
+
+class TableColumns:
+    """Some rows of the table with their progress up to the time of a projection; every column is computed once."""
+
+    def __init__(self, table: JobTable, projection: Projection, used: Any) -> None:
+        self._table = table
+        self._projection = projection
+        self._used = used
+        self._stored = table.windows.of_rows(used)
+        self._derived: dict[str, Any] = {}
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        return self._stored.ready
+
+    def __getitem__(self, name: str, /) -> Any:
+        if name not in _DERIVED:
+            return self._stored[name]
+        if name not in self._derived:
+            self._derived[name] = _DERIVED[name](self._table, self._projection, self._used)
+        return self._derived[name]
+
+
+class ReplacedColumns:
+    """Columns of which some are ``replaced`` by others, and of the rest only the rows that are ``left``."""
+
+    def __init__(self, columns: ColumnSource, replaced: Mapping[str, Any], left: Ints | None = None) -> None:
+        self._columns = columns
+        self._replaced = replaced
+        self._left = left
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        return {**self._columns.ready, **self._replaced} if self._left is None else self._replaced
+
+    def __getitem__(self, name: str, /) -> Any:
+        if name in self._replaced:
+            return self._replaced[name]
+        column = self._columns[name]
+        return column if self._left is None else column[self._left]
+
+
+def _still_s(table: JobTable, projection: Projection, used: Any) -> Floats:
+    """Seconds that whoever holds devices is going to spend on them without progress."""
+    now, trained_at, end_s = projection.now, table.trained_at[used], table.end_s[used]
+    if projection.ended is not None:
+        trained_at = projection.ended.trained_at
+    passed = np.where(np.isfinite(trained_at), now - trained_at, 0.0)
+    pause = np.maximum(table.resumes_at[used] - now, 0.0)
+    return np.where(table.width[used] > 0, pause + np.maximum(end_s - passed, 0.0), 0.0)
+
+
+_DERIVED: dict[str, Callable[[JobTable, Projection, Any], Any]] = {
+    "remaining": lambda _table, projection, _used: projection.remaining,
+    "executed": lambda table, projection, used: table.executed[used] + projection.held,
+    "attained": lambda table, projection, used: table.attained_by(projection, used),
+    "hard": lambda table, _projection, used: table.hard[used].astype(bool),
+    "start_s": lambda table, _projection, used: table.start_s[used] + table.end_s[used],
+    "resize_s": lambda table, projection, used: table.change_s(projection.now, table.width[used], used),
+    "still_s": _still_s,
+}
