@@ -342,8 +342,8 @@ def checkpoint_times(width: int, depth: int) -> tuple[int, dict[str, list[float]
     from torch.distributed.checkpoint.state_dict_saver import save
 
     from penstock.elastic import Checkpoints
-    from penstock.runtime.checkpoint import Saved
-    from penstock.runtime.state import Parts
+    from penstock.runtime.checkpoints.checkpoint import Saved
+    from penstock.runtime.checkpoints.state import Parts
 
     parts = Parts(torch.device("cpu"))
     parts.add("model", model := network(width, depth))

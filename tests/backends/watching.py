@@ -7,24 +7,13 @@ from pathlib import Path
 import psutil
 
 from penstock.backends.testing import kinds, output, status, until, wait_for, wait_for_end, wait_for_output
+from penstock.backends.testing.processes import CAREFUL, SLEEPER
 from penstock.core import Launch, ReportKind, Worker
 
-__all__ = ["kinds", "output", "status", "until", "wait_for", "wait_for_end", "wait_for_output"]
+__all__ = ["CAREFUL", "SLEEPER", "kinds", "output", "status", "until", "wait_for", "wait_for_end", "wait_for_output"]
 
 NODE = "local"
 ENDINGS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
-SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
-CAREFUL = """
-import signal, sys, time
-def save(*_):
-    print('saving', flush=True)
-    time.sleep(0.2)
-    print('saved', flush=True)
-    sys.exit(0)
-signal.signal(signal.SIGTERM, save)
-print('here', flush=True)
-time.sleep(600)
-"""
 
 
 def python(code: str, *args: str) -> tuple[str, ...]:

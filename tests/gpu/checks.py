@@ -14,8 +14,8 @@ import torch
 
 from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
 from penstock.core import CheckpointSaved, Launch, ReportKind, StateSuspended, SuspendOrder, Worker
-from penstock.runtime.checkpoint import Checkpoints, Saved
-from penstock.runtime.state import Parts
+from penstock.runtime.checkpoints.checkpoint import Checkpoints, Saved
+from penstock.runtime.checkpoints.state import Parts
 from penstock.tools import Nvml
 from tests.runtime.agent import Agent, Zygote
 

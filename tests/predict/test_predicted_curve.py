@@ -47,13 +47,13 @@ def _request(script: Path, **changes: object) -> PredictionRequest:
 def test_a_script_is_asked_once_and_its_answer_survives_a_restart(tmp_path: Path) -> None:
     count = tmp_path / "imports"
     script = _script(tmp_path, before=f"open({str(count)!r}, 'a').write('x')")
-    cache = PredictionCache(tmp_path / "foreseen", limit_s=PATIENCE_S)
+    cache = PredictionCache(tmp_path / "predictions", limit_s=PATIENCE_S)
     answer = cache.ask(_request(script))
     assert answer.reason == ""
     assert answer.scaling is not None
     assert (answer.scaling.counts, answer.scaling.source) == ((1, 2, 4), Source.PREDICTED)
     assert all(0 < doubt <= 0.5 for doubt in answer.scaling.doubts)
-    again = PredictionCache(tmp_path / "foreseen", limit_s=PATIENCE_S)
+    again = PredictionCache(tmp_path / "predictions", limit_s=PATIENCE_S)
     assert again.ask(_request(script)) == answer
     assert again.known("abc", "H200") == answer.scaling
     assert count.read_text() == "x"
@@ -81,7 +81,7 @@ def test_a_script_without_the_hook_costs_nothing(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_script_is_said_and_not_raised(
     tmp_path: Path, before: str, inside: str, said: str
 ) -> None:
-    answer = PredictionCache(tmp_path / "foreseen", limit_s=PATIENCE_S).ask(
+    answer = PredictionCache(tmp_path / "predictions", limit_s=PATIENCE_S).ask(
         _request(_script(tmp_path, before=before, inside=inside))
     )
     assert answer.scaling is None
@@ -131,9 +131,9 @@ def test_counts_are_powers_of_two_and_the_largest() -> None:
 
 def test_a_kept_answer_that_is_damaged_is_made_again(tmp_path: Path) -> None:
     script = _script(tmp_path)
-    cache = PredictionCache(tmp_path / "foreseen", limit_s=PATIENCE_S)
+    cache = PredictionCache(tmp_path / "predictions", limit_s=PATIENCE_S)
     first = cache.ask(_request(script, counts=(1,)))
-    (file,) = (tmp_path / "foreseen").rglob("*.json")
+    (file,) = (tmp_path / "predictions").rglob("*.json")
     assert json.loads(file.read_text())["answer"]["counts"] == [1]
     file.write_text("{")
     assert cache.ask(_request(script, counts=(1,))) == first

@@ -17,7 +17,7 @@ from penstock.simulate.replicas.elasticflow import two_level_plan as planner
 from penstock.simulate.replicas.elasticflow.events import Arrivals, next_moment
 from penstock.simulate.replicas.elasticflow.nodes import place
 from penstock.simulate.replicas.elasticflow.overhead import Trainers, seconds
-from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, Plans, give_idle, plan
+from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, TwoLevelPlans, give_idle, plan
 from penstock.tools import jit
 from tests.replication.conftest import LoadTrace, MakeJob
 
@@ -229,7 +229,7 @@ def batch_of(*jobs: tuple[float, float, list[float]]) -> Batch:
     )
 
 
-def arrays_of(plans: Plans) -> list[npt.NDArray[Any]]:
+def arrays_of(plans: TwoLevelPlans) -> list[npt.NDArray[Any]]:
     rows = [plans.order, plans.width, plans.end, plans.real_end, plans.device_time, plans.first, plans.count]
     return [*rows, *plans.steps, *plans.profile]
 
@@ -308,7 +308,7 @@ def test_plans_fit_the_cluster_and_idle_devices_are_used(world: tuple[float, flo
         assert at_top or batch.left[row] <= 0 or max(shared.width[row], 1) > spare
 
 
-def check_plans(plans: Plans, batch: Batch) -> None:
+def check_plans(plans: TwoLevelPlans, batch: Batch) -> None:
     now, _, capacity = plans.frame
     assert plans.width.sum() <= capacity
     assert (plans.width <= np.where(batch.top > 0, 1 << np.maximum(batch.top - 1, 0), 0)).all()

@@ -10,7 +10,7 @@ import torch
 
 import penstock.elastic as elastic
 from penstock.core import InputError, UnknownNameError
-from penstock.runtime.environment import WorkerEnvironment
+from penstock.runtime.agent.environment import WorkerEnvironment
 from tests.runtime.agent import Zygote, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ import torch
 
 from penstock.core import CheckpointSaved, InputError, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints, best_interval_s
-from penstock.runtime.checkpoint import NotSaved, Saved
-from penstock.runtime.state import Parts
+from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
+from penstock.runtime.checkpoints.state import Parts
 from tests.runtime.agent import Agent
 from tests.runtime.curves import assert_same_curve, curve
 

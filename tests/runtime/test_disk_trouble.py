@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core import CheckpointFailed, CheckpointSaved, Joined, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints
-from penstock.runtime.checkpoint import NotSaved, Saved
+from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from tests.runtime.agent import Agent, wait_until
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
 from tests.runtime.test_checkpoints import parts_with, save

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core import Bye, CheckpointSaved, Hello, LeaveOrder, Refusal, SuspendOrder, TrainingProgress, World
-from penstock.runtime.agent_link import Link, RefusedError
+from penstock.runtime.agent.link import AgentLink, RefusedError
 from tests.runtime.agent import Agent, Peer, Zygote, wait_until
 
 WORLD = World(
@@ -24,13 +24,13 @@ def agent(tmp_path: Path, zygote: Zygote) -> Iterator[Agent]:
 
 
 @pytest.fixture
-def link(agent: Agent) -> Iterator[Link]:
-    line = Link(agent.address, "w0")
+def link(agent: Agent) -> Iterator[AgentLink]:
+    line = AgentLink(agent.address, "w0")
     yield line
     line.close(0.1)
 
 
-def test_orders_arrive_and_the_latest_wins(agent: Agent, link: Link) -> None:
+def test_orders_arrive_and_the_latest_wins(agent: Agent, link: AgentLink) -> None:
     agent.send("w0", LeaveOrder())
     agent.send("w0", WORLD)
     agent.send("w0", SuspendOrder())
@@ -43,7 +43,7 @@ def test_orders_arrive_and_the_latest_wins(agent: Agent, link: Link) -> None:
     assert link.take_order(5) == LeaveOrder()
 
 
-def test_nonsense_is_ignored(agent: Agent, link: Link, caplog: pytest.LogCaptureFixture) -> None:
+def test_nonsense_is_ignored(agent: Agent, link: AgentLink, caplog: pytest.LogCaptureFixture) -> None:
     agent.send_line("w0", b'{"type": "world", "generation": 3}\n{"type": "sing"}\nnot even JSON\n')
     agent.send("w0", SuspendOrder())
     wait_until(lambda: link.suspend, "the message after the nonsense")
@@ -52,13 +52,13 @@ def test_nonsense_is_ignored(agent: Agent, link: Link, caplog: pytest.LogCapture
     assert "a world that cannot be read" in caplog.text
 
 
-def test_a_worker_that_is_refused_ends_with_the_agents_reason(agent: Agent, link: Link) -> None:
+def test_a_worker_that_is_refused_ends_with_the_agents_reason(agent: Agent, link: AgentLink) -> None:
     agent.send("w0", Refusal(reason="install the same version of penstock"))
     with pytest.raises(RefusedError, match="the same version"):
         link.take_order(30)
 
 
-def test_the_line_is_found_again_and_nothing_said_meanwhile_is_lost(agent: Agent, link: Link) -> None:
+def test_the_line_is_found_again_and_nothing_said_meanwhile_is_lost(agent: Agent, link: AgentLink) -> None:
     wait_until(lambda: agent.heard(Hello), "hello")
     agent.vanish()
     for step in range(5):
@@ -72,7 +72,7 @@ def test_the_line_is_found_again_and_nothing_said_meanwhile_is_lost(agent: Agent
 
 
 def test_without_an_agent_everything_is_silent() -> None:
-    link = Link(None, "w0")
+    link = AgentLink(None, "w0")
     link.say(Bye())
     link.progress(step=1, total=2, loss=0.5, samples_per_s=1.0)
     assert not link.progress_due()

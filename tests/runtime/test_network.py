@@ -5,8 +5,8 @@ import socket
 import pytest
 
 from penstock.core import AgentAddress
-from penstock.runtime import network
-from penstock.runtime.network import interface_towards
+from penstock.runtime.agent import network
+from penstock.runtime.agent.network import interface_towards
 
 
 @pytest.mark.parametrize("address", ["unix:/run/a.sock", "tcp://127.0.0.1:80", "tcp://localhost:80", "tcp://[::1]:80"])

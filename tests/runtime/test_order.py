@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core import InputError
-from penstock.runtime.order import SampleOrder, seed_step
+from penstock.runtime.training.order import SampleOrder, seed_step
 
 
 @given(samples=st.integers(1, 200), batch=st.integers(1, 64), size=st.integers(1, 12), epoch=st.integers(0, 3))

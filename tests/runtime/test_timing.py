@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.runtime.timing import StepTiming
+from penstock.runtime.world.timing import StepTiming
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import InputError
+from penstock.core import InputError, UnknownNameError
 from penstock.network.collectives import allgather_s, allreduce_s, ring_s, send_s
 from penstock.network.links import NODE_NETWORKS, REACHED, Link, link_named
 
@@ -113,6 +113,8 @@ class Fabric:
 
 def fabric_of(link: str) -> Fabric:
     """What usually joins devices with this link: the link inside a node, and a network between nodes."""
+    if link not in NODE_NETWORKS:
+        raise UnknownNameError.of("link inside a node", link, NODE_NETWORKS)
     return Fabric(inside=link_named(link), between=NODE_NETWORKS[link])
 
 

@@ -36,7 +36,7 @@ class Link:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not (self.bandwidth > 0 and min(self.start_s, self.hop_s, self.ramp_s) >= 0):
+        if not (self.bandwidth > 0 and all(time >= 0 for time in (self.start_s, self.hop_s, self.ramp_s))):
             raise InputError(f"link {self.name!r} of {self.bandwidth} B/s", "a positive bandwidth, no negative times")
 
     def rate(self, devices: int) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.core import Curve, InputError, Scaling, Source
-from penstock.network import data_parallel_s
+from penstock.network import Link, data_parallel_s, link_named
 from penstock.predict.capture import Capture, Hook, Setup, TrainingPhase, capture
 from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.iteration import IterationTime
@@ -79,7 +79,7 @@ def predict_model(
     [64, 32]
     """
     setup = setup or Setup()
-    counts = _counts(devices, batch)
+    counts, wire = _counts(devices, batch), link_named(link or profile.chip.link)
     if measured is not None:
         at, seconds = measured
         model = profile.iteration.calibrated(capture(hook, at, setup, device=profile.kind), seconds)
@@ -88,7 +88,7 @@ def predict_model(
     for count in counts:
         share = math.ceil(batch / count)
         seen = capture(hook, share, setup, device=profile.kind)
-        points.append(_scaled(seen, count, share, profile, link))
+        points.append(_scaled(seen, count, share, profile, wire))
     assert seen is not None
     return ModelPrediction(
         device=profile.name, batch=batch, setup=setup, parameters=seen.parameters,
@@ -105,11 +105,10 @@ def _counts(devices: Sequence[int], batch: int) -> tuple[int, ...]:
     return counts
 
 
-def _scaled(seen: Capture, count: int, share: int, profile: DeviceProfile, link: str | None) -> PredictedPoint:
+def _scaled(seen: Capture, count: int, share: int, profile: DeviceProfile, link: Link) -> PredictedPoint:
     time = profile.iteration.predict(seen)
-    wire = link or profile.chip.link
     added = (
-        data_parallel_s(seen.gradient_bytes, count, wire, time.by_phase.get(TrainingPhase.BACKWARD, 0.0))
+        data_parallel_s(seen.gradient_bytes, count, link, time.by_phase.get(TrainingPhase.BACKWARD, 0.0))
         if count > 1
         else 0.0
     )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.runtime.checkpoint import Checkpoints, Manifest, best_interval_s
-    from penstock.runtime.group import WorldLostError
-    from penstock.runtime.run import Run, init
-    from penstock.runtime.step import Step
+    from penstock.runtime.checkpoints.checkpoint import Checkpoints, Manifest, best_interval_s
+    from penstock.runtime.training.run import Run, init
+    from penstock.runtime.training.step import Step
+    from penstock.runtime.world.group import WorldLostError
 
 __all__ = [
     "Checkpoints",

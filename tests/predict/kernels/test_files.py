@@ -37,7 +37,7 @@ def model() -> KernelModel:
     """Put together by hand: two forests of the usual time, one of the mean, three layers, five error bars."""
     family = FamilyModel(
         family="conv", variants={"": 0.25}, usual=(stump(3.0, 0.25, -0.25), stump(2.5, 0.0625, 0.25)),
-        mean=stump(1.5, 0.25, 0.5625), trust=0.5,
+        mean=stump(1.5, 0.25, 0.5625), correction_weight=0.5,
         layer_memory=remember_layers(CALLS[:3], np.array([[0.25, 0.125], [0.25, 0.125], [-0.125, 0.0]])),
         error_bars=ErrorBars(
             references=np.arange(24.0).reshape(2, 12), distances=np.array([0.0, 1.0]), widths=np.array([0.1, 0.2])
@@ -86,7 +86,11 @@ def assert_same(first: KernelModel, second: KernelModel) -> None:
 def test_a_model_comes_back_as_it_was(model: KernelModel, tmp_path: Path) -> None:
     model.save(tmp_path / "kernels.npz")
     again = KernelModel.load(tmp_path / "kernels.npz")
-    assert (again.chip, again.families["conv"].trust, again.families["conv"].variants) == (CHIP, 0.5, {"": 0.25})
+    assert (again.chip, again.families["conv"].correction_weight, again.families["conv"].variants) == (
+        CHIP,
+        0.5,
+        {"": 0.25},
+    )
     assert_same(model, again)
 
 

@@ -224,9 +224,12 @@ def test_a_new_generation_with_scarce_issue_slots_is_told_from_its_datasheet(tmp
     models = {name: fit_kernels(rows, device_named(name), options=QUICK) for name in ("h100", "p100")}
     models["h100"].save(tmp_path / "h100.npz")
 
-    assert models["h100"].families["gemm"].feed == device_named("h100").issue_share
-    assert models["p100"].families["gemm"].feed == pytest.approx(1.0)
-    assert KernelModel.load(tmp_path / "h100.npz").families["gemm"].feed == models["h100"].families["gemm"].feed
+    assert models["h100"].families["gemm"].issue_share == device_named("h100").issue_share
+    assert models["p100"].families["gemm"].issue_share == pytest.approx(1.0)
+    assert (
+        KernelModel.load(tmp_path / "h100.npz").families["gemm"].issue_share
+        == models["h100"].families["gemm"].issue_share
+    )
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])

@@ -160,7 +160,7 @@ def test_a_firm_prior_holds_coefficients_nearer_to_where_they_started() -> None:
 def test_scarce_issue_slots_slow_vector_products_and_leave_matrix_units_alone() -> None:
     calls = [gemm(8192, 8192, 8192, precision=precision) for precision in (Precision.FP32, Precision.BF16)]
     work, rates = work_of("gemm", calls), rates_of(calls, [CHIP] * len(calls))
-    all_of_it, half = (Physics().terms(work, rates.fed(share)).compute for share in (1.0, 0.5))
+    all_of_it, half = (Physics().terms(work, rates.issued_at(share)).compute for share in (1.0, 0.5))
 
     assert half[0] > 1.5 * all_of_it[0]
     assert half[1] == all_of_it[1]

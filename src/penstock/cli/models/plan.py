@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.models.device_counts import device_counts
 from penstock.cli.terminal.console import interruptible, out, plain_table, say
 from penstock.core import InputError, PipelineSchedule, UnknownNameError, is_plugin
 
@@ -34,29 +35,23 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find how to split a model over devices: stages, tensor, data and sequence parallelism, recomputation."""
-    from penstock.parallel import TRAINERS, plan_for, throughput_curve
-    from penstock.parallel import export as exported
+    from penstock.parallel import plan_for, throughput_curve
 
-    if export is not None and not is_plugin(export) and export not in TRAINERS:
-        raise UnknownNameError.of("trainer", export, TRAINERS)
+    _check_trainer(export)
     _refuse_contradictions(devices is not None, export is not None, uniform, check)
     with interruptible():
         if devices is not None:
-            counts = _counts(devices)
-            _print_curve(
-                throughput_curve(model, cluster, counts, batch=batch, seq=seq, memory=memory, seconds=seconds), as_json
+            curve = throughput_curve(
+                model, cluster, device_counts(devices), batch=batch, seq=seq, memory=memory, seconds=seconds
             )
+            _print_curve(curve, as_json)
             return
         planned = plan_for(
             model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
         )
     checked = _checked(planned) if check else None
     if export is not None:
-        written = exported(planned, export, uniform=uniform)
-        for note in written.notes:
-            say(note)
-        say(written.launch)
-        print(written.text, end="")
+        _print_export(planned, export, uniform)
     elif as_json:
         print(json.dumps({**as_mapping(planned), "check": asdict(checked) if checked else None}, indent=2))
     else:
@@ -64,6 +59,24 @@ def command(
     if checked is not None:
         say(f"check: {checked.words}")
         raise typer.Exit(1 if checked.equal is False else 0)
+
+
+def _check_trainer(name: str | None) -> None:
+    from penstock.parallel import TRAINERS
+
+    if name is not None and not is_plugin(name) and name not in TRAINERS:
+        raise UnknownNameError.of("trainer", name, TRAINERS)
+
+
+def _print_export(planned: "Planned", trainer: str, uniform: bool) -> None:
+    """The configuration to stdout; how it differs from the plan and how it is launched to stderr."""
+    from penstock.parallel import export
+
+    written = export(planned, trainer, uniform=uniform)
+    for note in written.notes:
+        say(note)
+    say(written.launch)
+    print(written.text, end="")
 
 
 def _refuse_contradictions(curve: bool, export: bool, uniform: bool, check: bool) -> None:
@@ -148,13 +161,6 @@ def _print_curve(answers: "dict[int, Planned | InputError]", as_json: bool) -> N
             table.add_row(str(count), "-", "-", "-", "does not fit")
             say(f"{count} devices: {answer}")
     out.print(table)
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(f"device counts {text!r}", "whole numbers, separated by commas", 'Try "1,2,4,8"') from None
 
 
 def _schedules(text: str) -> tuple[PipelineSchedule, ...]:

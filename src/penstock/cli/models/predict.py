@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.models.device_counts import device_counts
 from penstock.cli.terminal.console import interruptible, out, percent, plain_table, say
 from penstock.core import InputError, UnknownNameError, require
 
@@ -38,7 +39,7 @@ def command(
     """Predict how long an iteration takes, what it needs and draws, on one device and on more."""
     require("torch", extra="runtime", why="penstock predict")
     wanted = setups(precision, layout, optimizer, recompute, compare_layouts, compare_precisions)
-    predictions = _predictions(model, device, batch, _counts(devices), wanted, link, _measured(measured))
+    predictions = _predictions(model, device, batch, device_counts(devices), wanted, link, _measured(measured))
     if as_json:
         mapped = [as_mapping(each) for each in predictions]
         print(json.dumps(mapped if len(mapped) > 1 else mapped[0], indent=2))
@@ -73,13 +74,6 @@ def setups(
     layouts = list(ImageLayout) if compare_layouts else [one.layout]
     precisions = ["fp32", "tf32", "bf16", "amp-bf16"] if compare_precisions else [one.precision]
     return [replace(one, precision=each, layout=way) for each in precisions for way in layouts]
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"device counts {text!r}", "numbers joined by commas, 1,2,4,8") from None
 
 
 def _measured(text: str | None) -> tuple[int, float] | None:

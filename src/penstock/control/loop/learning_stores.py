@@ -48,7 +48,7 @@ class LearningStores:
     def predictions(self) -> "PredictionCache":
         from penstock.predict import PredictionCache
 
-        return PredictionCache(self.data_dir / "foreseen")
+        return PredictionCache(self.data_dir / "predictions")
 
     def learned(self) -> None:
         """What was believed a moment ago may be wrong now."""

@@ -66,7 +66,7 @@ class Reconciler:
         *,
         forecasts: Forecasts | None = None,
         preparer: Preparer | None = None,
-        hearing: ReportReader | None = None,
+        report_reader: ReportReader | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
         patience_s: float = 60.0,
@@ -79,8 +79,8 @@ class Reconciler:
         self._observers: list[PassObserver] = []
         self._learning = learning
         self._preparer = preparer
-        self._hearing = hearing or ReportReader()
-        self._hands = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
+        self._report_reader = report_reader or ReportReader()
+        self._actuator = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
         self._launch_grace_s = launch_grace_s
         self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
         self._read_to = journal.store.log.cursors()
@@ -126,7 +126,7 @@ class Reconciler:
         if self._preparer is not None:
             self._preparer.work()
         self.journal.decide()
-        self._hands.work(self._picture(statuses), statuses, self.journal.now())
+        self._actuator.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
         self.journal.publish()
         self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
@@ -161,7 +161,7 @@ class Reconciler:
                 if record is None:
                     break
                 lesson = self._learning.learn(report, record)
-                heard = self._hearing.entries(self._with_step(report), record, state, self.journal.now())
+                heard = self._report_reader.entries(self._with_step(report), record, state, self.journal.now())
                 entries = [self._completed(entry, record, spent) for entry in heard]
                 if entries:
                     self.journal.record(*entries, cursor=Cursor(run_id, record.id, report.seq))
@@ -211,10 +211,10 @@ class Reconciler:
                 record = state.jobs[want.job_id]
                 if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
                     step = self.run_figures.get(run_id, RunFigures()).step
-                    self.journal.record(self._hearing.failed(record, run_id, now, reason="lost", step=step))
+                    self.journal.record(self._report_reader.failed(record, run_id, now, reason="lost", step=step))
 
     def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
-        if now - self._hands.launched_at.get(run_id, -math.inf) < self._launch_grace_s:
+        if now - self._actuator.launched_at.get(run_id, -math.inf) < self._launch_grace_s:
             return False
         return was_seen if status is None else not status.alive
 
@@ -243,7 +243,7 @@ class Reconciler:
         for status in statuses:
             heard_out = self._read_to.get(status.run_id, 0) >= status.last_seq
             if not status.alive and status.run_id not in wanted and heard_out:
-                self._hands.forget(status.run_id)
+                self._actuator.forget(status.run_id)
         self._drop_old_figures({status.run_id for status in statuses})
 
     def _drop_old_figures(self, listed: set[str]) -> None:
@@ -265,7 +265,7 @@ class Reconciler:
             record = state.jobs[want.job_id]
             if not record.over and record.run_id == want.run_id:
                 told = (f"{type(error).__name__}: {error}",)
-                entry = self._hearing.failed(record, want.run_id, self.journal.now(), reason="launch", tail=told)
+                entry = self._report_reader.failed(record, want.run_id, self.journal.now(), reason="launch", tail=told)
                 self.journal.record(entry)
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from penstock.control.state.entries import Configured, Quarantined, Resumed
+from penstock.control.state.listed_outcomes import Outcome, adopt_listed_outcomes, outcome
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.rules import new_scheduler, scheduler_from_data
 from penstock.control.state.store import Line, Store
-from penstock.control.state.told import Outcome, agree_with_what_was_told, outcome
 from penstock.core import (
     Curve,
     Deadline,
@@ -68,7 +68,7 @@ def upgrade(store: Store) -> Upgraded:
     fold = _read(lines, aside)
     _log.warning("upgraded a log of %d entries to one with decisions", len(lines))
     state = fold.converted()
-    agree_with_what_was_told(state, store, fold.outcomes)
+    adopt_listed_outcomes(state, store, fold.outcomes)
     state.touched = set(state.jobs)
     return Upgraded(state=state, seq=lines[-1].seq)
 

@@ -45,16 +45,16 @@ class FamilyModel:
     """What a kernel usually takes: their mean."""
     mean: Forest | None = None
     """What kernels take on average, for sums: some take far longer than others like them."""
-    trust: float = 1.0
+    correction_weight: float = 1.0
     """How much of the learned correction to apply: all of it on the device it was learned on."""
-    feed: float = 1.0
+    issue_share: float = 1.0
     """How much of the vector peak products can be issued at, against the devices that coefficients come from."""
     layer_memory: LayerMemory | None = None
     error_bars: ErrorBars | None = None
 
     def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
         work = work_of(self.family, calls)
-        rates = rates_of(calls, [chip] * len(calls)).fed(self.feed)
+        rates = rates_of(calls, [chip] * len(calls)).issued_at(self.issue_share)
         terms = self.terms(calls, work, rates)
         distance = self.error_bars.distance(work.shape) if self.error_bars else np.zeros(len(work))
         learned = self.corrections(calls, work, rates, terms) + self._remembered(calls)
@@ -82,7 +82,7 @@ class FamilyModel:
             return np.zeros((len(calls), 2))
         rows = features(calls, work, rates, terms, self.variants)
         usual = np.mean([forest.predict(rows) for forest in self.usual], axis=0)
-        return self.trust * np.column_stack([usual, self.mean.predict(rows)])
+        return self.correction_weight * np.column_stack([usual, self.mean.predict(rows)])
 
     def _remembered(self, calls: Sequence[KernelCall]) -> Array:
         return self.layer_memory.corrections(calls) if self.layer_memory else np.zeros((len(calls), 2))

@@ -43,7 +43,7 @@ class Rates:
     def rows(self, index: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Rates":
         return Rates(**{each.name: getattr(self, each.name)[index] for each in fields(self)})
 
-    def fed(self, share: float) -> "Rates":
+    def issued_at(self, share: float) -> "Rates":
         """With so much of the vector units' peak for calls that run on those; matrix units are fed otherwise."""
         shares = np.where(self.flops == self.vector_flops, share, 1.0)
         return replace(self, flops=shares * self.flops, vector_flops=shares * self.vector_flops)

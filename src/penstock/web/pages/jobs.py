@@ -1,5 +1,7 @@
 """The list of jobs: search, filters, live progress. The server sends one page at a time, however many there are."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import Request
@@ -40,59 +42,100 @@ _SHARE = """<q-td :props="props"><div class="ps-progress"><div class="ps-bar" ro
 
 
 async def build(viewer: Viewer, request: Request) -> None:
-    query: dict[str, Any] = {"text": "", "states": [], "tenant": viewer.holder.sees, "page": 1, "size": 25}
-    query |= {"order": "number", "down": True}
+    query = JobQuery(tenant=viewer.holder.sees)
     if (state := request.query_params.get("state")) in _STATES:
-        query["states"] = [state]
+        query.states = [state]
     with ui.element("div").classes("ps-card"):
-        with ui.element("div").classes("ps-head"):
-            search = ui.input("Search by name or id").props("outlined dense clearable debounce=250 type=search")
-            search.style("flex: 1 1 220px")
-            states = ui.select(list(_STATES), label="State", multiple=True, value=query["states"], clearable=True)
-            states.props("outlined dense use-chips").style("flex: 1 1 200px")
-            tenants = None
-            if viewer.is_admin:
-                tenants = ui.select(await ask(viewer.all_tenants), label="Tenant", clearable=True)
-                tenants.props("outlined dense").style("flex: 0 1 180px")
-        table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination={"rowsPerPage": 25, "rowsNumber": 1})
-        table.classes("ps-jobs w-full").props('flat :rows-per-page-options="[10, 25, 50, 100]" aria-label="Jobs"')
-        for name, slot in (("name", _NAME), ("state", _STATE), ("share", _SHARE)):
-            table.add_slot(f"body-cell-{name}", slot)
-        with table.add_slot("no-data"):
-            empty("No jobs", f'<a href="{ROOT}/submit">Submit one</a>, or loosen the filters above.')
+        filters = Filters(query, await ask(viewer.all_tenants) if viewer.is_admin else None)
+        page = JobTable(viewer, query)
+    filters.on_change(page.refresh)
+    await page.refresh()
+    live(viewer, page.refresh)
 
-    async def refresh() -> None:
-        wanted = Search(
-            text=query["text"], states=query["states"], tenant=query["tenant"], order=query["order"],
-            descending=query["down"], offset=(query["page"] - 1) * query["size"], limit=query["size"],
+
+@dataclass(slots=True)
+class JobQuery:
+    """What somebody looks for, and which part of it is shown."""
+
+    tenant: str | None
+    text: str = ""
+    states: list[str] = field(default_factory=list)
+    page: int = 1
+    size: int = 25
+    order: str = "number"
+    descending: bool = True
+
+    def search(self) -> Search:
+        return Search(
+            text=self.text, states=self.states, tenant=self.tenant, order=self.order, descending=self.descending,
+            offset=(self.page - 1) * self.size, limit=self.size,
         )  # fmt: skip
-        lines, total = await ask(viewer.jobs, wanted)
-        now = viewer.now()
-        shown = {"page": query["page"], "rowsPerPage": query["size"], "rowsNumber": total, "sortBy": query["order"],
-                 "descending": query["down"]}  # fmt: skip
+
+    def pagination(self, total: int) -> dict[str, Any]:
+        return {
+            "page": self.page, "rowsPerPage": self.size, "rowsNumber": total, "sortBy": self.order,
+            "descending": self.descending,
+        }  # fmt: skip
+
+
+class Filters:
+    """The controls above the table; admins choose among all tenants."""
+
+    def __init__(self, query: JobQuery, tenants: list[str] | None) -> None:
+        self._query = query
+        with ui.element("div").classes("ps-head"):
+            self._text = ui.input("Search by name or id").props("outlined dense clearable debounce=250 type=search")
+            self._text.style("flex: 1 1 220px")
+            self._states = ui.select(list(_STATES), label="State", multiple=True, value=query.states, clearable=True)
+            self._states.props("outlined dense use-chips").style("flex: 1 1 200px")
+            self._tenants = None if tenants is None else ui.select(tenants, label="Tenant", clearable=True)
+            if self._tenants is not None:
+                self._tenants.props("outlined dense").style("flex: 0 1 180px")
+
+    def on_change(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        async def filtered() -> None:
+            self._read()
+            await refresh()
+
+        for control in (self._text, self._states, self._tenants):
+            if control is not None:
+                control.on_value_change(filtered)
+
+    def _read(self) -> None:
+        self._query.text, self._query.page = (self._text.value or "").strip(), 1
+        self._query.states = list(self._states.value or ())
+        if self._tenants is not None:
+            self._query.tenant = self._tenants.value
+
+
+class JobTable:
+    """One page of the jobs that were asked for; turning it asks the server."""
+
+    def __init__(self, viewer: Viewer, query: JobQuery) -> None:
+        self._viewer, self._query = viewer, query
+        self._table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination=query.pagination(1))
+        self._table.classes("ps-jobs w-full")
+        self._table.props('flat :rows-per-page-options="[10, 25, 50, 100]" aria-label="Jobs"')
+        for name, slot in (("name", _NAME), ("state", _STATE), ("share", _SHARE)):
+            self._table.add_slot(f"body-cell-{name}", slot)
+        with self._table.add_slot("no-data"):
+            empty("No jobs", f'<a href="{ROOT}/submit">Submit one</a>, or loosen the filters above.')
+        self._table.on("request", self._turn)
+
+    async def refresh(self) -> None:
+        lines, total = await ask(self._viewer.jobs, self._query.search())
+        now, shown = self._viewer.now(), self._query.pagination(total)
         rows = [row_of(line, now) for line in lines]
-        if rows != table.rows or shown != table.pagination:
-            table.pagination = shown
-            table.rows = rows
-            table.update()
+        if rows != self._table.rows or shown != self._table.pagination:
+            self._table.pagination = shown
+            self._table.rows = rows
+            self._table.update()
 
-    async def paged(event: events.GenericEventArguments) -> None:
-        asked = event.args["pagination"]
-        query.update(page=asked["page"], size=asked["rowsPerPage"] or 100, order=asked["sortBy"] or "number")
-        query["down"] = bool(asked["descending"])
-        await refresh()
-
-    async def filtered() -> None:
-        query.update(text=(search.value or "").strip(), states=list(states.value or ()), page=1)
-        if tenants is not None:
-            query["tenant"] = tenants.value
-        await refresh()
-
-    table.on("request", paged)
-    for control in (search, states, *((tenants,) if tenants is not None else ())):
-        control.on_value_change(filtered)
-    await refresh()
-    live(viewer, refresh)
+    async def _turn(self, event: events.GenericEventArguments) -> None:
+        asked, query = event.args["pagination"], self._query
+        query.page, query.size = asked["page"], asked["rowsPerPage"] or 100
+        query.order, query.descending = asked["sortBy"] or "number", bool(asked["descending"])
+        await self.refresh()
 
 
 def row_of(line: JobTableRow, now: float) -> dict[str, Any]:

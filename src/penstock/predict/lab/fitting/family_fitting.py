@@ -40,7 +40,7 @@ _FEWEST_FOR_TREES = 30
 _LARGEST_LEARNED = 4.0
 """No row asks the trees for more (as a logarithm): a kernel that took a hundred times as long would rule its leaf."""
 _KINSHIP_PER_GENERATION = 5.0
-_TRUST_ELSEWHERE = 0.5
+_WEIGHT_ELSEWHERE = 0.5
 """The share of the learned correction applied to a generation nobody measured."""
 _PRIOR_ELSEWHERE = 0.3
 """How firmly the physics of its matrix products is held near that of all devices."""
@@ -101,7 +101,7 @@ def fit_family(rows: Sequence[MeasuredCall], chip: Chip, options: BoostingOption
         start, sample = _physics(Physics(), sample, _all_of(sample), seed), _sample(siblings, chip)
     model = _with_physics(model, sample, seed, start)
     if not siblings:
-        model = replace(model, trust=_TRUST_ELSEWHERE)
+        model = replace(model, correction_weight=_WEIGHT_ELSEWHERE)
     return _with_layer_memory(_with_trees(model, sample, options, seed), sample)
 
 
@@ -111,12 +111,12 @@ def _learned_from_all(
     """For a generation nobody measured: what all devices have in common, drawn to the nearest of them."""
     alike = replace(sample, weights=sample.given)
     start = _physics(Physics(), alike, _all_of(alike), seed)
-    model = replace(model, trust=_TRUST_ELSEWHERE, feed=_feed(sample, chip))
+    model = replace(model, correction_weight=_WEIGHT_ELSEWHERE, issue_share=_issue_share(sample, chip))
     model = _with_physics(model, sample, seed, start, _PRIOR_ELSEWHERE)
     return _with_trees(model, alike, options, seed, each_device_apart=True)
 
 
-def _feed(sample: _Sample, chip: Chip) -> float:
+def _issue_share(sample: _Sample, chip: Chip) -> float:
     """The chip's issue share against that of its relatives, whose coefficients already hold their own."""
     relatives = np.average([other.issue_share for other in sample.chips], weights=sample.weights)
     return chip.issue_share / float(relatives)
@@ -200,7 +200,7 @@ def _with_trees(
     aim = BoostingTarget.MEDIAN if several else BoostingTarget.USUAL
     if several and model.family in _STEP_BY_STEP:
         options = options.broad()
-    left_off = off - model.trust * _unseen(rows, asked, sample.weights, fold, options, seed, aim)
+    left_off = off - model.correction_weight * _unseen(rows, asked, sample.weights, fold, options, seed, aim)
     return replace(
         model,
         usual=tuple(boosted_forest(rows, asked, sample.weights, options, number, aim) for number in (seed, seed + 1)),

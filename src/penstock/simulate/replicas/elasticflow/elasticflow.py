@@ -16,7 +16,7 @@ from penstock.simulate.replicas.elasticflow.events import Arrivals, next_moment
 from penstock.simulate.replicas.elasticflow.jobs import LEVELS, ArtifactJob, OutcomeRecorder, ReplicaOutcome
 from penstock.simulate.replicas.elasticflow.nodes import place
 from penstock.simulate.replicas.elasticflow.overhead import Trainers
-from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, Plans, give_idle, plan
+from penstock.simulate.replicas.elasticflow.two_level_plan import Batch, TwoLevelPlans, give_idle, plan
 
 Rows = npt.NDArray[np.int64]
 
@@ -73,7 +73,7 @@ class _World:
             self.ledger.end(row, float(self.end[row]), float(self.real_end[row]))
         self.active = self.active[~np.isin(self.active, rows[gone])]
 
-    def admit(self, now: float, arriving: list[int]) -> Plans:
+    def admit(self, now: float, arriving: list[int]) -> TwoLevelPlans:
         """Plan with the arrivals; if anyone would be late, decline all of them but best-effort jobs."""
         rows = np.concatenate([self.active, np.array(arriving, dtype=np.int64)])
         planned = plan(now, self.slot, self.capacity, self._batch(rows))
@@ -87,7 +87,7 @@ class _World:
         self.active = rows
         return planned
 
-    def share(self, now: float, planned: Plans) -> float:
+    def share(self, now: float, planned: TwoLevelPlans) -> float:
         """Hand out idle devices and put the plans into effect; returns the next planned change."""
         rows = self.active
         final = give_idle(planned, self._batch(rows))

@@ -52,7 +52,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plans:
+class TwoLevelPlans:
     """What every row of a batch gets over time, and the capacity that remains."""
 
     frame: Frame
@@ -87,14 +87,14 @@ class Plans:
         return list(zip(times[span].tolist(), widths[span].tolist(), strict=True))
 
 
-def plan(now: float, slot: float, capacity: int, batch: Batch) -> Plans:
+def plan(now: float, slot: float, capacity: int, batch: Batch) -> TwoLevelPlans:
     """Give each job, in deadline order, the least it needs on what the jobs before it left over."""
     frame = (float(now), float(slot), int(capacity))
     order = np.argsort(batch.deadline, kind="stable")
-    return Plans(frame, order, *_plan_all(frame, order, _columns(batch)))
+    return TwoLevelPlans(frame, order, *_plan_all(frame, order, _columns(batch)))
 
 
-def give_idle(plans: Plans, batch: Batch) -> Plans:
+def give_idle(plans: TwoLevelPlans, batch: Batch) -> TwoLevelPlans:
     """Double jobs, largest gain first, until nothing more fits into the devices that are idle now."""
     book = (
         plans.order.copy(), plans.width.copy(), plans.end.copy(),
@@ -102,7 +102,7 @@ def give_idle(plans: Plans, batch: Batch) -> Plans:
     )  # fmt: skip
     steps, profile = _share_idle(plans.frame, _columns(batch), book, plans.steps, plans.profile)
     order, width, end, device_time, first, count = book
-    return Plans(plans.frame, order, width, end, plans.real_end, device_time, first, count, steps, profile)
+    return TwoLevelPlans(plans.frame, order, width, end, plans.real_end, device_time, first, count, steps, profile)
 
 
 Columns = tuple[FloatArray, FloatArray, FloatArray, IntArray]
@@ -379,7 +379,7 @@ def _fill(
 def _plan_all(
     frame: Frame, order: IntArray, batch: Columns
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, IntArray, IntArray, Steps, Steps]:
-    """Plan the rows in ``order``; returns the fields of :class:`Plans` from ``width`` on."""
+    """Plan the rows in ``order``; returns the fields of :class:`TwoLevelPlans` from ``width`` on."""
     jobs = len(order)
     size = 2 * jobs + 4  # each job adds its deadline and its end at most
     profile = _steps(size)

@@ -12,9 +12,11 @@ import torch
 import torch.distributed as dist
 
 from penstock.core import Ready, World
-from penstock.runtime.agent_link import Link
-from penstock.runtime.environment import WorkerEnvironment
-from penstock.runtime.group import (
+from penstock.runtime.agent.environment import WorkerEnvironment
+from penstock.runtime.agent.link import AgentLink
+from penstock.runtime.checkpoints.saving import Keeper
+from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.world.group import (
     WorldLostError,
     WorldOverError,
     close_groups,
@@ -23,10 +25,8 @@ from penstock.runtime.group import (
     open_group,
     open_side_group,
 )
-from penstock.runtime.saving import Keeper
-from penstock.runtime.state import Parts
-from penstock.runtime.timing import StepTiming
-from penstock.runtime.transfer import equalize, receive_state, send_state, watch_state
+from penstock.runtime.world.timing import StepTiming
+from penstock.runtime.world.transfer import equalize, receive_state, send_state, watch_state
 
 _log = logging.getLogger(__name__)
 _NOTHING = -1
@@ -37,7 +37,14 @@ class Membership:
     """This worker's way through the worlds of a run."""
 
     def __init__(
-        self, place: WorkerEnvironment, link: Link, parts: Parts, keeper: Keeper, *, timeout_s: float, patience_s: float
+        self,
+        place: WorkerEnvironment,
+        link: AgentLink,
+        parts: Parts,
+        keeper: Keeper,
+        *,
+        timeout_s: float,
+        patience_s: float,
     ) -> None:
         self.rank, self.size, self.generation = place.rank, place.size, place.generation
         self.completed = _NOTHING

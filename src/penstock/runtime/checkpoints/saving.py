@@ -6,9 +6,9 @@ import torch
 import torch.distributed as dist
 
 from penstock.core import CheckpointFailed, CheckpointSaved, InputError
-from penstock.runtime.agent_link import Link
-from penstock.runtime.checkpoint import Checkpoints, NotSaved, Saved
-from penstock.runtime.state import Parts
+from penstock.runtime.agent.link import AgentLink
+from penstock.runtime.checkpoints.checkpoint import Checkpoints, NotSaved, Saved
+from penstock.runtime.checkpoints.state import Parts
 
 _COMPLAIN_EVERY_S = 60.0
 """How often the same trouble with saving is told."""
@@ -43,7 +43,7 @@ class Interval:
 class Keeper:
     """Saves and loads the state of a run. Replicated state is written by rank 0 alone, shards by their holders."""
 
-    def __init__(self, parts: Parts, link: Link, files: Checkpoints | None, interval: Interval) -> None:
+    def __init__(self, parts: Parts, link: AgentLink, files: Checkpoints | None, interval: Interval) -> None:
         self.group: dist.ProcessGroup | None = None
         self._parts = parts
         self._link = link

@@ -17,16 +17,16 @@ import torch
 from torch import nn
 
 from penstock.core import Bye, InputError, Joined, StateSuspended, parse_duration
-from penstock.runtime.agent_link import Link
-from penstock.runtime.checkpoint import Checkpoints
-from penstock.runtime.data import Loader
-from penstock.runtime.environment import WorkerEnvironment
-from penstock.runtime.membership import Membership
-from penstock.runtime.order import SampleOrder
-from penstock.runtime.saving import Interval, Keeper
-from penstock.runtime.state import Parts
-from penstock.runtime.step import Step, Surroundings, Word
-from penstock.runtime.wrapping import Wrapped, wrap
+from penstock.runtime.agent.environment import WorkerEnvironment
+from penstock.runtime.agent.link import AgentLink
+from penstock.runtime.checkpoints.checkpoint import Checkpoints
+from penstock.runtime.checkpoints.saving import Interval, Keeper
+from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.training.data import Loader
+from penstock.runtime.training.order import SampleOrder
+from penstock.runtime.training.step import Step, Surroundings, Word
+from penstock.runtime.training.wrapping import Wrapped, wrap
+from penstock.runtime.world.membership import Membership
 
 _DEFAULT_INTERVAL_S = 300.0
 
@@ -34,7 +34,9 @@ _DEFAULT_INTERVAL_S = 300.0
 class Run:
     """The worker's part in an elastic run; made by :func:`init`."""
 
-    def __init__(self, link: Link, parts: Parts, keeper: Keeper, membership: Membership, device: torch.device) -> None:
+    def __init__(
+        self, link: AgentLink, parts: Parts, keeper: Keeper, membership: Membership, device: torch.device
+    ) -> None:
         self.device = device
         self._link = link
         self._parts = parts
@@ -209,7 +211,7 @@ def init(
     place = WorkerEnvironment.from_environment()
     device = _device(place)
     directory = Path(checkpoint_dir) if checkpoint_dir is not None else place.checkpoints
-    link = Link(place.agent, place.worker, place.secret)
+    link = AgentLink(place.agent, place.worker, place.secret)
     parts = Parts(device)
     files = Checkpoints(directory, keep) if directory is not None else None
     keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps))

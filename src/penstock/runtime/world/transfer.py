@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from penstock.runtime.state import Parts, Snapshot, TensorSpec
+from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
 
 _PIECE_BYTES = 32 << 20
 

@@ -23,7 +23,7 @@ Outcome = tuple[str, str | None, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ListedJob:
     """One job of which something else was told than reading the log gives."""
 
     record: JobRecord
@@ -47,9 +47,7 @@ def outcome(state: PlatformState, record: JobRecord) -> Outcome:
     return state.phase(record).value, verdict, tuple(record.grant.devices) if record.grant is not None else ()
 
 
-def agree_with_what_was_told(
-    state: PlatformState, store: Store, possible: Mapping[str, Collection[Outcome]]
-) -> list[str]:
+def adopt_listed_outcomes(state: PlatformState, store: Store, possible: Mapping[str, Collection[Outcome]]) -> list[str]:
     """Change the state where it differs; returns the jobs that did. ``possible`` is what each job ever came to."""
     rows = {row.id: row for row in store.jobs.page(limit=_ALL)}
     differing = []
@@ -59,16 +57,16 @@ def agree_with_what_was_told(
             continue
         told = _outcome_of(row)
         if told == outcome(state, record):
-            _repeat(_Told(record, row))
+            _repeat(_ListedJob(record, row))
         elif told not in possible.get(record.id, ()) and JobPhase.PAUSED not in (row.state, record.mark):
-            differing.append(_Told(record, row, store.jobs.history(row.id)))
+            differing.append(_ListedJob(record, row, store.jobs.history(row.id)))
     if differing:
         _log.warning("what was told to %d jobs counts, not what today's policies say of them", len(differing))
         _agree(state, differing)
     return [each.record.id for each in differing]
 
 
-def _repeat(each: _Told) -> None:
+def _repeat(each: _ListedJob) -> None:
     """The outcome is the same; the words are those that were used."""
     if each.record.over:
         _close(each)
@@ -80,7 +78,7 @@ def _outcome_of(row: JobRow) -> Outcome:
     return row.state, row.quote["verdict"] if row.quote is not None else None, tuple(row.devices)
 
 
-def _agree(state: PlatformState, differing: list[_Told]) -> None:
+def _agree(state: PlatformState, differing: list[_ListedJob]) -> None:
     going_on = [each for each in differing if JobPhase(each.row.state) not in OVER and not _is_fact(each.record)]
     refused = [each for each in differing if JobPhase(each.row.state) in OVER and not each.record.over]
     for each in going_on:
@@ -106,7 +104,7 @@ def _reopen(state: PlatformState, record: JobRecord) -> None:
     state.adopt(record)
 
 
-def _decide(state: PlatformState, going_on: list[_Told], refused: list[_Told]) -> None:
+def _decide(state: PlatformState, going_on: list[_ListedJob], refused: list[_ListedJob]) -> None:
     """One decision that says what was told; where it does not fit, everybody concerned waits for the next one."""
     at = max(state.at, state.scheduler.now)
     quotes = [each.quote for each in (*going_on, *refused) if each.quote is not None and _changes(each)]
@@ -128,7 +126,7 @@ def _decide(state: PlatformState, going_on: list[_Told], refused: list[_Told]) -
         )
 
 
-def _changes(each: _Told) -> bool:
+def _changes(each: _ListedJob) -> bool:
     before = each.record.quote.verdict if each.record.quote is not None else None
     return each.quote is not None and (before is not each.quote.verdict or each.quote.verdict is Verdict.REFUSED)
 
@@ -137,7 +135,7 @@ def _nodes(state: PlatformState, held: GrantRow) -> int:
     return len({state.scheduler.cluster.node_of(device) for device in held.devices})
 
 
-def _take_over(each: _Told) -> None:
+def _take_over(each: _ListedJob) -> None:
     """Run and generation are those of the processes that are there."""
     record = each.record
     record.quote = each.quote or record.quote
@@ -162,7 +160,7 @@ def _set_standing(state: PlatformState, standing: Mapping[str, str]) -> None:
     state.set_up(settings, scheduler_from_data(data, settings))
 
 
-def _close(each: _Told) -> None:
+def _close(each: _ListedJob) -> None:
     record, row = each.record, each.row
     record.mark, record.quote, record.stint = JobPhase(row.state), each.quote, _stint(row)
     record.started_at, record.ended_at = row.started_at, row.ended_at

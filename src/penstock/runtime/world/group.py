@@ -18,9 +18,9 @@ import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, Store
 
 from penstock.core import PenstockError, World
-from penstock.runtime.agent_store import AgentStore
-from penstock.runtime.environment import WorkerEnvironment
-from penstock.runtime.network import interface_towards
+from penstock.runtime.agent.environment import WorkerEnvironment
+from penstock.runtime.agent.network import interface_towards
+from penstock.runtime.agent.store import AgentStore
 
 _POLL_S = 0.002
 _OVER = "over"

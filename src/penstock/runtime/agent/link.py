@@ -43,7 +43,7 @@ class RefusedError(PenstockError):
     """The agent does not accept this worker; no world will ever come."""
 
 
-class Link:
+class AgentLink:
     """What the loop says to the agent and what it has been told."""
 
     def __init__(self, agent: AgentAddress | None, worker: str, secret: str = "") -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from penstock.core import InputError
-from penstock.runtime.wrapping import Sharded, Wrapped
+from penstock.runtime.training.wrapping import Sharded, Wrapped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A checkpoint is written to a hidden directory, synced, renamed to ``step-…``, and counts only once its manifest
 (``step-….json``: step, files, sizes, checksums) exists, which is written last; older ones are deleted after that. Only
-the copy into host memory can hold training up (:mod:`penstock.runtime.staging`); files are written by
+the copy into host memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`); files are written by
 ``torch.distributed.checkpoint`` in the background. A checkpoint that cannot be written is cleared away, leaves those
 before it alone and is told; training goes on. Reading checks every checksum and falls back to the newest intact one.
 """
@@ -28,8 +28,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from penstock.core import InputError
-from penstock.runtime.staging import Arena, Copy
-from penstock.runtime.state import Parts, Snapshot, TensorSpec
+from penstock.runtime.checkpoints.staging import Arena, Copy
+from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
 from penstock.tools import sync_directory, sync_file, write_atomically
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from penstock.core import InputError, UnknownNameError
 
 STRATEGIES = ("ddp", "fsdp2")
 WORD_SIZE = 4
-"""Numbers in a worker's word; see :mod:`penstock.runtime.step`."""
+"""Numbers in a worker's word; see :mod:`penstock.runtime.training.step`."""
 
 
 class Carrier(nn.Module):

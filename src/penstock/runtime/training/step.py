@@ -22,14 +22,14 @@ import torch.distributed as dist
 from torch import nn
 
 from penstock.core import InputError
-from penstock.runtime.agent_link import Link
-from penstock.runtime.data import Loader
-from penstock.runtime.group import WorldLostError, is_lost
-from penstock.runtime.membership import Membership
-from penstock.runtime.order import Share, seed_step
-from penstock.runtime.saving import Keeper
-from penstock.runtime.state import Parts
-from penstock.runtime.wrapping import WORD_SIZE
+from penstock.runtime.agent.link import AgentLink
+from penstock.runtime.checkpoints.saving import Keeper
+from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.training.data import Loader
+from penstock.runtime.training.order import Share, seed_step
+from penstock.runtime.training.wrapping import WORD_SIZE
+from penstock.runtime.world.group import WorldLostError, is_lost
+from penstock.runtime.world.membership import Membership
 
 _log = logging.getLogger(__name__)
 _DEVICE_POLL_S = 0.0002
@@ -41,7 +41,7 @@ class Surroundings:
 
     membership: Membership
     parts: Parts
-    link: Link
+    link: AgentLink
     keeper: Keeper
     loader: Loader
     seed: int

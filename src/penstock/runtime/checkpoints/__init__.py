@@ -1,0 +1,1 @@
+"""State that outlives processes: taken apart, staged in host memory, written whole or not at all."""

@@ -1,0 +1,89 @@
+"""Moments, promises and progress as people read them in a terminal."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done
+from penstock.wire import JobDetail, JobView, ProgressView, QuoteView
+
+NOW = datetime.now(UTC)
+LATER = NOW + timedelta(days=2, hours=1)
+
+
+def job(**fields: object) -> JobView:
+    plain = {"id": "j-1", "number": 1, "name": "n", "tenant": "t", "state": "running", "submitted_at": NOW}
+    return JobView.model_validate({**plain, **fields})
+
+
+def detail(state: str, progress: ProgressView | None) -> JobDetail:
+    return JobDetail.model_construct(state=state, progress=progress)
+
+
+def test_moments_are_told_from_now() -> None:
+    assert ago(None) == "-"
+    assert ago(NOW - timedelta(days=3)).startswith("3d")
+    assert ago(NOW + timedelta(days=2, hours=1)).startswith("in 2d")
+
+
+def test_the_date_is_told_only_when_it_is_another_day() -> None:
+    assert clock(None) == "-"
+    assert len(clock(datetime.now(UTC))) == len("12:34:56")
+    assert clock(datetime(2001, 2, 3, 4, 5, tzinfo=UTC)).startswith("2001-02-0")
+
+
+def test_a_promise_is_told_line_by_line() -> None:
+    quote = QuoteView(
+        verdict="promised", reason="it fits", finish_at=LATER, devices=4, device_seconds=7200, expected_at=NOW,
+        speed="measured",
+    )  # fmt: skip
+    first, expected, planned, time = quote_lines(quote)
+    assert first == "promised: it fits"
+    assert expected.startswith("expected to be done at ")
+    assert planned.endswith("on up to 4 devices, if need be")
+    assert time == "device time: 2h"
+
+
+@pytest.mark.parametrize("speed", ["guessed", "predicted"])
+def test_what_a_promise_rests_on_is_said_where_it_is_doubtful(speed: str) -> None:
+    _, doubt = quote_lines(QuoteView(verdict="best_effort", reason="when it can", speed=speed))
+    assert f"{speed}" in doubt or "a guess" in doubt
+    assert "penstock quote --measure" in doubt
+
+
+def test_a_refusal_names_the_deadline_that_could_be_kept_and_a_delay_its_end() -> None:
+    _, offer = quote_lines(QuoteView(verdict="refused", reason="too much", counter_offer=LATER))
+    assert offer.startswith("earliest deadline that can be promised now: ")
+    _, answer = quote_lines(QuoteView(verdict="deferred", reason="not yet", answer_by=LATER))
+    assert answer.startswith("final answer by ")
+
+
+@pytest.mark.parametrize(
+    ("state", "progress", "share"),
+    [
+        ("finished", None, 1.0),
+        ("running", None, 0.0),
+        ("running", ProgressView(remaining=25, work=100), 0.75),
+        ("running", ProgressView(remaining=150, work=100), 0.0),
+        ("running", ProgressView(remaining=-1, work=100), 1.0),
+        ("running", ProgressView(remaining=0, work=0), 0.0),
+    ],
+)
+def test_how_much_is_done_stays_between_nothing_and_all(
+    state: str, progress: ProgressView | None, share: float
+) -> None:
+    assert share_done(detail(state, progress)) == share
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])
+def test_a_bar_has_always_the_same_length(share: float) -> None:
+    drawn = bar(share)
+    assert len(drawn) == BAR_CELLS + len(" 100%")
+    assert drawn.count("█") == round(share * BAR_CELLS)
+
+
+def test_a_job_is_due_when_it_is_expected_else_when_it_was_planned() -> None:
+    planned = QuoteView(verdict="promised", reason="", finish_at=LATER)
+    assert due(job(quote=planned)).startswith("in 2d")
+    assert due(job(quote=planned, expected_at=NOW - timedelta(days=1))).endswith(" ago")
+    assert due(job()) == "-"
