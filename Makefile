@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-policies bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,web,predict,postgres,runtime,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,predict,postgres,runtime,dev]'
 	@touch $@
 
 demo: $(STAMP) ## a real platform on this machine: train, shrink for a deadline, survive a killed worker
@@ -54,6 +54,9 @@ bench: bench-deadline bench-speed bench-scale bench-predict ## schedules, speed,
 
 bench-deadline: $(STAMP) ## deadline ratio on the public traces, against published values and ceilings
 	$(BIN)/python -m bench.deadline
+
+bench-policies: $(STAMP) ## policies in one world over loads and seeds, with 95 % intervals (resumes where it stopped)
+	$(BIN)/python -m bench.policies
 
 bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
 	$(BIN)/python -m bench.speed

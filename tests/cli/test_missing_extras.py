@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
         ("torch", "runtime,predict", ("profile", "device")),
         ("sklearn", "runtime,predict", ("profile", "device")),
         ("pyarrow", "parquet", ("simulate", "trace.csv", "--policy", "fifo", "--out", "rows", "--rows", "parquet")),
+        ("scipy", "optimum", ("simulate", "trace.csv", "--policy", "fifo", "--optimum")),
         ("psycopg", "postgres", ("serve", "--data-dir", "data", "--database", "postgresql://a:b@127.0.0.1/c")),
     ],
 )

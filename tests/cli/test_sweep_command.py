@@ -64,3 +64,17 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(
     assert refused.code == 2, refused.out
     assert expected in refused.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_optimum_is_a_line_beside_the_policies(penstock: Penstock) -> None:
+    words = ("simulate", "generate:jobs=12,load=2", "--cluster", "1x4", "--policy", "fifo", "--optimum")
+    lines = penstock(*words).out.splitlines()
+    assert [line.split()[0] for line in lines[-2:]] == ["fifo", "optimum"]
+    told = penstock(*words, "--json").json()["optimum"]
+    assert told["is_exact"]
+    assert told["met"] >= 1
+    several = penstock(*words, "--seeds", "2", "--processes", "1")
+    assert several.out.splitlines()[-1].startswith("optimum")
+    refused = penstock("simulate", "generate:jobs=400", "--cluster", "1x4", "--policy", "fifo", "--optimum")
+    assert refused.code == 2
+    assert "at most 300" in refused.err

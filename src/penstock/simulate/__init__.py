@@ -6,11 +6,12 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.simulate.catalogue import KnownPolicy, check_policies, known_policies
-    from penstock.simulate.comparison import Setting, compare, run_policy
+    from penstock.simulate.comparison import Setting, bound_of, compare, run_policy
     from penstock.simulate.engine import Result, simulate
     from penstock.simulate.failures import NodeFailures
     from penstock.simulate.forward import ForwardStep, JobEnds, NoOutsideEvents, OutsideEvents, play_forward
     from penstock.simulate.metrics import Effort, Summary, summarise
+    from penstock.simulate.optimum import OPTIMUM, Optimum
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
     from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
     from penstock.simulate.picture import draw
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         SweepRows,
         TraceFile,
         WorkloadSource,
+        aggregate_cells,
+        aggregate_title,
         export_rows,
         interval,
         run_grid,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from penstock.simulate.workload import Workload
 
 __all__ = [
+    "OPTIMUM",
     "OVERHEADS",
     "REPLICAS",
     "Aggregate",
@@ -69,6 +73,7 @@ __all__ = [
     "Markup",
     "NoOutsideEvents",
     "NodeFailures",
+    "Optimum",
     "OutsideEvents",
     "Page",
     "Profiles",
@@ -86,7 +91,10 @@ __all__ = [
     "Uncertainty",
     "Workload",
     "WorkloadSource",
+    "aggregate_cells",
+    "aggregate_title",
     "bars_of",
+    "bound_of",
     "check_policies",
     "compare",
     "costs_named",

@@ -14,6 +14,7 @@ from penstock.policies import policy_named
 from penstock.simulate.catalogue import check_policies, label_of
 from penstock.simulate.engine import Result, simulate
 from penstock.simulate.failures import NodeFailures
+from penstock.simulate.optimum import Optimum, optimum
 from penstock.simulate.overhead import costs_named
 from penstock.simulate.replicas import REPLICAS
 from penstock.simulate.uncertainty import Uncertainty
@@ -77,6 +78,13 @@ def run_policy(
         timeline=setting.timeline, on_progress=on_progress,
     )  # fmt: skip
     return replace(result, summary=replace(result.summary, policy=label_of(name)))
+
+
+def bound_of(workload: Workload, setting: Setting) -> Optimum:
+    """The most deadlines that could be met by whoever knew the jobs and their true speeds in advance."""
+    workload.check_kinds(setting.cluster)
+    world = setting.uncertainty(workload.seed)
+    return optimum(workload.jobs(), setting.cluster, speed=world.speed if world else lambda _: 1.0)
 
 
 def _first_at(jobs: Sequence[Job]) -> float:

@@ -22,6 +22,7 @@ DOUBTS_HELP = "Tell the scheduler that speeds may turn out this much lower."
 FAILURES_HELP = "Nodes fail now and then: mtbf=5d, or mtbf=5d,repair=2h (1h if not given)."
 REPORTS_HELP = "With --wrong-by: how often jobs report what is really left."
 ELASTIC_HELP = "Let jobs of a trace with fixed sizes (Gavel, Chronus, SWF…) run on any number of devices."
+OPTIMUM_HELP = "Add the most deadlines that could be met knowing the future (small cases; needs scipy)."
 PROFILES_HELP = "Throughput tables: a folder with one MODEL.csv each, Sia's profiles, or Gavel's JSON."
 POLICY_HELP = "Names, separated by commas: deadline, srtf:order=device-time, mine.py:Mine (`penstock policies`)."
 

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from penstock.cli.study.options import (
     DOUBTS_HELP,
     ELASTIC_HELP,
     FAILURES_HELP,
+    OPTIMUM_HELP,
     POLICY_HELP,
     PROFILES_HELP,
     REPORTS_HELP,
@@ -58,6 +60,7 @@ def command(
     doubts: Annotated[str, typer.Option(help=DOUBTS_HELP)] = "0%",
     reports: Annotated[str, typer.Option(help=REPORTS_HELP)] = "10m",
     failures: Annotated[str | None, typer.Option(help=FAILURES_HELP)] = None,
+    optimum: Annotated[bool, typer.Option("--optimum", help=OPTIMUM_HELP)] = False,
     seed: Annotated[int, typer.Option(min=0, help="For everything that is drawn.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds, from --seed on; show 95 % intervals.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -89,7 +92,7 @@ def command(
             policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],
             wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
             placement=placement, deadlines=bounds, caps=caps, elastic=elastic, doubts=setting.doubts,
-            report_every_s=setting.report_every_s, failures=setting.failures,
+            report_every_s=setting.report_every_s, failures=setting.failures, optimum=optimum,
         )  # fmt: skip
         with interruptible():
             found = run_over_seeds(grid, processes)
@@ -112,22 +115,26 @@ def command(
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)
             processes = 1
+        bound = simulation.bound_of(workload, setting) if optimum else None
         with bars(names, len(workload.trace)) as update:
             results = simulation.compare(names, workload, setting, processes=processes, on_progress=update)
-        figures = _figures(workload, setting, results)
+        figures = _figures(workload, setting, results, bound)
         if out_dir is not None:
             _write(out_dir, figures, results, setting, rows, picture)
         if report is not None:
             with _writable(report):
                 size = simulation.write_report(report, workload, setting, results)
             say(f"{report}: {format_bytes(size)}, open it in a browser")
-    print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results))
+    print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results, bound))
 
 
 def comparison(
-    workload: "simulation.Workload", setting: "simulation.Setting", results: "Sequence[simulation.Result]"
+    workload: "simulation.Workload",
+    setting: "simulation.Setting",
+    results: "Sequence[simulation.Result]",
+    bound: "simulation.Optimum | None" = None,
 ) -> Any:
-    """The headline table."""
+    """The headline table, and in its last line what nobody could beat."""
     title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
     title += f", overhead {setting.overhead}{_errors(setting)}"
     table = plain_table("policy", "in time", "ratio", "refused", "late", "JCT", "use", "resizes", "CPU s", title=title)
@@ -135,6 +142,11 @@ def comparison(
         table.add_row(
             s.policy, f"{s.met}/{s.jobs - s.best_effort}", percent(s.ratio), str(s.declined), str(s.late),
             seconds(s.jct_mean_s), f"{100 * s.utilisation:.0f}%", str(s.rescales), f"{s.cpu_s:.2f}",
+        )  # fmt: skip
+    if bound is not None:
+        most, name = bound.summary(), simulation.OPTIMUM if bound.is_exact else f"{simulation.OPTIMUM}, at most"
+        table.add_row(
+            name, f"{most.met}/{bound.with_deadline}", percent(most.ratio), "", "", "", "", "", f"{bound.solve_s:.2f}"
         )  # fmt: skip
     return table
 
@@ -166,7 +178,10 @@ def _check_page(page: Path | None) -> None:
 
 
 def _figures(
-    workload: "simulation.Workload", setting: "simulation.Setting", results: "Sequence[simulation.Result]"
+    workload: "simulation.Workload",
+    setting: "simulation.Setting",
+    results: "Sequence[simulation.Result]",
+    bound: "simulation.Optimum | None",
 ) -> dict[str, Any]:
     return {
         "trace": workload.trace.name,
@@ -178,6 +193,7 @@ def _figures(
         "failures": str(setting.failures) if setting.failures else None,
         "seed": workload.seed,
         "results": [result.summary.as_dict() for result in results],
+        "optimum": asdict(bound) if bound else None,
     }
 
 

@@ -1,7 +1,6 @@
 """``penstock sweep``: policies x clusters x loads x wrong curves x seeds, in parallel, with intervals."""
 
 import json
-import math
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,6 +14,7 @@ from penstock.cli.study.options import (
     DOUBTS_HELP,
     ELASTIC_HELP,
     FAILURES_HELP,
+    OPTIMUM_HELP,
     POLICY_HELP,
     PROFILES_HELP,
     REPORTS_HELP,
@@ -54,6 +54,7 @@ def command(
     deadlines: Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')] = None,
     elastic: Annotated[bool, typer.Option("--elastic", help=ELASTIC_HELP)] = False,
     caps: Annotated[bool, typer.Option("--caps", help="Bound widths as the public ElasticFlow code does.")] = False,
+    optimum: Annotated[bool, typer.Option("--optimum", help=OPTIMUM_HELP)] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores.")] = None,
     results: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Grow this file of JSON lines; go on where it stops.")
@@ -80,6 +81,7 @@ def command(
         slot=parse_slot(slot), overhead=overhead.value, placement=placement,
         deadlines=parse_bounds(deadlines) if deadlines else None, caps=caps, elastic=elastic,
         doubts=parse_share(doubts), report_every_s=parse_duration(reports), failures=parse_failures(failures),
+        optimum=optimum,
     )  # fmt: skip
     _check_export(export, force)
     rows = run_over_seeds(grid, workers, results, anew=force)
@@ -108,34 +110,11 @@ def run_over_seeds(
 
 def aggregate_table(found: "Sequence[simulation.Aggregate]") -> Any:
     """One line per setting and policy."""
-    several = {name: len({getattr(each, name) for each in found}) > 1 for name in ("cluster", "load", "wrong_by")}
-    axes = [name for name, shown in several.items() if shown]
-    where = "several clusters" if several["cluster"] else found[0].cluster
-    title = f"{where}, {found[0].seeds} seeds, mean ± 95 % interval" if found[0].seeds > 1 else f"{where}, one seed"
-    table = plain_table(
-        "policy", *(name.replace("_", " ") for name in axes), "in time %", "broken", "JCT h", "beside first", "",
-        title=title,
-    )  # fmt: skip
-    for each in found:
-        table.add_row(
-            each.policy, *(_axis(name, getattr(each, name)) for name in axes), _spread(each.ratio, 100.0),
-            f"{each.broken}/{each.promises}", _spread(each.jct_s, 1 / 3600), _spread(each.beside_first, 100.0, "+"),
-            each.verdict,
-        )  # fmt: skip
+    headings, lines = simulation.aggregate_cells(found)
+    table = plain_table(*headings, title=simulation.aggregate_title(found))
+    for line in lines:
+        table.add_row(*line)
     return table
-
-
-def _axis(name: str, value: Any) -> str:
-    if name == "wrong_by":
-        return f"{100 * value:g}%"
-    return "as it is" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _spread(found: "simulation.Interval", scale: float, sign: str = "") -> str:
-    """A mean and how far the true one may be from it; nothing where there is nothing."""
-    if not found.count:
-        return "" if sign else "-"
-    return f"{scale * found.mean:{sign}.1f}" + ("" if math.isnan(found.half) else f" ±{scale * found.half:.1f}")
 
 
 def _listed(text: str) -> list[str]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.simulate.sweeps.rows import Aggregate, SweepRows, export_rows
     from penstock.simulate.sweeps.runner import run_grid, sweep
     from penstock.simulate.sweeps.sources import Recipe, TraceFile, WorkloadSource, source_named
+    from penstock.simulate.sweeps.table import aggregate_cells, aggregate_title
 
 __all__ = [
     "Aggregate",
@@ -22,6 +23,8 @@ __all__ = [
     "SweepRows",
     "TraceFile",
     "WorkloadSource",
+    "aggregate_cells",
+    "aggregate_title",
     "export_rows",
     "interval",
     "run_grid",

@@ -10,8 +10,9 @@ from typing import Any
 from penstock.core import Cluster, InputError
 from penstock.policies import PolicyReference
 from penstock.simulate.catalogue import check_policies
-from penstock.simulate.comparison import Setting, run_policy
+from penstock.simulate.comparison import Setting, bound_of, run_policy
 from penstock.simulate.failures import NodeFailures
+from penstock.simulate.optimum import OPTIMUM
 from penstock.simulate.sweeps.sources import WorkloadSource
 from penstock.simulate.traces import Profiles
 from penstock.simulate.workload import Workload
@@ -56,6 +57,8 @@ class Grid:
     doubts: float = 0.0
     report_every_s: float = 600.0
     failures: NodeFailures | None = None
+    optimum: bool = False
+    """Also the most deadlines that could be met, beside the policies."""
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is run."""
@@ -86,7 +89,7 @@ class Grid:
     def cells(self) -> Iterator[Cell]:
         """In order of cluster, load, error and seed, the policies beside each other."""
         for cluster, load, wrong_by, seed, policy in itertools.product(
-            self.clusters, self.loads, self.wrong_by, self.seeds, self.policies
+            self.clusters, self.loads, self.wrong_by, self.seeds, (*self.policies, *([OPTIMUM] if self.optimum else []))
         ):
             yield Cell(policy=policy, cluster=cluster, load=load, wrong_by=wrong_by, seed=seed)
 
@@ -104,8 +107,11 @@ class Grid:
             trace=trace, profiles=self.profiles, seed=cell.seed, deadlines=self.deadlines, caps=self.caps,
             elastic=self.elastic,
         )  # fmt: skip
-        summary = run_policy(cell.policy, workload, setting).summary.as_dict()
-        return {**cell.as_dict(), **{name: value for name, value in summary.items() if name != "policy"}}
+        if cell.policy == OPTIMUM:
+            summary = bound_of(workload, setting).summary()
+        else:
+            summary = run_policy(cell.policy, workload, setting).summary
+        return {**cell.as_dict(), **{name: value for name, value in summary.as_dict().items() if name != "policy"}}
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for rows to stand in one file: everything that is not an axis."""
