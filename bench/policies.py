@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from penstock.simulate import Grid, Recipe, ResultsFile, aggregate_cells, aggregate_title, run_grid
+from penstock.simulate import Grid, ResultsFile, TraceRecipe, aggregate_cells, aggregate_title, run_grid
 
 POLICIES = (
     "deadline",
@@ -31,7 +31,7 @@ RESULTS = Path("build") / "policies.jsonl"
 def main() -> None:
     seeds, jobs = (int(word) for word in (*sys.argv[1:], *("20", "500")[len(sys.argv) - 1 :]))
     grid = Grid(
-        policies=POLICIES, source=Recipe(jobs=jobs), clusters=("8x8",), loads=LOADS, seeds=range(seeds),
+        policies=POLICIES, source=TraceRecipe(jobs=jobs), clusters=("8x8",), loads=LOADS, seeds=range(seeds),
         overhead="measured",
     )  # fmt: skip
     grid.check()

@@ -39,7 +39,7 @@ def test_fates_are_counted() -> None:
     summary = summarise("p", MIXED, Effort(device_count=4, device_seconds=0.0))
     assert (summary.policy, summary.jobs) == ("p", 5)
     assert (summary.met, summary.late, summary.declined, summary.unfinished, summary.best_effort) == (1, 1, 1, 1, 2)
-    assert (summary.promises, summary.broken) == (2, 1)
+    assert (summary.promises, summary.broken, summary.broken_worst_s) == (2, 1, 40.0)
     assert (summary.rescales, summary.suspensions) == (2, 3)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.core import Cluster, Curve, Deadline, InputError, Job, Scaling, Work
 from penstock.policies import POLICIES
-from penstock.simulate import Recipe, Setting, Uncertainty, Workload, bound_of, run_policy
+from penstock.simulate import Setting, TraceRecipe, Uncertainty, Workload, bound_of, run_policy
 from penstock.simulate.optimum import MOST_JOBS, optimum
 from penstock.simulate.traces import Profiles
 
@@ -77,7 +77,7 @@ def test_a_search_that_ends_early_still_bounds() -> None:
 
 def small(seed: int, jobs: int = 15, load: float = 2.0) -> Workload:
     profiles = Profiles.builtin()
-    trace = Recipe(jobs=jobs, best_effort=0.1).trace(load, seed, Cluster.parse("1x8"), profiles)
+    trace = TraceRecipe(jobs=jobs, best_effort=0.1).trace(load, seed, Cluster.parse("1x8"), profiles)
     return Workload(trace=trace, profiles=profiles, seed=seed)
 
 

@@ -19,10 +19,10 @@ from penstock.simulate import (
     Grid,
     NodeFailures,
     Profiles,
-    Recipe,
     ResultsFile,
     SweepRows,
     TraceFile,
+    TraceRecipe,
     export_rows,
     generate,
     interval,
@@ -67,7 +67,7 @@ def test_processes_change_nothing() -> None:
 
 
 def test_policies_meet_the_same_jobs_under_the_same_seed() -> None:
-    source = Recipe(jobs=20)
+    source = TraceRecipe(jobs=20)
     one, same, other = (source.trace(1.0, seed, Cluster.parse("2x8"), Profiles.builtin()) for seed in (1, 1, 2))
     assert one == same != other
 
@@ -150,7 +150,7 @@ def test_a_grid_that_cannot_be_is_refused_before_anything_runs(changes: dict[str
 
 def test_recipes_are_read_and_refused() -> None:
     recipe = source_named("generate:jobs=50,load=1.5,deadlines=1..2,best-effort=0.2,daily-swing=0.5,tenants=3")
-    assert recipe == Recipe(jobs=50, load=1.5, deadlines=(1.0, 2.0), best_effort=0.2, daily_swing=0.5, tenants=3)
+    assert recipe == TraceRecipe(jobs=50, load=1.5, deadlines=(1.0, 2.0), best_effort=0.2, daily_swing=0.5, tenants=3)
     assert source_named("some/trace.csv") == TraceFile(Path("some/trace.csv"))
     with pytest.raises(UnknownNameError, match="Did you mean 'jobs'"):
         source_named("generate:job=5")
@@ -172,8 +172,17 @@ def test_intervals_are_those_of_student() -> None:
 
 def test_policies_are_compared_seed_by_seed() -> None:
     def row(policy: str, seed: int, ratio: float | None) -> dict[str, Any]:
-        same = {"cluster": "1x4", "load": None, "wrong_by": 0.0, "jct_mean_s": 1.0, "declined": 0, "late": 0}
-        return {"policy": policy, "seed": seed, "ratio": ratio, "promises": 2, "broken": 1, "cpu_s": 0.1, **same}
+        same = {
+            "cluster": "1x4",
+            "load": None,
+            "wrong_by": 0.0,
+            "jct_mean_s": 1.0,
+            "declined": 0,
+            "late": 0,
+            "broken_worst_s": 60.0 * seed,
+            "cpu_s": 0.1,
+        }
+        return {"policy": policy, "seed": seed, "ratio": ratio, "promises": 2, "broken": 1, **same}
 
     pairs = [(1, 0.2, 0.3), (2, 0.8, 0.9), (3, 0.5, 0.61)]
     found = SweepRows(row(name, seed, (a, b)[name == "b"]) for seed, a, b in pairs for name in "ab").aggregates()
@@ -181,7 +190,7 @@ def test_policies_are_compared_seed_by_seed() -> None:
     assert found[0].verdict == ""
     assert found[1].verdict == "more", "0.1 in every seed, although the ratios themselves differ by far more"
     assert found[1].ratio.half > 0.5
-    assert found[1].broken == 3
+    assert (found[1].broken, found[1].broken_worst_s) == (3, 180.0)
     noisy = [(1, 0.2, 0.3), (2, 0.9, 0.8), (3, 0.5, 0.5)]
     ties = SweepRows(row(name, seed, (a, b)[name == "b"]) for seed, a, b in noisy for name in "ab").aggregates()
     assert ties[1].verdict == "tie"
@@ -242,7 +251,9 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(tmp_path: Path, how:
         assert "run it again to go on" in told
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in workers if psutil.pid_exists(pid)], timeout=30)
     assert not alive
-    grid = Grid(policies=["deadline", "fifo"], source=Recipe(jobs=300), clusters=["2x8"], loads=[2.0], seeds=range(30))
+    grid = Grid(
+        policies=["deadline", "fifo"], source=TraceRecipe(jobs=300), clusters=["2x8"], loads=[2.0], seeds=range(30)
+    )
     file = ResultsFile(out, grid.identity())
     kept = len(file.rows)
     file.close()
@@ -253,6 +264,6 @@ def test_an_interrupted_sweep_leaves_no_process_and_goes_on(tmp_path: Path, how:
 
 def test_a_grid_tells_how_far_it_is() -> None:
     told: list[tuple[int, int]] = []
-    grid = Grid(policies=["fifo"], source=Recipe(jobs=5), clusters=["1x4"], seeds=range(3))
+    grid = Grid(policies=["fifo"], source=TraceRecipe(jobs=5), clusters=["1x4"], seeds=range(3))
     run_grid(grid, workers=1, on_progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]

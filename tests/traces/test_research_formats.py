@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core import ANY_KIND, Cluster, Deadline, InputError, Strictness, TraceError, UnknownNameError
 from penstock.simulate import Setting, Workload, run_policy
-from penstock.simulate.traces import Profiles, TraceJob, describe, jobs_of, read_trace, to_job
+from penstock.simulate.traces import Profiles, TraceJob, describe, jobs_of, read_trace, to_job, write_trace
 
 WriteFile = Callable[[str, str], Path]
 Public = Callable[[str], Path]
@@ -276,6 +276,19 @@ def test_a_rigid_trace_can_be_made_elastic(write: WriteFile, profiles: Profiles)
     assert elastic.at_most is None
     assert elastic.model in profiles.names
     assert elastic.seconds_on(4, "gpu") == pytest.approx(3583)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.jsonl.gz"])
+def test_rigid_and_soft_jobs_survive_our_own_format(write: WriteFile, tmp_path: Path, name: str) -> None:
+    rows = "0,a,4,10,6910,resnet101,211,8,282,10,0,strict\n1,b,1,15,5530,vgg16,96,5,159-189,10-8,0,soft\n"
+    trace = read_trace(write("c.csv", CHRONUS + rows))
+    write_trace(tmp_path / name, trace)
+    assert read_trace(tmp_path / name).jobs == trace.jobs
+    with pytest.raises(TraceError, match="column 'marks': 'stiff'"):
+        read_trace(write("t.csv", "id,submitted,duration,marks\na,0,60,stiff\n"))
+    mixed = [TraceJob(id="a", submitted_at=0, duration_s=1), TraceJob(id="b", submitted_at=0, duration_s=1, rigid=True)]
+    with pytest.raises(TraceError, match="'b' is rigid and the first job is not"):
+        write_trace(tmp_path / "mixed.csv", mixed)
 
 
 PUBLIC = {

@@ -27,6 +27,8 @@ class Summary:
     """Jobs whose deadline was promised."""
     broken: int
     """Promised, and late all the same."""
+    broken_worst_s: float
+    """How late the latest of those was; zero if there is none."""
     best_effort: int
     unfinished: int
     jct_mean_s: float
@@ -72,6 +74,7 @@ class Effort:
 def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Summary:
     """Reduce the outcomes of one run."""
     fates = [outcome.fate for outcome in outcomes]
+    broken = [outcome for outcome in outcomes if outcome.promised and outcome.fate is Fate.LATE]
     met, late, declined = (fates.count(fate) for fate in (Fate.MET, Fate.LATE, Fate.DECLINED))
     with_deadline = sum(math.isfinite(outcome.deadline) for outcome in outcomes)
     finished = [outcome for outcome in outcomes if not math.isnan(outcome.finished_at)]
@@ -86,7 +89,7 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
     return Summary(
         policy=policy, jobs=len(outcomes), met=met, ratio=met / with_deadline if with_deadline else math.nan,
         declined=declined, late=late, promises=sum(o.promised for o in outcomes),
-        broken=sum(o.promised and o.fate is Fate.LATE for o in outcomes),
+        broken=len(broken), broken_worst_s=max((o.finished_at - o.deadline for o in broken), default=0.0),
         best_effort=len(outcomes) - with_deadline, unfinished=fates.count(Fate.UNFINISHED),
         jct_mean_s=_mean(completion), jct_p50_s=_quantile(completion, 50), jct_p95_s=_quantile(completion, 95),
         jct_p99_s=_quantile(completion, 99), queueing_mean_s=_mean(queueing), makespan_s=makespan,

@@ -6,22 +6,22 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.simulate.sweeps.grid import Cell, Grid
-    from penstock.simulate.sweeps.intervals import Interval, interval
+    from penstock.simulate.sweeps.intervals import MeanInterval, interval
     from penstock.simulate.sweeps.results import ResultsFile
     from penstock.simulate.sweeps.rows import Aggregate, SweepRows, export_rows
     from penstock.simulate.sweeps.runner import run_grid, sweep
-    from penstock.simulate.sweeps.sources import Recipe, TraceFile, WorkloadSource, source_named
+    from penstock.simulate.sweeps.sources import TraceFile, TraceRecipe, WorkloadSource, source_named
     from penstock.simulate.sweeps.table import aggregate_cells, aggregate_title
 
 __all__ = [
     "Aggregate",
     "Cell",
     "Grid",
-    "Interval",
-    "Recipe",
+    "MeanInterval",
     "ResultsFile",
     "SweepRows",
     "TraceFile",
+    "TraceRecipe",
     "WorkloadSource",
     "aggregate_cells",
     "aggregate_title",

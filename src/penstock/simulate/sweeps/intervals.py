@@ -15,7 +15,7 @@ _NORMAL_975 = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class MeanInterval:
     """A mean, and how far the true one may be from it: with 95 % confidence within ``half`` of it.
 
     ``half`` is NaN where a single value says nothing about the spread.
@@ -39,7 +39,7 @@ class Interval:
         return not math.isnan(self.half) and (self.low > 0 or self.high < 0)
 
 
-def interval(values: Sequence[float]) -> Interval:
+def interval(values: Sequence[float]) -> MeanInterval:
     """The mean of independent values with its 95 % interval; NaN is left out.
 
     >>> found = interval([1.0, 2.0, 3.0])
@@ -48,11 +48,11 @@ def interval(values: Sequence[float]) -> Interval:
     """
     known = np.array([value for value in values if value is not None and not math.isnan(value)])
     if not len(known):
-        return Interval(math.nan, math.nan, 0)
+        return MeanInterval(math.nan, math.nan, 0)
     if len(known) == 1:
-        return Interval(float(known[0]), math.nan, 1)
+        return MeanInterval(float(known[0]), math.nan, 1)
     error = float(known.std(ddof=1)) / math.sqrt(len(known))
-    return Interval(float(known.mean()), student_t(len(known) - 1) * error, len(known))
+    return MeanInterval(float(known.mean()), student_t(len(known) - 1) * error, len(known))
 
 
 def student_t(freedom: int) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core import InputError, require
-from penstock.simulate.sweeps.intervals import Interval, interval
+from penstock.simulate.sweeps.intervals import MeanInterval, interval
 from penstock.tools import atomic_file
 
 AXES = ("cluster", "load", "wrong_by")
@@ -25,17 +25,19 @@ class Aggregate:
     load: float | None
     wrong_by: float
     seeds: int
-    ratio: Interval
+    ratio: MeanInterval
     """Share of the deadlines met."""
-    beside_first: Interval
+    beside_first: MeanInterval
     """By how much that is more than the first policy's, seed by seed; nothing for the first itself."""
-    jct_s: Interval
-    declined: Interval
-    late: Interval
+    jct_s: MeanInterval
+    declined: MeanInterval
+    late: MeanInterval
     promises: int
     broken: int
     """Promises broken, over all seeds together."""
-    cpu_s: Interval
+    broken_worst_s: float
+    """How late the latest of those was."""
+    cpu_s: MeanInterval
 
     @property
     def verdict(self) -> str:
@@ -50,10 +52,11 @@ class Aggregate:
         """Flat and plain: an interval is its mean, its ends and nothing else."""
         plain: dict[str, Any] = {
             "policy": self.policy, "cluster": self.cluster, "load": self.load, "wrong_by": self.wrong_by,
-            "seeds": self.seeds, "promises": self.promises, "broken": self.broken, "verdict": self.verdict,
+            "seeds": self.seeds, "promises": self.promises, "broken": self.broken,
+            "broken_worst_s": self.broken_worst_s, "verdict": self.verdict,
         }  # fmt: skip
         for name in ("ratio", "beside_first", "jct_s", "declined", "late", "cpu_s"):
-            found: Interval = getattr(self, name)
+            found: MeanInterval = getattr(self, name)
             for part, value in (("", found.mean), ("_low", found.low), ("_high", found.high)):
                 plain[name + part] = None if math.isnan(value) else value
         return plain
@@ -133,7 +136,7 @@ def _setting(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _aggregate(rows: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]]) -> Aggregate:
-    def over(name: str) -> Interval:
+    def over(name: str) -> MeanInterval:
         return interval([math.nan if row[name] is None else row[name] for row in rows])
 
     theirs = {row["seed"]: row["ratio"] for row in first}
@@ -147,5 +150,5 @@ def _aggregate(rows: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]]) 
         policy=one["policy"], cluster=one["cluster"], load=one["load"], wrong_by=one["wrong_by"], seeds=len(rows),
         ratio=over("ratio"), beside_first=interval(differences), jct_s=over("jct_mean_s"), declined=over("declined"),
         late=over("late"), promises=sum(row["promises"] for row in rows), broken=sum(row["broken"] for row in rows),
-        cpu_s=over("cpu_s"),
+        broken_worst_s=max(row["broken_worst_s"] for row in rows), cpu_s=over("cpu_s"),
     )  # fmt: skip

@@ -60,11 +60,11 @@ class TraceFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class TraceRecipe:
     """A synthetic trace per seed, as ``penstock trace generate`` makes it; ``load`` is what its jobs ask for, as a
     multiple of the cluster.
 
-    >>> Recipe.parse("generate:jobs=500,load=1.5").jobs
+    >>> TraceRecipe.parse("generate:jobs=500,load=1.5").jobs
     500
     """
 
@@ -78,7 +78,7 @@ class Recipe:
     needs_tables = True
 
     @classmethod
-    def parse(cls, text: str) -> "Recipe":
+    def parse(cls, text: str) -> "TraceRecipe":
         given: dict[str, Any] = {}
         for part in filter(None, text.removeprefix(GENERATED).split(",")):
             key, _, value = (piece.strip() for piece in part.partition("="))
@@ -109,7 +109,7 @@ class Recipe:
 
 def source_named(text: str) -> WorkloadSource:
     """A recipe if the text begins with ``generate:``, else the file of that name."""
-    return Recipe.parse(text) if text.startswith(GENERATED) else TraceFile(Path(text))
+    return TraceRecipe.parse(text) if text.startswith(GENERATED) else TraceFile(Path(text))
 
 
 def _bounds(text: str) -> tuple[float, float]:

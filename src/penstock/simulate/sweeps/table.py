@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.simulate.sweeps.intervals import Interval
+from penstock.core import format_duration
+from penstock.simulate.sweeps.intervals import MeanInterval
 from penstock.simulate.sweeps.rows import AXES, Aggregate
 
 
@@ -18,7 +19,8 @@ def aggregate_cells(found: Sequence[Aggregate]) -> tuple[list[str], list[list[st
     """The headings, and one line per setting and policy; an axis that does not vary has no column."""
     axes = [name for name in AXES if len({getattr(each, name) for each in found}) > 1]
     headings = [
-        "policy", *(name.replace("_", " ") for name in axes), "in time %", "broken", "JCT h", "beside first", "",
+        "policy", *(name.replace("_", " ") for name in axes), "in time %", "broken", "worst late", "JCT h",
+        "beside first", "",
     ]  # fmt: skip
     return headings, [_line(each, axes) for each in found]
 
@@ -26,7 +28,9 @@ def aggregate_cells(found: Sequence[Aggregate]) -> tuple[list[str], list[list[st
 def _line(each: Aggregate, axes: Sequence[str]) -> list[str]:
     return [
         each.policy, *(_axis(name, getattr(each, name)) for name in axes), _spread(each.ratio, 100.0),
-        f"{each.broken}/{each.promises}", _spread(each.jct_s, 1 / 3600), _spread(each.beside_first, 100.0, "+"),
+        f"{each.broken}/{each.promises}",
+        format_duration(each.broken_worst_s) if each.broken else "", _spread(each.jct_s, 1 / 3600),
+        _spread(each.beside_first, 100.0, "+"),
         each.verdict,
     ]  # fmt: skip
 
@@ -37,7 +41,7 @@ def _axis(name: str, value: Any) -> str:
     return "as it is" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _spread(found: Interval, scale: float, sign: str = "") -> str:
+def _spread(found: MeanInterval, scale: float, sign: str = "") -> str:
     """A mean and how far the true one may be from it; nothing where there is nothing."""
     if not found.count:
         return "" if sign else "-"

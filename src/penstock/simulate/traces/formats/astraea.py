@@ -5,10 +5,10 @@ the result, becomes a soft deadline. ``iterations`` and ``interval`` are not use
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.simulate.traces.files import Row, Table
+from penstock.simulate.traces.formats.used_rows import used_rows
 from penstock.simulate.traces.records import Trace, TraceJob
 
 NAME = "astraea"
@@ -33,15 +33,8 @@ class _Columns:
 def read(table: Table) -> Trace:
     at = _Columns(*(table.column(*names) for names in REQUIRED))
     skipped: Counter[str] = Counter()
-    return Trace.assemble(table.source, NAME, _jobs(table, at, skipped), skipped)
-
-
-def _jobs(table: Table, at: _Columns, skipped: Counter[str]) -> Iterator[TraceJob]:
-    for row in table.rows():
-        if row.count(at.devices, at_least=0) == 0:
-            skipped["no GPU"] += 1
-        else:
-            yield _job(row, at)
+    jobs = (_job(row, at) for row in used_rows(table, at.devices, skipped))
+    return Trace.assemble(table.source, NAME, jobs, skipped)
 
 
 def _job(row: Row, at: _Columns) -> TraceJob:

@@ -5,11 +5,11 @@ other. There are no models and no deadlines. Time zero is the first job kept.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.simulate.traces.files import Table
+from penstock.simulate.traces.files import Row, Table
 from penstock.simulate.traces.formats.instants import from_zero, instant
+from penstock.simulate.traces.formats.used_rows import used_rows
 from penstock.simulate.traces.records import Trace, TraceJob
 
 NAME = "helios"
@@ -30,22 +30,16 @@ class _Columns:
 def read(table: Table) -> Trace:
     at = _Columns(*(table.column(*names) for names in REQUIRED))
     skipped: Counter[str] = Counter()
-    return Trace.assemble(table.source, NAME, from_zero(list(_jobs(table, at, skipped))), skipped)
+    jobs = [_job(row, at) for row in used_rows(table, at.devices, skipped, at.duration)]
+    return Trace.assemble(table.source, NAME, from_zero(jobs), skipped)
 
 
-def _jobs(table: Table, at: _Columns, skipped: Counter[str]) -> Iterator[TraceJob]:
-    for row in table.rows():
-        devices, duration = row.count(at.devices, at_least=0), row.number(at.duration)
-        if devices == 0:
-            skipped["no GPU"] += 1
-        elif duration <= 0:
-            skipped["no run time"] += 1
-        else:
-            yield TraceJob(
-                id=row.new_id(at.id),
-                submitted_at=instant(row, at.submitted),
-                devices=devices,
-                duration_s=duration,
-                tenant=row.text(at.tenant) or "default",
-                rigid=True,
-            )
+def _job(row: Row, at: _Columns) -> TraceJob:
+    return TraceJob(
+        id=row.new_id(at.id),
+        submitted_at=instant(row, at.submitted),
+        devices=row.count(at.devices),
+        duration_s=row.positive(at.duration),
+        tenant=row.text(at.tenant) or "default",
+        rigid=True,
+    )

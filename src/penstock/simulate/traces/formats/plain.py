@@ -17,7 +17,9 @@ from penstock.simulate.traces.records import Trace, TraceJob
 
 NAME = "plain"
 REQUIRED = (("id",), ("submitted",), ("duration", "iterations"))
-COLUMNS = ("id", "submitted", "devices", "duration", "iterations", "model", "batch", "deadline", "tenant")
+COLUMNS = ("id", "submitted", "devices", "duration", "iterations", "model", "batch", "deadline", "tenant", "marks")
+MARKS = ("rigid", "soft")
+"""What the last column may say, separated by blanks; it is only written for traces whose first job has a mark."""
 
 T = TypeVar("T")
 
@@ -35,6 +37,7 @@ class _Columns:
     batch: int | None
     deadline: int | None
     tenant: int | None
+    marks: int | None
 
 
 def read(table: Table) -> Trace:
@@ -62,13 +65,19 @@ def write_trace(path: Path, jobs: Iterable[TraceJob], *, overwrite: bool = False
 def write_trace_csv(jobs: Iterable[TraceJob], stream: TextIO) -> int:
     writer = csv.writer(stream, lineterminator="\n")
     quoting = csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
     count = 0
     for job in jobs:
+        if not count:
+            width = len(COLUMNS) if _marks(job) else len(COLUMNS) - 1
+            writer.writerow(COLUMNS[:width])
+        if _marks(job) and width < len(COLUMNS):
+            raise TraceError(f"job {job.id!r} is {_marks(job)} and the first job is not", "JSON lines for such a trace")
         # Left to itself, the csv module writes a lone carriage return without quotes and then refuses to read it.
         bare_return = "\r" in job.id or "\r" in job.tenant or "\r" in job.model
-        (quoting if bare_return else writer).writerow(_cells(job))
+        (quoting if bare_return else writer).writerow(_cells(job)[:width])
         count += 1
+    if not count:
+        writer.writerow(COLUMNS[:-1])
     return count
 
 
@@ -94,8 +103,12 @@ def _writer_for(path: Path) -> Callable[[Iterable[TraceJob], TextIO], int]:
 def _cells(job: TraceJob) -> tuple[str | float | None, ...]:
     return (
         job.id, _short(job.submitted_at), job.devices, _short(job.duration_s), _short(job.iterations),
-        job.model, job.batch or None, _short(job.deadline), job.tenant,
+        job.model, job.batch or None, _short(job.deadline), job.tenant, _marks(job),
     )  # fmt: skip
+
+
+def _marks(job: TraceJob) -> str:
+    return " ".join(mark for mark in MARKS if getattr(job, mark))
 
 
 def _short(value: float | None) -> float | None:
@@ -104,7 +117,9 @@ def _short(value: float | None) -> float | None:
 
 
 def _job(row: Row, at: _Columns) -> TraceJob:
-    submitted = _seconds(row, at.submitted)
+    submitted, marks = _seconds(row, at.submitted), row.text(at.marks).split()
+    if at.marks is not None and not set(marks) <= set(MARKS):
+        row.refuse(at.marks, f"nothing, or any of {', '.join(MARKS)}")
     job = TraceJob(
         id=row.new_id(at.id),
         submitted_at=submitted,
@@ -115,6 +130,8 @@ def _job(row: Row, at: _Columns) -> TraceJob:
         batch=_if_given(row, at.batch, Row.count) or 0,
         deadline=_if_given(row, at.deadline, lambda row, column: _deadline(row, column, submitted)),
         tenant=row.text(at.tenant) or "default",
+        rigid="rigid" in marks,
+        soft="soft" in marks,
     )
     _check_whole(job, row, at)
     return job
