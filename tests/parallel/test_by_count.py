@@ -53,8 +53,8 @@ def test_a_plan_for_another_count_is_no_point_of_a_curve(found: dict[int, Counte
 
 
 def test_nothing_fits_says_how_much_is_missing() -> None:
-    with pytest.raises(PlanError, match=r"gpt-175b does not fit.*too much"):
-        plans_by_count("gpt-175b", DevicePool(kind="t4"), (1,), batch=8, seconds_per_count=0.05)
+    with pytest.raises(PlanError, match=r"gpt-2.6b does not fit.*too much"):
+        plans_by_count("gpt-2.6b", DevicePool(kind="t4"), (1,), batch=8, seconds_per_count=0.05)
     with pytest.raises(UnknownNameError, match=r"gpt-1\.3b"):
         plans_by_count("gpt-1.4b", "a100", (1,), batch=8)
     with pytest.raises(UnknownNameError, match="device"):
@@ -116,7 +116,7 @@ class TestLibrary:
 
     def test_what_is_wrong_with_the_model_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(PlanError, match=r"does not fit.*too much"):
-            PlanLibrary(tmp_path).ask("f", replace(self.QUESTION, model="gpt-175b", counts=(1,)))
+            PlanLibrary(tmp_path).ask("f", replace(self.QUESTION, model="gpt-13b", counts=(1,)))
 
 
 def _never(*_: object, **__: object) -> None:

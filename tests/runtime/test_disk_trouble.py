@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from penstock.core import CheckpointFailed, CheckpointSaved, Joined, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints
 from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
-from tests.runtime.agent import Agent, wait_until
+from tests.runtime.agent import Agent, Zygote, wait_until
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
 from tests.runtime.test_checkpoints import parts_with, save
 
@@ -100,6 +99,7 @@ def test_a_directory_that_is_gone_is_made_again(tmp_path: Path) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
+sys.path.append(sys.argv[2])
 from penstock.elastic import Checkpoints
 from tests.runtime.test_checkpoints import parts_with
 
@@ -113,14 +113,18 @@ for step, limit in ((1, hard), (2, 100), (3, hard)):
 """
 
 
-def test_a_quota_is_a_full_disk(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path)],
-        capture_output=True, text=True, cwd=root, check=True,
+def test_a_quota_is_a_full_disk(zygote: Zygote, tmp_path: Path) -> None:
+    script, told, problems = (tmp_path / name for name in ("limited.py", "out", "err"))
+    script.write_text(LIMITED, encoding="utf-8")
+    root = str(Path(__file__).parents[2])
+    zygote.ask(
+        op="fork", id="limited", argv=[str(script), str(tmp_path / "checkpoints"), root], cwd=root, stdout=str(told),
+        stderr=str(problems),
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["1 Saved  1", "2 NotSaved File too large 1", "3 Saved  3"]
-    assert "cannot be written" in done.stderr
+    ended = wait_until(lambda: zygote.event("exited", "limited"), "the end of a process with a quota")
+    assert ended["code"] == 0, problems.read_text()
+    assert told.read_text().splitlines() == ["1 Saved  1", "2 NotSaved File too large 1", "3 Saved  3"]
+    assert "cannot be written" in problems.read_text()
 
 
 def saved_steps(agent: Agent) -> list[int]:

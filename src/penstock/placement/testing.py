@@ -170,6 +170,8 @@ class PlacementConformance:
 
     strategy: Placement
     moves_others = False
+    examples = 40
+    """Histories that are drawn."""
 
     def test_any_history_leaves_a_true_record(self) -> None:
         machine = type(
@@ -177,7 +179,9 @@ class PlacementConformance:
             (PlacementMachine,),
             {"strategy": self.strategy, "moves_others": self.moves_others},
         )
-        run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))
+        run_state_machine_as_test(
+            machine, settings=settings(max_examples=self.examples, stateful_step_count=25, deadline=None)
+        )
 
     def test_the_last_device_can_be_had(self) -> None:
         occupancy = Occupancy(cluster_of([3, 5, 1, 8]), KIND)

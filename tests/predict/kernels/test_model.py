@@ -20,7 +20,7 @@ QUICK = BoostingOptions(trees=40, rate=0.2)
 
 @pytest.fixture(scope="module")
 def model() -> KernelModel:
-    rows = measured(some_products(500, seed=1)) + measured(some_additions(300, seed=2), seed=1)
+    rows = measured(some_products(400, seed=1)) + measured(some_additions(200, seed=2), seed=1)
     return fit_kernels(rows, CHIP, options=QUICK)
 
 
@@ -220,8 +220,8 @@ def test_how_slow_a_relative_is_as_a_whole_is_no_law_of_shapes() -> None:
 
 
 def test_a_new_generation_with_scarce_issue_slots_is_told_from_its_datasheet(tmp_path: Path) -> None:
-    rows = products_on("v100") + products_on("a100", seed=1)
-    models = {name: fit_kernels(rows, device_named(name), options=QUICK) for name in ("h100", "p100")}
+    rows, few = products_on("v100") + products_on("a100", seed=1), BoostingOptions(trees=5)
+    models = {name: fit_kernels(rows, device_named(name), options=few) for name in ("h100", "p100")}
     models["h100"].save(tmp_path / "h100.npz")
 
     assert models["h100"].families["gemm"].issue_share == device_named("h100").issue_share
