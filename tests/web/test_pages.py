@@ -143,7 +143,9 @@ def test_the_first_page_is_readable_before_any_script(browser: Browser, site: We
     job = site.submit("admin", steps=4000, name="early")
     with tab(browser, site, java_script_enabled=False) as admin:
         page, held = admin.page, "4 of 4 devices are held"
-        until(lambda: held in page.request.get(f"{site.url}/ui/").text(), "a page that has caught up with the job", 60.0)
+        until(
+            lambda: held in page.request.get(f"{site.url}/ui/").text(), "a page that has caught up with the job", 60.0
+        )
         page.goto(f"{site.url}/ui/")
         picture = page.get_by_role("img", name=re.compile("Devices over time: 4 of 4 devices are held"))
         expect(picture.locator("svg path").first).to_be_visible()

@@ -37,9 +37,9 @@ class Verb:
 
 
 VERBS = {
-    "submit": Verb("jobs.submit", "submit", "Submit a job and say what it is promised."),
-    "run": Verb("jobs.run", "run", "Submit a job, follow its output, and end with its exit code."),
-    "quote": Verb("jobs.quote", "quote", "Say what a job would be promised now, without submitting it."),
+    "submit": Verb("submission.submit", "submit", "Submit a job and say what it is promised."),
+    "run": Verb("submission.run", "run", "Submit a job, follow its output, and end with its exit code."),
+    "quote": Verb("submission.quote", "quote", "Say what a job would be promised now, without submitting it."),
     "profile": Verb(
         "models.profile_device", "app", "Measure a job on a few device counts, or the device of this machine."
     ),

@@ -1,1 +1,1 @@
-"""Verbs about jobs: hand them in, look at them, steer them."""
+"""Verbs about jobs that are there: look at them, steer them."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from penstock.cli.jobs.profile import command as profile_job
+from penstock.cli.submission.profile import command as profile_job
 from penstock.cli.terminal.console import interruptible, out, say
 from penstock.core import InputError, require
 

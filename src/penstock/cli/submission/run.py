@@ -5,9 +5,9 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.cli.connect import connect
-from penstock.cli.jobs.description import describes_job
 from penstock.cli.jobs.logs import follow
-from penstock.cli.jobs.submit import hand_in
+from penstock.cli.submission.description import describes_job
+from penstock.cli.submission.submit import hand_in
 from penstock.cli.terminal.console import complain, say
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
-from penstock.cli.jobs.description import as_spec, describes_job
-from penstock.cli.jobs.profile import measured
+from penstock.cli.submission.description import as_spec, describes_job
+from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
 from penstock.cli.terminal.format import quote_lines
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.connect import connect
-from penstock.cli.jobs.description import as_spec, describes_job
+from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.terminal.console import interruptible, out, plain_table, say
 
 if TYPE_CHECKING:
