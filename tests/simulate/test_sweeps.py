@@ -105,6 +105,14 @@ def test_results_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
+def test_results_of_other_code_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "r.jsonl"
+    rows(out=file)
+    monkeypatch.setattr("penstock.simulate.sweeps.grid.code_version", lambda: "another")
+    with pytest.raises(InputError, match=r"version was .*, is another"):
+        rows(out=file)
+
+
 def test_a_policy_whose_file_changed_is_run_again(tmp_path: Path) -> None:
     text = (
         "from penstock.policies import Allocation, KindPolicy, serve_in_order\n"

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +117,23 @@ class Grid:
     def identity(self) -> dict[str, Any]:
         """What must be the same for rows to stand in one file: everything that is not an axis."""
         return {
-            **self.source.identity(), "profiles": self.profiles.name, "slot_s": self.slot, "overhead": self.overhead,
+            "version": code_version(), **self.source.identity(), "profiles": self.profiles.name,
+            "slot_s": self.slot, "overhead": self.overhead,
             "placement": self.placement, "draw_deadlines": list(self.deadlines) if self.deadlines else None,
             "caps": self.caps, "elastic": self.elastic, "doubts": self.doubts, "report_every_s": self.report_every_s,
             "failures": str(self.failures) if self.failures else None,
         }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """A hash of everything in this package that a simulation runs: rows of another version are other results."""
+    package = Path(__file__).parents[2]
+    found = hashlib.blake2b(digest_size=6)
+    for room in ("core", "placement", "policies", "scheduler", "simulate"):
+        for file in sorted((package / room).rglob("*.py")):
+            found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 def code_of(policy: str) -> str:
