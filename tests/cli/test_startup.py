@@ -1,5 +1,6 @@
 """What a command loads before it does its work: seconds depend on the machine, lists of modules do not."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,23 @@ def test_the_client_loads_no_server(tmp_path: Path) -> None:
     program = "import sys, penstock.client; penstock.client.Client; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert not {name.partition(".")[0] for name in done.stdout.split()} & (HEAVY | {"numpy", "yaml"})
+
+
+def test_a_verb_that_talks_to_a_server_loads_one_command_line_library(tmp_path: Path) -> None:
+    program = """
+import contextlib, sys
+from penstock.cli.connect import connect
+from penstock.core import PenstockError
+with contextlib.suppress(PenstockError):
+    connect().ready()
+print(*sys.modules)
+"""
+    nobody = {**os.environ, "PENSTOCK_SERVER": "http://127.0.0.1:9", "PENSTOCK_TOKEN": "token"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=nobody, capture_output=True, text=True, check=True
+    )
+    assert "httpx" in done.stdout.split()
+    assert not {"click", "pygments"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize("name", VERBS)

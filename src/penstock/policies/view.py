@@ -8,7 +8,7 @@ this view and chooses one option per row. Columns are read-only; what is seldom 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ from penstock.policies.kind_view import KindView
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindConditions:
+class KindConditions(NamedTuple):
     """One kind of device at the moment of a decision."""
 
     name: str

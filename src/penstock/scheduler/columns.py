@@ -52,12 +52,14 @@ class ReplacedColumns:
 
 def _still_s(table: JobTable, projection: Projection, used: Any) -> Floats:
     """Seconds that whoever holds devices is going to spend on them without progress."""
-    now, trained_at, end_s = projection.now, table.trained_at[used], table.end_s[used]
-    if projection.ended is not None:
-        trained_at = projection.ended.trained_at
-    passed = np.where(np.isfinite(trained_at), now - trained_at, 0.0)
-    pause = np.maximum(table.resumes_at[used] - now, 0.0)
-    return np.where(table.width[used] > 0, pause + np.maximum(end_s - passed, 0.0), 0.0)
+    trained_at = table.trained_at[used] if projection.ended is None else projection.ended.trained_at
+    still_s: Floats = np.maximum(table.resumes_at[used] - projection.now, 0.0)
+    left_s, ending = table.end_s[used], np.isfinite(trained_at)
+    if np.count_nonzero(ending):
+        left_s = np.maximum(left_s - np.where(ending, projection.now - trained_at, 0.0), 0.0)
+    still_s += left_s
+    still_s *= table.width[used] > 0
+    return still_s
 
 
 _DERIVED: dict[str, Callable[[JobTable, Projection, Any], Any]] = {

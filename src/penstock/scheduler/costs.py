@@ -5,8 +5,7 @@ uses what it measured.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from penstock.core import FREE, Overhead
 from penstock.policies import Bools, Floats, Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CostedRound:
+class CostedRound(NamedTuple):
     """One decision as the cost model sees it: the new widths, which rows changed devices, and which devices."""
 
     widths: Ints

@@ -8,8 +8,7 @@ applied or given up, the occupancies have its grants on trial.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +34,7 @@ from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.table import Projection
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """What a decision looks at: the time, the kinds it is about, their rows with their progress, as views show them."""
 
     now: float
@@ -47,16 +45,14 @@ class Moment:
     conditions: Sequence[KindConditions]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Changes:
+class _Changes(NamedTuple):
     """What an assignment makes different: the rows that lose all they hold, and those that shall hold others."""
 
     losing: Ints
     wanting: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
+class _Answers(NamedTuple):
     """Quotes that say something new, by key; then the standing of every row that is left, and which those are."""
 
     quotes: Sequence[tuple[int, Quote]] = ()

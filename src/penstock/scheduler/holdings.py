@@ -6,8 +6,9 @@ because a decision does; both are applied the same way whether they come from a 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +47,7 @@ _ANSWER: dict[Verdict, Callable[[Quote], Instruction]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Draft:
+class Draft(NamedTuple):
     """A decision with jobs as keys and columns over the rows that are left after it.
 
     ``wake_at`` has the kinds decided about. Rows of jobs that are refused are gone; the others stand as
@@ -60,7 +60,7 @@ class Draft:
     quotes: Sequence[tuple[int, Quote]] = ()
     suspended: Sequence[int] = ()
     grants: Sequence[tuple[int, str, tuple[int, ...]]] = ()
-    rates: Mapping[int, float] = field(default_factory=dict)
+    rates: Mapping[int, float] = MappingProxyType({})
     keys: Ints | None = None
     pauses: Floats | None = None
     plans: Plans | None = None

@@ -5,8 +5,7 @@ contiguous line, and a job that leaves is replaced by the last row. Projection o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,16 +31,14 @@ LEAST_WORK = 1e-6
 """Iterations left of a job that reports none: it still has to end by itself."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EndedTraining:
+class EndedTraining(NamedTuple):
     """When rows did their last step, and the iterations that rows which should have ended by now get added."""
 
     trained_at: Floats
     more: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Projection:
+class Projection(NamedTuple):
     """Progress of some rows up to ``now``: iterations left and done, seconds devices were held and worked."""
 
     now: float
@@ -266,9 +263,10 @@ class JobTable:
 
     def change_s(self, now: float, width: Ints, used: Any) -> Floats:
         """Seconds that ``used`` rows lose if their devices change now: one that is still starting starts once more."""
-        starting = (width > 0) & (self.resumes_at[used] > now)
-        start_s, resize_s = self.start_s[used], self.resize_s[used]
-        return np.asarray(np.where(starting, np.maximum(start_s, resize_s), resize_s))
+        resize_s, starting = self.resize_s[used].copy(), (self.resumes_at[used] > now) & (width > 0)
+        if np.count_nonzero(starting):
+            resize_s[starting] = np.maximum(self.start_s[used], resize_s)[starting]
+        return np.asarray(resize_s)
 
     def stop_s(self, now: float, width: Ints, new_width: Ints, rows: Ints) -> Floats:
         """Seconds that rows which held ``width`` devices lose by getting ``new_width`` of them now."""

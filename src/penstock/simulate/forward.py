@@ -8,15 +8,13 @@ once. A simulation brings arrivals and faults from outside; a forecast brings no
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.core import Event, Instruction, JobFinished, Tick, Wake
 from penstock.scheduler import Scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardStep:
+class ForwardStep(NamedTuple):
     """A moment the scheduler decided at: which jobs ended by then, each with its time, and what it instructed."""
 
     at: float
