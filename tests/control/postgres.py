@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.tools.ports import free_port
 
 
 def _binaries() -> Path:
@@ -33,16 +34,10 @@ def _account() -> pwd.struct_passwd | None:
     pytest.skip("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def postgres() -> Iterator[str]:
     """The URL of an empty server that lives as long as the context."""
-    binaries, account, port = _binaries(), _account(), _free_port()
+    binaries, account, port = _binaries(), _account(), free_port()
     folder = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir="/tmp"))
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)

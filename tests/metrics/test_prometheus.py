@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from tests.control.build import Platform
 from tests.control.serving import Served, serving, until
 from tests.metrics.exposition import scrape
 from tests.tools.engines import engine
+from tests.tools.ports import free_port
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
@@ -68,12 +68,6 @@ def hurried(rules: Path, folder: Path) -> Path:
     target = folder / rules.name
     target.write_text(yaml.safe_dump(content))
     return target
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_ready(http: httpx.Client, process: "subprocess.Popen[bytes]", log: Path) -> bool:

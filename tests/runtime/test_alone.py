@@ -1,7 +1,6 @@
 """Without an agent the same script works, alone or under torchrun; what cannot work is refused in plain words."""
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import penstock.elastic as elastic
 from penstock.core import InputError, UnknownNameError
 from penstock.runtime.agent.environment import WorkerEnvironment
 from tests.runtime.agent import Zygote, wait_until
+from tests.tools.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = Path(__file__).parent / "scripts" / "train.py"
@@ -51,9 +51,7 @@ def test_a_lone_run_goes_on_where_its_checkpoint_ends(zygote: Zygote, tmp_path: 
 
 
 def test_torchrun_without_an_agent_is_a_world_that_stays_as_it_is(zygote: Zygote, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     for rank in ("0", "1"):
         zygote.ask(
             op="fork", id=f"torchrun {rank}", argv=[str(TRAIN), "--steps", "5"], cwd=str(tmp_path),

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +17,7 @@ pytest.importorskip("torch", reason="plans are run with PyTorch")
 
 from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule, gpt_operators
 from tests.runtime.agent import Zygote, wait_until
+from tests.tools.ports import free_port
 
 LAYERS, STEPS = 2, 6
 OPS = len(gpt_operators(LAYERS))
@@ -102,13 +102,6 @@ Train = Callable[..., Trainer]
 @pytest.fixture(scope="module")
 def train(zygote: Zygote) -> Train:
     return partial(Trainer, zygote)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from penstock.learn import CurveStore
 from penstock.spec import parse_job
 from penstock.wire import ConflictError
 from tests.live.site import PATIENCE_S, Site, until
+from tests.tools.ports import free_port
 
 TRAIN = """
 import sys, time
@@ -29,7 +29,7 @@ class WebSite(Site):
 
     def __init__(self, folder: Path, slots: int = 4) -> None:
         super().__init__(folder, slots)
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.people: dict[str, str] = {}
         (folder / "train.py").write_text(TRAIN)
@@ -94,9 +94,3 @@ class WebSite(Site):
                 with contextlib.suppress(ConflictError):  # it may end by itself in this very moment
                     self.ask(lambda client, job_id=job_id: client.cancel(job_id))
         until(lambda: not self.workers(), "every worker to end", 60.0)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
