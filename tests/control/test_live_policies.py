@@ -27,3 +27,12 @@ def test_everything_that_can_be_simulated_is_live_or_a_replica() -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_can_be_warmed_up(name: str) -> None:
     load_loops(name)
+
+
+def test_a_live_policy_may_be_set_by_name(tmp_path: Path) -> None:
+    Config(data_dir=tmp_path, policy="srtf:order=device-time")
+    load_loops("srtf:order=device-time")
+    with pytest.raises(InputError, match="Did you mean 'order'"):
+        Config(data_dir=tmp_path, policy="srtf:ordr=device-time")
+    with pytest.raises(InputError, match=r"order=size.*Allowed: time or device-time"):
+        Config(data_dir=tmp_path, policy="srtf:order=size")

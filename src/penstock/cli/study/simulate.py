@@ -94,23 +94,17 @@ def command(
             placement=placement, deadlines=bounds, caps=caps, elastic=elastic, doubts=setting.doubts,
             report_every_s=setting.report_every_s, failures=setting.failures, optimum=optimum,
         )  # fmt: skip
-        with interruptible():
-            found = run_over_seeds(grid, processes)
-        told = [aggregate.as_dict() for aggregate in found.aggregates()]
-        print(json.dumps({"settings": grid.identity(), "results": told, "runs": found}, indent=2)) if as_json else (
-            out.print(aggregate_table(found.aggregates()))
-        )
+        _show_seeds(grid, processes, as_json)
         return
     _check_target(out_dir, "--out", force)
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
         tables = load_profiles(profiles, source)
-        jobs = source.trace(None, seed, setting.cluster, tables)
-        say(f"{jobs.name}: {len(jobs)} jobs, read as {jobs.format}")
         workload = simulation.Workload(
-            trace=jobs, profiles=tables, seed=seed, caps=caps, elastic=elastic, deadlines=bounds
-        )
+            trace=_told(source.trace(None, seed, setting.cluster, tables)), profiles=tables, seed=seed, caps=caps,
+            elastic=elastic, deadlines=bounds,
+        )  # fmt: skip
         workload.jobs()
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)
@@ -122,10 +116,24 @@ def command(
         if out_dir is not None:
             _write(out_dir, figures, results, setting, rows, picture)
         if report is not None:
-            with _writable(report):
-                size = simulation.write_report(report, workload, setting, results)
-            say(f"{report}: {format_bytes(size)}, open it in a browser")
+            _write_page(report, workload, setting, results)
     print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results, bound))
+
+
+def _told(trace: "simulation.Trace") -> "simulation.Trace":
+    say(f"{trace.name}: {len(trace)} jobs, read as {trace.format}")
+    return trace
+
+
+def _show_seeds(grid: "simulation.Grid", processes: int | None, as_json: bool) -> None:
+    """All seeds of all policies, summed up."""
+    runs = run_over_seeds(grid, processes)
+    found = runs.aggregates()
+    if as_json:
+        told = [each.as_dict() for each in found]
+        print(json.dumps({"settings": grid.identity(), "results": told, "runs": runs}, indent=2))
+    else:
+        out.print(aggregate_table(found))
 
 
 def comparison(
@@ -217,6 +225,17 @@ def _write(
         if directory.exists():
             shutil.rmtree(directory)
     say(f"per-job rows written to {directory}")
+
+
+def _write_page(
+    report: Path,
+    workload: "simulation.Workload",
+    setting: "simulation.Setting",
+    results: "Sequence[simulation.Result]",
+) -> None:
+    with _writable(report):
+        size = simulation.write_report(report, workload, setting, results)
+    say(f"{report}: {format_bytes(size)}, open it in a browser")
 
 
 @contextmanager
