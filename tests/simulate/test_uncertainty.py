@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.core import Cluster, InputError, JobCancelled, NodeJoined, NodeLost, UnknownNameError
 from penstock.policies import Allocation, KindPolicy, KindView, policy_named
-from penstock.simulate import Fate, NodeFailures, Setting, Uncertainty, Workload, run_policy, simulate
+from penstock.simulate import Fate, NodeFailures, Setting, Uncertainty, Workload, costs_named, run_policy, simulate
 from penstock.simulate.traces import Profiles, Trace, generate, jobs_of
 from tests.simulate.build import by_name, job, run
 
@@ -187,3 +187,28 @@ def test_true_work_is_done_whatever_happens(seed: int, policy: str, wrong_by: fl
         assert outcome.fate is not Fate.UNFINISHED
         fastest = max(rate for _, rate in each.curve.levels("gpu", at_most=8)) * world.speed(each.id)
         assert outcome.finished_at - outcome.started_at >= each.work.iterations / fastest * (1 - 1e-9)
+
+
+class Right(Uncertainty):
+    """A world that keeps true books although the scheduler is right about everybody."""
+
+    def speed(self, job_id: str) -> float:  # noqa: ARG002
+        return 1.0
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from(["fifo", "srtf", "edf", "deadline"]), st.sampled_from(["none", "measured"])
+)
+def test_true_books_agree_with_the_scheduler_where_it_is_right(seed: int, policy: str, overhead: str) -> None:
+    profiles, cluster = Profiles.builtin(), Cluster.parse("2x4")
+    jobs = list(jobs_of(generate(12, seed=seed, profiles=profiles, mean_interval_s=900.0, best_effort=0.3), profiles))
+
+    def ends(uncertainty: Uncertainty | None) -> dict[str, float]:
+        result = simulate(
+            jobs, cluster, policy_named(policy), slot=60.0, costs=costs_named(overhead, cluster, 60.0),
+            failures=NodeFailures(86400.0).events(cluster, seed), uncertainty=uncertainty,
+        )  # fmt: skip
+        return {outcome.id: outcome.finished_at for outcome in result.outcomes}
+
+    assert ends(Right(wrong_by=0.1)) == pytest.approx(ends(None), abs=1e-3, nan_ok=True)
