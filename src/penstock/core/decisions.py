@@ -32,3 +32,5 @@ class Decision:
     """Seconds that a job stands still because of this decision."""
     plans: tuple[tuple[str, tuple[tuple[float, int], ...]], ...] = ()
     """Plans that changed, as (from when, how many devices) steps; no steps: the plan is given up."""
+    plan_kinds: tuple[tuple[str, str], ...] = ()
+    """The kind of device of plans that are for another kind than the plan before them."""

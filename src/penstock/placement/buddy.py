@@ -172,7 +172,8 @@ def _cheapest_node(occupancy: Occupancy, nodes: Counts, count: int) -> tuple[int
 def _jobs_narrower_than(width: int, occupancy: Occupancy, node: int) -> list[_Job]:
     """The jobs on a node that may make room for a wider one, widest first."""
     jobs = [_Job(key, occupancy.width(key), mask.bit_count()) for key, mask in occupancy.holders(node).items()]
-    return sorted((job for job in jobs if job.width < width), key=lambda job: (-job.width, job.key))
+    free_to_go = [job for job in jobs if job.width < width and job.key not in occupancy.pinned]
+    return sorted(free_to_go, key=lambda job: (-job.width, job.key))
 
 
 def _cheapest_to_leave(jobs: Sequence[_Job], missing: int) -> _Leaving | None:

@@ -82,6 +82,8 @@ class Occupancy:
         self._broken = [0] * len(cluster.nodes)
         self._masks = [block_mask(size, 0) if up else 0 for size, up in zip(self._sizes, self._up, strict=True)]
         self._before: dict[int, Masks] | None = None
+        self.pinned: frozenset[int] = frozenset()
+        """Jobs that nobody may move to other devices in the decision on trial."""
         self.touched: set[int] = set()
         """Nodes where somebody came or went since the last decision that was settled."""
         self.free_per_node: Counts = np.array([mask.bit_count() for mask in self._masks], dtype=np.int64)
@@ -194,6 +196,7 @@ class Occupancy:
     def try_out(self) -> None:
         """From now on remember who held what, so that :meth:`take_back` can undo everything since."""
         self._before = {}
+        self.pinned = frozenset()
 
     def settle(self) -> None:
         """What was tried out stays, and nobody is owed news of it."""

@@ -1,5 +1,6 @@
 """Who gets how many devices, and when: one file per policy."""
 
+from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
 from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
@@ -29,6 +30,7 @@ from penstock.policies.tiresias import Tiresias
 from penstock.policies.view import KindConditions, TenantTable, View
 
 __all__ = [
+    "COST_CLASSES",
     "ENTRY_POINTS",
     "OPTION_COLUMNS",
     "PLAN_STEPS",
@@ -36,6 +38,7 @@ __all__ = [
     "Admission",
     "Allocation",
     "AnyPolicy",
+    "ArrivalStatistics",
     "Assignment",
     "Bools",
     "ColumnSource",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from penstock.core import Job, Quote, Verdict
-from penstock.policies.columns import PLAN_STEPS, Floats, Ints
+from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from penstock.policies.kind_view import KindView
@@ -24,15 +24,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plans:
-    """Widths over time, one row per job: ``width[i, k]`` from ``at[i, k]`` on; (inf, 0) pads a row."""
+    """Widths over time, one row per job: ``width[i, k]`` from ``at[i, k]`` on; (inf, 0) pads a row.
+
+    ``kind`` is the kind of device of each plan, as a position among the kinds of the view.
+    """
 
     at: Floats
     width: Ints
+    kind: Ints
 
     @classmethod
     def none(cls, rows: int) -> "Plans":
         """No plan for anybody."""
-        return cls(np.full((rows, PLAN_STEPS), math.inf), np.zeros((rows, PLAN_STEPS), dtype=np.int64))
+        return cls.of_one_kind(np.full((rows, PLAN_STEPS), math.inf), np.zeros((rows, PLAN_STEPS), dtype=np.int64))
+
+    @classmethod
+    def of_one_kind(cls, at: Floats, width: Ints) -> "Plans":
+        """Plans of a policy that looks at one kind of device at a time."""
+        return cls(at, width, np.zeros(len(at), dtype=np.int64))
+
+    def copy(self) -> "Plans":
+        return Plans(self.at.copy(), self.width.copy(), self.kind.copy())
 
     def next_change(self, now: float) -> float:
         """The first time after ``now`` at which a plan gives a width; that a job ends is told by the job."""
@@ -43,13 +55,15 @@ class Plans:
 class Assignment:
     """For every row of a :class:`View` a kind and a width (0 = no devices); per kind, when to ask again at the latest.
 
-    ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises.
+    ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises. Rows that
+    are ``pinned`` are not moved by the placement while they keep their width.
     """
 
     kinds: Ints
     widths: Ints
     wake_at: tuple[float, ...]
     plans: Plans | None = None
+    pinned: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

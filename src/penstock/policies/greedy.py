@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.policies.columns import Ints
 from penstock.policies.kind_view import KindView
+from penstock.policies.view import View
 from penstock.tools import compiled
 
 
@@ -19,7 +20,7 @@ def serve_in_order(view: KindView, order: Callable[[], Ints]) -> Ints:
     return take_in_order(order(), view.requested, view.capacity)
 
 
-def by_priority(view: KindView, rows: Ints) -> list[Ints]:
+def by_priority(view: KindView | View, rows: Ints) -> list[Ints]:
     """The same rows in classes of equal priority, the highest first, each in the order given."""
     priority = view.priority[rows]
     if len(rows) == 0 or (priority == priority[0]).all():

@@ -73,9 +73,15 @@ class JobColumns(GatheredColumns):
     """Likely seconds without progress if it gets other devices than it has."""
     still_s: Floats = gathered()
     """Likely seconds without progress on the devices it has: what is left of a start or a change, and its end."""
+    pause_s: Floats = gathered()
+    """The part of ``still_s`` that comes now, before any progress."""
+    end_s: Floats = gathered()
+    """The part of ``start_s`` that comes after the last step."""
     reserve_s: Floats = gathered()
     """Seconds by which start and end together may take longer than likely."""
     plan_at: Floats = gathered()
     """(rows, PLAN_STEPS) the plan the policy last laid out: from these times on ..."""
     plan_width: Ints = gathered()
     """(rows, PLAN_STEPS) ... these widths; (inf, 0) where there is none."""
+    plan_kind: Ints = gathered()
+    """The kind of device that plan is for, as a position among the kinds of the cluster."""

@@ -43,7 +43,7 @@ class PerKind(Policy):
         widths, wake_at, plans = (
             view.width.copy(),
             [np.inf] * len(view.conditions),
-            Plans(view.plan_at, view.plan_width),
+            Plans(view.plan_at, view.plan_width, view.plan_kind),
         )
         for kind in _decided(view):
             rows = _rows(view, kind)
@@ -55,7 +55,7 @@ class PerKind(Policy):
             widths[rows] = decision.widths
             wake_at[kind] = decision.wake_at
             if decision.plans is not None:
-                plans = _with_plans(plans, rows, decision.plans)
+                plans = _with_plans(plans, rows, decision.plans, kind)
         return Assignment(view.bound, widths, tuple(wake_at), plans)
 
     def explain(self, view: View, row: int) -> str:
@@ -73,7 +73,7 @@ def _rows(view: View, kind: int) -> Ints:
     return np.arange(len(view)) if rows is None else rows
 
 
-def _with_plans(plans: Plans, rows: Ints, new: Plans) -> Plans:
-    at, width = plans.at.copy(), plans.width.copy()
-    at[rows], width[rows] = new.at, new.width
-    return Plans(at, width)
+def _with_plans(plans: Plans, rows: Ints, new: Plans, kind: int) -> Plans:
+    joined = plans.copy()
+    joined.at[rows], joined.width[rows], joined.kind[rows] = new.at, new.width, kind
+    return joined

@@ -7,6 +7,7 @@ from penstock.policies.base import KindPolicy
 from penstock.policies.columns import Standing
 from penstock.policies.filling import width_at
 from penstock.policies.kind_view import KindView
+from penstock.policies.view import View
 
 _TOLD = {
     Standing.UNANSWERED: "it has not been answered yet",
@@ -20,17 +21,22 @@ class PlannedPolicy(KindPolicy):
     """A policy that returns plans with its allocations."""
 
     def explain(self, view: KindView, row: int) -> str:
-        needed = int(width_at(view.plan_at[row], view.plan_width[row], view.now))
-        told, held = _TOLD[int(view.standing[row])], int(view.width[row])
-        if not held:
-            return f"{told}; it waits{_until(view, row)}"
-        if needed >= held:
-            return f"{told}; it holds the {held} devices its plan needs{_until(view, row)}"
-        why = f"{needed} by plan, the others were idle" if needed else "they were idle"
-        return f"{told}; it holds {held} devices: {why}{_until(view, row)}"
+        return explain_plan(view, row)
 
 
-def _until(view: KindView, row: int) -> str:
+def explain_plan(view: KindView | View, row: int) -> str:
+    """What a row was told, what it holds, and what its plan says."""
+    needed = int(width_at(view.plan_at[row], view.plan_width[row], view.now))
+    told, held = _TOLD[int(view.standing[row])], int(view.width[row])
+    if not held:
+        return f"{told}; it waits{_until(view, row)}"
+    if needed >= held:
+        return f"{told}; it holds the {held} devices its plan needs{_until(view, row)}"
+    why = f"{needed} by plan, the others were idle" if needed else "they were idle"
+    return f"{told}; it holds {held} devices: {why}{_until(view, row)}"
+
+
+def _until(view: KindView | View, row: int) -> str:
     later = np.flatnonzero((view.plan_at[row] > view.now) & np.isfinite(view.plan_at[row]))
     if not len(later):
         return ""

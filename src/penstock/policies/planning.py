@@ -81,7 +81,7 @@ def lay_out(view: KindView, rows: Ints, terms: PlanTerms) -> PlanLayout:
         view.now, view.capacity, order, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
         terms.starts, view.depth, view.slot, terms.widest,
     )  # fmt: skip
-    return PlanLayout(rows, finish, Plans(at, width))
+    return PlanLayout(rows, finish, Plans.of_one_kind(at, width))
 
 
 def keep_to(view: KindView, rows: Ints, terms: PlanTerms) -> PlanLayout:
@@ -139,7 +139,7 @@ def fit_in(view: KindView, layout: PlanLayout, candidates: Ints, terms: PlanTerm
         terms.starts, view.depth, view.slot, finish, at, width,
     )  # fmt: skip
     taken = candidates[np.isfinite(finish[candidates])]
-    return PlanLayout(np.concatenate((layout.rows, taken)), finish, Plans(at, width))
+    return PlanLayout(np.concatenate((layout.rows, taken)), finish, Plans.of_one_kind(at, width))
 
 
 def _by_limit(view: KindView, rows: Ints, terms: PlanTerms) -> Ints:

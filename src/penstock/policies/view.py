@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import FREE, Job, Overhead
+from penstock.policies.arrivals import ArrivalStatistics
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Floats, Ints
 from penstock.policies.job_columns import ColumnSource, JobColumns
@@ -70,6 +71,7 @@ class View(JobColumns):
         bound: Ints,
         options: Sequence[KindOptions],
         tenants: Callable[[], TenantTable],
+        arrivals: Callable[[], ArrivalStatistics] = ArrivalStatistics.none,
         leases: Sequence[Sequence[tuple[float, int]]],
     ) -> None:
         self.now = now
@@ -84,6 +86,7 @@ class View(JobColumns):
         self._columns = columns
         self._tenants = tenants
         self._leases = leases
+        self._arrivals = arrivals
         self.__dict__.update(columns.ready)
 
     def gather(self, name: str) -> Any:
@@ -112,6 +115,11 @@ class View(JobColumns):
     @cached_property
     def tenants(self) -> TenantTable:
         return self._tenants()
+
+    @cached_property
+    def arrivals(self) -> ArrivalStatistics:
+        """What has been asked for lately."""
+        return self._arrivals()
 
     @cached_property
     def option_kind(self) -> Ints:

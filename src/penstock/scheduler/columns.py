@@ -53,13 +53,19 @@ class ReplacedColumns:
 def _still_s(table: JobTable, projection: Projection, used: Any) -> Floats:
     """Seconds that whoever holds devices is going to spend on them without progress."""
     trained_at = table.trained_at[used] if projection.ended is None else projection.ended.trained_at
-    still_s: Floats = np.maximum(table.resumes_at[used] - projection.now, 0.0)
+    still_s = _pause_s(table, projection, used)
     left_s, ending = table.end_s[used], np.isfinite(trained_at)
     if np.count_nonzero(ending):
         left_s = np.maximum(left_s - np.where(ending, projection.now - trained_at, 0.0), 0.0)
-    still_s += left_s
-    still_s *= table.width[used] > 0
+    still_s += left_s * (table.width[used] > 0)
     return still_s
+
+
+def _pause_s(table: JobTable, projection: Projection, used: Any) -> Floats:
+    """The part of them that comes before any progress."""
+    pause_s: Floats = np.maximum(table.resumes_at[used] - projection.now, 0.0)
+    pause_s *= table.width[used] > 0
+    return pause_s
 
 
 _DERIVED: dict[str, Callable[[JobTable, Projection, Any], Any]] = {
@@ -70,4 +76,5 @@ _DERIVED: dict[str, Callable[[JobTable, Projection, Any], Any]] = {
     "start_s": lambda table, _projection, used: table.start_s[used] + table.end_s[used],
     "resize_s": lambda table, projection, used: table.change_s(projection.now, table.width[used], used),
     "still_s": _still_s,
+    "pause_s": _pause_s,
 }

@@ -18,6 +18,7 @@ from penstock.policies import (
     Admission,
     AnyPolicy,
     Assignment,
+    Bools,
     ColumnSource,
     Floats,
     Ints,
@@ -125,6 +126,7 @@ class Decider:
             tenant=table.tenant[rows], bound=table.bound[rows],
             options=[options.shown(rows) for options in table.options],
             tenants=lambda: holdings.tenant_table(moment.now),
+            arrivals=lambda: holdings.arrivals.shown(moment.now),
             leases=[state.leases for state in holdings.kinds.values()],
         )  # fmt: skip
 
@@ -166,6 +168,8 @@ class Decider:
             if quote.verdict is Verdict.REFUSED:
                 holdings.of(holdings.records[key]).occupancy.release(key)
         suspended = _released(holdings, view, assignment, changes)
+        if assignment.pinned is not None:
+            _pin(holdings, view, assignment.pinned)
         grants = self._placed(holdings, view, assignment, changes.wanting) if len(changes.wanting) else []
         granted = {key for key, _, _ in grants}
         return Draft(
@@ -282,6 +286,11 @@ def _released(holdings: Holdings, view: View, assignment: Assignment, changes: _
     for key in leaving:
         holdings.of(holdings.records[key]).occupancy.release(key)
     return suspended
+
+
+def _pin(holdings: Holdings, view: View, pinned: Bools) -> None:
+    for kind, state in enumerate(holdings.kinds.values()):
+        state.occupancy.pinned = frozenset(view.sequence[pinned & (view.bound == kind)].tolist())
 
 
 def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View, keys: set[int]) -> Ints:

@@ -29,6 +29,7 @@ from penstock.core import (
     Withdraw,
 )
 from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
+from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.records import JobState, Record, Service
 from penstock.scheduler.table import JobTable, Projection
@@ -75,12 +76,14 @@ class Holdings:
         self.table = JobTable(tuple(self.kinds))
         self.records: dict[int, Record] = {}
         self.tenants = Tenants()
+        self.arrivals = Arrivals()
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
+        other.arrivals = self.arrivals.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 

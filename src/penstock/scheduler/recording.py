@@ -31,6 +31,7 @@ def to_decision(at: float, draft: Draft, holdings: Holdings) -> Decision:
         rates=tuple((holdings.records[key].job.id, rate) for key, rate in draft.rates.items()),
         pauses=tuple(_pauses(draft, ids)),
         plans=tuple(_plans(draft, ids, holdings.table.plan_at[rows], holdings.table.plan_width[rows])),
+        plan_kinds=tuple(_plan_kinds(draft, ids, holdings.table.plan_kind[rows], tuple(holdings.kinds))),
     )
 
 
@@ -62,9 +63,11 @@ class _Reading:
         pauses = np.zeros(len(rows))
         for name, seconds in decision.pauses:
             pauses[row_of[self._key(name)]] = seconds
-        plans = Plans(table.plan_at[rows], table.plan_width[rows])
+        plans = Plans(table.plan_at[rows], table.plan_width[rows], table.plan_kind[rows])
         for name, steps in decision.plans:
             _write_plan(plans, row_of[self._key(name)], steps)
+        for name, kind in decision.plan_kinds:
+            plans.kind[row_of[self._key(name)]] = self._holdings.position(kind)
         suspended = [self._key(name) for name in decision.suspended]
         rates = {self._key(name): rate for name, rate in decision.rates}
         grants = [(self._key(grant.job_id), grant.kind, grant.devices) for grant in decision.grants]
@@ -123,6 +126,12 @@ def _plans(draft: Draft, ids: list[str], kept_at: Floats, kept_width: Ints) -> I
         differs = (draft.plans.at != kept_at) | (draft.plans.width != kept_width)
         for row in np.flatnonzero(differs.any(axis=1)).tolist():
             yield ids[row], steps_of(draft.plans.at[row], draft.plans.width[row])
+
+
+def _plan_kinds(draft: Draft, ids: list[str], kept: Ints, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if draft.plans is not None:
+        for row in np.flatnonzero(draft.plans.kind != kept).tolist():
+            yield ids[row], names[draft.plans.kind[row]]
 
 
 def steps_of(at: Floats, width: Ints) -> Steps:

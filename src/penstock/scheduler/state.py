@@ -176,6 +176,7 @@ class State:
         if kind is None:
             self._turn_away(record, event.at)
         else:
+            self.holdings.arrivals.add(job, kind, event.at)
             self.holdings.add(record, event.at)
 
     def _turn_away(self, record: Record, now: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.core import Cluster, CodecError, EventError, InputError, Job, Node, Quote, Tenant, build, plain
 from penstock.placement import slots_of
 from penstock.policies import Floats, Ints
+from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.holdings import Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.recording import steps_of
@@ -50,6 +51,7 @@ def to_data(state: State) -> dict[str, Any]:
             {"tenant": plain(tenant), "past": past}
             for tenant, past in zip(state.holdings.tenants.known, state.holdings.tenants.past, strict=True)
         ],
+        "arrivals": state.holdings.arrivals.to_data(),
         "table": _table(state.holdings),
     }
 
@@ -77,6 +79,8 @@ def _build_state(data: Mapping[str, Any]) -> State:
     _fill_kinds(state, data["kinds"])
     for each in data["tenants"]:
         state.holdings.tenants.set(build(Tenant, each["tenant"]), each["past"])
+    if "arrivals" in data:
+        state.holdings.arrivals = Arrivals.from_data(data["arrivals"])
     _fill_table(state.holdings, data["table"], {record.key: record for record in records})
     return state
 
@@ -129,6 +133,7 @@ def _table(holdings: Holdings) -> dict[str, Any]:
         "columns": {name: _numbers(getattr(table, name)[used]) for name in _COLUMNS},
         "sized_for": [options.sized_for[used].tolist() for options in table.options],
         "plans": [plain(steps_of(table.plan_at[row], table.plan_width[row])) for row in range(len(table))],
+        "plan_kinds": table.plan_kind[used].tolist(),
     }
 
 
@@ -172,3 +177,4 @@ def _fill_table(holdings: Holdings, data: Mapping[str, Any], records: Mapping[in
     for row, steps in enumerate(data["plans"]):
         for step, (at, width) in enumerate(steps):
             table.plan_at[row, step], table.plan_width[row, step] = float(at), width
+    table.plan_kind[: len(table)] = data.get("plan_kinds", table.bound[: len(table)])

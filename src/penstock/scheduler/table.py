@@ -19,10 +19,10 @@ _FLOATS = (
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound")
+_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
-    "plan_width", "priority",
+    "plan_width", "plan_kind", "priority", "end_s",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -85,6 +85,7 @@ class JobTable:
     priority: Ints
     tenant: Ints
     bound: Ints
+    plan_kind: Ints
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.options = [OptionTable(kind) for kind in kinds]
@@ -109,6 +110,7 @@ class JobTable:
         self.row_of[sequence] = row
         self._floats[:, row] = 0.0
         self._ints[:, row] = 0
+        self.bound[row] = bound
         self.forget_plan(row)
         self.submitted[row] = job.submitted_at
         self.as_of[row] = self.resumes_at[row] = self.stint_since[row] = now
@@ -116,7 +118,6 @@ class JobTable:
         self.finish_at[row] = self.trained_at[row] = np.inf
         self.sequence[row] = sequence
         self.tenant[row] = tenant
-        self.bound[row] = bound
         for options in self.options:
             options.reset(row)
         self.set_job(row, job, sizes)
@@ -276,11 +277,13 @@ class JobTable:
         """What was laid out for this row no longer makes sense."""
         self.plan_at[row] = np.inf
         self.plan_width[row] = 0
+        self.plan_kind[row] = self.bound[row]
 
     def keep(self, plans: Plans, used: Any) -> None:
         """Remember what the policy laid out for these rows."""
         self.plan_at[used] = plans.at
         self.plan_width[used] = plans.width
+        self.plan_kind[used] = plans.kind
 
     @property
     def windows(self) -> Windows:

@@ -1,0 +1,9 @@
+"""Deadlines: promises that are kept, as many as possible, on every kind of device.
+
+``calendar`` plans one job on free capacity that changes late; ``layout`` plans many on all kinds; ``promises`` keeps
+those made and makes new ones; ``idle`` gives away what plans leave; ``answers`` puts it into words.
+"""
+
+from penstock.policies.deadline.policy import DeadlinePolicy
+
+__all__ = ["DeadlinePolicy"]

@@ -1,0 +1,155 @@
+"""The devices of one kind that are still free from now on, and how a job may be planned on them.
+
+Free capacity is a step function: ``free[k]`` devices from ``times[k]`` until the next breakpoint, the last one without
+end. A plan is a row of ``(at, width)`` steps that ends with width 0.
+
+Decisions are at least a slot apart, so a planned change may come up to a slot late, and every plan is made for that:
+whatever the delays, at time t a job holds at least the narrowest width that its plan had in the slot before t. So wider
+widths count from a slot after they are planned, narrower ones at once, and a peak shorter than a slot does not count.
+"""
+
+import numpy as np
+
+from penstock.policies.columns import PLAN_STEPS, Floats, Ints
+from penstock.policies.filling import breakpoint_at, level_in
+from penstock.tools import compiled
+
+UNREACHABLE = -1
+ROUNDING_S = 1e-3
+"""Ends are computed from the rate and the work in another order than they happen in."""
+
+
+@compiled
+def released_at(finish: float, slot: float) -> float:
+    """When the devices of a job that ends by ``finish`` count as free: at the next whole slot.
+
+    Plans that begin and end on the same grid have few breakpoints, and decisions coincide.
+    """
+    return np.ceil((finish + ROUNDING_S) / slot) * slot if slot > 0 else finish + ROUNDING_S
+
+
+@compiled
+def finish_time(
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
+    cap: int, held: int, ready: float, remaining: float, limit: float, slot: float,
+) -> float:  # fmt: skip
+    """The latest that ``remaining`` is done on at most level ``cap`` of what is free; infinite if after ``limit``.
+
+    ``held`` devices make progress from ``ready`` on; -1 are some of another kind. Every change costs its pause, and
+    ``start`` besides if there were no devices. A plan that would have too many steps counts as unreachable.
+    """
+    planned = level_in(levels, depth, free[0], cap)
+    current, wider, wider_at, steps = planned, UNREACHABLE, np.inf, 1
+    if planned >= 0 and levels[planned] != held:
+        ready = max(ready, times[0] + pauses[planned] + (start if held == 0 else 0.0))
+    for k in range(count):
+        if times[k] >= limit:
+            return np.inf
+        index = level_in(levels, depth, free[k], cap) if k else planned
+        if index != planned:
+            planned = index
+            steps += 1
+            if steps >= PLAN_STEPS:
+                return np.inf
+            if index > current:
+                wider_at = min(wider_at, times[k] + slot) if index <= wider else times[k] + slot
+                wider = index
+            else:
+                if index >= 0 and index < current:
+                    ready = max(ready, times[k] + pauses[index])
+                current, wider, wider_at = index, UNREACHABLE, np.inf
+        begin, until = times[k], times[k + 1] if k + 1 < count else np.inf
+        while begin < until:
+            end = min(until, wider_at)
+            if current >= 0:
+                working = max(begin, ready)
+                finish = working + remaining / rates[current]
+                if finish <= end:
+                    finish += pauses[wider] if wider >= 0 else 0.0
+                    return finish if finish <= limit else np.inf
+                remaining -= rates[current] * max(end - working, 0.0)
+            if end == wider_at:
+                ready = max(ready, end + pauses[wider] + (start if current < 0 else 0.0))
+                current, wider, wider_at = wider, UNREACHABLE, np.inf
+            begin = end
+    return np.inf
+
+
+@compiled
+def smallest_share(
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
+    held: int, ready: float, remaining: float, limit: float, slot: float,
+) -> tuple[int, float]:  # fmt: skip
+    """The lowest level index that finishes by ``limit``, and when; (-1, inf) if none does."""
+    if depth == 0 or times[0] + remaining / rates[depth - 1] > limit:
+        return UNREACHABLE, np.inf
+    for cap in range(depth):
+        if times[0] + remaining / rates[cap] > limit:
+            continue
+        finish = finish_time(
+            times, free, count, levels, rates, pauses, start, depth, cap, held, ready, remaining, limit, slot
+        )  # fmt: skip
+        if finish < np.inf:
+            return cap, finish
+    return UNREACHABLE, np.inf
+
+
+@compiled
+def reserve(
+    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, finish: float, slot: float, at: Floats,
+    width: Ints,
+) -> int:  # fmt: skip
+    """Take at most level ``cap`` of what is free until the devices count as free again, and write the plan.
+
+    Between ``finish`` and then the job keeps its last width as long as that is there. Returns the new number of
+    breakpoints.
+    """
+    last, count = breakpoint_at(times, free, count, released_at(finish, slot))
+    step = -1
+    for k in range(last):
+        index = level_in(levels, depth, free[k], cap)
+        taken = levels[index] if index >= 0 else 0
+        if step < 0 or width[step] != taken:
+            if times[k] >= finish:
+                last = k
+                break
+            step += 1
+            at[step], width[step] = times[k], taken
+        free[k] -= taken
+    for k in range(step + 1, PLAN_STEPS):
+        at[k], width[k] = np.inf, 0
+    at[step + 1] = times[last]
+    return count
+
+
+@compiled
+def from_now(at: Floats, width: Ints, now: float, times: Floats, widths: Ints) -> int:
+    """The steps of a plan that are left, the first of them at ``now``; returns their number, 0 without a plan."""
+    if not np.isfinite(at[0]):
+        return 0
+    count = 1
+    times[0], widths[0] = now, 0
+    for k in range(PLAN_STEPS):
+        if not np.isfinite(at[k]):
+            break
+        if at[k] <= now:
+            widths[0] = width[k]
+        else:
+            times[count], widths[count] = at[k], width[k]
+            count += 1
+    return count
+
+
+@compiled
+def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints) -> int:
+    """Subtract a plan that is kept; returns the new number of breakpoints."""
+    now = times[0]
+    for k in range(PLAN_STEPS - 1):
+        begin, end = max(at[k], now), at[k + 1]
+        if width[k] == 0 or end <= begin:
+            continue
+        first, count = breakpoint_at(times, free, count, begin)
+        last, count = breakpoint_at(times, free, count, end)
+        for i in range(first, last):
+            free[i] -= width[k]
+    return count

@@ -1,0 +1,96 @@
+"""What planning counts on: how fast every job runs where, what changes cost it, and by when it must be done.
+
+Promises are made and kept on *certain* terms: the slowest speed that a curve admits, a decision in every slot, the end
+of the job included. Jobs that were promised nothing are planned on *likely* ones.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.policies.columns import Floats, Ints
+from penstock.policies.view import View
+
+
+class PlanInputs(NamedTuple):
+    """Columns over the rows of a view, per kind of device where they depend on it; read by compiled loops."""
+
+    now: float
+    slot: float
+    levels: Ints
+    """(kinds, rows, L) widths, ascending; padded with the last."""
+    rates: Floats
+    """(kinds, rows, L) iterations per second."""
+    pauses: Floats
+    """(kinds, rows, L) seconds without progress after a change to that width."""
+    depth: Ints
+    """(kinds, rows) how many of the levels are real; 0 where the job cannot run."""
+    resizes: Floats
+    """Seconds of a pause that a job which has yet to start does not lose."""
+    starts: Floats
+    """Seconds more than a change that a start takes after having no devices."""
+    held: Ints
+    bound: Ints
+    """The kind of the devices that are held."""
+    ready: Floats
+    """When the devices that are held make progress again."""
+    remaining: Floats
+    limit: Floats
+    """By when each job must have done its last step."""
+    prices: Floats
+    """(kinds,) what a device-second of each kind is worth."""
+
+
+def certain(view: View, *, reserve: bool) -> PlanInputs:
+    """Terms that hold whatever happens; with ``reserve`` also after one unforeseen change and a slow start and end."""
+    limit = _last_step(view)
+    if reserve:
+        limit = limit - view.overhead.worst_s - view.reserve_s
+    return _inputs(view, lambda rates, doubts: rates * (1.0 - doubts), view.slot, limit)
+
+
+def likely(view: View) -> PlanInputs:
+    """Terms that hold if speeds are as stated and decisions as frequent as lately."""
+    interval = min(each.interval for each in view.conditions)
+    return _inputs(view, lambda rates, _: rates, interval, _last_step(view))
+
+
+def _last_step(view: View) -> Floats:
+    return view.deadline - view.end_s - view.overhead.every_round_s
+
+
+def _inputs(view: View, speed: Callable[[Floats, Floats], Floats], interval: float, limit: Floats) -> PlanInputs:
+    share = 1.0 - min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
+    levels = _stacked([each.levels for each in view.by_kind])
+    rates = _stacked([speed(each.rates, each.doubts) * share for each in view.by_kind])
+    depth = np.stack([each.depth for each in view.by_kind])
+    pauses = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
+    return PlanInputs(
+        now=view.now, slot=view.slot, levels=levels, rates=rates, pauses=pauses + view.resize_s[:, None], depth=depth,
+        resizes=view.resize_s, starts=view.start_s - view.end_s - view.resize_s, held=view.width, bound=view.bound,
+        ready=view.now + np.where(view.width > 0, view.pause_s, 0.0), remaining=view.remaining, limit=limit,
+        prices=kind_prices(rates, levels, depth),
+    )  # fmt: skip
+
+
+def kind_prices(rates: Floats, levels: Ints, depth: Ints) -> Floats:
+    """What a device of each kind does for the jobs that are here, compared with one of the first kind.
+
+    The geometric mean over the jobs that can use both, so that a job goes where it is faster than others would be.
+    """
+    prices = np.ones(len(depth))
+    for kind in range(1, len(depth)):
+        both = (depth[0] > 0) & (depth[kind] > 0)
+        if both.any():
+            here, first = (rates[k, both, 0] / levels[k, both, 0] for k in (kind, 0))
+            prices[kind] = np.exp(np.log(here / first).mean())
+    return prices
+
+
+def _stacked(parts: list[np.ndarray]) -> np.ndarray:
+    """One array over all kinds, as wide as the widest; no copy where there is one."""
+    if len(parts) == 1:
+        return parts[0][None]
+    wide = max(part.shape[1] for part in parts)
+    return np.stack([np.pad(part, ((0, 0), (0, wide - part.shape[1])), mode="edge") for part in parts])

@@ -1,0 +1,255 @@
+"""Plans for many jobs at once, on all kinds of devices, and the rule that keeps promises.
+
+The plan that backs the promises is kept from decision to decision, and another takes its place only if it reaches
+everybody whom the old one reaches. Nobody who can be in time is given up for somebody else, whatever fresh planning
+would prefer: planning greedily with indivisible widths is not monotone, a job that got ahead may come out worse.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.policies.base import Plans
+from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
+from penstock.policies.deadline.calendar import (
+    UNREACHABLE,
+    finish_time,
+    from_now,
+    released_at,
+    reserve,
+    smallest_share,
+    take,
+)
+from penstock.policies.deadline.inputs import PlanInputs
+from penstock.policies.view import View
+from penstock.tools import compiled
+
+
+class Calendar(NamedTuple):
+    """Free devices of every kind over time: ``free[kind, k]`` from ``times[kind, k]`` on, ``count[kind]`` of them."""
+
+    times: Floats
+    free: Ints
+    count: Ints
+
+    def with_room(self, plans: int) -> "Calendar":
+        """An independent copy in which so many more plans can be reserved."""
+        used, more = int(self.count.max()), (PLAN_STEPS + 1) * plans
+        times, free = (np.pad(each[:, :used], ((0, 0), (0, more))) for each in (self.times, self.free))
+        return Calendar(times, free, self.count.copy())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Plans of some rows of a view, when each is done at the latest (inf = not in time), and what they leave free."""
+
+    rows: Ints
+    finish: Floats
+    plans: Plans
+    calendar: Calendar
+
+    @property
+    def missed(self) -> Ints:
+        """Rows that should be planned but cannot be in time."""
+        return self.rows[np.isinf(self.finish[self.rows])]
+
+    @property
+    def planned(self) -> Bools:
+        """Over all rows of the view: whether it is planned, in time."""
+        planned = np.zeros(len(self.finish), dtype=bool)
+        planned[self.rows] = np.isfinite(self.finish[self.rows])
+        return planned
+
+
+def empty_layout(view: View, rows: Ints) -> Layout:
+    """Nobody is planned yet; there is room for plans of ``rows``."""
+    return Layout(rows, np.full(len(view), np.inf), Plans.none(len(view)), _calendar(view, len(rows)))
+
+
+def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools | None = None) -> Layout | None:
+    """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``."""
+    layout = empty_layout(view, rows)
+    order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
+    excused = np.ones(len(view), dtype=bool) if forgiven is None else forgiven
+    return layout if _plan(inputs, layout, order, excused) else None
+
+
+def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
+    """The plans laid out before, as far as they are in time and the devices for them are there.
+
+    Who is ahead of its plan gives back what it no longer needs at the end.
+    """
+    layout = empty_layout(view, rows)
+    order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
+    plans = layout.plans
+    _keep(
+        inputs, order, view.plan_at, view.plan_width, view.plan_kind, layout.calendar, layout.finish, plans.at,
+        plans.width, plans.kind,
+    )  # fmt: skip
+    return layout
+
+
+def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
+    """Plan every candidate that can be in time on what the layout leaves, in the order given; nobody else changes."""
+    if not len(candidates):
+        return layout
+    rows, room = np.union1d(layout.rows, candidates), layout.calendar.with_room(len(candidates))
+    longer = Layout(rows, layout.finish.copy(), layout.plans.copy(), room)
+    _plan(inputs, longer, candidates, np.ones(len(layout.finish), dtype=bool))
+    return longer
+
+
+def _calendar(view: View, plans: int) -> Calendar:
+    kinds = len(view.kinds)
+    steps = [view.capacity_steps(kind) for kind in range(kinds)]
+    room = (PLAN_STEPS + 1) * plans + max(len(each) for each in steps) + 2
+    calendar = Calendar(
+        np.empty((kinds, room)), np.empty((kinds, room), dtype=np.int64), np.zeros(kinds, dtype=np.int64)
+    )
+    for kind, each in enumerate(steps):
+        _write_capacity(calendar, kind, each)
+    return calendar
+
+
+def _write_capacity(calendar: Calendar, kind: int, steps: Sequence[tuple[float, int]]) -> None:
+    count = 0
+    for at, devices in steps:
+        if count and calendar.times[kind, count - 1] == at:
+            count -= 1
+        calendar.times[kind, count], calendar.free[kind, count] = at, devices
+        count += 1
+    calendar.count[kind] = count
+
+
+def _plan(inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools) -> bool:
+    plans = layout.plans
+    return bool(
+        plan_each(inputs, order, forgiven, layout.calendar, layout.finish, plans.at, plans.width, plans.kind)
+    )
+
+
+@compiled
+def plan_each(
+    inputs: PlanInputs, order: Ints, forgiven: Bools, calendar: Calendar, finish: Floats, at: Floats, width: Ints,
+    kinds: Ints,
+) -> bool:  # fmt: skip
+    """Plan the jobs in ``order``, each on the kind where it is cheapest in time; false at the first that is missed."""
+    for job in order:
+        kind, level, end = cheapest_share(inputs, job, calendar)
+        if kind >= 0:
+            finish[job], kinds[job] = end, kind
+            calendar.count[kind] = reserve(
+                calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
+                inputs.depth[kind, job], level, end, inputs.slot, at[job], width[job],
+            )  # fmt: skip
+        elif not forgiven[job]:
+            return False
+    return True
+
+
+@compiled
+def cheapest_share(inputs: PlanInputs, job: int, calendar: Calendar) -> tuple[int, int, float]:
+    """Kind, level and end of the plan that is in time and takes the least worth of devices; (-1, -1, inf) if none."""
+    best, best_level, best_end, least = -1, UNREACHABLE, np.inf, np.inf
+    for kind in range(len(inputs.levels)):
+        level, end = smallest_share(
+            calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
+            inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
+            held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job], inputs.slot,
+        )  # fmt: skip
+        if level < 0:
+            continue
+        seconds = inputs.remaining[job] / inputs.rates[kind, job, level]
+        if kind != inputs.bound[job] and inputs.held[job] > 0:
+            seconds += inputs.pauses[kind, job, level]
+        worth = inputs.levels[kind, job, level] * seconds * inputs.prices[kind]
+        if worth < least:
+            best, best_level, best_end, least = kind, level, end, worth
+    return best, best_level, best_end
+
+
+@compiled
+def held_on(inputs: PlanInputs, job: int, kind: int) -> int:
+    """Devices of a kind that a job holds; -1 if it holds some of another."""
+    if inputs.bound[job] == kind or inputs.held[job] == 0:
+        return int(inputs.held[job])
+    return -1
+
+
+@compiled
+def _keep(
+    inputs: PlanInputs, order: Ints, old_at: Floats, old_width: Ints, old_kind: Ints, calendar: Calendar,
+    finish: Floats, at: Floats, width: Ints, kinds: Ints,
+) -> None:  # fmt: skip
+    times, widths = np.empty(PLAN_STEPS + 1), np.empty(PLAN_STEPS + 1, dtype=np.int64)
+    for job in order:
+        kind = old_kind[job]
+        count = from_now(old_at[job], old_width[job], inputs.now, times, widths)
+        if count == 0 or inputs.depth[kind, job] == 0 or not _has_room(calendar, kind, times, widths, count):
+            continue
+        end = followed_to(inputs, job, kind, times, widths, count, held_on(inputs, job, kind), inputs.ready[job])
+        if end == np.inf:
+            continue
+        finish[job], kinds[job] = end, kind
+        last = min(times[count - 1], released_at(end, inputs.slot))
+        steps = 0
+        for k in range(count):
+            if times[k] >= last:
+                break
+            at[job, k], width[job, k] = times[k], widths[k]
+            steps += 1
+        at[job, steps], width[job, steps] = last, 0
+        calendar.count[kind] = take(
+            calendar.times[kind], calendar.free[kind], calendar.count[kind], at[job], width[job]
+        )
+
+
+@compiled
+def followed_to(
+    inputs: PlanInputs, job: int, kind: int, times: Floats, widths: Ints, count: int, held: int, ready: float
+) -> float:
+    """When a job that sticks to these steps of its plan is done at the latest; infinite if after its limit."""
+    depth = inputs.depth[kind, job]
+    return finish_time(
+        times, widths, count, inputs.levels[kind, job], inputs.rates[kind, job], inputs.pauses[kind, job],
+        inputs.starts[job], depth, depth - 1, held, ready, inputs.remaining[job], inputs.limit[job], inputs.slot,
+    )  # fmt: skip
+
+
+@compiled
+def _has_room(calendar: Calendar, kind: int, times: Floats, widths: Ints, count: int) -> bool:
+    """Whether the calendar has so many devices free whenever the steps want them."""
+    k = 0
+    for step in range(count - 1):
+        begin, end = times[step], times[step + 1]
+        while k + 1 < calendar.count[kind] and calendar.times[kind, k + 1] <= begin:
+            k += 1
+        i = k
+        while i < calendar.count[kind] and calendar.times[kind, i] < end:
+            if calendar.free[kind, i] < widths[step]:
+                return False
+            i += 1
+    return True
+
+
+@compiled
+def earliest_end(inputs: PlanInputs, job: int, calendar: Calendar, held: bool) -> float:
+    """When a job could be done at the latest if it took all it can use of what is free, on the best kind.
+
+    Without ``held`` it gives back what it holds now.
+    """
+    earliest = np.inf
+    for kind in range(len(inputs.levels)):
+        depth = inputs.depth[kind, job]
+        if depth == 0:
+            continue
+        end = finish_time(
+            calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
+            inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], depth, depth - 1,
+            held_on(inputs, job, kind) if held else 0, inputs.ready[job] if held else inputs.now,
+            inputs.remaining[job], np.inf, inputs.slot,
+        )  # fmt: skip
+        earliest = min(earliest, end)
+    return earliest

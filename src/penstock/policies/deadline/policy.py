@@ -1,0 +1,110 @@
+"""Our default: promise what can surely be kept, keep trying for the rest, leave nothing idle."""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from penstock.core import Quote, Verdict
+from penstock.policies.base import Assignment, Policy
+from penstock.policies.columns import Floats, Ints, Standing
+from penstock.policies.deadline.answers import alone_s, answer, later
+from penstock.policies.deadline.idle import immovable, use_idle
+from penstock.policies.deadline.inputs import PlanInputs, certain, likely
+from penstock.policies.deadline.layout import Layout, fit_in
+from penstock.policies.deadline.promises import add_promises, cheapest_first, device_seconds, kept_promises, promised_rows
+from penstock.policies.greedy import by_priority
+from penstock.policies.parameters import Parameter
+from penstock.policies.planned_policy import explain_plan
+from penstock.policies.planning import _widths_at
+from penstock.policies.view import View
+
+ANSWER_WITHIN_S = 1e-3
+
+
+class DeadlinePolicy(Policy):
+    """As many deadlines as possible, and every promise kept, on all kinds of devices together.
+
+    * *Promises*: minimum satisfactory shares in deadline order, as in ElasticFlow, but counting on the worst that
+      rescheduling can do, so that a promise survives it. In a burst the cheapest job is asked first: a deadline met is
+      a deadline met, whatever it costs.
+    * *Deferred answers*: a job that cannot be promised is not turned away while it could still make it alone. It is
+      asked again at every decision, and meanwhile planned beside the promised jobs, on likely instead of certain terms,
+      wherever that harms nobody.
+    * *Idle devices*, highest priority first: a first share for everybody who has none; then nobody is disturbed without
+      need; then the job that gains most speed per device, if it lives long enough to earn back the pause.
+
+    O(jobs x breakpoints) per decision, and again per job that is asked.
+    """
+
+    name: ClassVar[str] = "deadline"
+    summary: ClassVar[str] = "our default: promises proof against overhead, cheap jobs first, retries, nothing idle"
+    paper: ClassVar[str] = "ours, from ElasticFlow's minimum satisfactory share"
+    overhead_proof: ClassVar[bool] = True
+    keeps_promises: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        at_once: Annotated[
+            float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)
+        ] = 0.5,
+    ) -> None:
+        self.at_once = at_once
+
+    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+        layout, terms = kept_promises(view)
+        asked = cheapest_first(terms, rows[np.isfinite(view.deadline[rows])])
+        affordable = view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
+        layout = add_promises(view, terms, layout, asked[device_seconds(terms)[asked] <= affordable])
+        chances = last_chances(view)
+        return [_answer(view, row, layout, terms, float(chances[row])) for row in rows.tolist()]
+
+    def allocate(self, view: View) -> Assignment:
+        layout, _ = kept_promises(view)
+        terms, probable = certain(view, reserve=False), likely(view)
+        cheap_first = cheapest_first(probable, np.arange(len(view)))
+        hopeful = _hopeful(view, cheap_first)
+        layout = fit_in(probable, layout, hopeful)
+        plans = layout.plans
+        widths, kinds = _widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
+        idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
+        promised = view.standing == Standing.PROMISED
+        for rows in by_priority(view, cheap_first):
+            use_idle(terms, probable, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
+        pinned = immovable(terms, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
+        wake_at = min(plans.next_change(view.now), _next_answer(view))
+        return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned)
+
+    def explain(self, view: View, row: int) -> str:
+        return explain_plan(view, row)
+
+
+def last_chances(view: View) -> Floats:
+    """The latest time each job could start, alone on the cluster, and still be in time."""
+    return view.deadline - alone_s(view)
+
+
+def _answer(view: View, row: int, layout: Layout, terms: PlanInputs, last_chance: float) -> Quote:
+    quote = answer(view, row, layout, terms)
+    if quote.verdict is not Verdict.REFUSED or last_chance < view.now:
+        return quote
+    return later(view, row, quote, last_chance)
+
+
+def _next_answer(view: View) -> float:
+    """Just after the last chance of the first deferred job that waits, to tell it; not if that stops everybody."""
+    if view.overhead.every_round_s > 0:
+        return np.inf
+    waits = (view.standing == Standing.DEFERRED) & (view.width == 0)
+    return float(last_chances(view)[waits].min(initial=np.inf)) + ANSWER_WITHIN_S
+
+
+def _hopeful(view: View, cheap_first: Ints) -> Ints:
+    """Jobs with a deadline that was not promised, the cheapest first."""
+    return cheap_first[((view.standing != Standing.PROMISED) & np.isfinite(view.deadline))[cheap_first]]
+
+
+def _kinds(view: View, layout: Layout) -> Ints:
+    """The kind each row holds devices of: as planned, or as it is."""
+    planned = _widths_at(layout.plans.at, layout.plans.width, view.now) > 0
+    return np.where(planned, layout.plans.kind, view.bound)

@@ -1,0 +1,120 @@
+"""Keeping promises and making new ones.
+
+By induction a promise that was given is kept. The plan that backs it is in time at this decision, whatever the delays;
+following it until the next decision leaves it in time there; another plan takes its place only if that is in time too;
+and nobody gets devices, or loses any, in a way that would make it late. What can break this comes from outside: lost
+devices, work that grew, speeds below what was stated.
+"""
+
+import numpy as np
+
+from penstock.policies.columns import Bools, Floats, Ints, Standing
+from penstock.policies.deadline.inputs import PlanInputs, certain
+from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, keep, lay_out
+from penstock.policies.view import View
+
+FRESH_ROWS = 300
+"""Up to so many promised jobs are planned afresh at every decision: some milliseconds."""
+REPLANNED_ROWS = 2000
+"""Rows planned again per decision to make room for others."""
+BEYOND_S = 1e-3
+
+
+def promised_rows(view: View) -> Ints:
+    return np.flatnonzero(view.standing == Standing.PROMISED)
+
+
+def kept_promises(view: View) -> tuple[Layout, PlanInputs]:
+    """A plan that reaches every promised job that can be reached, and the terms that a new promise must pass.
+
+    Who cannot be in time any more holds what it takes to be done as early as possible.
+    """
+    rows = promised_rows(view)
+    strict = certain(view, reserve=False)
+    is_new = np.isinf(view.plan_at[rows, 0])
+    kept = keep(view, strict, rows[~is_new])
+    cautious = _with_used_reserves(certain(view, reserve=True), strict, kept)
+    if len(rows) <= FRESH_ROWS or len(kept.missed):
+        kept = lay_out(view, cautious, kept.rows, _none(view)) or kept
+    layout = add_promises(view, cautious, kept, cheapest_first(strict, rows[is_new]))
+    if len(layout.rows) < len(rows):
+        layout = Layout(rows, layout.finish, layout.plans, layout.calendar)
+    return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
+
+
+def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
+    """The layout with every candidate that can be in time beside it, or if others make room; in the order given."""
+    longer = _planned_only(layout, fit_in(inputs, layout, candidates))
+    others = candidates[~longer.planned[candidates]]
+    for row in others[: 1 + REPLANNED_ROWS // (1 + len(longer.rows))].tolist():
+        if inputs.now + inputs.remaining[row] / _top_rate(inputs, row) < inputs.limit[row]:
+            longer = lay_out(view, inputs, np.append(longer.rows, row), _late(longer)) or longer
+    return longer
+
+
+def cheapest_first(inputs: PlanInputs, rows: Ints) -> Ints:
+    return rows[np.argsort(device_seconds(inputs)[rows], kind="stable")]
+
+
+def device_seconds(inputs: PlanInputs) -> Floats:
+    """What each job still costs at its most economical width, in device-seconds of the first kind."""
+    counts, rates = inputs.levels[:, :, 0], inputs.rates[:, :, 0]
+    costs = np.full(rates.shape, np.inf)
+    np.divide(counts * inputs.remaining * inputs.prices[:, None], rates, out=costs, where=inputs.depth > 0)
+    return np.asarray(costs.min(axis=0))
+
+
+def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, kept: Layout) -> PlanInputs:
+    """Who has already used some of its reserve keeps what is left of it."""
+    used = np.zeros(len(kept.finish), dtype=bool)
+    used[kept.rows] = kept.finish[kept.rows] > cautious.limit[kept.rows]
+    return cautious._replace(limit=np.where(used, strict.limit, cautious.limit))
+
+
+def _repaired(view: View, cautious: PlanInputs, strict: PlanInputs, layout: Layout) -> Layout:
+    """New plans for those whom the plan at hand does not reach, beside it or by planning everybody afresh."""
+    for inputs in (cautious, strict):
+        missing = cheapest_first(inputs, layout.missed)
+        layout = fit_in(inputs, layout, missing)
+        if len(layout.missed):
+            layout = lay_out(view, inputs, layout.rows, _late(layout)) or layout
+        if not len(layout.missed):
+            return layout
+    return _as_early_as_possible(view, strict, layout)
+
+
+def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Layout:
+    """Those who will be late are the most urgent there are, as far as nobody else is late because of it."""
+    limit = inputs.limit.copy()
+    empty = empty_layout(view, layout.rows).calendar
+    late = layout.missed
+    for row in late.tolist():
+        limit[row] = earliest_end(inputs, row, empty, True) + BEYOND_S
+    first = lay_out(view, inputs._replace(limit=limit), layout.rows, _late(layout))
+    layout = first or layout
+    for row in layout.missed.tolist():
+        limit[row] = earliest_end(inputs, row, layout.calendar, True) + BEYOND_S
+        layout = fit_in(inputs._replace(limit=limit), layout, np.array([row]))
+    return layout
+
+
+def _planned_only(layout: Layout, longer: Layout) -> Layout:
+    """Without the candidates that found no place."""
+    found = longer.rows[longer.planned[longer.rows]]
+    return Layout(np.union1d(layout.rows, found), longer.finish, longer.plans, longer.calendar)
+
+
+def _late(layout: Layout) -> Bools:
+    late = np.zeros(len(layout.finish), dtype=bool)
+    late[layout.missed] = True
+    return late
+
+
+def _top_rate(inputs: PlanInputs, row: int) -> float:
+    return max(
+        float(inputs.rates[kind, row, depth - 1]) for kind, depth in enumerate(inputs.depth[:, row].tolist()) if depth
+    )
+
+
+def _none(view: View) -> Bools:
+    return np.zeros(len(view), dtype=bool)
