@@ -17,6 +17,7 @@ from penstock.tools import compiled
 UNREACHABLE = -1
 ROUNDING_S = 1e-3
 """Ends are computed from the rate and the work in another order than they happen in."""
+SHORTEST_STEP_S = 1.0
 
 
 @compiled
@@ -95,18 +96,49 @@ def smallest_share(
 
 
 @compiled
+def later_start(
+    times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
+    cap: int, held: int, ready: float, remaining: float, limit: float, slot: float,
+) -> tuple[float, float]:  # fmt: skip
+    """The latest time, in whole slots, from which level ``cap`` still finishes by ``limit``, and when it does then.
+
+    (now, inf) if it cannot wait at all. Devices that are held go back until then.
+    """
+    now, step = times[0], max(slot, SHORTEST_STEP_S)
+    later, free_later = np.empty(count + 2), np.empty(count + 2, dtype=np.int64)
+    early, late = 0, int(max(limit - now - remaining / rates[cap], 0.0) / step)
+    found, end = now, np.inf
+    while early < late:
+        middle = (early + late + 1) // 2
+        since = np.ceil(now / step) * step + (middle - 1) * step
+        k = int(np.searchsorted(times[:count], since, side="right"))
+        later[0], free_later[0], later[1], free_later[1] = now, 0, since, free[k - 1]
+        later[2 : 2 + count - k], free_later[2 : 2 + count - k] = times[k:count], free[k:count]
+        finish = finish_time(
+            later, free_later, 2 + count - k, levels, rates, pauses, start, depth, cap, held, ready, remaining, limit,
+            slot,
+        ) if since > now else np.inf  # fmt: skip
+        if finish < np.inf:
+            early, found, end = middle, since, finish
+        else:
+            late = middle - 1
+    return found, end
+
+
+@compiled
 def reserve(
-    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, finish: float, slot: float, at: Floats,
-    width: Ints,
+    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, since: float, finish: float, slot: float,
+    at: Floats, width: Ints,
 ) -> int:  # fmt: skip
-    """Take at most level ``cap`` of what is free until the devices count as free again, and write the plan.
+    """Take at most level ``cap`` of what is free, from ``since`` until it counts as free again, and write the plan.
 
     Between ``finish`` and then the job keeps its last width as long as that is there. Returns the new number of
     breakpoints.
     """
+    first, count = breakpoint_at(times, free, count, since)
     last, count = breakpoint_at(times, free, count, released_at(finish, slot))
     step = -1
-    for k in range(last):
+    for k in range(first, last):
         index = level_in(levels, depth, free[k], cap)
         taken = levels[index] if index >= 0 else 0
         if step < 0 or width[step] != taken:
@@ -141,8 +173,8 @@ def from_now(at: Floats, width: Ints, now: float, times: Floats, widths: Ints) -
 
 
 @compiled
-def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints) -> int:
-    """Subtract a plan that is kept; returns the new number of breakpoints."""
+def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints, sign: int) -> int:
+    """Subtract a plan that is kept, or with ``sign`` -1 give it back; returns the new number of breakpoints."""
     now = times[0]
     for k in range(PLAN_STEPS - 1):
         begin, end = max(at[k], now), at[k + 1]
@@ -151,5 +183,5 @@ def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints) -> int:
         first, count = breakpoint_at(times, free, count, begin)
         last, count = breakpoint_at(times, free, count, end)
         for i in range(first, last):
-            free[i] -= width[k]
+            free[i] -= sign * width[k]
     return count

@@ -17,6 +17,7 @@ from penstock.policies.deadline.calendar import (
     UNREACHABLE,
     finish_time,
     from_now,
+    later_start,
     released_at,
     reserve,
     smallest_share,
@@ -36,7 +37,7 @@ class Calendar(NamedTuple):
 
     def with_room(self, plans: int) -> "Calendar":
         """An independent copy in which so many more plans can be reserved."""
-        used, more = int(self.count.max()), (PLAN_STEPS + 1) * plans
+        used, more = int(self.count.max()), (PLAN_STEPS + 2) * plans
         times, free = (np.pad(each[:, :used], ((0, 0), (0, more))) for each in (self.times, self.free))
         return Calendar(times, free, self.count.copy())
 
@@ -68,12 +69,16 @@ def empty_layout(view: View, rows: Ints) -> Layout:
     return Layout(rows, np.full(len(view), np.inf), Plans.none(len(view)), _calendar(view, len(rows)))
 
 
-def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools | None = None) -> Layout | None:
-    """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``."""
+def lay_out(
+    view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools, *, postponed: bool = False
+) -> Layout | None:
+    """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``.
+
+    Each as soon as possible, or ``postponed`` as late as it may be.
+    """
     layout = empty_layout(view, rows)
     order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
-    excused = np.ones(len(view), dtype=bool) if forgiven is None else forgiven
-    return layout if _plan(inputs, layout, order, excused) else None
+    return layout if _plan(inputs, layout, order, forgiven, postponed=postponed) else None
 
 
 def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
@@ -104,7 +109,7 @@ def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
 def _calendar(view: View, plans: int) -> Calendar:
     kinds = len(view.kinds)
     steps = [view.capacity_steps(kind) for kind in range(kinds)]
-    room = (PLAN_STEPS + 1) * plans + max(len(each) for each in steps) + 2
+    room = (PLAN_STEPS + 2) * plans + max(len(each) for each in steps) + 2
     calendar = Calendar(
         np.empty((kinds, room)), np.empty((kinds, room), dtype=np.int64), np.zeros(kinds, dtype=np.int64)
     )
@@ -123,26 +128,40 @@ def _write_capacity(calendar: Calendar, kind: int, steps: Sequence[tuple[float, 
     calendar.count[kind] = count
 
 
-def _plan(inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools) -> bool:
+def _plan(
+    inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools, *, postponed: bool = False
+) -> bool:
     plans = layout.plans
     return bool(
-        plan_each(inputs, order, forgiven, layout.calendar, layout.finish, plans.at, plans.width, plans.kind)
+        plan_each(
+            inputs, order, forgiven, postponed, layout.calendar, layout.finish, plans.at, plans.width, plans.kind
+        )
     )
 
 
 @compiled
 def plan_each(
-    inputs: PlanInputs, order: Ints, forgiven: Bools, calendar: Calendar, finish: Floats, at: Floats, width: Ints,
-    kinds: Ints,
+    inputs: PlanInputs, order: Ints, forgiven: Bools, postponed: bool, calendar: Calendar, finish: Floats, at: Floats,
+    width: Ints, kinds: Ints,
 ) -> bool:  # fmt: skip
     """Plan the jobs in ``order``, each on the kind where it is cheapest in time; false at the first that is missed."""
     for job in order:
         kind, level, end = cheapest_share(inputs, job, calendar)
         if kind >= 0:
+            since = inputs.now
+            if postponed:
+                later, later_end = later_start(
+                    calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
+                    inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
+                    level, held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job],
+                    inputs.slot,
+                )  # fmt: skip
+                if later_end < np.inf:
+                    since, end = later, later_end
             finish[job], kinds[job] = end, kind
             calendar.count[kind] = reserve(
                 calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
-                inputs.depth[kind, job], level, end, inputs.slot, at[job], width[job],
+                inputs.depth[kind, job], level, since, end, inputs.slot, at[job], width[job],
             )  # fmt: skip
         elif not forgiven[job]:
             return False
@@ -202,7 +221,7 @@ def _keep(
             steps += 1
         at[job, steps], width[job, steps] = last, 0
         calendar.count[kind] = take(
-            calendar.times[kind], calendar.free[kind], calendar.count[kind], at[job], width[job]
+            calendar.times[kind], calendar.free[kind], calendar.count[kind], at[job], width[job], 1
         )
 
 
@@ -253,3 +272,57 @@ def earliest_end(inputs: PlanInputs, job: int, calendar: Calendar, held: bool) -
         )  # fmt: skip
         earliest = min(earliest, end)
     return earliest
+
+
+@compiled
+def bring_forward(
+    certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, calendar: Calendar, finish: Floats,
+    at: Floats, width: Ints, kinds: Ints,
+) -> None:  # fmt: skip
+    """Whoever can start now does, in the order given, on what the plans of the promised leave.
+
+    A promised job gives back its plan for one that begins now. A job with a deadline takes the least that is likely to
+    be in time, one without the narrowest share there is.
+    """
+    old_at, old_width = np.empty(PLAN_STEPS), np.empty(PLAN_STEPS, dtype=np.int64)
+    for job in order:
+        if promised[job]:
+            kind = kinds[job]
+            if not np.isfinite(finish[job]) or (at[job, 0] <= certain.now and width[job, 0] > 0):
+                continue
+            if calendar.free[kind, 0] < certain.levels[kind, job, 0]:
+                continue
+            old_at[:], old_width[:], old_finish = at[job], width[job], finish[job]
+            calendar.count[kind] = take(
+                calendar.times[kind], calendar.free[kind], calendar.count[kind], old_at, old_width, -1
+            )
+            level, end = smallest_share(
+                calendar.times[kind], calendar.free[kind], calendar.count[kind], certain.levels[kind, job],
+                certain.rates[kind, job], certain.pauses[kind, job], certain.starts[job], certain.depth[kind, job],
+                held_on(certain, job, kind), certain.ready[job], certain.remaining[job], certain.limit[job],
+                certain.slot,
+            )  # fmt: skip
+            if level < 0:
+                calendar.count[kind] = take(
+                    calendar.times[kind], calendar.free[kind], calendar.count[kind], old_at, old_width, 1
+                )
+                continue
+            finish[job] = end
+            calendar.count[kind] = reserve(
+                calendar.times[kind], calendar.free[kind], calendar.count[kind], certain.levels[kind, job],
+                certain.depth[kind, job], level, certain.now, end, certain.slot, at[job], width[job],
+            )  # fmt: skip
+        else:
+            fits = False
+            for kind in range(len(likely.levels)):
+                fits |= likely.depth[kind, job] > 0 and likely.levels[kind, job, 0] <= calendar.free[kind, 0]
+            if not fits:
+                continue
+            kind, level, end = cheapest_share(likely, job, calendar)
+            if kind < 0:
+                continue
+            finish[job], kinds[job] = end, kind
+            calendar.count[kind] = reserve(
+                calendar.times[kind], calendar.free[kind], calendar.count[kind], likely.levels[kind, job],
+                likely.depth[kind, job], level, likely.now, end, likely.slot, at[job], width[job],
+            )  # fmt: skip

@@ -11,7 +11,7 @@ from penstock.policies.columns import Floats, Ints, Standing
 from penstock.policies.deadline.answers import alone_s, answer, later
 from penstock.policies.deadline.idle import immovable, use_idle
 from penstock.policies.deadline.inputs import PlanInputs, certain, likely
-from penstock.policies.deadline.layout import Layout, fit_in
+from penstock.policies.deadline.layout import Layout, bring_forward
 from penstock.policies.deadline.promises import add_promises, cheapest_first, device_seconds, kept_promises, promised_rows
 from penstock.policies.greedy import by_priority
 from penstock.policies.parameters import Parameter
@@ -47,7 +47,7 @@ class DeadlinePolicy(Policy):
         self,
         at_once: Annotated[
             float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)
-        ] = 0.5,
+        ] = 0.3,
     ) -> None:
         self.at_once = at_once
 
@@ -63,12 +63,13 @@ class DeadlinePolicy(Policy):
         layout, _ = kept_promises(view)
         terms, probable = certain(view, reserve=False), likely(view)
         cheap_first = cheapest_first(probable, np.arange(len(view)))
-        hopeful = _hopeful(view, cheap_first)
-        layout = fit_in(probable, layout, hopeful)
-        plans = layout.plans
+        promised = view.standing == Standing.PROMISED
+        plans, room = layout.plans, layout.calendar.with_room(3 * len(view))
+        bring_forward(
+            terms, probable, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
+        )
         widths, kinds = _widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
-        promised = view.standing == Standing.PROMISED
         for rows in by_priority(view, cheap_first):
             use_idle(terms, probable, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
@@ -97,11 +98,6 @@ def _next_answer(view: View) -> float:
         return np.inf
     waits = (view.standing == Standing.DEFERRED) & (view.width == 0)
     return float(last_chances(view)[waits].min(initial=np.inf)) + ANSWER_WITHIN_S
-
-
-def _hopeful(view: View, cheap_first: Ints) -> Ints:
-    """Jobs with a deadline that was not promised, the cheapest first."""
-    return cheap_first[((view.standing != Standing.PROMISED) & np.isfinite(view.deadline))[cheap_first]]
 
 
 def _kinds(view: View, layout: Layout) -> Ints:

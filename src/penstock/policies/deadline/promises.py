@@ -18,6 +18,7 @@ FRESH_ROWS = 300
 REPLANNED_ROWS = 2000
 """Rows planned again per decision to make room for others."""
 BEYOND_S = 1e-3
+POSTPONE = True
 
 
 def promised_rows(view: View) -> Ints:
@@ -35,7 +36,7 @@ def kept_promises(view: View) -> tuple[Layout, PlanInputs]:
     kept = keep(view, strict, rows[~is_new])
     cautious = _with_used_reserves(certain(view, reserve=True), strict, kept)
     if len(rows) <= FRESH_ROWS or len(kept.missed):
-        kept = lay_out(view, cautious, kept.rows, _none(view)) or kept
+        kept = lay_out(view, cautious, kept.rows, _none(view), postponed=POSTPONE) or kept
     layout = add_promises(view, cautious, kept, cheapest_first(strict, rows[is_new]))
     if len(layout.rows) < len(rows):
         layout = Layout(rows, layout.finish, layout.plans, layout.calendar)
