@@ -9,12 +9,12 @@ from penstock.core import Curve, Deadline, JobSubmitted, Overhead, Progress, Quo
 from penstock.policies import Standing, policy_named
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
 from penstock.scheduler.testing import CheckedWorld
-from tests.policies.views import Row, view
+from tests.policies.views import Row, whole_view
 from tests.scheduler.build import job, kinds, scheduler
 
 
 def ask(*rows: Row, capacity: int = 4, slot: float = 0.0, overhead: Overhead | None = None) -> list[Quote]:
-    world = view(*rows, capacity=capacity, slot=slot, overhead=overhead or Overhead())
+    world = whole_view(*rows, capacity=capacity, slot=slot, overhead=overhead or Overhead())
     return list(policy_named("deadline").admit(world, np.flatnonzero(world.standing == Standing.UNANSWERED)))
 
 
@@ -140,7 +140,7 @@ def test_promises_are_kept_under_overhead_and_a_crowd() -> None:
 
 
 def allocate(*rows: Row, capacity: int = 4, overhead: Overhead | None = None) -> list[int]:
-    world = view(*rows, capacity=capacity, overhead=overhead or Overhead())
+    world = whole_view(*rows, capacity=capacity, overhead=overhead or Overhead())
     return policy_named("deadline").allocate(world).widths.tolist()
 
 
@@ -189,6 +189,6 @@ def test_a_calm_cluster_is_left_in_peace() -> None:
 
 def test_it_wakes_when_the_plan_changes_a_width() -> None:
     tight, loose = Row(due=25.0, standing=Standing.PROMISED), Row(due=60.0, standing=Standing.PROMISED)
-    decision = policy_named("deadline").allocate(view(tight, loose))
+    decision = policy_named("deadline").allocate(whole_view(tight, loose))
     assert (decision.widths.tolist(), decision.wake_at) == ([4, 0], 25.0)
-    assert policy_named("deadline").allocate(view(Row())).wake_at == math.inf
+    assert policy_named("deadline").allocate(whole_view(Row())).wake_at == math.inf

@@ -58,6 +58,18 @@ def view(
     interval: float | None = None,
     overhead: Overhead = FREE,
 ) -> KindView:
+    """The same for a policy that looks at one kind of device at a time."""
+    return whole_view(*rows, now=now, capacity=capacity, slot=slot, interval=interval, overhead=overhead).of_kind(0)
+
+
+def whole_view(
+    *rows: Row,
+    now: float = 0.0,
+    capacity: int = 4,
+    slot: float = 0.0,
+    interval: float | None = None,
+    overhead: Overhead = FREE,
+) -> View:
     table = JobTable(("gpu",))
     for number, row in enumerate(rows):
         table.add(row.job(number), number, now, bound=0, tenant=0, sizes=[capacity])
@@ -81,4 +93,4 @@ def view(
         options=[table.options[0].shown(used)],
         tenants=lambda: Tenants().table(table.tenant[used], table.width[used], table.attained[used]),
         leases=[[]],
-    ).of_kind(0)
+    )
