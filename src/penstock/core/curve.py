@@ -115,11 +115,17 @@ class Curve:
         return _rate(self, count, kind, nodes)
 
     def doubt(self, count: int, kind: str = ANY_KIND) -> float:
-        """The share by which the rate on ``count`` devices may turn out lower; 0 where nothing is said."""
+        """The share by which the rate on ``count`` devices may turn out lower; 0 where nothing is said.
+
+        Either nobody knows it better, or the devices are spread over more nodes than necessary.
+        """
         scaling = self.scaling(kind)
-        if scaling is None or not scaling.doubts or count < scaling.counts[0]:
+        if scaling is None or not (scaling.doubts or scaling.spread) or count < scaling.counts[0]:
             return 0.0
-        return _interpolate(scaling.counts, scaling.doubts, count)
+        stated = _interpolate(scaling.counts, scaling.doubts, count) if scaling.doubts else 0.0
+        compact = _interpolate(scaling.counts, scaling.rates, count)
+        slowest = min([compact, *(rate for at, _, rate in scaling.spread if at == count)])
+        return 1.0 - (1.0 - stated) * slowest / compact
 
     def watts(self, count: int, kind: str = ANY_KIND) -> float:
         """What ``count`` devices together draw while the job runs on them; 0 where nothing is said."""

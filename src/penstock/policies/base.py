@@ -92,9 +92,12 @@ ViewT_contra = TypeVar("ViewT_contra", bound=JobsView, contravariant=True)
 
 
 class Admission(Protocol[ViewT_contra]):
-    """Answers the jobs in ``rows``, which are unanswered or deferred; one quote each, in the same order."""
+    """Answers the jobs in ``rows``, which are unanswered or deferred; one quote each, in the same order.
 
-    def admit(self, view: ViewT_contra, rows: Ints) -> Sequence[Quote]: ...
+    ``None`` is for a deferred job to which nothing new is to be said.
+    """
+
+    def admit(self, view: ViewT_contra, rows: Ints) -> Sequence[Quote | None]: ...
 
 
 class NamedPolicy:
@@ -117,7 +120,7 @@ class NamedPolicy:
 class Policy(NamedPolicy):
     """Base of policies that see all kinds of devices at once; subclasses say who gets how many of which kind."""
 
-    def admit(self, view: "View", rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: "View", rows: Ints) -> Sequence[Quote | None]:
         return self._let_in(view.jobs, rows)
 
     def allocate(self, view: "View") -> Assignment:
@@ -135,7 +138,7 @@ class Policy(NamedPolicy):
 class KindPolicy(NamedPolicy):
     """Base of policies that see one kind of device at a time; subclasses say who gets how many devices."""
 
-    def admit(self, view: "KindView", rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: "KindView", rows: Ints) -> Sequence[Quote | None]:
         return self._let_in(view.jobs, rows)
 
     def allocate(self, view: "KindView") -> Allocation:

@@ -25,7 +25,7 @@ class MeasureFirst:
     def __init__(self, admission: Admission[Any]) -> None:
         self._admission = admission
 
-    def admit(self, view: JobsView, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: JobsView, rows: Ints) -> Sequence[Quote | None]:
         unknown = {row for row in rows.tolist() if _waits(view.jobs[row], view.now)}
         asked = np.array([row for row in rows.tolist() if row not in unknown], dtype=np.int64)
         answers = iter(self._admission.admit(view, asked)) if len(asked) else iter(())

@@ -25,10 +25,10 @@ class PerKind(Policy):
         self.policy = policy
         self._admission = admission or policy
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         if len(view.conditions) == 1:
             return self._admission.admit(view.of_kind(0), rows)
-        quotes: dict[int, Quote] = {}
+        quotes: dict[int, Quote | None] = {}
         for kind in _decided(view):
             asked = rows[view.bound[rows] == kind]
             if len(asked):

@@ -67,7 +67,7 @@ class PlanLayout:
         return PlanLayout(self.rows[~self.missed[self.rows]], self.finish, self.plans)
 
     def widths_at(self, now: float) -> Ints:
-        return _widths_at(self.plans.at, self.plans.width, now)
+        return widths_at(self.plans.at, self.plans.width, now)
 
 
 def promised_rows(view: KindView) -> Ints:
@@ -147,7 +147,7 @@ def _by_limit(view: KindView, rows: Ints, terms: PlanTerms) -> Ints:
 
 
 @compiled
-def _widths_at(plan_at: Floats, plan_width: Ints, now: float) -> Ints:
+def widths_at(plan_at: Floats, plan_width: Ints, now: float) -> Ints:
     widths = np.zeros(len(plan_at), dtype=np.int64)
     for job in range(len(plan_at)):
         widths[job] = width_at(plan_at[job], plan_width[job], now)

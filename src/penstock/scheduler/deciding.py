@@ -142,7 +142,7 @@ class Decider:
         refused: list[int] = []
         for row, key, quote in zip(asked.tolist(), keys, quotes, strict=True):
             before = holdings.records[key].quote
-            if before is not None and before.verdict is quote.verdict:
+            if quote is None or (before is not None and before.verdict is quote.verdict):
                 continue
             said.append((key, quote))
             if quote.verdict is Verdict.REFUSED:

@@ -240,11 +240,12 @@ class Holdings:
         self.of(record).dirty = True
 
     def promised(self, kind: str | None = None) -> Sequence[Record]:
-        """The jobs that were promised something, on one kind or on all."""
-        used = slice(len(self.table))
-        keys = self.table.sequence[used][self.table.standing[used] == Standing.PROMISED]
-        records = [self.records[key] for key in keys.tolist()]
-        return records if kind is None else [record for record in records if record.kind == kind]
+        """The jobs that were promised something, on all kinds or where they hold or are planned on this one."""
+        table, used = self.table, slice(len(self.table))
+        chosen = table.standing[used] == Standing.PROMISED
+        if kind is not None:
+            chosen &= (table.bound[used] == self.position(kind)) | (table.plan_kind[used] == self.position(kind))
+        return [self.records[key] for key in table.sequence[used][chosen].tolist()]
 
     def apply(self, draft: Draft, now: float, out: list[Instruction]) -> None:
         """Carry out what was decided. O(jobs) vector work, plus work per change."""

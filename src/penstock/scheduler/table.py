@@ -138,9 +138,9 @@ class JobTable:
         self.options[kind].derive(row, self.jobs[row], size, bound=int(self.bound[row]) == kind)
 
     def top_rate(self, row: int) -> float:
-        """The fastest a row can run on the kind it is bound to."""
-        options = self.options[self.bound[row]]
-        return float(options.rates[row, options.depth[row] - 1])
+        """The fastest a row can run on any kind."""
+        usable = [options for options in self.options if options.depth[row]]
+        return max(float(options.rates[row, options.depth[row] - 1]) for options in usable)
 
     def add_kind(self, kind: str) -> None:
         """The cluster has devices of a kind it did not have; nobody has options on it yet."""

@@ -1,24 +1,49 @@
 """The words for promises, refusals and answers that come later."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from penstock.core import Plan, Quote, Verdict, format_duration
-from penstock.policies.columns import Floats
+from penstock.policies.columns import Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Layout, earliest_end
+from penstock.policies.deadline.promises import device_seconds
 from penstock.policies.view import View
 
+_IN_THE_WAY = "finishing it in time would break promises already made"
+_COSTLY = "more is asked for than the devices can do, and cheaper jobs are promised first"
 
-def answer(view: View, row: int, layout: Layout, inputs: PlanInputs) -> Quote:
-    """A promise for a row that is planned, and an honest word for another."""
+
+def answers(view: View, rows: Ints, layout: Layout, inputs: PlanInputs, affordable: float) -> Sequence[Quote | None]:
+    """A promise for each row that is planned, and an honest word for the others; nothing where that was said before."""
+    chances, costs = last_chances(view), device_seconds(inputs)
+    return [
+        _answer(view, row, layout, inputs, float(chances[row]), costly=bool(costs[row] > affordable))
+        for row in rows.tolist()
+    ]
+
+
+def _answer(
+    view: View, row: int, layout: Layout, inputs: PlanInputs, last_chance: float, *, costly: bool
+) -> Quote | None:
     if not math.isfinite(view.deadline[row]):
         reason = "it has no deadline and runs on what is free"
         return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason)
     if math.isfinite(layout.finish[row]):
         return promised(view, row, layout)
-    return turned_down(view, row, layout, inputs)
+    waits = last_chance >= view.now and (costly or bool(view.hard[row]))
+    if waits and view.standing[row] == Standing.DEFERRED:
+        return None
+    return (
+        deferred(view, row, layout, inputs, last_chance, costly=costly) if waits else refused(view, row, layout, inputs)
+    )
+
+
+def last_chances(view: View) -> Floats:
+    """The latest time each job could start, alone on the cluster, and still be in time."""
+    return view.deadline - alone_s(view)
 
 
 def promised(view: View, row: int, layout: Layout) -> Quote:
@@ -32,25 +57,31 @@ def promised(view: View, row: int, layout: Layout) -> Quote:
     )  # fmt: skip
 
 
-def turned_down(view: View, row: int, layout: Layout, inputs: PlanInputs) -> Quote:
+def refused(view: View, row: int, layout: Layout, inputs: PlanInputs) -> Quote:
     """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort."""
     name, late = view.jobs[row].id, view.now + float(alone_s(view)[row]) - float(view.deadline[row])
-    reason = "finishing it in time would break promises already made"
+    reason = _IN_THE_WAY
     if late > 0:
         reason = f"even alone on the cluster it would end {format_duration(late)} after its deadline"
     if not view.hard[row]:
         return Quote(job_id=name, verdict=Verdict.BEST_EFFORT, reason=f"{reason}; it runs when it can")
-    offer = earliest_end(inputs, row, layout.calendar, False) + float(view.deadline[row] - inputs.limit[row])
+    offer = _earliest_promise(view, row, layout, inputs)
     return Quote(job_id=name, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)
 
 
-def later(view: View, row: int, refusal: Quote, last_chance: float) -> Quote:
+def deferred(view: View, row: int, layout: Layout, inputs: PlanInputs, last_chance: float, *, costly: bool) -> Quote:
     """Instead of a refusal: asked again as long as the job could make it alone."""
     patience = format_duration(last_chance - view.now)
     return Quote(
-        job_id=refusal.job_id, verdict=Verdict.DEFERRED, answer_by=last_chance, counter_offer=refusal.counter_offer,
-        reason=f"{refusal.reason}; it is asked again for {patience} and runs on free devices meanwhile",
+        job_id=view.jobs[row].id, verdict=Verdict.DEFERRED, answer_by=last_chance,
+        counter_offer=_earliest_promise(view, row, layout, inputs),
+        reason=f"{_COSTLY if costly else _IN_THE_WAY}; it is asked again for {patience} and runs on free devices meanwhile",
     )  # fmt: skip
+
+
+def _earliest_promise(view: View, row: int, layout: Layout, inputs: PlanInputs) -> float:
+    """The deadline that could be promised now, beside the promises made."""
+    return earliest_end(inputs, row, layout.calendar, False) + float(view.deadline[row] - inputs.limit[row])
 
 
 def alone_s(view: View) -> Floats:

@@ -15,7 +15,7 @@ from penstock.policies.filling import breakpoint_at, level_in
 from penstock.tools import compiled
 
 UNREACHABLE = -1
-ROUNDING_S = 1e-3
+ROUNDING_S = 1e-6
 """Ends are computed from the rate and the work in another order than they happen in."""
 SHORTEST_STEP_S = 1.0
 

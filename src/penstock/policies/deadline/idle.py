@@ -28,7 +28,8 @@ def level_of(levels: Ints, depth: int, width: int) -> int:
 
 @compiled
 def end_after(
-    inputs: PlanInputs, job: int, kind: int, width: int, more: float, at: Floats, planned_width: Ints, planned_kind: Ints
+    inputs: PlanInputs, job: int, kind: int, width: int, more: float, at: Floats, planned_width: Ints,
+    planned_kind: Ints,
 ) -> float:  # fmt: skip
     """When a job is done at the latest that holds ``width`` of ``kind`` from now on, or loses them at any time.
 
@@ -127,7 +128,7 @@ def _widen(
             gain = _gain(likely, job, kinds[job], widths[job], idle[kinds[job]])
             if gain > 0.0:
                 heapq.heappush(queue, (-gain, place))
-    while len(queue):
+    while queue:
         _, place = heapq.heappop(queue)
         job = order[place]
         kind = kinds[job]

@@ -47,13 +47,18 @@ def certain(view: View, *, reserve: bool) -> PlanInputs:
     limit = _last_step(view)
     if reserve:
         limit = limit - view.overhead.worst_s - view.reserve_s
-    return _inputs(view, lambda rates, doubts: rates * (1.0 - doubts), view.slot, limit)
+    return _inputs(view, _slowest, view.slot, limit)
 
 
 def likely(view: View) -> PlanInputs:
     """Terms that hold if speeds are as stated and decisions as frequent as lately."""
     interval = min(each.interval for each in view.conditions)
     return _inputs(view, lambda rates, _: rates, interval, _last_step(view))
+
+
+def _slowest(rates: Floats, doubts: Floats) -> Floats:
+    """What a job surely makes on so many devices or more."""
+    return np.minimum.accumulate((rates * (1.0 - doubts))[:, ::-1], axis=1)[:, ::-1]
 
 
 def _last_step(view: View) -> Floats:

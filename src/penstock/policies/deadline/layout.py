@@ -29,17 +29,16 @@ from penstock.tools import compiled
 
 
 class Calendar(NamedTuple):
-    """Free devices of every kind over time: ``free[kind, k]`` from ``times[kind, k]`` on, ``count[kind]`` of them."""
+    """Free devices of every kind over time: ``free[kind, k]`` from ``times[kind, k]`` on, ``sizes[kind]`` of them."""
 
     times: Floats
     free: Ints
-    count: Ints
+    sizes: Ints
 
     def with_room(self, plans: int) -> "Calendar":
         """An independent copy in which so many more plans can be reserved."""
-        used, more = int(self.count.max()), (PLAN_STEPS + 2) * plans
-        times, free = (np.pad(each[:, :used], ((0, 0), (0, more))) for each in (self.times, self.free))
-        return Calendar(times, free, self.count.copy())
+        used, more = int(self.sizes.max()), ((0, 0), (0, (PLAN_STEPS + 2) * plans))
+        return Calendar(np.pad(self.times[:, :used], more), np.pad(self.free[:, :used], more), self.sizes.copy())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,9 +68,7 @@ def empty_layout(view: View, rows: Ints) -> Layout:
     return Layout(rows, np.full(len(view), np.inf), Plans.none(len(view)), _calendar(view, len(rows)))
 
 
-def lay_out(
-    view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools, *, postponed: bool = False
-) -> Layout | None:
+def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools, *, postponed: bool = False) -> Layout | None:
     """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``.
 
     Each as soon as possible, or ``postponed`` as late as it may be.
@@ -125,17 +122,13 @@ def _write_capacity(calendar: Calendar, kind: int, steps: Sequence[tuple[float, 
             count -= 1
         calendar.times[kind, count], calendar.free[kind, count] = at, devices
         count += 1
-    calendar.count[kind] = count
+    calendar.sizes[kind] = count
 
 
-def _plan(
-    inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools, *, postponed: bool = False
-) -> bool:
+def _plan(inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools, *, postponed: bool = False) -> bool:
     plans = layout.plans
     return bool(
-        plan_each(
-            inputs, order, forgiven, postponed, layout.calendar, layout.finish, plans.at, plans.width, plans.kind
-        )
+        plan_each(inputs, order, forgiven, postponed, layout.calendar, layout.finish, plans.at, plans.width, plans.kind)
     )
 
 
@@ -148,21 +141,8 @@ def plan_each(
     for job in order:
         kind, level, end = cheapest_share(inputs, job, calendar)
         if kind >= 0:
-            since = inputs.now
-            if postponed:
-                later, later_end = later_start(
-                    calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
-                    inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
-                    level, held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job],
-                    inputs.slot,
-                )  # fmt: skip
-                if later_end < np.inf:
-                    since, end = later, later_end
-            finish[job], kinds[job] = end, kind
-            calendar.count[kind] = reserve(
-                calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
-                inputs.depth[kind, job], level, since, end, inputs.slot, at[job], width[job],
-            )  # fmt: skip
+            since, end = _later(inputs, job, kind, level, end, calendar) if postponed else (inputs.now, end)
+            write_plan(inputs, job, kind, level, since, end, calendar, finish, at, width, kinds)
         elif not forgiven[job]:
             return False
     return True
@@ -173,11 +153,7 @@ def cheapest_share(inputs: PlanInputs, job: int, calendar: Calendar) -> tuple[in
     """Kind, level and end of the plan that is in time and takes the least worth of devices; (-1, -1, inf) if none."""
     best, best_level, best_end, least = -1, UNREACHABLE, np.inf, np.inf
     for kind in range(len(inputs.levels)):
-        level, end = smallest_share(
-            calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
-            inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
-            held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job], inputs.slot,
-        )  # fmt: skip
+        level, end = share_on(inputs, job, kind, calendar)
         if level < 0:
             continue
         seconds = inputs.remaining[job] / inputs.rates[kind, job, level]
@@ -187,6 +163,42 @@ def cheapest_share(inputs: PlanInputs, job: int, calendar: Calendar) -> tuple[in
         if worth < least:
             best, best_level, best_end, least = kind, level, end, worth
     return best, best_level, best_end
+
+
+@compiled
+def share_on(inputs: PlanInputs, job: int, kind: int, calendar: Calendar) -> tuple[int, float]:
+    """Level and end of the least share of one kind that is in time; (-1, inf) if none is."""
+    return smallest_share(
+        calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+        inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job], inputs.slot,
+    )  # fmt: skip
+
+
+@compiled
+def _later(
+    inputs: PlanInputs, job: int, kind: int, level: int, end: float, calendar: Calendar
+) -> tuple[float, float]:  # fmt: skip
+    """The latest beginning of such a plan, and its end; now, and the end it has, if it cannot wait."""
+    since, later_end = later_start(
+        calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+        inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job], level,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job], inputs.slot,
+    )  # fmt: skip
+    return (since, later_end) if later_end < np.inf else (inputs.now, end)
+
+
+@compiled
+def write_plan(
+    inputs: PlanInputs, job: int, kind: int, level: int, since: float, end: float, calendar: Calendar, finish: Floats,
+    at: Floats, width: Ints, kinds: Ints,
+) -> None:  # fmt: skip
+    """Reserve the share of a job in the calendar and write its plan down."""
+    finish[job], kinds[job] = end, kind
+    calendar.sizes[kind] = reserve(
+        calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+        inputs.depth[kind, job], level, since, end, inputs.slot, at[job], width[job],
+    )  # fmt: skip
 
 
 @compiled
@@ -220,8 +232,8 @@ def _keep(
             at[job, k], width[job, k] = times[k], widths[k]
             steps += 1
         at[job, steps], width[job, steps] = last, 0
-        calendar.count[kind] = take(
-            calendar.times[kind], calendar.free[kind], calendar.count[kind], at[job], width[job], 1
+        calendar.sizes[kind] = take(
+            calendar.times[kind], calendar.free[kind], calendar.sizes[kind], at[job], width[job], 1
         )
 
 
@@ -243,10 +255,10 @@ def _has_room(calendar: Calendar, kind: int, times: Floats, widths: Ints, count:
     k = 0
     for step in range(count - 1):
         begin, end = times[step], times[step + 1]
-        while k + 1 < calendar.count[kind] and calendar.times[kind, k + 1] <= begin:
+        while k + 1 < calendar.sizes[kind] and calendar.times[kind, k + 1] <= begin:
             k += 1
         i = k
-        while i < calendar.count[kind] and calendar.times[kind, i] < end:
+        while i < calendar.sizes[kind] and calendar.times[kind, i] < end:
             if calendar.free[kind, i] < widths[step]:
                 return False
             i += 1
@@ -265,64 +277,10 @@ def earliest_end(inputs: PlanInputs, job: int, calendar: Calendar, held: bool) -
         if depth == 0:
             continue
         end = finish_time(
-            calendar.times[kind], calendar.free[kind], calendar.count[kind], inputs.levels[kind, job],
+            calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
             inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], depth, depth - 1,
             held_on(inputs, job, kind) if held else 0, inputs.ready[job] if held else inputs.now,
             inputs.remaining[job], np.inf, inputs.slot,
         )  # fmt: skip
         earliest = min(earliest, end)
     return earliest
-
-
-@compiled
-def bring_forward(
-    certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, calendar: Calendar, finish: Floats,
-    at: Floats, width: Ints, kinds: Ints,
-) -> None:  # fmt: skip
-    """Whoever can start now does, in the order given, on what the plans of the promised leave.
-
-    A promised job gives back its plan for one that begins now. A job with a deadline takes the least that is likely to
-    be in time, one without the narrowest share there is.
-    """
-    old_at, old_width = np.empty(PLAN_STEPS), np.empty(PLAN_STEPS, dtype=np.int64)
-    for job in order:
-        if promised[job]:
-            kind = kinds[job]
-            if not np.isfinite(finish[job]) or (at[job, 0] <= certain.now and width[job, 0] > 0):
-                continue
-            if calendar.free[kind, 0] < certain.levels[kind, job, 0]:
-                continue
-            old_at[:], old_width[:], old_finish = at[job], width[job], finish[job]
-            calendar.count[kind] = take(
-                calendar.times[kind], calendar.free[kind], calendar.count[kind], old_at, old_width, -1
-            )
-            level, end = smallest_share(
-                calendar.times[kind], calendar.free[kind], calendar.count[kind], certain.levels[kind, job],
-                certain.rates[kind, job], certain.pauses[kind, job], certain.starts[job], certain.depth[kind, job],
-                held_on(certain, job, kind), certain.ready[job], certain.remaining[job], certain.limit[job],
-                certain.slot,
-            )  # fmt: skip
-            if level < 0:
-                calendar.count[kind] = take(
-                    calendar.times[kind], calendar.free[kind], calendar.count[kind], old_at, old_width, 1
-                )
-                continue
-            finish[job] = end
-            calendar.count[kind] = reserve(
-                calendar.times[kind], calendar.free[kind], calendar.count[kind], certain.levels[kind, job],
-                certain.depth[kind, job], level, certain.now, end, certain.slot, at[job], width[job],
-            )  # fmt: skip
-        else:
-            fits = False
-            for kind in range(len(likely.levels)):
-                fits |= likely.depth[kind, job] > 0 and likely.levels[kind, job, 0] <= calendar.free[kind, 0]
-            if not fits:
-                continue
-            kind, level, end = cheapest_share(likely, job, calendar)
-            if kind < 0:
-                continue
-            finish[job], kinds[job] = end, kind
-            calendar.count[kind] = reserve(
-                calendar.times[kind], calendar.free[kind], calendar.count[kind], likely.levels[kind, job],
-                likely.depth[kind, job], level, likely.now, end, likely.slot, at[job], width[job],
-            )  # fmt: skip

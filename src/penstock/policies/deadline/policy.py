@@ -5,18 +5,25 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from penstock.core import Quote, Verdict
+from penstock.core import Quote
 from penstock.policies.base import Assignment, Policy
-from penstock.policies.columns import Floats, Ints, Standing
-from penstock.policies.deadline.answers import alone_s, answer, later
+from penstock.policies.columns import Ints, Standing
+from penstock.policies.deadline.answers import answers, last_chances
+from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import PlanInputs, certain, likely
-from penstock.policies.deadline.layout import Layout, bring_forward
-from penstock.policies.deadline.promises import add_promises, cheapest_first, device_seconds, kept_promises, promised_rows
+from penstock.policies.deadline.inputs import certain, likely
+from penstock.policies.deadline.layout import Layout
+from penstock.policies.deadline.promises import (
+    add_promises,
+    cheapest_first,
+    device_seconds,
+    kept_promises,
+    promised_rows,
+)
 from penstock.policies.greedy import by_priority
 from penstock.policies.parameters import Parameter
 from penstock.policies.planned_policy import explain_plan
-from penstock.policies.planning import _widths_at
+from penstock.policies.planning import widths_at
 from penstock.policies.view import View
 
 ANSWER_WITHIN_S = 1e-3
@@ -51,24 +58,23 @@ class DeadlinePolicy(Policy):
     ) -> None:
         self.at_once = at_once
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         layout, terms = kept_promises(view)
         asked = cheapest_first(terms, rows[np.isfinite(view.deadline[rows])])
         affordable = view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
-        layout = add_promises(view, terms, layout, asked[device_seconds(terms)[asked] <= affordable])
-        chances = last_chances(view)
-        return [_answer(view, row, layout, terms, float(chances[row])) for row in rows.tolist()]
+        cheap = asked[device_seconds(terms)[asked] <= affordable]
+        layout = add_promises(view, terms, layout, cheap)
+        return answers(view, rows, layout, terms, affordable)
 
     def allocate(self, view: View) -> Assignment:
-        layout, _ = kept_promises(view)
+        layout, cautious = kept_promises(view)
         terms, probable = certain(view, reserve=False), likely(view)
         cheap_first = cheapest_first(probable, np.arange(len(view)))
+        cheap_first = cheap_first[np.argsort(-view.priority[cheap_first], kind="stable")]
         promised = view.standing == Standing.PROMISED
         plans, room = layout.plans, layout.calendar.with_room(3 * len(view))
-        bring_forward(
-            terms, probable, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
-        )
-        widths, kinds = _widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
+        bring_forward(cautious, probable, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind)
+        widths, kinds = widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
         for rows in by_priority(view, cheap_first):
             use_idle(terms, probable, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
@@ -78,18 +84,6 @@ class DeadlinePolicy(Policy):
 
     def explain(self, view: View, row: int) -> str:
         return explain_plan(view, row)
-
-
-def last_chances(view: View) -> Floats:
-    """The latest time each job could start, alone on the cluster, and still be in time."""
-    return view.deadline - alone_s(view)
-
-
-def _answer(view: View, row: int, layout: Layout, terms: PlanInputs, last_chance: float) -> Quote:
-    quote = answer(view, row, layout, terms)
-    if quote.verdict is not Verdict.REFUSED or last_chance < view.now:
-        return quote
-    return later(view, row, quote, last_chance)
 
 
 def _next_answer(view: View) -> float:
@@ -102,5 +96,5 @@ def _next_answer(view: View) -> float:
 
 def _kinds(view: View, layout: Layout) -> Ints:
     """The kind each row holds devices of: as planned, or as it is."""
-    planned = _widths_at(layout.plans.at, layout.plans.width, view.now) > 0
+    planned = widths_at(layout.plans.at, layout.plans.width, view.now) > 0
     return np.where(planned, layout.plans.kind, view.bound)
