@@ -51,12 +51,15 @@ def test_a_deferred_job_is_promised_when_room_appears_and_meets_its_deadline() -
     said = machine.handle(JobSubmitted(0.0, job("second", 50.0, goal=Deadline(120.0))))
     assert kinds(said)[0] == "Defer"
     deferred = quote(machine, "second")
-    assert (deferred.verdict, deferred.answer_by, deferred.counter_offer) == (Verdict.DEFERRED, 70.0, 150.0)
+    assert (deferred.verdict, deferred.answer_by) == (Verdict.DEFERRED, 70.0)
+    assert deferred.counter_offer == pytest.approx(150.0)
     assert machine.state_of("second") is JobState.ASKING
 
     said = machine.handle(Progress(20.0, "first", 30.0))
     assert kinds(said)[0] == "Admit"
-    assert (quote(machine, "second").verdict, quote(machine, "second").finish_at) == (Verdict.PROMISED, 100.0)
+    assert (quote(machine, "second").verdict, quote(machine, "second").finish_at) == (
+        Verdict.PROMISED, pytest.approx(100.0)
+    )  # fmt: skip
     CheckedWorld(machine, held={"first": (0,)}, started={"first"}).run([], [])
     assert [machine.why(name).entries[-1].at for name in ("first", "second")] == [50.0, 100.0]
 
@@ -93,7 +96,7 @@ def test_a_hopeless_job_is_refused_at_once_with_what_could_be_kept() -> None:
 
 def test_the_counter_offer_of_a_hopeless_job_waits_for_the_promises_made() -> None:
     promised = Row(work=100.0, due=25.0, standing=Standing.PROMISED)
-    assert ask(promised, Row(work=400.0, due=50.0, standing=0))[0].counter_offer == 25 + 100.0
+    assert ask(promised, Row(work=400.0, due=50.0, standing=0))[0].counter_offer == pytest.approx(25 + 100.0)
 
 
 def test_a_soft_deadline_that_cannot_be_promised_runs_at_best_effort() -> None:
@@ -121,8 +124,8 @@ def test_a_promise_keeps_the_worst_change_in_reserve(due: float, verdict: Verdic
 
 def test_a_promise_counts_on_a_decision_every_slot() -> None:
     overhead = Overhead(every_round_s=6.0)
-    assert ask(Row(due=111.0, standing=0), capacity=1, slot=60.0, overhead=overhead)[0].verdict is Verdict.DEFERRED
-    (answer,) = ask(Row(due=112.0, standing=0), capacity=1, slot=60.0, overhead=overhead)
+    assert ask(Row(due=117.0, standing=0), capacity=1, slot=60.0, overhead=overhead)[0].verdict is Verdict.DEFERRED
+    (answer,) = ask(Row(due=118.0, standing=0), capacity=1, slot=60.0, overhead=overhead)
     assert (answer.verdict, answer.finish_at) == (Verdict.PROMISED, pytest.approx(100 / 0.9))
 
 
@@ -190,5 +193,5 @@ def test_a_calm_cluster_is_left_in_peace() -> None:
 def test_it_wakes_when_the_plan_changes_a_width() -> None:
     tight, loose = Row(due=25.0, standing=Standing.PROMISED), Row(due=60.0, standing=Standing.PROMISED)
     decision = policy_named("deadline").allocate(whole_view(tight, loose))
-    assert (decision.widths.tolist(), decision.wake_at) == ([4, 0], 25.0)
-    assert policy_named("deadline").allocate(whole_view(Row())).wake_at == math.inf
+    assert (decision.widths.tolist(), decision.wake_at) == ([4, 0], (pytest.approx(25.0),))
+    assert policy_named("deadline").allocate(whole_view(Row())).wake_at == (math.inf,)

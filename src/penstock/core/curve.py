@@ -123,9 +123,9 @@ class Curve:
         if scaling is None or not (scaling.doubts or scaling.spread) or count < scaling.counts[0]:
             return 0.0
         stated = _interpolate(scaling.counts, scaling.doubts, count) if scaling.doubts else 0.0
+        spread = [rate for at, _, rate in scaling.spread if at == count]
         compact = _interpolate(scaling.counts, scaling.rates, count)
-        slowest = min([compact, *(rate for at, _, rate in scaling.spread if at == count)])
-        return 1.0 - (1.0 - stated) * slowest / compact
+        return 1.0 - (1.0 - stated) * min(spread) / compact if spread and min(spread) < compact else stated
 
     def watts(self, count: int, kind: str = ANY_KIND) -> float:
         """What ``count`` devices together draw while the job runs on them; 0 where nothing is said."""

@@ -71,11 +71,11 @@ def refused(view: View, row: int, layout: Layout, inputs: PlanInputs) -> Quote:
 
 def deferred(view: View, row: int, layout: Layout, inputs: PlanInputs, last_chance: float, *, costly: bool) -> Quote:
     """Instead of a refusal: asked again as long as the job could make it alone."""
-    patience = format_duration(last_chance - view.now)
+    patience, reason = format_duration(last_chance - view.now), _COSTLY if costly else _IN_THE_WAY
     return Quote(
         job_id=view.jobs[row].id, verdict=Verdict.DEFERRED, answer_by=last_chance,
         counter_offer=_earliest_promise(view, row, layout, inputs),
-        reason=f"{_COSTLY if costly else _IN_THE_WAY}; it is asked again for {patience} and runs on free devices meanwhile",
+        reason=f"{reason}; it is asked again for {patience} and runs on free devices meanwhile",
     )  # fmt: skip
 
 

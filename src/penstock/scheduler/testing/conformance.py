@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.core import FREE, Cluster, Job, JobSubmitted, Overhead, Quote, Verdict
-from penstock.policies import Allocation, AnyPolicy, Assignment, Ints, KindPolicy, KindView, Policy, View
+from penstock.policies import Allocation, AnyPolicy, Assignment, Ints, KindPolicy, KindView, Policy, Standing, View
 from penstock.scheduler.costs import ExpectedCosts
 from penstock.scheduler.records import JobState
 from penstock.scheduler.scheduler import Scheduler
@@ -100,11 +100,17 @@ def _twice(policy: AnyPolicy) -> AnyPolicy:
     return _TwiceWide(policy) if isinstance(policy, Policy) else _TwiceByKind(policy)
 
 
-def _checked_answers(first: Sequence[Quote], second: Sequence[Quote], names: list[str], hard: list[bool]) -> None:
+Answers = Sequence[Quote | None]
+
+
+def _checked_answers(first: Answers, second: Answers, view: KindView | View, rows: Ints) -> None:
     assert list(first) == list(second), "admission is not a function of the view"
-    assert [quote.job_id for quote in first] == names, "one quote per row, in order"
-    refused = [quote.verdict is Verdict.REFUSED for quote in first]
-    assert not any(out and not may for out, may in zip(refused, hard, strict=True)), "a soft deadline was refused"
+    for row, quote in zip(rows.tolist(), first, strict=True):
+        if quote is None:
+            assert view.standing[row] == Standing.DEFERRED, "a job that was never answered gets no answer"
+            continue
+        assert quote.job_id == view.jobs[row].id, "one quote per row, in order"
+        assert view.hard[row] or quote.verdict is not Verdict.REFUSED, "a soft deadline was refused"
 
 
 class _TwiceByKind(KindPolicy):
@@ -115,9 +121,9 @@ class _TwiceByKind(KindPolicy):
         self.name, self.placement = policy.name, policy.placement  # type: ignore[misc]
         self.overhead_proof, self.keeps_promises = policy.overhead_proof, policy.keeps_promises  # type: ignore[misc]
 
-    def admit(self, view: KindView, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: KindView, rows: Ints) -> Answers:
         first, second = self._policy.admit(view, rows), self._policy.admit(view, rows)
-        _checked_answers(first, second, [view.jobs[row].id for row in rows], view.hard[rows].tolist())
+        _checked_answers(first, second, view, rows)
         return first
 
     def allocate(self, view: KindView) -> Allocation:
@@ -135,9 +141,9 @@ class _TwiceWide(Policy):
         self.name, self.placement = policy.name, policy.placement  # type: ignore[misc]
         self.overhead_proof, self.keeps_promises = policy.overhead_proof, policy.keeps_promises  # type: ignore[misc]
 
-    def admit(self, view: View, rows: Ints) -> Sequence[Quote]:
+    def admit(self, view: View, rows: Ints) -> Answers:
         first, second = self._policy.admit(view, rows), self._policy.admit(view, rows)
-        _checked_answers(first, second, [view.jobs[row].id for row in rows], view.hard[rows].tolist())
+        _checked_answers(first, second, view, rows)
         return first
 
     def allocate(self, view: View) -> Assignment:
