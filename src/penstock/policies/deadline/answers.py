@@ -48,10 +48,11 @@ def last_chances(view: View) -> Floats:
 
 def promised(view: View, row: int, layout: Layout) -> Quote:
     """The end that the plan reaches at the latest, with what it takes."""
-    plan = plan_of(layout, row, float(view.end_s[row]))
-    early = format_duration(float(view.deadline[row]) - plan.end)
+    plan = plan_of(layout, row)
+    soonest = float(layout.soonest[row])
+    early = format_duration(float(view.deadline[row]) - soonest)
     return Quote(
-        job_id=view.jobs[row].id, verdict=Verdict.PROMISED, finish_at=plan.end,
+        job_id=view.jobs[row].id, verdict=Verdict.PROMISED, finish_at=soonest,
         devices=max((width for _, width in plan.steps), default=0), device_seconds=plan.device_seconds(),
         reason=f"planned to finish {early} before its deadline, with every earlier promise kept",
     )  # fmt: skip
@@ -93,8 +94,8 @@ def alone_s(view: View) -> Floats:
     return np.where(view.width > 0, view.still_s, view.start_s) + view.remaining / fastest
 
 
-def plan_of(layout: Layout, row: int, end_s: float) -> Plan:
+def plan_of(layout: Layout, row: int) -> Plan:
     """One row of a layout as a value, cut at the job's own end."""
-    last = float(layout.finish[row])
+    end = float(layout.finish[row])
     pairs = zip(layout.plans.at[row].tolist(), layout.plans.width[row].tolist(), strict=True)
-    return Plan(tuple((at, width) for at, width in pairs if at < last), last + end_s)
+    return Plan(tuple((at, width) for at, width in pairs if at < end), end)

@@ -30,6 +30,8 @@ class PlanInputs(NamedTuple):
     """Seconds of a pause that a job which has yet to start does not lose."""
     starts: Floats
     """Seconds more than a change that a start takes after having no devices."""
+    ends: Floats
+    """Seconds between the last step and the end."""
     held: Ints
     bound: Ints
     """The kind of the devices that are held."""
@@ -37,14 +39,14 @@ class PlanInputs(NamedTuple):
     """When the devices that are held make progress again."""
     remaining: Floats
     limit: Floats
-    """By when each job must have done its last step."""
+    """By when each job must have ended."""
     prices: Floats
     """(kinds,) what a device-second of each kind is worth."""
 
 
 def certain(view: View, *, reserve: bool) -> PlanInputs:
     """Terms that hold whatever happens; with ``reserve`` also after one unforeseen change and a slow start and end."""
-    limit = _last_step(view)
+    limit = _latest_end(view)
     if reserve:
         limit = limit - view.overhead.worst_s - view.reserve_s
     return _inputs(view, _slowest, view.slot, limit)
@@ -53,7 +55,7 @@ def certain(view: View, *, reserve: bool) -> PlanInputs:
 def likely(view: View) -> PlanInputs:
     """Terms that hold if speeds are as stated and decisions as frequent as lately."""
     interval = min(each.interval for each in view.conditions)
-    return _inputs(view, lambda rates, _: rates, interval, _last_step(view))
+    return _inputs(view, lambda rates, _: rates, interval, _latest_end(view))
 
 
 def _slowest(rates: Floats, doubts: Floats) -> Floats:
@@ -61,8 +63,9 @@ def _slowest(rates: Floats, doubts: Floats) -> Floats:
     return np.minimum.accumulate((rates * (1.0 - doubts))[:, ::-1], axis=1)[:, ::-1]
 
 
-def _last_step(view: View) -> Floats:
-    return view.deadline - view.end_s - view.overhead.every_round_s
+def _latest_end(view: View) -> Floats:
+    """In so many slots there may be one decision more than slots."""
+    return view.deadline - view.overhead.every_round_s
 
 
 def _inputs(view: View, speed: Callable[[Floats, Floats], Floats], interval: float, limit: Floats) -> PlanInputs:
@@ -73,8 +76,8 @@ def _inputs(view: View, speed: Callable[[Floats, Floats], Floats], interval: flo
     pauses = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
     return PlanInputs(
         now=view.now, slot=view.slot, levels=levels, rates=rates, pauses=pauses + view.resize_s[:, None], depth=depth,
-        resizes=view.resize_s, starts=view.start_s - view.end_s - view.resize_s, held=view.width, bound=view.bound,
-        ready=view.now + np.where(view.width > 0, view.pause_s, 0.0), remaining=view.remaining, limit=limit,
+        resizes=view.resize_s, starts=view.start_s - view.end_s - view.resize_s, ends=view.end_s, held=view.width,
+        bound=view.bound, ready=view.now + np.where(view.width > 0, view.pause_s, 0.0), remaining=view.remaining, limit=limit,
         prices=kind_prices(rates, levels, depth),
     )  # fmt: skip
 

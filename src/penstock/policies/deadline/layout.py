@@ -43,10 +43,14 @@ class Calendar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Plans of some rows of a view, when each is done at the latest (inf = not in time), and what they leave free."""
+    """Plans of some rows of a view, when each ends at the latest (inf = not in time), and what they leave free.
+
+    ``soonest`` is when a row that was planned anew would end if it began now and nobody else came.
+    """
 
     rows: Ints
     finish: Floats
+    soonest: Floats
     plans: Plans
     calendar: Calendar
 
@@ -65,17 +69,15 @@ class Layout:
 
 def empty_layout(view: View, rows: Ints) -> Layout:
     """Nobody is planned yet; there is room for plans of ``rows``."""
-    return Layout(rows, np.full(len(view), np.inf), Plans.none(len(view)), _calendar(view, len(rows)))
+    never = np.full(len(view), np.inf)
+    return Layout(rows, never, never.copy(), Plans.none(len(view)), _calendar(view, len(rows)))
 
 
-def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools, *, postponed: bool = False) -> Layout | None:
-    """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``.
-
-    Each as soon as possible, or ``postponed`` as late as it may be.
-    """
+def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools) -> Layout | None:
+    """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``."""
     layout = empty_layout(view, rows)
     order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
-    return layout if _plan(inputs, layout, order, forgiven, postponed=postponed) else None
+    return layout if _plan(inputs, layout, order, forgiven) else None
 
 
 def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
@@ -98,7 +100,7 @@ def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
     if not len(candidates):
         return layout
     rows, room = np.union1d(layout.rows, candidates), layout.calendar.with_room(len(candidates))
-    longer = Layout(rows, layout.finish.copy(), layout.plans.copy(), room)
+    longer = Layout(rows, layout.finish.copy(), layout.soonest.copy(), layout.plans.copy(), room)
     _plan(inputs, longer, candidates, np.ones(len(layout.finish), dtype=bool))
     return longer
 
@@ -125,23 +127,25 @@ def _write_capacity(calendar: Calendar, kind: int, steps: Sequence[tuple[float, 
     calendar.sizes[kind] = count
 
 
-def _plan(inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools, *, postponed: bool = False) -> bool:
+def _plan(inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools) -> bool:
     plans = layout.plans
     return bool(
-        plan_each(inputs, order, forgiven, postponed, layout.calendar, layout.finish, plans.at, plans.width, plans.kind)
+        plan_each(
+            inputs, order, forgiven, layout.calendar, layout.finish, layout.soonest, plans.at, plans.width, plans.kind
+        )
     )
 
 
 @compiled
 def plan_each(
-    inputs: PlanInputs, order: Ints, forgiven: Bools, postponed: bool, calendar: Calendar, finish: Floats, at: Floats,
+    inputs: PlanInputs, order: Ints, forgiven: Bools, calendar: Calendar, finish: Floats, soonest: Floats, at: Floats,
     width: Ints, kinds: Ints,
 ) -> bool:  # fmt: skip
-    """Plan the jobs in ``order``, each on the kind where it is cheapest in time; false at the first that is missed."""
+    """Plan the jobs in ``order``, each where it is cheapest and as late as it may be; false at the first missed."""
     for job in order:
-        kind, level, end = cheapest_share(inputs, job, calendar)
+        kind, level, soonest[job] = cheapest_share(inputs, job, calendar)
         if kind >= 0:
-            since, end = _later(inputs, job, kind, level, end, calendar) if postponed else (inputs.now, end)
+            since, end = _latest(inputs, job, kind, level, soonest[job], calendar)
             write_plan(inputs, job, kind, level, since, end, calendar, finish, at, width, kinds)
         elif not forgiven[job]:
             return False
@@ -168,24 +172,27 @@ def cheapest_share(inputs: PlanInputs, job: int, calendar: Calendar) -> tuple[in
 @compiled
 def share_on(inputs: PlanInputs, job: int, kind: int, calendar: Calendar) -> tuple[int, float]:
     """Level and end of the least share of one kind that is in time; (-1, inf) if none is."""
-    return smallest_share(
+    level, last_step = smallest_share(
         calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
         inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
-        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job], inputs.slot,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job] - inputs.ends[job],
+        inputs.slot,
     )  # fmt: skip
+    return level, last_step + inputs.ends[job]
 
 
 @compiled
-def _later(
+def _latest(
     inputs: PlanInputs, job: int, kind: int, level: int, end: float, calendar: Calendar
 ) -> tuple[float, float]:  # fmt: skip
     """The latest beginning of such a plan, and its end; now, and the end it has, if it cannot wait."""
-    since, later_end = later_start(
+    since, last_step = later_start(
         calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
         inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job], level,
-        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job], inputs.slot,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job] - inputs.ends[job],
+        inputs.slot,
     )  # fmt: skip
-    return (since, later_end) if later_end < np.inf else (inputs.now, end)
+    return (since, last_step + inputs.ends[job]) if last_step < np.inf else (inputs.now, end)
 
 
 @compiled
@@ -241,11 +248,11 @@ def _keep(
 def followed_to(
     inputs: PlanInputs, job: int, kind: int, times: Floats, widths: Ints, count: int, held: int, ready: float
 ) -> float:
-    """When a job that sticks to these steps of its plan is done at the latest; infinite if after its limit."""
-    depth = inputs.depth[kind, job]
-    return finish_time(
+    """When a job that sticks to these steps of its plan ends at the latest; infinite if after its limit."""
+    depth, end = inputs.depth[kind, job], float(inputs.ends[job])
+    return end + finish_time(
         times, widths, count, inputs.levels[kind, job], inputs.rates[kind, job], inputs.pauses[kind, job],
-        inputs.starts[job], depth, depth - 1, held, ready, inputs.remaining[job], inputs.limit[job], inputs.slot,
+        inputs.starts[job], depth, depth - 1, held, ready, inputs.remaining[job], inputs.limit[job] - end, inputs.slot,
     )  # fmt: skip
 
 
@@ -283,4 +290,4 @@ def earliest_end(inputs: PlanInputs, job: int, calendar: Calendar, held: bool) -
             inputs.remaining[job], np.inf, inputs.slot,
         )  # fmt: skip
         earliest = min(earliest, end)
-    return earliest
+    return earliest + float(inputs.ends[job])

@@ -6,6 +6,8 @@ and nobody gets devices, or loses any, in a way that would make it late. What ca
 devices, work that grew, speeds below what was stated.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from penstock.policies.columns import Bools, Floats, Ints, Standing
@@ -18,7 +20,6 @@ FRESH_ROWS = 300
 REPLANNED_ROWS = 2000
 """Rows planned again per decision to make room for others."""
 BEYOND_S = 1e-3
-POSTPONE = True
 
 
 def promised_rows(view: View) -> Ints:
@@ -36,10 +37,10 @@ def kept_promises(view: View) -> tuple[Layout, PlanInputs]:
     kept = keep(view, strict, rows[~is_new])
     cautious = _with_used_reserves(certain(view, reserve=True), strict, kept)
     if len(rows) <= FRESH_ROWS or len(kept.missed):
-        kept = lay_out(view, cautious, kept.rows, _none(view), postponed=POSTPONE) or kept
+        kept = lay_out(view, cautious, kept.rows, _none(view)) or kept
     layout = add_promises(view, cautious, kept, cheapest_first(strict, rows[is_new]))
     if len(layout.rows) < len(rows):
-        layout = Layout(rows, layout.finish, layout.plans, layout.calendar)
+        layout = replace(layout, rows=rows)
     return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
 
 
@@ -102,7 +103,7 @@ def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Lay
 def _planned_only(layout: Layout, longer: Layout) -> Layout:
     """Without the candidates that found no place."""
     found = longer.rows[longer.planned[longer.rows]]
-    return Layout(np.union1d(layout.rows, found), longer.finish, longer.plans, longer.calendar)
+    return replace(longer, rows=np.union1d(layout.rows, found))
 
 
 def _late(layout: Layout) -> Bools:
