@@ -73,12 +73,16 @@ def _inputs(view: View, speed: Callable[[Floats, Floats], Floats], interval: flo
     levels = _stacked([each.levels for each in view.by_kind])
     rates = _stacked([speed(each.rates, each.doubts) * share for each in view.by_kind])
     depth = np.stack([each.depth for each in view.by_kind])
-    pauses = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
+    pauses: Floats = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
+    columns = {
+        "resizes": view.resize_s, "starts": view.start_s - view.end_s - view.resize_s, "ends": view.end_s,
+        "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s, "remaining": view.remaining,
+        "limit": limit,
+    }  # fmt: skip
     return PlanInputs(
-        now=view.now, slot=view.slot, levels=levels, rates=rates, pauses=pauses + view.resize_s[:, None], depth=depth,
-        resizes=view.resize_s, starts=view.start_s - view.end_s - view.resize_s, ends=view.end_s, held=view.width,
-        bound=view.bound, ready=view.now + np.where(view.width > 0, view.pause_s, 0.0), remaining=view.remaining, limit=limit,
-        prices=kind_prices(rates, levels, depth),
+        now=float(view.now), slot=float(view.slot), levels=levels, rates=rates,
+        pauses=pauses + view.resize_s[:, None], depth=depth, prices=kind_prices(rates, levels, depth),
+        **{name: np.array(column) for name, column in columns.items()},
     )  # fmt: skip
 
 
@@ -97,8 +101,6 @@ def kind_prices(rates: Floats, levels: Ints, depth: Ints) -> Floats:
 
 
 def _stacked(parts: list[np.ndarray]) -> np.ndarray:
-    """One array over all kinds, as wide as the widest; no copy where there is one."""
-    if len(parts) == 1:
-        return parts[0][None]
+    """One array over all kinds, as wide as the widest; always a copy, so that loops are compiled for one layout."""
     wide = max(part.shape[1] for part in parts)
     return np.stack([np.pad(part, ((0, 0), (0, wide - part.shape[1])), mode="edge") for part in parts])

@@ -87,10 +87,9 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
     """
     layout = empty_layout(view, rows)
     order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
-    plans = layout.plans
+    plans, old = layout.plans, Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
     _keep(
-        inputs, order, view.plan_at, view.plan_width, view.plan_kind, layout.calendar, layout.finish, plans.at,
-        plans.width, plans.kind,
+        inputs, order, old.at, old.width, old.kind, layout.calendar, layout.finish, plans.at, plans.width, plans.kind
     )  # fmt: skip
     return layout
 
