@@ -1,7 +1,8 @@
 """Whoever can start now does, the cheapest first, on what the plans of the promised leave.
 
-Plans of promised jobs are postponed as far as they may be, which leaves the near future to whoever is cheap: a short
-job does not wait for a long one that could. In its turn a promised job takes its plan back and begins now.
+Where there are jobs without a deadline, plans of promised jobs are postponed as far as they may be, which leaves the
+near future to whoever is cheap: a short job does not wait for a long one that could. In its turn a promised job takes
+its plan back and begins now.
 """
 
 import numpy as np

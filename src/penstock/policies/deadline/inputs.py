@@ -42,6 +42,8 @@ class PlanInputs(NamedTuple):
     """By when each job must have ended."""
     prices: Floats
     """(kinds,) what a device-second of each kind is worth."""
+    patient: bool
+    """Whether plans begin as late as they may, because there are jobs without a deadline that may be quicker."""
 
 
 def certain(view: View, *, reserve: bool) -> PlanInputs:
@@ -82,7 +84,7 @@ def _inputs(view: View, speed: Callable[[Floats, Floats], Floats], interval: flo
     return PlanInputs(
         now=float(view.now), slot=float(view.slot), levels=levels, rates=rates,
         pauses=pauses + view.resize_s[:, None], depth=depth, prices=kind_prices(rates, levels, depth),
-        **{name: np.array(column) for name, column in columns.items()},
+        patient=bool(np.isinf(view.deadline).any()), **{name: np.array(column) for name, column in columns.items()},
     )  # fmt: skip
 
 

@@ -140,11 +140,13 @@ def plan_each(
     inputs: PlanInputs, order: Ints, forgiven: Bools, calendar: Calendar, finish: Floats, soonest: Floats, at: Floats,
     width: Ints, kinds: Ints,
 ) -> bool:  # fmt: skip
-    """Plan the jobs in ``order``, each where it is cheapest and as late as it may be; false at the first missed."""
+    """Plan the jobs in ``order``, each where it is cheapest; false at the first that is missed."""
     for job in order:
         kind, level, soonest[job] = cheapest_share(inputs, job, calendar)
         if kind >= 0:
-            since, end = _latest(inputs, job, kind, level, soonest[job], calendar)
+            since, end = inputs.now, soonest[job]
+            if inputs.patient:
+                since, end = _latest(inputs, job, kind, level, end, calendar)
             write_plan(inputs, job, kind, level, since, end, calendar, finish, at, width, kinds)
         elif not forgiven[job]:
             return False

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core import Quote
 from penstock.policies.base import Assignment, Policy
-from penstock.policies.columns import Ints, Standing
+from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
@@ -69,9 +69,8 @@ class DeadlinePolicy(Policy):
     def allocate(self, view: View) -> Assignment:
         layout, cautious = kept_promises(view)
         terms, probable = certain(view, reserve=False), likely(view)
-        cheap_first = cheapest_first(probable, np.arange(len(view)))
-        cheap_first = cheap_first[np.argsort(-view.priority[cheap_first], kind="stable")]
         promised = view.standing == Standing.PROMISED
+        cheap_first = _turns(view, promised, device_seconds(probable))
         plans, room = layout.plans, layout.calendar.with_room(3 * len(view))
         bring_forward(cautious, probable, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind)
         widths, kinds = widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
@@ -84,6 +83,13 @@ class DeadlinePolicy(Policy):
 
     def explain(self, view: View, row: int) -> str:
         return explain_plan(view, row)
+
+
+def _turns(view: View, promised: Bools, cost: Floats) -> Ints:
+    """Who comes first: high priorities, then cheap jobs; jobs that may not make it only after all promised ones."""
+    dearest = cost[promised].max(initial=-np.inf)
+    hopes = ~promised & (np.isfinite(view.deadline) | (cost > dearest))
+    return np.lexsort((view.sequence, cost, hopes, -view.priority))
 
 
 def _next_answer(view: View) -> float:
