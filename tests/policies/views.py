@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
-from penstock.policies import KindConditions, KindView, View
+from penstock.policies import ArrivalStatistics, KindConditions, KindView, View
 from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.table import JobTable
 from penstock.scheduler.tenants import Tenants
@@ -69,6 +69,7 @@ def whole_view(
     slot: float = 0.0,
     interval: float | None = None,
     overhead: Overhead = FREE,
+    arrivals: ArrivalStatistics | None = None,
 ) -> View:
     table = JobTable(("gpu",))
     for number, row in enumerate(rows):
@@ -92,5 +93,6 @@ def whole_view(
         bound=table.bound[used],
         options=[table.options[0].shown(used)],
         tenants=lambda: Tenants().table(table.tenant[used], table.width[used], table.attained[used]),
+        arrivals=lambda: arrivals or ArrivalStatistics.none(),
         leases=[[]],
     )

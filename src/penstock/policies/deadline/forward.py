@@ -21,8 +21,8 @@ def bring_forward(
 ) -> None:  # fmt: skip
     """Plan everybody in ``order`` who can start now.
 
-    A job with a deadline that nobody promised takes the least that is likely to be in time, one without the narrowest
-    share there is.
+    A job with a deadline that nobody promised takes the least that is likely to be in time. One without, and one that
+    cannot be in time beside such ones, takes the narrowest share there is.
     """
     for job in order:
         if promised[job]:
@@ -30,6 +30,9 @@ def bring_forward(
                 _begin_promised(certain, job, calendar, finish, at, width, kinds)
         elif _can_begin(likely, job, calendar):
             kind, level, end = cheapest_share(likely, job, calendar)
+            if kind < 0 and likely.patient:
+                likely.limit[job] = np.inf
+                kind, level, end = cheapest_share(likely, job, calendar)
             if kind >= 0:
                 write_plan(likely, job, kind, level, likely.now, end, calendar, finish, at, width, kinds)
 
