@@ -4,13 +4,15 @@ Promises are made and kept on *certain* terms: the slowest speed that a curve ad
 of the job included. Jobs that were promised nothing are planned on *likely* ones.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.policies.columns import Floats, Ints
 from penstock.policies.view import View
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 class PlanInputs(NamedTuple):
@@ -46,46 +48,54 @@ class PlanInputs(NamedTuple):
     """Whether plans begin as late as they may, because there are jobs without a deadline that may be quicker."""
 
 
-def certain(view: View, *, reserve: bool) -> PlanInputs:
-    """Terms that hold whatever happens; with ``reserve`` also after one unforeseen change and a slow start and end."""
-    limit = _latest_end(view)
-    if reserve:
-        limit = limit - view.overhead.worst_s - view.reserve_s
-    return _inputs(view, _slowest, view.slot, limit)
+class Terms(NamedTuple):
+    """What holds whatever happens, with what a promise keeps in reserve and without, and what is likely."""
+
+    cautious: PlanInputs
+    strict: PlanInputs
+    likely: PlanInputs
 
 
-def likely(view: View) -> PlanInputs:
-    """Terms that hold if speeds are as stated and decisions as frequent as lately."""
+def terms_of(view: View) -> Terms:
+    """The three of them, which share all that does not differ.
+
+    Reserves are for one unforeseen change and for a slow start and end.
+    """
+    strict = _strict(view)
     interval = min(each.interval for each in view.conditions)
-    return _inputs(view, lambda rates, _: rates, interval, _latest_end(view))
+    likely_rates = _stacked([each.rates for each in view.by_kind]) * _working_share(view, interval)
+    cautious = strict._replace(limit=strict.limit - view.overhead.worst_s - view.reserve_s)
+    prices = kind_prices(likely_rates, strict.levels, strict.depth)
+    return Terms(cautious, strict, strict._replace(rates=likely_rates, limit=strict.limit.copy(), prices=prices))
 
 
-def _slowest(rates: Floats, doubts: Floats) -> Floats:
-    """What a job surely makes on so many devices or more."""
-    return np.minimum.accumulate((rates * (1.0 - doubts))[:, ::-1], axis=1)[:, ::-1]
-
-
-def _latest_end(view: View) -> Floats:
-    """In so many slots there may be one decision more than slots."""
-    return view.deadline - view.overhead.every_round_s
-
-
-def _inputs(view: View, speed: Callable[[Floats, Floats], Floats], interval: float, limit: Floats) -> PlanInputs:
-    share = 1.0 - min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
-    levels = _stacked([each.levels for each in view.by_kind])
-    rates = _stacked([speed(each.rates, each.doubts) * share for each in view.by_kind])
-    depth = np.stack([each.depth for each in view.by_kind])
+def _strict(view: View) -> PlanInputs:
+    """The slowest speeds and a decision in every slot; in so many slots there may be one decision more than slots."""
+    levels, depth = _stacked([each.levels for each in view.by_kind]), np.stack([each.depth for each in view.by_kind])
+    rates = _stacked([_slowest(each.rates, each.doubts) for each in view.by_kind]) * _working_share(view, view.slot)
     pauses: Floats = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
     columns = {
         "resizes": view.resize_s, "starts": view.start_s - view.end_s - view.resize_s, "ends": view.end_s,
         "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s, "remaining": view.remaining,
-        "limit": limit,
+        "limit": view.deadline - view.overhead.every_round_s,
     }  # fmt: skip
     return PlanInputs(
         now=float(view.now), slot=float(view.slot), levels=levels, rates=rates,
         pauses=pauses + view.resize_s[:, None], depth=depth, prices=kind_prices(rates, levels, depth),
         patient=bool(np.isinf(view.deadline).any()), **{name: np.array(column) for name, column in columns.items()},
     )  # fmt: skip
+
+
+def _working_share(view: View, interval: float) -> float:
+    """What decisions that far apart leave of everybody's time."""
+    return 1.0 - min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
+
+
+def _slowest(rates: Floats, doubts: Floats) -> Floats:
+    """What a job surely makes on so many devices or more."""
+    if not doubts.any():
+        return rates
+    return np.minimum.accumulate((rates * (1.0 - doubts))[:, ::-1], axis=1)[:, ::-1]
 
 
 def kind_prices(rates: Floats, levels: Ints, depth: Ints) -> Floats:
@@ -102,7 +112,9 @@ def kind_prices(rates: Floats, levels: Ints, depth: Ints) -> Floats:
     return prices
 
 
-def _stacked(parts: list[np.ndarray]) -> np.ndarray:
+def _stacked(parts: list[NDArray[Number]]) -> NDArray[Number]:
     """One array over all kinds, as wide as the widest; always a copy, so that loops are compiled for one layout."""
+    if len(parts) == 1:
+        return np.array(parts[0][None], order="C")
     wide = max(part.shape[1] for part in parts)
     return np.stack([np.pad(part, ((0, 0), (0, wide - part.shape[1])), mode="edge") for part in parts])

@@ -37,8 +37,11 @@ class Calendar(NamedTuple):
 
     def with_room(self, plans: int) -> "Calendar":
         """An independent copy in which so many more plans can be reserved."""
-        used, more = int(self.sizes.max()), ((0, 0), (0, (PLAN_STEPS + 2) * plans))
-        return Calendar(np.pad(self.times[:, :used], more), np.pad(self.free[:, :used], more), self.sizes.copy())
+        used, kinds = int(self.sizes.max()), len(self.sizes)
+        room = used + (PLAN_STEPS + 2) * plans
+        longer = Calendar(np.empty((kinds, room)), np.empty((kinds, room), dtype=np.int64), self.sizes.copy())
+        longer.times[:, :used], longer.free[:, :used] = self.times[:, :used], self.free[:, :used]
+        return longer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import certain, likely
+from penstock.policies.deadline.inputs import terms_of
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.promises import (
     add_promises,
@@ -59,7 +59,7 @@ class DeadlinePolicy(Policy):
         self.at_once = at_once
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
-        layout, terms = kept_promises(view)
+        layout, terms = kept_promises(view, terms_of(view))
         asked = cheapest_first(terms, rows[np.isfinite(view.deadline[rows])])
         affordable = view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
         cheap = asked[device_seconds(terms)[asked] <= affordable]
@@ -67,17 +67,19 @@ class DeadlinePolicy(Policy):
         return answers(view, rows, layout, terms, affordable)
 
     def allocate(self, view: View) -> Assignment:
-        layout, cautious = kept_promises(view)
-        terms, probable = certain(view, reserve=False), likely(view)
+        terms = terms_of(view)
+        layout, cautious = kept_promises(view, terms)
         promised = view.standing == Standing.PROMISED
-        cheap_first = _turns(view, promised, device_seconds(probable))
+        cheap_first = _turns(view, promised, device_seconds(terms.likely))
         plans, room = layout.plans, layout.calendar.with_room(3 * len(view))
-        bring_forward(cautious, probable, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind)
+        bring_forward(
+            cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
+        )
         widths, kinds = widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
         for rows in by_priority(view, cheap_first):
-            use_idle(terms, probable, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
-        pinned = immovable(terms, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
+            use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
+        pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
         wake_at = min(plans.next_change(view.now), _next_answer(view))
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned)
 

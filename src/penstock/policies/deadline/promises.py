@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.deadline.inputs import PlanInputs, certain
+from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, keep, lay_out
 from penstock.policies.view import View
 
@@ -26,16 +26,15 @@ def promised_rows(view: View) -> Ints:
     return np.flatnonzero(view.standing == Standing.PROMISED)
 
 
-def kept_promises(view: View) -> tuple[Layout, PlanInputs]:
+def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     """A plan that reaches every promised job that can be reached, and the terms that a new promise must pass.
 
     Who cannot be in time any more holds what it takes to be done as early as possible.
     """
-    rows = promised_rows(view)
-    strict = certain(view, reserve=False)
+    rows, strict = promised_rows(view), terms.strict
     is_new = np.isinf(view.plan_at[rows, 0])
     kept = keep(view, strict, rows[~is_new])
-    cautious = _with_used_reserves(certain(view, reserve=True), strict, kept)
+    cautious = _with_used_reserves(terms.cautious, strict, kept)
     if len(rows) <= FRESH_ROWS or len(kept.missed):
         kept = lay_out(view, cautious, kept.rows, _none(view)) or kept
     layout = add_promises(view, cautious, kept, cheapest_first(strict, rows[is_new]))
