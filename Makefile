@@ -7,7 +7,7 @@ TESTS  ?= tests
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-policies bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-deadline: $(STAMP) ## deadline ratio on the public traces, against publish
 
 bench-policies: $(STAMP) ## policies in one world over loads and seeds, with 95 % intervals (resumes where it stopped)
 	$(BIN)/python -m bench.policies
+
+bench-promises: $(STAMP) ## promises given and broken over 17 kinds of generated worlds
+	$(BIN)/python -m bench.promises
 
 bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
 	$(BIN)/python -m bench.speed
