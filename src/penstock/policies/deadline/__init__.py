@@ -1,7 +1,8 @@
 """Deadlines: promises that are kept, as many as possible, on every kind of device.
 
-``calendar`` plans one job on free capacity that changes late; ``layout`` plans many on all kinds; ``promises`` keeps
-those made and makes new ones; ``idle`` gives away what plans leave; ``answers`` puts it into words.
+``calendar`` plans one job on free capacity that changes late; ``layout`` plans many on all kinds; ``keeping`` has the
+plans at hand; ``promises`` keeps those made and makes new ones; ``forward`` lets begin who can; ``idle`` gives away
+what plans leave; ``answers`` puts it into words.
 """
 
 from penstock.policies.deadline.policy import DeadlinePolicy

@@ -16,12 +16,9 @@ from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 from penstock.policies.deadline.calendar import (
     UNREACHABLE,
     finish_time,
-    from_now,
     later_start,
-    released_at,
     reserve,
     smallest_share,
-    take,
 )
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.view import View
@@ -73,7 +70,7 @@ class Layout:
 def empty_layout(view: View, rows: Ints) -> Layout:
     """Nobody is planned yet; there is room for plans of ``rows``."""
     never = np.full(len(view), np.inf)
-    return Layout(rows, never, never.copy(), Plans.none(len(view)), _calendar(view, len(rows)))
+    return Layout(rows, never, never.copy(), Plans.none(len(view)), new_calendar(view, len(rows)))
 
 
 def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools) -> Layout | None:
@@ -81,20 +78,6 @@ def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools) -> Layo
     layout = empty_layout(view, rows)
     order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
     return layout if _plan(inputs, layout, order, forgiven) else None
-
-
-def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
-    """The plans laid out before, as far as they are in time and the devices for them are there.
-
-    Who is ahead of its plan gives back what it no longer needs at the end.
-    """
-    layout = empty_layout(view, rows)
-    order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
-    plans, old = layout.plans, Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
-    _keep(
-        inputs, order, old.at, old.width, old.kind, layout.calendar, layout.finish, plans.at, plans.width, plans.kind
-    )  # fmt: skip
-    return layout
 
 
 def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
@@ -107,7 +90,8 @@ def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
     return longer
 
 
-def _calendar(view: View, plans: int) -> Calendar:
+def new_calendar(view: View, plans: int) -> Calendar:
+    """Everything that works is free, until leases end; there is room for so many plans."""
     kinds = len(view.kinds)
     steps = [view.capacity_steps(kind) for kind in range(kinds)]
     room = (PLAN_STEPS + 2) * plans + max(len(each) for each in steps) + 2
@@ -221,34 +205,6 @@ def held_on(inputs: PlanInputs, job: int, kind: int) -> int:
 
 
 @compiled
-def _keep(
-    inputs: PlanInputs, order: Ints, old_at: Floats, old_width: Ints, old_kind: Ints, calendar: Calendar,
-    finish: Floats, at: Floats, width: Ints, kinds: Ints,
-) -> None:  # fmt: skip
-    times, widths = np.empty(PLAN_STEPS + 1), np.empty(PLAN_STEPS + 1, dtype=np.int64)
-    for job in order:
-        kind = old_kind[job]
-        count = from_now(old_at[job], old_width[job], inputs.now, times, widths)
-        if count == 0 or inputs.depth[kind, job] == 0 or not _has_room(calendar, kind, times, widths, count):
-            continue
-        end = followed_to(inputs, job, kind, times, widths, count, held_on(inputs, job, kind), inputs.ready[job])
-        if end == np.inf:
-            continue
-        finish[job], kinds[job] = end, kind
-        last = min(times[count - 1], released_at(end, inputs.slot))
-        steps = 0
-        for k in range(count):
-            if times[k] >= last:
-                break
-            at[job, k], width[job, k] = times[k], widths[k]
-            steps += 1
-        at[job, steps], width[job, steps] = last, 0
-        calendar.sizes[kind] = take(
-            calendar.times[kind], calendar.free[kind], calendar.sizes[kind], at[job], width[job], 1
-        )
-
-
-@compiled
 def followed_to(
     inputs: PlanInputs, job: int, kind: int, times: Floats, widths: Ints, count: int, held: int, ready: float
 ) -> float:
@@ -261,19 +217,12 @@ def followed_to(
 
 
 @compiled
-def _has_room(calendar: Calendar, kind: int, times: Floats, widths: Ints, count: int) -> bool:
-    """Whether the calendar has so many devices free whenever the steps want them."""
-    k = 0
-    for step in range(count - 1):
-        begin, end = times[step], times[step + 1]
-        while k + 1 < calendar.sizes[kind] and calendar.times[kind, k + 1] <= begin:
-            k += 1
-        i = k
-        while i < calendar.sizes[kind] and calendar.times[kind, i] < end:
-            if calendar.free[kind, i] < widths[step]:
-                return False
-            i += 1
-    return True
+def earliest_ends(inputs: PlanInputs, rows: Ints, calendar: Calendar) -> Floats:
+    """For each of ``rows`` the earliest end beside the plans in the calendar, once it has given back what it holds."""
+    ends = np.empty(len(rows))
+    for place in range(len(rows)):
+        ends[place] = earliest_end(inputs, rows[place], calendar, False)
+    return ends
 
 
 @compiled

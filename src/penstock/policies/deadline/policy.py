@@ -8,7 +8,7 @@ import numpy as np
 from penstock.core import Quote
 from penstock.policies.base import Assignment, Policy
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.deadline.answers import answers, last_chances
+from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
 from penstock.policies.deadline.inputs import terms_of
@@ -59,12 +59,15 @@ class DeadlinePolicy(Policy):
         self.at_once = at_once
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
-        layout, terms = kept_promises(view, terms_of(view))
-        asked = cheapest_first(terms, rows[np.isfinite(view.deadline[rows])])
+        terms = terms_of(view)
+        asked = cheapest_first(terms.cautious, rows[np.isfinite(view.deadline[rows])])
         affordable = view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
-        cheap = asked[device_seconds(terms)[asked] <= affordable]
-        layout = add_promises(view, terms, layout, cheap)
-        return answers(view, rows, layout, terms, affordable)
+        cheap = asked[device_seconds(terms.cautious)[asked] <= affordable]
+        if not len(cheap) and not has_news(view, rows):
+            return [None] * len(rows)
+        layout, cautious = kept_promises(view, terms)
+        layout = add_promises(view, cautious, layout, cheap)
+        return answers(view, rows, layout, cautious, affordable)
 
     def allocate(self, view: View) -> Assignment:
         terms = terms_of(view)

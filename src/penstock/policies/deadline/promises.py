@@ -12,7 +12,8 @@ import numpy as np
 
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs, Terms
-from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, keep, lay_out
+from penstock.policies.deadline.keeping import keep
+from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
 from penstock.policies.view import View
 
 FRESH_ROWS = 300
