@@ -119,13 +119,7 @@ class Curve:
 
         Either nobody knows it better, or the devices are spread over more nodes than necessary.
         """
-        scaling = self.scaling(kind)
-        if scaling is None or not (scaling.doubts or scaling.spread) or count < scaling.counts[0]:
-            return 0.0
-        stated = _interpolate(scaling.counts, scaling.doubts, count) if scaling.doubts else 0.0
-        spread = [rate for at, _, rate in scaling.spread if at == count]
-        compact = _interpolate(scaling.counts, scaling.rates, count)
-        return 1.0 - (1.0 - stated) * min(spread) / compact if spread and min(spread) < compact else stated
+        return _doubt(self, count, kind)
 
     def watts(self, count: int, kind: str = ANY_KIND) -> float:
         """What ``count`` devices together draw while the job runs on them; 0 where nothing is said."""
@@ -165,6 +159,17 @@ def _rate(curve: Curve, count: int, kind: str, nodes: int | None) -> float:
         if at == count and over == nodes:
             return rate
     return _interpolate(scaling.counts, scaling.rates, count)
+
+
+@lru_cache(maxsize=65536)
+def _doubt(curve: Curve, count: int, kind: str) -> float:
+    scaling = curve.scaling(kind)
+    if scaling is None or not (scaling.doubts or scaling.spread) or count < scaling.counts[0]:
+        return 0.0
+    stated = _interpolate(scaling.counts, scaling.doubts, count) if scaling.doubts else 0.0
+    spread = [rate for at, _, rate in scaling.spread if at == count]
+    compact = _interpolate(scaling.counts, scaling.rates, count)
+    return 1.0 - (1.0 - stated) * min(spread) / compact if spread and min(spread) < compact else stated
 
 
 def _growing(pairs: Iterable[tuple[int, float]]) -> Iterable[tuple[int, float]]:
