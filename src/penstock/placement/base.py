@@ -27,7 +27,8 @@ class Placement(Protocol):
 
     Every width is at least 1 and all of them fit, counting what the asked jobs hold as free. ``place`` brings the
     occupancy up to date and returns the new devices of every job whose devices changed: asked ones, and others if
-    the strategy moves them. An ask whose width is what it holds keeps its devices unless someone needs the room.
+    the strategy moves them. An ask whose width is what it holds keeps its devices unless someone needs the room, and
+    who is in ``occupancy.pinned`` keeps them in any case.
     The same occupancy and asks give the same answer.
     """
 
