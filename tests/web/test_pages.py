@@ -9,6 +9,7 @@ import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.client import Client
+from penstock.wire import JobView
 from tests.live.site import until
 from tests.web.browsing import Tab, tab
 from tests.web.site import WebSite
@@ -120,6 +121,7 @@ def test_the_output_can_be_searched(browser: Browser, site: WebSite) -> None:
 def test_a_resize_is_seen_in_the_picture_of_the_cluster(browser: Browser, site: WebSite) -> None:
     wide = site.submit("admin", steps=4000, name="wide")
     site.wait(lambda client: len(client.job(wide).devices) == 4, "the first job to take everything")
+    site.wait(lambda client: _step(client.job(wide)) > 0, "the first job to train on all of it")
     with tab(browser, site) as admin:
         page = admin.go("/")
         narrow = site.submit("admin", steps=4000, name="narrow", devices="2", deadline="6h")
@@ -247,3 +249,8 @@ def test_what_happens_appears_by_itself(browser: Browser, site: WebSite) -> None
         site.wait(done, "the job to end")
         expect(page.get_by_role("row").filter(has_text=job)).to_contain_text("finished")
         expect(page.get_by_role("row").filter(has_text=job)).to_contain_text("100 %")
+
+
+def _step(job: JobView) -> int:
+    """What the run itself has told; nothing until its workers are there."""
+    return (job.progress.step or 0) if job.progress is not None else 0
