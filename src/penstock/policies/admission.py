@@ -11,6 +11,8 @@ from penstock.policies.filling import finish_time, profile_of
 from penstock.policies.kind_view import KindView
 from penstock.policies.planning import PlanLayout, PlanTerms, extend
 
+IN_THE_WAY = "finishing it in time would break promises already made"
+
 
 def admit_singly(view: KindView, rows: Ints, kept: PlanLayout, terms: PlanTerms) -> Sequence[Quote]:
     """Promise each row whose deadline and everybody else's hold together; the first in ``rows`` is asked first.
@@ -27,34 +29,41 @@ def answers(view: KindView, rows: Ints, layout: PlanLayout, terms: PlanTerms) ->
 
 
 def _answer(view: KindView, row: int, layout: PlanLayout, taken: bool, terms: PlanTerms) -> Quote:
-    if not math.isfinite(view.deadline[row]):
-        reason = "it has no deadline and runs on what is free"
-        return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=reason)
-    return promised(view, row, layout) if taken else turned_down(view, row, layout, terms)
+    name, deadline = view.jobs[row].id, float(view.deadline[row])
+    if not math.isfinite(deadline):
+        return no_deadline(name)
+    if taken:
+        end = float(layout.finish[row])
+        return promised(name, deadline, layout.plans.of_row(row, end), end)
+    late, hard = view.now + float(view.alone_s[row]) - deadline, bool(view.hard[row])
+    return turned_down(name, late, hard=hard, offer=earliest_finish(view, row, layout, terms) if hard else math.inf)
 
 
-def promised(view: KindView, row: int, layout: PlanLayout) -> Quote:
-    plan = plan_of(layout, row)
-    early = format_duration(float(view.deadline[row]) - plan.end)
+def no_deadline(name: str) -> Quote:
+    return Quote(job_id=name, verdict=Verdict.BEST_EFFORT, reason="it has no deadline and runs on what is free")
+
+
+def promised(name: str, deadline: float, plan: Plan, end: float) -> Quote:
+    """The deadline is promised; by its plan the job ends at ``end``."""
+    early = format_duration(deadline - end)
     return Quote(
-        job_id=view.jobs[row].id, verdict=Verdict.PROMISED, finish_at=plan.end,
+        job_id=name, verdict=Verdict.PROMISED, finish_at=end,
         devices=max((width for _, width in plan.steps), default=0), device_seconds=plan.device_seconds(),
         reason=f"planned to finish {early} before its deadline, with every earlier promise kept",
     )  # fmt: skip
 
 
-def turned_down(view: KindView, row: int, layout: PlanLayout, terms: PlanTerms) -> Quote:
-    """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort."""
-    alone = view.now + float(view.alone_s[row])
-    if alone > view.deadline[row]:
-        late = format_duration(alone - float(view.deadline[row]))
-        reason = f"even alone on the cluster it would end {late} after its deadline"
-    else:
-        reason = "finishing it in time would break promises already made"
-    if not view.hard[row]:
-        return Quote(job_id=view.jobs[row].id, verdict=Verdict.BEST_EFFORT, reason=f"{reason}; it runs when it can")
-    offer = earliest_finish(view, row, layout, terms)
-    return Quote(job_id=view.jobs[row].id, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)
+def turned_down(name: str, late: float, *, hard: bool, offer: float) -> Quote:
+    """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort.
+
+    ``late`` is by how much it would be late alone on the cluster, if that is above 0.
+    """
+    reason = IN_THE_WAY
+    if late > 0:
+        reason = f"even alone on the cluster it would end {format_duration(late)} after its deadline"
+    if not hard:
+        return Quote(job_id=name, verdict=Verdict.BEST_EFFORT, reason=f"{reason}; it runs when it can")
+    return Quote(job_id=name, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)
 
 
 def earliest_finish(view: KindView, row: int, layout: PlanLayout, terms: PlanTerms) -> float:
@@ -66,10 +75,3 @@ def earliest_finish(view: KindView, row: int, layout: PlanLayout, terms: PlanTer
         times, free, count, view.levels[row], terms.rates[row], terms.pauses[row], terms.starts[row],
         view.depth[row], top, 0, float(view.remaining[row]), math.inf,
     )  # fmt: skip
-
-
-def plan_of(layout: PlanLayout, row: int) -> Plan:
-    """One row of a layout as a value, cut at the job's own end."""
-    end = float(layout.finish[row])
-    pairs = zip(layout.plans.at[row].tolist(), layout.plans.width[row].tolist(), strict=True)
-    return Plan(tuple((at, width) for at, width in pairs if at < end), end)

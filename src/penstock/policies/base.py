@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from penstock.core import Job, Quote, Verdict
+from penstock.core import Job, Plan, Quote, Verdict
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class Plans:
 
     def copy(self) -> "Plans":
         return Plans(self.at.copy(), self.width.copy(), self.kind.copy())
+
+    def of_row(self, row: int, end: float) -> Plan:
+        """One row as a value, cut at the job's own end."""
+        pairs = zip(self.at[row].tolist(), self.width[row].tolist(), strict=True)
+        return Plan(tuple((at, width) for at, width in pairs if at < end), end)
 
     def next_change(self, now: float) -> float:
         """The first time after ``now`` at which a plan gives a width; that a job ends is told by the job."""

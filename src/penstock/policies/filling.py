@@ -229,26 +229,6 @@ def grow(
 
 
 @compiled
-def squeeze(
-    times: Floats, free: Ints, count: int, candidates: Ints, remaining: Floats, limit: Floats, held: Ints, levels: Ints,
-    rates: Floats, pauses: Floats, starts: Floats, depth: Ints, margin: float, finish: Floats, plan_at: Floats,
-    plan_width: Ints,
-) -> None:  # fmt: skip
-    """Plan every candidate, in turn, that can be in time on what the profile leaves; nobody else changes."""
-    for job in candidates:
-        level, end = smallest_share(
-            times, free, count, levels[job], rates[job], pauses[job], starts[job], depth[job], held[job],
-            remaining[job], limit[job],
-        )  # fmt: skip
-        if end < np.inf:
-            finish[job] = end
-            count = lay(
-                times, free, count, levels[job], depth[job], level, end, margin, plan_at[job],
-                plan_width[job],
-            )  # fmt: skip
-
-
-@compiled
 def width_at(at: Floats, width: Ints, now: float) -> int:
     """What a plan grants at ``now``."""
     granted = 0
@@ -296,12 +276,20 @@ def profile_of(
     times, free = new_profile(now, capacity, len(order) + extra)
     count = 1
     for job in order:
-        for k in range(PLAN_STEPS - 1):
-            begin, end = max(plan_at[job][k], now), plan_at[job][k + 1]
-            if plan_width[job][k] == 0 or end <= begin:
-                continue
-            first, count = breakpoint_at(times, free, count, begin)
-            last, count = breakpoint_at(times, free, count, end)
-            for i in range(first, last):
-                free[i] -= plan_width[job][k]
+        count = take(times, free, count, plan_at[job], plan_width[job], 1)
     return times, free, count
+
+
+@compiled
+def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints, sign: int) -> int:
+    """Subtract a plan from a profile, or with ``sign`` -1 give it back; returns the new number of breakpoints."""
+    now = times[0]
+    for k in range(PLAN_STEPS - 1):
+        begin, end = max(at[k], now), at[k + 1]
+        if width[k] == 0 or end <= begin:
+            continue
+        first, count = breakpoint_at(times, free, count, begin)
+        last, count = breakpoint_at(times, free, count, end)
+        for i in range(first, last):
+            free[i] -= sign * width[k]
+    return count

@@ -70,12 +70,6 @@ class KindView(KindColumns):
         return len(self.everybody) if self.rows is None else len(self.rows)
 
     @property
-    def held_rate(self) -> Floats:
-        """Iterations per second at the width each row holds; zero without devices."""
-        level = (self.levels == self.width[:, None]).argmax(axis=1)
-        return np.where(self.width > 0, self.rates[np.arange(len(self)), level], 0.0)
-
-    @property
     def waiting(self) -> Floats:
         """Seconds each row has been without devices; zero while it has some."""
         return np.where(self.width > 0, 0.0, self.now - self.stint_since)

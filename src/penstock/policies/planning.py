@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.policies.base import Plans
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.filling import fill, follow, grow, profile_of, squeeze, width_at
+from penstock.policies.filling import fill, follow, grow, profile_of, width_at
 from penstock.policies.kind_view import KindView
 from penstock.tools import compiled
 
@@ -123,23 +123,6 @@ def extend(view: KindView, layout: PlanLayout, candidates: Ints, terms: PlanTerm
         terms.rates, terms.pauses, terms.starts, view.depth, view.slot, terms.widest,
     )  # fmt: skip
     return lay_out(view, longer, terms) if len(longer) > len(order) else layout
-
-
-def fit_in(view: KindView, layout: PlanLayout, candidates: Ints, terms: PlanTerms) -> PlanLayout:
-    """Plan every candidate that can be in time on what ``layout`` leaves, in the order given; nobody else changes.
-
-    Far cheaper than :func:`extend`, which may move everybody: O(breakpoints) instead of O(jobs x breakpoints) each.
-    """
-    if not len(candidates):
-        return layout
-    finish, at, width = layout.finish.copy(), layout.plans.at.copy(), layout.plans.width.copy()
-    times, free, count = profile_of(view.now, view.capacity, layout.rows, at, width, len(candidates))
-    squeeze(
-        times, free, count, candidates, terms.work, terms.limit, view.width, view.levels, terms.rates, terms.pauses,
-        terms.starts, view.depth, view.slot, finish, at, width,
-    )  # fmt: skip
-    taken = candidates[np.isfinite(finish[candidates])]
-    return PlanLayout(np.concatenate((layout.rows, taken)), finish, Plans.of_one_kind(at, width))
 
 
 def _by_limit(view: KindView, rows: Ints, terms: PlanTerms) -> Ints:

@@ -117,6 +117,15 @@ class View(JobColumns):
         return self._tenants()
 
     @cached_property
+    def alone_s(self) -> Floats:
+        """How long each row would take with the cluster to itself from now on."""
+        fastest = np.zeros(len(self))
+        for options in self.by_kind:
+            top = options.rates[np.arange(len(self)), np.maximum(options.depth - 1, 0)]
+            fastest = np.maximum(fastest, np.where(options.depth > 0, top, 0.0))
+        return np.where(self.width > 0, self.still_s, self.start_s) + self.remaining / fastest
+
+    @cached_property
     def arrivals(self) -> ArrivalStatistics:
         """What has been asked for lately."""
         return self._arrivals()

@@ -2,7 +2,9 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from penstock.cli.terminal.console import say
 from penstock.core import InputError, parse_duration
@@ -18,13 +20,42 @@ class OverheadName(StrEnum):
 
 
 WRONG_BY_HELP = "Jobs really run at up to this much more or less than the speed the scheduler believes."
-DOUBTS_HELP = "Tell the scheduler that speeds may turn out this much lower."
-FAILURES_HELP = "Nodes fail now and then: mtbf=5d, or mtbf=5d,repair=2h (1h if not given)."
-REPORTS_HELP = "With --wrong-by: how often jobs report what is really left."
-ELASTIC_HELP = "Let jobs of a trace with fixed sizes (Gavel, Chronus, SWF…) run on any number of devices."
-OPTIMUM_HELP = "Add the most deadlines that could be met knowing the future (small cases; needs scipy)."
-PROFILES_HELP = "Throughput tables: a folder with one MODEL.csv each, Sia's profiles, or Gavel's JSON."
-POLICY_HELP = "Names, separated by commas: deadline, srtf:order=device-time, mine.py:Mine (`penstock policies`)."
+
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        help="Names, separated by commas: deadline, srtf:order=device-time, mine.py:Mine (`penstock policies`)."
+    ),
+]
+ProfilesOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="Throughput tables: a folder with one MODEL.csv each, Sia's profiles, or Gavel's JSON."
+    ),
+]
+SlotOption = Annotated[str, typer.Option(help="Shortest time between two decisions.")]
+OverheadOption = Annotated[OverheadName, typer.Option(help="What a decision costs.")]
+PlacementOption = Annotated[str | None, typer.Option(help="Instead of what each policy prefers.")]
+DeadlinesOption = Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')]
+ElasticOption = Annotated[
+    bool,
+    typer.Option(
+        "--elastic", help="Let jobs of a trace with fixed sizes (Gavel, Chronus, SWF…) run on any number of devices."
+    ),
+]
+CapsOption = Annotated[bool, typer.Option("--caps", help="Bound widths as the public ElasticFlow code does.")]
+DoubtsOption = Annotated[str, typer.Option(help="Tell the scheduler that speeds may turn out this much lower.")]
+ReportsOption = Annotated[str, typer.Option(help="With --wrong-by: how often jobs report what is really left.")]
+FailuresOption = Annotated[
+    str | None, typer.Option(help="Nodes fail now and then: mtbf=5d, or mtbf=5d,repair=2h (1h if not given).")
+]
+OptimumOption = Annotated[
+    bool,
+    typer.Option(
+        "--optimum", help="Add the most deadlines that could be met knowing the future (small cases; needs scipy)."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def load_profiles(path: Path | None, source: "WorkloadSource | None" = None) -> "Profiles":

@@ -170,18 +170,3 @@ def from_now(at: Floats, width: Ints, now: float, times: Floats, widths: Ints) -
             times[count], widths[count] = at[k], width[k]
             count += 1
     return count
-
-
-@compiled
-def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints, sign: int) -> int:
-    """Subtract a plan that is kept, or with ``sign`` -1 give it back; returns the new number of breakpoints."""
-    now = times[0]
-    for k in range(PLAN_STEPS - 1):
-        begin, end = max(at[k], now), at[k + 1]
-        if width[k] == 0 or end <= begin:
-            continue
-        first, count = breakpoint_at(times, free, count, begin)
-        last, count = breakpoint_at(times, free, count, end)
-        for i in range(first, last):
-            free[i] -= sign * width[k]
-    return count

@@ -8,9 +8,9 @@ its plan back and begins now.
 import numpy as np
 
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
-from penstock.policies.deadline.calendar import take
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Calendar, cheapest_share, share_on, write_plan
+from penstock.policies.filling import take
 from penstock.tools import compiled
 
 

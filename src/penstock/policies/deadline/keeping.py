@@ -6,9 +6,18 @@ import numpy as np
 
 from penstock.policies.base import Plans
 from penstock.policies.columns import PLAN_STEPS, Floats, Ints
-from penstock.policies.deadline.calendar import from_now, released_at, take
+from penstock.policies.deadline.calendar import from_now, released_at
 from penstock.policies.deadline.inputs import PlanInputs
-from penstock.policies.deadline.layout import Calendar, Layout, empty_layout, followed_to, held_on, new_calendar
+from penstock.policies.deadline.layout import (
+    Calendar,
+    Layout,
+    by_limit,
+    empty_layout,
+    followed_to,
+    held_on,
+    new_calendar,
+)
+from penstock.policies.filling import take
 from penstock.policies.view import View
 from penstock.tools import compiled
 
@@ -19,7 +28,7 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
     Who is ahead of its plan gives back what it no longer needs at the end. O(rows log rows), more if devices were lost.
     """
     layout = empty_layout(view, rows)
-    order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
+    order = by_limit(view, inputs, rows)
     plans, old = layout.plans, Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
     follow_all(inputs, order, old.at, old.width, old.kind, layout.finish, plans.at, plans.width, plans.kind)
     if take_all(order, layout.calendar, plans.at, plans.width, plans.kind):

@@ -76,8 +76,12 @@ def empty_layout(view: View, rows: Ints) -> Layout:
 def lay_out(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools) -> Layout | None:
     """Plan ``rows`` afresh, the earliest limit first; ``None`` as soon as one is missed that is not ``forgiven``."""
     layout = empty_layout(view, rows)
-    order = rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
-    return layout if _plan(inputs, layout, order, forgiven) else None
+    return layout if _plan(inputs, layout, by_limit(view, inputs, rows), forgiven) else None
+
+
+def by_limit(view: View, inputs: PlanInputs, rows: Ints) -> Ints:
+    """The earliest limit first, then arrival."""
+    return rows[np.lexsort((view.sequence[rows], inputs.limit[rows]))]
 
 
 def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:

@@ -12,7 +12,6 @@ from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
 from penstock.policies.deadline.inputs import terms_of
-from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.promises import (
     add_promises,
     cheapest_first,
@@ -60,25 +59,27 @@ class DeadlinePolicy(Policy):
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         terms = terms_of(view)
-        asked = cheapest_first(terms.cautious, rows[np.isfinite(view.deadline[rows])])
-        affordable = view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
-        cheap = asked[device_seconds(terms.cautious)[asked] <= affordable]
+        cost = device_seconds(terms.cautious)
+        asked = cheapest_first(cost, rows[np.isfinite(view.deadline[rows])])
+        costly = cost > view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
+        cheap = asked[~costly[asked]]
         if not len(cheap) and not has_news(view, rows):
             return [None] * len(rows)
         layout, cautious = kept_promises(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        return answers(view, rows, layout, cautious, affordable)
+        return answers(view, rows, layout, cautious, costly)
 
     def allocate(self, view: View) -> Assignment:
         terms = terms_of(view)
         layout, cautious = kept_promises(view, terms)
         promised = view.standing == Standing.PROMISED
         cheap_first = _turns(view, promised, device_seconds(terms.likely))
-        plans, room = layout.plans, layout.calendar.with_room(3 * len(view))
+        plans, room = layout.plans, layout.calendar.with_room(len(view))
         bring_forward(
             cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
         )
-        widths, kinds = widths_at(plans.at, plans.width, view.now), _kinds(view, layout)
+        widths = widths_at(plans.at, plans.width, view.now)
+        kinds = np.where(widths > 0, plans.kind, view.bound)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
         for rows in by_priority(view, cheap_first):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
@@ -103,9 +104,3 @@ def _next_answer(view: View) -> float:
         return np.inf
     waits = (view.standing == Standing.DEFERRED) & (view.width == 0)
     return float(last_chances(view)[waits].min(initial=np.inf)) + ANSWER_WITHIN_S
-
-
-def _kinds(view: View, layout: Layout) -> Ints:
-    """The kind each row holds devices of: as planned, or as it is."""
-    planned = widths_at(layout.plans.at, layout.plans.width, view.now) > 0
-    return np.where(planned, layout.plans.kind, view.bound)

@@ -37,8 +37,8 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     kept = keep(view, strict, rows[~is_new])
     cautious = _with_used_reserves(terms.cautious, strict, kept)
     if len(rows) <= FRESH_ROWS or len(kept.missed):
-        kept = lay_out(view, cautious, kept.rows, _none(view)) or kept
-    layout = add_promises(view, cautious, kept, cheapest_first(strict, rows[is_new]))
+        kept = lay_out(view, cautious, kept.rows, np.zeros(len(view), dtype=bool)) or kept
+    layout = add_promises(view, cautious, kept, cheapest_first(device_seconds(strict), rows[is_new]))
     if len(layout.rows) < len(rows):
         layout = replace(layout, rows=rows)
     return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
@@ -54,8 +54,8 @@ def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Int
     return longer
 
 
-def cheapest_first(inputs: PlanInputs, rows: Ints) -> Ints:
-    return rows[np.argsort(device_seconds(inputs)[rows], kind="stable")]
+def cheapest_first(cost: Floats, rows: Ints) -> Ints:
+    return rows[np.argsort(cost[rows], kind="stable")]
 
 
 def device_seconds(inputs: PlanInputs) -> Floats:
@@ -76,7 +76,7 @@ def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, kept: Layout) 
 def _repaired(view: View, cautious: PlanInputs, strict: PlanInputs, layout: Layout) -> Layout:
     """New plans for those whom the plan at hand does not reach, beside it or by planning everybody afresh."""
     for inputs in (cautious, strict):
-        missing = cheapest_first(inputs, layout.missed)
+        missing = cheapest_first(device_seconds(inputs), layout.missed)
         layout = fit_in(inputs, layout, missing)
         if len(layout.missed):
             layout = lay_out(view, inputs, layout.rows, _late(layout)) or layout
@@ -116,7 +116,3 @@ def _top_rate(inputs: PlanInputs, row: int) -> float:
     return max(
         float(inputs.rates[kind, row, depth - 1]) for kind, depth in enumerate(inputs.depth[:, row].tolist()) if depth
     )
-
-
-def _none(view: View) -> Bools:
-    return np.zeros(len(view), dtype=bool)
