@@ -83,7 +83,8 @@ class Platform:
 
     def token_id(self, secret: str) -> str | None:
         """The id of a valid token; requests are counted by it."""
-        return self._journal.store.tokens.holder_of(secret)
+        found = self._journal.store.tokens.check(secret)
+        return None if found is None else found.id
 
     def find_holder(self, token_id: str) -> Principal | None:
         """Whoever holds the token with this id, unless it was revoked."""

@@ -1,13 +1,16 @@
 """Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
 
 from penstock.control.state.store.archive import ArchiveRepository
+from penstock.control.state.store.audit import AuditEntry, AuditRepository
 from penstock.control.state.store.compaction import Compaction
 from penstock.control.state.store.database import claim, migrate, open_engine
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
 from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
 from penstock.control.state.store.log import Cursor, Key, Line, Log
+from penstock.control.state.store.quotas import Quota, QuotaRepository
+from penstock.control.state.store.sessions import Session, SessionRepository
 from penstock.control.state.store.snapshots import SnapshotRepository, StateSnapshot
-from penstock.control.state.store.tokens import Principal, Role, TokenRepository
+from penstock.control.state.store.tokens import Principal, Role, Scope, TokenRepository
 
 
 class Store:
@@ -24,6 +27,9 @@ class Store:
         self.log = Log(self._engine)
         self.jobs = JobRepository(self._engine)
         self.tokens = TokenRepository(self._engine)
+        self.sessions = SessionRepository(self._engine)
+        self.audit = AuditRepository(self._engine)
+        self.quotas = QuotaRepository(self._engine)
         self.snapshots = SnapshotRepository(self._engine)
         self.archive = ArchiveRepository(self._engine)
         self.compaction = Compaction(self._engine)
@@ -37,6 +43,8 @@ class Store:
 
 __all__ = [
     "ArchiveRepository",
+    "AuditEntry",
+    "AuditRepository",
     "Compaction",
     "Cursor",
     "GrantRow",
@@ -49,8 +57,13 @@ __all__ = [
     "Line",
     "Log",
     "Principal",
+    "Quota",
+    "QuotaRepository",
     "Role",
+    "Scope",
     "Search",
+    "Session",
+    "SessionRepository",
     "SnapshotRepository",
     "StateSnapshot",
     "Store",

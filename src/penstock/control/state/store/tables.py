@@ -110,10 +110,48 @@ tokens = Table(
     Column("id", String(40), primary_key=True),
     Column("name", String(120), nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
-    Column("role", String(10), nullable=False),
+    Column("role", String(20), nullable=False),
     Column("tenant", String(120), nullable=False),
     Column("created_at", Float, nullable=False),
     Column("revoked_at", Float),
+    Column("scope", String(120), nullable=False, server_default=""),
+    Column("origin", String(200), nullable=False, server_default=""),
+    Column("expires_at", Float),
+    Column("last_used_at", Float),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("token_id", String(40), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("ended_at", Float),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", _Number, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("actor", String(120), nullable=False),
+    Column("token_id", String(40), nullable=False),
+    Column("tenant", String(120), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("target", String(200), nullable=False),
+    Column("result", String(40), nullable=False),
+    Index("ix_audit_tenant", "tenant"),
+)
+
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("tenant", String(120), primary_key=True),
+    Column("active_jobs", Integer),
+    Column("devices", Integer),
+    Column("requests_per_s", Float),
 )
 
 idempotency = Table(

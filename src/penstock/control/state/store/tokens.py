@@ -2,30 +2,48 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, Select, insert, select, update
 
 from penstock.control.state.store.tables import tokens
 
 
 class Role(StrEnum):
-    """An admin sees and touches everything; a user only what belongs to its tenant."""
+    """What somebody is on the platform; what each may do is one table (:mod:`penstock.control.platform.access`)."""
 
-    ADMIN = "admin"
+    VIEWER = "viewer"
     USER = "user"
+    TENANT_ADMIN = "tenant-admin"
+    ADMIN = "admin"
+
+
+class Scope(StrEnum):
+    """A part of what a role may do; a token without any has the whole role."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    STEER = "steer"
+    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody who showed a valid token."""
+    """Somebody who showed a valid token. ``address`` is where the request came from, for the audit log."""
 
     id: str
     name: str
     role: Role
     tenant: str
     created_at: float = 0.0
+    scope: frozenset[Scope] = frozenset()
+    origin: str = ""
+    expires_at: float | None = None
+    last_used_at: float | None = field(default=None, compare=False)
+    address: str = field(default="", compare=False)
 
     @property
     def sees(self) -> str | None:
@@ -35,42 +53,52 @@ class Principal:
     def may_see(self, tenant: str) -> bool:
         return self.sees in (None, tenant)
 
+    def is_expired(self, now: float) -> bool:
+        return self.expires_at is not None and now >= self.expires_at
+
 
 class TokenRepository:
-    """Makes, checks and revokes tokens."""
+    """Makes, checks and revokes tokens. Whether one has expired is for who knows the time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._revoked: set[str] = set()
 
-    def create(self, *, name: str, role: Role, tenant: str, now: float) -> tuple[str, Principal]:
-        """A new secret, shown once, and whom it stands for."""
+    def create(
+        self,
+        *,
+        name: str,
+        role: Role,
+        tenant: str,
+        now: float,
+        scope: Iterable[Scope] = (),
+        expires_at: float | None = None,
+        origin: str = "",
+    ) -> tuple[str, Principal]:
+        """A new secret, shown once, and whom it stands for. ``origin`` is who vouched for it, if not an admin here."""
         secret = f"penstock_{secrets.token_urlsafe(32)}"
-        principal = Principal(id=secrets.token_hex(6), name=name, role=role, tenant=tenant, created_at=now)
+        principal = Principal(
+            id=secrets.token_hex(6), name=name, role=role, tenant=tenant, created_at=now, scope=frozenset(scope),
+            origin=origin, expires_at=expires_at,
+        )  # fmt: skip
+        row = {
+            "id": principal.id, "name": name, "hash": _hash(secret), "role": role.value, "tenant": tenant,
+            "created_at": now, "scope": " ".join(sorted(principal.scope)), "origin": origin, "expires_at": expires_at,
+        }  # fmt: skip
         with self._engine.begin() as connection:
-            connection.execute(
-                insert(tokens).values(
-                    id=principal.id, name=name, hash=_hash(secret), role=role.value, tenant=tenant, created_at=now
-                )
-            )
+            connection.execute(insert(tokens).values(row))
         return secret, principal
 
     def check(self, secret: str) -> Principal | None:
-        query = select(tokens).where(tokens.c.hash == _hash(secret), tokens.c.revoked_at.is_(None))
-        with self._engine.connect() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else _principal(row)
-
-    def holder_of(self, secret: str) -> str | None:
-        """The id of a valid token."""
-        found = self.check(secret)
-        return None if found is None else found.id
+        return self._one(select(tokens).where(tokens.c.hash == _hash(secret)))
 
     def find(self, token_id: str) -> Principal | None:
         """Whom a token stands for that was shown before, unless it has been revoked since."""
-        query = select(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
-        with self._engine.connect() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else _principal(row)
+        return self._one(select(tokens).where(tokens.c.id == token_id))
+
+    def is_revoked(self, token_id: str) -> bool:
+        """Whether this server revoked it; costs nothing to ask. There is one server, so nobody else can have."""
+        return token_id in self._revoked
 
     def list(self, tenant: str | None = None) -> list[Principal]:
         query = select(tokens).where(tokens.c.revoked_at.is_(None)).order_by(tokens.c.created_at)
@@ -79,19 +107,34 @@ class TokenRepository:
         with self._engine.connect() as connection:
             return [_principal(row) for row in connection.execute(query)]
 
+    def used(self, token_id: str, now: float) -> None:
+        """Remember when it was last shown."""
+        with self._engine.begin() as connection:
+            connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=now))
+
     def revoke(self, token_id: str, now: float) -> bool:
         """Whether there was such a token."""
         change = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None)).values(revoked_at=now)
         with self._engine.begin() as connection:
-            return bool(connection.execute(change).rowcount)
+            changed = bool(connection.execute(change).rowcount)
+        if changed:
+            self._revoked.add(token_id)
+        return changed
+
+    def _one(self, query: Select[Any]) -> Principal | None:
+        with self._engine.connect() as connection:
+            row = connection.execute(query.where(tokens.c.revoked_at.is_(None))).first()
+        return None if row is None else _principal(row)
 
 
 def _hash(secret: str) -> str:
     """One round is enough: the secret is random, not chosen by a person."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-def _principal(row: object) -> Principal:
+def _principal(row: Any) -> Principal:
     return Principal(
-        id=row.id, name=row.name, role=Role(row.role), tenant=row.tenant, created_at=row.created_at  # type: ignore[attr-defined]
+        id=row.id, name=row.name, role=Role(row.role), tenant=row.tenant, created_at=row.created_at,
+        scope=frozenset(map(Scope, row.scope.split())), origin=row.origin, expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
     )  # fmt: skip
