@@ -5,8 +5,9 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,34 @@ def _account() -> pwd.struct_passwd | None:
     pytest.skip("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 
 
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server that can be stopped and started; its data stay."""
+
+    url: str
+    _control: Callable[..., None]
+
+    def stop(self) -> None:
+        self._control("-m", "immediate", "-w", "stop")
+
+    def start(self) -> None:
+        self._control("-w", "start")
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+
 @contextmanager
 def postgres() -> Iterator[str]:
     """The URL of an empty server that lives as long as the context."""
+    with postgres_server() as server:
+        yield server.url
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """An empty server that lives as long as the context."""
     binaries, account, port = _binaries(), _account(), free_port()
     folder = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir="/tmp"))
     if account is not None:
@@ -46,13 +72,17 @@ def postgres() -> Iterator[str]:
         as_user = {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=60, **as_user)  # type: ignore[call-overload]
 
+    def control(*words: str) -> None:
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        run(str(binaries / "pg_ctl"), "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", *words)
+
     try:
         run(str(binaries / "initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "penstock", "--no-sync")
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        run(str(binaries / "pg_ctl"), "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
+        server = PostgresServer(f"postgresql://penstock@127.0.0.1:{port}/postgres", control)
+        server.start()
         try:
-            yield f"postgresql://penstock@127.0.0.1:{port}/postgres"
+            yield server
         finally:
-            run(str(binaries / "pg_ctl"), "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

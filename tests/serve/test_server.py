@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from penstock.client import Client, DataDir, ServerStartError, default_data_dir, ensure_server
+from penstock.control import Store
 from penstock.core import InputError
 from penstock.serve import Config
 from penstock.wire import UnavailableError
@@ -147,3 +149,15 @@ def test_the_address_of_a_killed_server_is_not_taken_for_its_successors(data_dir
     (data_dir / "server.json").write_text(json.dumps({"pid": 1, "host": "127.0.0.1", "port": 9, "started_at": 0.0}))
     with place.held():
         assert place.address() is None
+
+
+def test_a_server_whose_database_another_one_claims_ends_and_says_why(data_dir: Path) -> None:
+    command = [sys.executable, "-m", "penstock.serve", "--data-dir", str(data_dir), "--slots", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        until(lambda: DataDir(data_dir).address(), "the server", 60)
+        successor = Store(f"sqlite:///{data_dir}/penstock.db", holder=f"{socket.gethostname()} {data_dir}")
+        _, said = server.communicate(timeout=60)
+        successor.close()
+    assert server.returncode == 3
+    assert "another Penstock server has claimed the database" in said
+    assert "Traceback" not in said

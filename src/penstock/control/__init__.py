@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from penstock.control.state.entries import Configured
     from penstock.control.state.journal import Journal
     from penstock.control.state.records import JobRecord
-    from penstock.control.state.store import Holding, Line, Principal, Role, Search, Store
+    from penstock.control.state.store import LEASE_S, Holding, Line, Principal, Role, Search, Store
 
 __all__ = [
+    "LEASE_S",
     "Caller",
     "Commands",
     "Configured",

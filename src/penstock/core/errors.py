@@ -21,7 +21,10 @@
     │       ├── UnauthorizedError   no token, or none that is valid: HTTP 401
     │       ├── TooLargeError       HTTP 413
     │       ├── TooManyError        HTTP 429
+    │       ├── StorageFullError    there is no room to keep it: HTTP 507
     │       └── UnavailableError    not now: HTTP 503
+    │           ├── DamagedError    a database whose content is not what was written: exit code 1
+    │           └── LeaseLostError  another server has claimed the database: exit code 3
     ├── Refused                     an InputError on its way through a validator of job files
     ├── CodecError                  data that this version does not write and cannot read
     ├── EventError                  an event that does not fit the scheduler's state; nothing was changed

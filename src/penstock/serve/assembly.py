@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,9 +31,13 @@ class Assembly:
 @contextmanager
 def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
-    from penstock.control import Configured, Store
+    from penstock.control import LEASE_S, Configured, Store
 
-    with contextlib.closing(Store(config.database_url)) as store:
+    holder = f"{socket.gethostname()} {data_dir.path}"
+    with (
+        contextlib.closing(Store(config.database_url, holder=holder, patience_s=LEASE_S)) as store,
+        store.lease.kept(),
+    ):
         backend = load_backend(config, data_dir)
         parts = assemble(config, store, backend, data_dir)
         settings = Configured(
@@ -42,6 +47,7 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         _ensure_owner(store, data_dir, parts.journal.now())
         _collect_seldom()
         yield parts
+        store.lease.check()
         parts.journal.publish()
         parts.journal.keep_snapshot()
 

@@ -121,6 +121,13 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
             parts.platform.stopping.set()
             super().handle_exit(sig, frame)
 
+        async def on_tick(self, counter: int) -> bool:
+            """A server whose database somebody else has claimed has nothing to say any more."""
+            if parts.journal.store.lease.lost:
+                parts.platform.stopping.set()
+                self.should_exit = True
+            return await super().on_tick(counter)
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             on_ready()

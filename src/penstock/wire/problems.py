@@ -45,6 +45,10 @@ class UnavailableError(RequestError):
     status, code = 503, "unavailable"
 
 
+class StorageFullError(RequestError):
+    status, code = 507, "storage_full"
+
+
 _BY_CODE: dict[str, type[RequestError]] = {kind.code: kind for kind in RequestError.__subclasses__()}
 
 

@@ -53,7 +53,10 @@ def _problem(status: int, code: str, message: str, allowed: str = "", hint: str 
 async def _on_input_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, InputError)
     body = problem(error)
-    return _answer(body, {"WWW-Authenticate": "Bearer"} if body["status"] == 401 else None)
+    return _answer(body, _HEADERS.get(body["status"]))
+
+
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
 
 
 async def _on_invalid(_: Request, error: Exception) -> JSONResponse:

@@ -36,6 +36,7 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
 from penstock.control.state.store import Cursor
 from penstock.core import DeviceSlot, Report, ReportKind, RunStatus, Usage
+from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
@@ -104,6 +105,9 @@ class Reconciler:
             try:
                 self.step()
                 self.trouble = self.journal.trouble
+            except UnavailableError as error:
+                failed, self.trouble = True, str(error)
+                _log.warning("a pass failed; trying again: %s", error)
             except Exception as error:
                 failed, self.trouble = True, f"{type(error).__name__}: {error}"
                 _log.exception("a pass failed; trying again")
@@ -119,6 +123,7 @@ class Reconciler:
     def step(self) -> None:
         """One pass."""
         began = time.perf_counter()
+        self.journal.store.lease.check_fresh()
         statuses = self.backend.runs()
         self._listen(statuses)
         self._notice_the_lost(statuses)

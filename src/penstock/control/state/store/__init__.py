@@ -1,52 +1,65 @@
 """Where the platform's memory is kept: SQLite by default, PostgreSQL by URL."""
 
+import contextlib
+
+from sqlalchemy.exc import SQLAlchemyError
+
 from penstock.control.state.store.archive import ArchiveRepository
 from penstock.control.state.store.audit import AuditEntry, AuditRepository
 from penstock.control.state.store.compaction import Compaction
-from penstock.control.state.store.database import claim, migrate, open_engine
+from penstock.control.state.store.database import Database, open_engine, prepare
+from penstock.control.state.store.faults import DamagedError
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
 from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
+from penstock.control.state.store.lease import LEASE_S, Lease, LeaseLostError
 from penstock.control.state.store.log import Cursor, Key, Line, Log
 from penstock.control.state.store.quotas import Quota, QuotaRepository
 from penstock.control.state.store.sessions import Session, SessionRepository
 from penstock.control.state.store.snapshots import SnapshotRepository, StateSnapshot
 from penstock.control.state.store.tokens import Principal, Role, Scope, TokenRepository
+from penstock.core import PenstockError
 
 
 class Store:
-    """All repositories of one database, with the schema up to date."""
+    """All repositories of one database, with the schema up to date, as long as the lease is ours.
 
-    def __init__(self, url: str) -> None:
+    ``holder`` and ``patience_s`` are those of the :class:`Lease`.
+    """
+
+    def __init__(self, url: str, *, holder: str = "", patience_s: float = 0.0) -> None:
         self._engine = open_engine(url)
+        self.lease = Lease(self._engine, holder, patience_s)
         try:
-            migrate(self._engine)
-            self._claim = claim(self._engine)
+            prepare(self._engine, self.lease)
         except BaseException:
             self._engine.dispose()
             raise
-        self.log = Log(self._engine)
-        self.jobs = JobRepository(self._engine)
-        self.tokens = TokenRepository(self._engine)
-        self.sessions = SessionRepository(self._engine)
-        self.audit = AuditRepository(self._engine)
-        self.quotas = QuotaRepository(self._engine)
-        self.snapshots = SnapshotRepository(self._engine)
-        self.archive = ArchiveRepository(self._engine)
-        self.compaction = Compaction(self._engine)
-        self.history = History(self._engine)
+        database = Database(self._engine, self.lease)
+        self.log = Log(database)
+        self.jobs = JobRepository(database)
+        self.tokens = TokenRepository(database)
+        self.sessions = SessionRepository(database)
+        self.audit = AuditRepository(database)
+        self.quotas = QuotaRepository(database)
+        self.snapshots = SnapshotRepository(database)
+        self.archive = ArchiveRepository(database)
+        self.compaction = Compaction(database)
+        self.history = History(database)
 
     def close(self) -> None:
-        if self._claim is not None:
-            self._claim.close()
+        with contextlib.suppress(PenstockError, SQLAlchemyError):
+            self.lease.release()
         self._engine.dispose()
 
 
 __all__ = [
+    "LEASE_S",
     "ArchiveRepository",
     "AuditEntry",
     "AuditRepository",
     "Compaction",
     "Cursor",
+    "DamagedError",
     "GrantRow",
     "History",
     "Holding",
@@ -54,6 +67,8 @@ __all__ = [
     "JobRepository",
     "JobRow",
     "Key",
+    "Lease",
+    "LeaseLostError",
     "Line",
     "Log",
     "Principal",

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import archive, jobs, runs
 
 _PAGE = 500
@@ -13,11 +14,11 @@ _PAGE = 500
 class ArchiveRepository:
     """Records as plain data; what they mean is the state's business. Rows are written with those of the jobs table."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def find(self, job_id: str) -> Mapping[str, Any] | None:
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             found: Mapping[str, Any] | None = connection.scalar(
                 select(archive.c.record).where(archive.c.job_id == job_id)
             )
@@ -46,11 +47,11 @@ class ArchiveRepository:
             .join(archive, jobs.c.id == archive.c.job_id)
             .group_by(jobs.c.state, jobs.c.tenant)
         )
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return {(row.state, row.tenant): row.many for row in connection.execute(query)}
 
     def _page(self, query: Any) -> Sequence[Any]:
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return connection.execute(query).all()
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Engine, insert, select
+from sqlalchemy import insert, select
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import audit
 
 
@@ -30,12 +31,12 @@ _LENGTHS = {column.name: getattr(column.type, "length", None) for column in audi
 class AuditRepository:
     """Writes entries and reads them back, the newest first."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def append(self, entries: Sequence[AuditEntry]) -> None:
         """All of them in one commit."""
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             connection.execute(insert(audit), [_row(entry) for entry in entries])
 
     def page(
@@ -48,7 +49,7 @@ class AuditRepository:
             query = query.where(audit.c.tenant == tenant)
         if action is not None:
             query = query.where(audit.c.action == action)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [AuditEntry(**row) for row in connection.execute(query).mappings()]
 
 

@@ -7,8 +7,9 @@ was compacted is kept beside it: from then on it can only be read from a snapsho
 
 from collections.abc import Sequence
 
-from sqlalchemy import Engine, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import compactions, events, snapshots
 
 NEWEST_KEPT = 10_000
@@ -20,12 +21,12 @@ AT_ONCE = 1_000
 class Compaction:
     """Removes entries of some kinds, a few at a time."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def step(self, kinds: Sequence[str]) -> int:
         """Remove some more, if there is something to remove; returns how many."""
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             kept = connection.scalars(select(snapshots.c.seq).order_by(snapshots.c.seq)).all()
             newest = connection.scalar(select(func.max(events.c.seq))) or 0
             done = connection.scalar(select(func.max(compactions.c.up_to))) or 0
@@ -45,6 +46,6 @@ class Compaction:
 
     def progress(self) -> tuple[int, int]:
         """Up to which entry the log was compacted, and how many were removed in all."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             row = connection.execute(select(compactions)).first()
         return (0, 0) if row is None else (row.up_to, row.removed)

@@ -1,17 +1,25 @@
 """Opening a database: SQLite in a file by default, PostgreSQL by URL; the schema is brought up to date on the way."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
+from penstock.control.state.store.faults import DamagedError, told
+from penstock.control.state.store.lease import Lease
+from penstock.control.state.store.tables import leases
 from penstock.core import InputError, require
+from penstock.wire import UnavailableError
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
-_WRITER_LOCK = 0x70656E73
-"""The advisory lock that the one writer of a PostgreSQL database holds ("pens")."""
+_BUSY_S = 4.0
+"""A locked database is waited for so long; then whoever asked is told."""
+_CONNECT_S = 4
 
 
 def open_engine(url: str) -> Engine:
@@ -22,7 +30,7 @@ def open_engine(url: str) -> Engine:
         raise InputError(f"{url!r} is not a database URL", _ALLOWED) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":
-        engine = create_engine(parsed, connect_args={"timeout": 30.0})
+        engine = create_engine(parsed, connect_args={"timeout": _BUSY_S})
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
     if backend == "postgresql":
@@ -35,16 +43,51 @@ _ALLOWED = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 
 def _open_postgres(url: Any) -> Engine:
     require("psycopg", extra="postgres", why="a PostgreSQL database")
-    return create_engine(url, pool_pre_ping=True)
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_S})
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
     """Readers beside one writer, and a commit that survives a power cut: a promise must not be forgotten."""
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
-def migrate(engine: Engine) -> None:
+class Database:
+    """One database as its one writer uses it: every change is fenced by the lease, every fault told in our words."""
+
+    def __init__(self, engine: Engine, lease: Lease) -> None:
+        self._engine = engine
+        self._lease = lease
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """To read. A server that lost the lease reads nothing either: what it would tell is somebody else's now."""
+        self._lease.check()
+        with told(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """To write: all of it or nothing, and nothing if somebody else has claimed the database."""
+        with told(), self._engine.begin() as connection:
+            self._lease.fence(connection)
+            yield connection
+
+
+def prepare(engine: Engine, lease: Lease) -> None:
+    """Claim a database and bring its schema up to date; one that has no lease yet gets it with the schema."""
+    with _opening(engine):
+        has_lease = inspect(engine).has_table(leases.name)
+    if has_lease:
+        lease.claim()
+        migrate(engine, lease)
+    else:
+        migrate(engine)
+        lease.claim()
+
+
+def migrate(engine: Engine, lease: Lease | None = None) -> None:
     """Bring the schema to the newest version. Safe on an empty and on an up-to-date database."""
     from alembic import command
     from alembic.config import Config
@@ -53,7 +96,9 @@ def migrate(engine: Engine) -> None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     try:
-        with engine.begin() as connection:
+        with _opening(engine), engine.begin() as connection:
+            if lease is not None:
+                lease.fence(connection)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except CommandError as error:
@@ -61,26 +106,18 @@ def migrate(engine: Engine) -> None:
             f"this database was written by a newer version of Penstock ({error})", "one of this version or older",
             "Install that version again, or start with another data directory",
         ) from error  # fmt: skip
-    except OperationalError as error:
-        where = engine.url.render_as_string(hide_password=True)
+
+
+@contextmanager
+def _opening(engine: Engine) -> Iterator[None]:
+    where = engine.url.render_as_string(hide_password=True)
+    try:
+        with told():
+            yield
+    except DamagedError:
+        raise
+    except (UnavailableError, OperationalError) as error:
+        what = error.given if isinstance(error, UnavailableError) else str(error.orig)
         raise InputError(
-            f"the database {where} cannot be opened ({error.orig})", "a database this user may write to"
+            f"the database {where} cannot be opened ({what})", "a database this user may write to"
         ) from error
-
-
-def claim(engine: Engine) -> Connection | None:
-    """Become the one writer of a shared database, until the returned connection is closed.
-
-    A SQLite file lies in a data directory, which has a lock of its own.
-    """
-    if engine.dialect.name != "postgresql":
-        return None
-    connection = engine.connect()
-    held = connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _WRITER_LOCK})
-    connection.commit()
-    if held:
-        return connection
-    connection.close()
-    raise InputError(
-        "another Penstock server uses this database", "one server per database", "Stop the other one, or use its API"
-    )

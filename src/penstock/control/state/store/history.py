@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.jobs import JobRow
 from penstock.control.state.store.log import Line
 from penstock.control.state.store.tables import events, grants, jobs
@@ -58,15 +59,15 @@ class Holding:
 class History:
     """Questions about what was."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def search(self, wanted: Search) -> JobMatches:
         conditions = _conditions(wanted)
         column = ORDERS.get(wanted.order, jobs.c.number)
         query = select(jobs).where(*conditions).limit(wanted.limit).offset(wanted.offset)
         query = query.order_by(column.desc() if wanted.descending else column.asc(), jobs.c.number.desc())
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             total = connection.scalar(select(func.count()).select_from(jobs).where(*conditions)) or 0
             return JobMatches([JobRow(**row) for row in connection.execute(query).mappings()], total)
 
@@ -75,7 +76,7 @@ class History:
         query = select(jobs.c.state, func.count().label("many")).group_by(jobs.c.state)
         if tenant is not None:
             query = query.where(jobs.c.tenant == tenant)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return {row.state: row.many for row in connection.execute(query)}
 
     def counts_by_tenant(self, tenant: str | None = None) -> dict[str, dict[str, int]]:
@@ -84,7 +85,7 @@ class History:
         if tenant is not None:
             query = query.where(jobs.c.tenant == tenant)
         found: dict[str, dict[str, int]] = {}
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             for row in connection.execute(query):
                 found.setdefault(row.tenant, {})[row.state] = row.many
         return found
@@ -93,7 +94,7 @@ class History:
         """From when to when each job waited for its first devices, as far as that lies between the two."""
         ended = func.coalesce(jobs.c.started_at, jobs.c.ended_at, until)
         query = select(jobs.c.submitted_at, ended.label("ended")).where(jobs.c.submitted_at <= until, ended >= since)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [(max(start, since), min(end, until)) for start, end in connection.execute(query).all()]
 
     def holdings(self, since: float, until: float, *, job_id: str | None = None) -> list[Holding]:
@@ -109,7 +110,7 @@ class History:
         )  # fmt: skip
         if job_id is not None:
             query = query.where(grants.c.job_id == job_id)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [Holding(**row) for row in connection.execute(query).mappings().all()]
 
     def lines(
@@ -119,7 +120,7 @@ class History:
         query = select(events).where(events.c.kind.in_(kinds), events.c.at >= since)
         if tenant is not None:
             query = query.where(or_(events.c.tenant == tenant, events.c.tenant.is_(None)))
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             found = connection.execute(query.order_by(events.c.seq.desc()).limit(limit)).mappings()
             return [Line(**{name: row[name] for name in Line.__slots__}) for row in found][::-1]
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from penstock.control.state.store.archive import put_away
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import grants, jobs
 
 
@@ -48,8 +49,8 @@ class GrantRow:
 class JobRepository:
     """The jobs table and the history of grants."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def publish(
         self,
@@ -60,7 +61,7 @@ class JobRepository:
         over: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         """Bring rows up to date; ``held`` says what each of these jobs holds now, ``over`` are records to archive."""
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             for row in rows:
                 _upsert(connection, row)
             for job_id, grant in held.items():
@@ -94,11 +95,11 @@ class JobRepository:
 
     def history(self, job_id: str) -> list[GrantRow]:
         query = select(grants).where(grants.c.job_id == job_id).order_by(grants.c.generation)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [GrantRow(**row) for row in connection.execute(query).mappings()]
 
     def _select(self, query: Any) -> list[JobRow]:
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [JobRow(**row) for row in connection.execute(query).mappings()]
 
 

@@ -1,11 +1,14 @@
 """The append-only log, and what is written in one transaction with an entry."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select, update
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import events, idempotency, runs
 
 _PAGE = 1000
@@ -13,7 +16,10 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One entry of the log as it is stored; ``seq`` is 0 until then."""
+    """One entry of the log as it is stored; ``seq`` is 0 until then.
+
+    ``checksum`` is over everything else but ``seq``; entries of earlier versions have none until they are given one.
+    """
 
     at: float
     kind: str
@@ -21,6 +27,12 @@ class Line:
     job_id: str | None = None
     tenant: str | None = None
     seq: int = 0
+    checksum: str | None = field(default=None, compare=False)
+
+    @property
+    def intact(self) -> bool:
+        """Whether it still reads as it was written, as far as anybody can tell."""
+        return self.checksum is None or self.checksum == checksum_of(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +57,20 @@ class Cursor:
 class Log:
     """Entries in the order they happened."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def append(self, *lines: Line, keys: Iterable[Key] = (), cursor: Cursor | None = None) -> int:
         """Write entries and what belongs to them, all or nothing; returns the number of the last one."""
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             for key in keys:
                 connection.execute(insert(idempotency).values(at=lines[0].at, **_columns(key)))
             if cursor is not None:
                 _advance(connection, cursor)
             last = 0
             for line in lines:
-                values = {name: value for name, value in _columns(line).items() if name != "seq"}
+                values = _columns(line) | {"checksum": checksum_of(line)}
+                del values["seq"]
                 last = connection.execute(insert(events).values(**values).returning(events.c.seq)).scalar_one()
         return last
 
@@ -75,33 +88,39 @@ class Log:
             query = query.where(events.c.job_id == job_id)
         if tenant is not None:
             query = query.where(events.c.tenant == tenant)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [_line(row) for row in connection.execute(query).mappings()]
 
     def of_kind(self, kind: str, *, after: int = 0) -> list[Line]:
         """Every entry of a kind after a number; for kinds that are rare."""
         query = select(events).where(events.c.seq > after, events.c.kind == kind).order_by(events.c.seq)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [_line(row) for row in connection.execute(query).mappings()]
 
     def last(self) -> Line | None:
         """The newest entry."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             row = connection.execute(select(events).order_by(events.c.seq.desc()).limit(1)).mappings().first()
         return None if row is None else _line(row)
 
     def cursors(self) -> dict[str, int]:
         """How far the reports of each run have been read."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return {row.run_id: row.reports_read for row in connection.execute(select(runs))}
 
     def find_key(self, tenant: str, key: str) -> Key | None:
         query = select(idempotency).where(idempotency.c.tenant == tenant, idempotency.c.key == key)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             row = connection.execute(query).first()
         return (
             None if row is None else Key(tenant=row.tenant, key=row.key, fingerprint=row.fingerprint, job_id=row.job_id)
         )
+
+
+def checksum_of(line: Line) -> str:
+    """Over the entry as it will be read: JSON knows no other keys than strings."""
+    content = [line.at, line.kind, line.job_id, line.tenant, json.loads(json.dumps(line.payload))]
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def _columns(value: Line | Key | Cursor) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import delete, insert, select
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import quotas
 
 
@@ -19,17 +20,17 @@ class Quota:
 class QuotaRepository:
     """One row for each tenant that has limits of its own."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def all(self) -> dict[str, Quota]:
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return {
                 row.tenant: Quota(active_jobs=row.active_jobs, devices=row.devices, requests_per_s=row.requests_per_s)
                 for row in connection.execute(select(quotas))
             }
 
     def set(self, tenant: str, quota: Quota) -> None:
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             connection.execute(delete(quotas).where(quotas.c.tenant == tenant))
             connection.execute(insert(quotas).values(tenant=tenant, **asdict(quota)))

@@ -5,8 +5,9 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import sessions
 
 
@@ -22,8 +23,8 @@ class Session:
 class SessionRepository:
     """Opens, finds and ends sessions."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._ended: set[str] = set()
 
     def create(self, token_id: str, *, now: float, expires_at: float) -> tuple[str, Session]:
@@ -31,7 +32,7 @@ class SessionRepository:
         secret = secrets.token_urlsafe(32)
         session = Session(id=_hash(secret), token_id=token_id, expires_at=expires_at)
         row = {"id": session.id, "token_id": token_id, "created_at": now, "expires_at": expires_at}
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             connection.execute(delete(sessions).where(sessions.c.expires_at <= now))
             connection.execute(insert(sessions).values(row))
         return secret, session
@@ -41,13 +42,13 @@ class SessionRepository:
         query = select(sessions).where(
             sessions.c.id == _hash(secret), sessions.c.ended_at.is_(None), sessions.c.expires_at > now
         )
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             row: Any = connection.execute(query).first()
         return None if row is None else Session(id=row.id, token_id=row.token_id, expires_at=row.expires_at)
 
     def end(self, session_id: str, now: float) -> None:
         change = update(sessions).where(sessions.c.id == session_id).values(ended_at=now)
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             connection.execute(change)
         self._ended.add(session_id)
 

@@ -8,8 +8,9 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.log import Line
 from penstock.control.state.store.tables import events, snapshots
 
@@ -29,12 +30,12 @@ _KEPT = 2
 class SnapshotRepository:
     """The newest snapshots; older ones are of no use."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def keep(self, snapshot: StateSnapshot) -> None:
         """Add a snapshot, and let go of those that are no longer needed."""
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             line = connection.execute(select(events).where(events.c.seq == snapshot.seq)).mappings().first()
             if line is None:
                 return
@@ -52,7 +53,7 @@ class SnapshotRepository:
 
     def kept(self) -> list[StateSnapshot]:
         """The snapshots that are whole and whose entry the log still has, the newest first."""
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             rows = connection.execute(select(snapshots).order_by(snapshots.c.seq.desc())).all()
             return [
                 StateSnapshot(seq=row.seq, version=row.version, state=row.state)

@@ -1,9 +1,13 @@
 """What is kept, as tables. The log is the truth; the others are derived from it, or are about access."""
 
+from collections.abc import Callable
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -15,6 +19,9 @@ from sqlalchemy import (
     Text,
 )
 
+UNREADABLE = "unreadable"
+"""The one key of a payload that is not JSON any more."""
+
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -22,6 +29,27 @@ metadata = MetaData(
         "uq": "uq_%(table_name)s_%(column_0_name)s",
     }
 )
+
+
+class ReadableJSON(JSON):
+    """JSON of which one damaged value keeps nobody from reading the others: it comes as ``{"unreadable": …}``."""
+
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        read = super().result_processor(dialect, coltype)
+        if read is None:
+            return None
+
+        def careful(value: Any) -> Any:
+            try:
+                found = read(value)
+            except (ValueError, TypeError):
+                found = value
+            return found if isinstance(found, dict) else {UNREADABLE: str(found)}
+
+        return careful
+
 
 _Number = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -33,9 +61,20 @@ events = Table(
     Column("kind", String(40), nullable=False),
     Column("job_id", String(120)),
     Column("tenant", String(120)),
-    Column("payload", JSON, nullable=False),
+    Column("payload", ReadableJSON, nullable=False),
+    Column("checksum", String(16)),
     Index("ix_events_job_id", "job_id"),
     Index("ix_events_tenant", "tenant"),
+    Index("ix_events_kind", "kind", "at"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("epoch", _Number, nullable=False),
+    Column("holder", String(500), nullable=False),
+    Column("beats", _Number, nullable=False),
 )
 
 snapshots = Table(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Engine, Select, insert, select, update
+from sqlalchemy import Select, insert, select, update
 
+from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import tokens
 
 
@@ -60,8 +61,8 @@ class Principal:
 class TokenRepository:
     """Makes, checks and revokes tokens. Whether one has expired is for who knows the time."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._revoked: set[str] = set()
 
     def create(
@@ -85,7 +86,7 @@ class TokenRepository:
             "id": principal.id, "name": name, "hash": _hash(secret), "role": role.value, "tenant": tenant,
             "created_at": now, "scope": " ".join(sorted(principal.scope)), "origin": origin, "expires_at": expires_at,
         }  # fmt: skip
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             connection.execute(insert(tokens).values(row))
         return secret, principal
 
@@ -104,25 +105,25 @@ class TokenRepository:
         query = select(tokens).where(tokens.c.revoked_at.is_(None)).order_by(tokens.c.created_at)
         if tenant is not None:
             query = query.where(tokens.c.tenant == tenant)
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             return [_principal(row) for row in connection.execute(query)]
 
     def used(self, token_id: str, now: float) -> None:
         """Remember when it was last shown."""
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             connection.execute(update(tokens).where(tokens.c.id == token_id).values(last_used_at=now))
 
     def revoke(self, token_id: str, now: float) -> bool:
         """Whether there was such a token."""
         change = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None)).values(revoked_at=now)
-        with self._engine.begin() as connection:
+        with self._database.begin() as connection:
             changed = bool(connection.execute(change).rowcount)
         if changed:
             self._revoked.add(token_id)
         return changed
 
     def _one(self, query: Select[Any]) -> Principal | None:
-        with self._engine.connect() as connection:
+        with self._database.connect() as connection:
             row = connection.execute(query.where(tokens.c.revoked_at.is_(None))).first()
         return None if row is None else _principal(row)
 
