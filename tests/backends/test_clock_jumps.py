@@ -51,6 +51,12 @@ def wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WallClock:
     return WallClock(directory, monkeypatch)
 
 
+@pytest.fixture
+def local(state_dir: Path) -> Backend:
+    """Its agents look at the clock on the wall."""
+    return LocalBackend(state_dir, fake_devices(8), pass_environment=["FAKE_CLOCK"])
+
+
 def test_reports_keep_their_order_whatever_the_clock_does(local: Backend, wall: WallClock) -> None:
     local.launch(make_launch(COMMAND, 1))
     before = wait_for(local, "run-1", ReportKind.PROGRESS).at
@@ -76,9 +82,8 @@ def test_a_later_agent_does_not_report_from_the_past(local: Backend, wall: WallC
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
-def test_the_watchdog_does_not_look_at_the_wall(state_dir: Path, wall: WallClock, jump: float) -> None:
+def test_the_watchdog_does_not_look_at_the_wall(local: Backend, wall: WallClock, jump: float) -> None:
     """A run that talks is not hung after a jump; one that is silent is, although the clock went back."""
-    local = LocalBackend(state_dir, fake_devices(2))
     talker = "import time\nwhile True: print('still here', flush=True); time.sleep(0.05)"
     local.launch(make_launch((sys.executable, "-c", talker), run_id="talks", hang_after_s=1.5))
     local.launch(make_launch((sys.executable, "-c", "import time; time.sleep(600)"), hang_after_s=1.5))

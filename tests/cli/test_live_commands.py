@@ -41,7 +41,8 @@ class Terminal:
         (home / "train.py").write_text(SCRIPT)
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return commandline.penstock(*arguments, cwd=self.home, env={"PENSTOCK_DATA_DIR": str(self.data)})
+        env = {"PENSTOCK_DATA_DIR": str(self.data), "PENSTOCK_ACCEPT_SHARED_USER": "yes"}
+        return commandline.penstock(*arguments, cwd=self.home, env=env)
 
     def json(self, *arguments: str) -> dict[str, object]:
         done = self(*arguments, "--json")

@@ -39,7 +39,7 @@ class WebSite(Site):
         self._hang_up()
         told = os.environ.pop("PYTEST_CURRENT_TEST", None)
         try:
-            options = ["--slots", str(self._slots), "--port", str(self.port)]
+            options = ["--slots", str(self._slots), "--port", str(self.port), "--accept-shared-user"]
             self._client = ensure_server(self.data, options=options, within_s=PATIENCE_S)
         finally:
             if told is not None:

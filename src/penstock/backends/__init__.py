@@ -1,7 +1,8 @@
 """Where processes start: one interface, and the machine at hand as its first implementation."""
 
+from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.base import Backend, BackendError, PreparationError
-from penstock.backends.local import Inventory, LocalBackend, LocalDevice, discover, fake_devices
+from penstock.backends.local import Inventory, LocalBackend, LocalDevice, TenantUsers, discover, fake_devices
 
 __all__ = [
     "Backend",
@@ -10,6 +11,8 @@ __all__ = [
     "LocalBackend",
     "LocalDevice",
     "PreparationError",
+    "TenantUsers",
     "discover",
     "fake_devices",
+    "inherited_environment",
 ]

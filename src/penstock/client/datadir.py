@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from penstock.core import InputError, PenstockError
 from penstock.tools import write_atomically
+
+_log = logging.getLogger(__name__)
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -49,11 +52,15 @@ class DataDir:
         self.path = path.expanduser().absolute()
 
     def prepare(self) -> None:
+        """Make the directory, for nobody else: tokens and the database lie in it, whatever its mode was before."""
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if self.path.stat().st_mode & 0o077:
+                self.path.chmod(0o700)
+                _log.warning("%s was open to other users; it is not any more", self.path)
         except OSError as error:
             raise InputError(
-                f"{self.path} cannot be used: {error.strerror}", "a directory this user may write to",
+                f"{self.path} cannot be used: {error.strerror}", "a directory of this user's own",
                 "Give another data directory",
             ) from None  # fmt: skip
 

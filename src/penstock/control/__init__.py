@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.control.platform.commands import Commands
     from penstock.control.platform.presenter import job_view
     from penstock.control.platform.service import Platform
+    from penstock.control.platform.tenancy import Tenancy
     from penstock.control.reports.page import kilowatt_hours, report_page, sentences
     from penstock.control.state.entries import Configured
     from penstock.control.state.journal import Journal
@@ -58,6 +59,7 @@ __all__ = [
     "RunFigures",
     "Search",
     "Store",
+    "Tenancy",
     "create_app",
     "full_load_w",
     "job_view",

@@ -41,7 +41,7 @@ class Recipe:
     """How a job is started: what a :class:`Launch` needs besides devices, and what has to be there before.
 
     A recipe as it is submitted names its packages; the one that :meth:`~penstock.backends.Backend.prepare` returns
-    starts in an environment that has them.
+    starts in an environment that has them. ``tenant`` is whose job it is: a backend may run it as that tenant's user.
     """
 
     command: tuple[str, ...]
@@ -55,6 +55,7 @@ class Recipe:
     backoff_s: float = 10.0
     requirements: tuple[str, ...] = ()
     requirements_file: str = ""
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ class Launch:
     grace_s: float = 30.0
     hang_after_s: float | None = None
     plans: tuple[ParallelPlan, ...] = ()
+    tenant: str = ""
 
 
 class ReportKind(StrEnum):

@@ -16,6 +16,7 @@ from penstock.core import InputError
 
 HOOK = "penstock_model"
 SETUP = "penstock_setup"
+_LARGEST_SCRIPT = 4 << 20
 _SETTINGS = ("precision", "layout", "optimizer", "recompute")
 
 
@@ -42,8 +43,11 @@ def setup_of(hook: Any) -> dict[str, Any]:
 def offers_hook(script: Path) -> bool:
     """Whether a script mentions our hook, without importing it."""
     try:
-        return f"def {HOOK}(" in script.read_text()
-    except (OSError, UnicodeDecodeError):
+        if not script.is_file():
+            return False
+        with script.open("rb") as file:
+            return f"def {HOOK}(".encode() in file.read(_LARGEST_SCRIPT)
+    except OSError:
         return False
 
 

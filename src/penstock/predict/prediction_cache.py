@@ -2,24 +2,27 @@
 
 A job's script is imported to ask it for its model, and what a script does when it is imported is anybody's guess: it
 may take long, print, start threads or end the process. So that happens in a child with a time limit, started in the
-job's directory with the job's Python; the server reads what it left behind.
+job's directory with the job's Python as the job's user; the server hears one line of it, keeps what it says if it is an
+answer, and ends whatever the child leaves behind.
 """
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from penstock.core import Curve, CurveError, PenstockError, Scaling, Source
 from penstock.predict.model_sources import offers_hook
 from penstock.predict.predicted_curve import predict_curve, profile_for
-from penstock.tools import write_atomically
+from penstock.tools import UnixUser, acting_as, die_with_parent, process_options, write_atomically
 
 LIMIT_S = 120.0
 """How long a script may take to be imported and followed: its job waits for that, once, and nobody else."""
@@ -61,18 +64,31 @@ class PredictionCache:
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(
-        self, question: PredictionRequest, *, python: str = sys.executable, env: Mapping[str, str] | None = None
+        self,
+        question: PredictionRequest,
+        *,
+        python: str = sys.executable,
+        env: Mapping[str, str] | None = None,
+        user: UnixUser | None = None,
     ) -> PredictionReply:
-        """The predicted scaling; never raises for what is wrong with the script, but says so."""
-        if not offers_hook(Path(question.script)):
-            return PredictionReply()
+        """The predicted scaling; never raises for what is wrong with the script, but says so.
+
+        ``env`` is all the script finds around it, our own environment if nothing is said; ``user`` is who runs it.
+        """
+        with acting_as(user):
+            if not offers_hook(Path(question.script)):
+                return PredictionReply()
         found = self._kept(question) or self._failed.get(question)
         if found is not None:
             return found
         if not self._busy.acquire(timeout=_TURN_S):
             return PredictionReply(reason="too many scripts are being looked at: its speed is measured instead")
         try:
-            found = self._kept(question) or self._failed.get(question) or self._made(question, python, env or {})
+            found = (
+                self._kept(question)
+                or self._failed.get(question)
+                or self._made(question, python, os.environ if env is None else env, user)
+            )
         finally:
             self._busy.release()
         if found.scaling is None:
@@ -91,32 +107,42 @@ class PredictionCache:
             return None
         return PredictionReply(scaling=stored.scaling)
 
-    def _made(self, question: PredictionRequest, python: str, env: Mapping[str, str]) -> PredictionReply:
+    def _made(
+        self, question: PredictionRequest, python: str, env: Mapping[str, str], user: UnixUser | None
+    ) -> PredictionReply:
+        around = {**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **(user.variables if user else {})}
+        with _readable_profiles(question, user) as asked:
+            try:
+                child = subprocess.Popen(
+                    [python, "-m", __name__, json.dumps(_plain(asked)), str(os.getpid())],
+                    cwd=question.working_dir or Path(question.script).parent, env=around, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                    start_new_session=True, **process_options(user),
+                )  # fmt: skip
+            except OSError as problem:
+                return PredictionReply(reason=f"penstock_model could not be asked: {problem}")
+            try:
+                answer, said = child.communicate(timeout=self.limit_s)
+            except subprocess.TimeoutExpired:
+                _end(child)
+                return PredictionReply(
+                    reason=f"penstock_model was not done after {self.limit_s:g} s: its speed is measured instead"
+                )
+            _end(child)
+        return self._keep(question, answer) or PredictionReply(reason=_complaint(child, said))
+
+    def _keep(self, question: PredictionRequest, answer: str) -> PredictionReply | None:
+        """Write down what a child said, if it is an answer."""
+        try:
+            said = json.loads(answer.strip().splitlines()[-1])
+            scaling = _scaling(said)
+        except (ValueError, KeyError, TypeError, IndexError, PenstockError):
+            return None
         file = self._file(question.fingerprint, question.kind)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.unlink(missing_ok=True)
-        command = [python, "-m", __name__, json.dumps(_plain(question)), str(file)]
-        around = {**os.environ, **env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-        try:
-            child = subprocess.Popen(
-                command, cwd=question.working_dir or Path(question.script).parent, env=around,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                errors="replace", start_new_session=True,
-            )  # fmt: skip
-        except OSError as problem:
-            return PredictionReply(reason=f"penstock_model could not be asked: {problem}")
-        try:
-            _, said = child.communicate(timeout=self.limit_s)
-        except subprocess.TimeoutExpired:
-            _end(child)
-            return PredictionReply(
-                reason=f"penstock_model was not done after {self.limit_s:g} s: its speed is measured instead"
-            )
-        stored = _read(file)
-        if stored is not None:
-            return PredictionReply(scaling=stored.scaling)
-        words = said.strip().splitlines() or [f"the script ended with status {child.returncode}"]
-        return PredictionReply(reason=f"penstock_model could not be followed: {words[-1]}")
+        kept = {name: list(getattr(scaling, name)) for name in ("counts", "rates", "doubts")}
+        write_atomically(file, json.dumps({"question": _plain(question), "answer": kept}))
+        return PredictionReply(scaling=scaling)
 
     def _file(self, fingerprint: str, kind: str) -> Path:
         return self.folder / fingerprint / f"{kind.replace('/', '_')}.json"
@@ -127,11 +153,32 @@ def counts_up_to(most: int) -> tuple[int, ...]:
     return tuple(sorted({*(1 << power for power in range(most.bit_length())), most}))
 
 
+def _complaint(child: "subprocess.Popen[str]", said: str) -> str:
+    words = said.strip().splitlines() or [f"the script ended with status {child.returncode}"]
+    return f"penstock_model could not be followed: {words[-1]}"
+
+
+@contextlib.contextmanager
+def _readable_profiles(question: PredictionRequest, user: UnixUser | None) -> Iterator[PredictionRequest]:
+    """The question with a copy of the profiles that the user can read: where the server keeps them nobody else may."""
+    if user is None:
+        yield question
+        return
+    with tempfile.TemporaryDirectory(prefix="penstock-profiles-") as folder:
+        copy = Path(folder) / "profiles"
+        if Path(question.profiles).is_dir():
+            shutil.copytree(question.profiles, copy)
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            os.chown(path, user.uid, user.gid)
+        yield replace(question, profiles=str(copy))
+
+
 def _end(child: "subprocess.Popen[str]") -> None:
     """The child and whatever it started."""
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
+    if child.returncode is None:
+        child.communicate()
 
 
 def _plain(question: PredictionRequest) -> dict[str, object]:
@@ -176,20 +223,26 @@ def _answer(question: PredictionRequest) -> Curve | None:
     )  # fmt: skip
 
 
-def main(asked: str, file: Path) -> None:
-    """In the child: answer one question into a file, or say on the last line what is wrong."""
+def main(asked: str, parent: int) -> None:
+    """In the child: answer one question on standard output, or say on the last line of the other what is wrong.
+
+    What the script prints is not our answer, so it prints nowhere.
+    """
+    die_with_parent(parent)
     told = json.loads(asked)
     question = PredictionRequest(**{**told, "counts": tuple(told["counts"])})
-    try:
-        curve = _answer(question)
-        if curve is None:
-            raise CurveError("a script without penstock_model", "def penstock_model(batch)")
-    except PenstockError as problem:
-        sys.exit(" ".join(str(problem).split()))
-    scaling = curve.scalings[0][1]
-    answer = {"counts": scaling.counts, "rates": scaling.rates, "doubts": scaling.doubts}
-    write_atomically(file, json.dumps({"question": told, "answer": answer}))
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            curve = _answer(question)
+            if curve is None:
+                raise CurveError("a script without penstock_model", "def penstock_model(batch)")
+        except PenstockError as problem:
+            sys.exit(" ".join(str(problem).split()))
+        scaling = curve.scalings[0][1]
+        answer = {"counts": scaling.counts, "rates": scaling.rates, "doubts": scaling.doubts}
+        answers.write(json.dumps(answer))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]))

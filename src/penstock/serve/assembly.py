@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, cast
 from penstock.client import DataDir
 from penstock.core import UnknownNameError, is_plugin, load_plugin
 from penstock.serve.config import Config
+from penstock.serve.isolation import tenancy_of, tenant_users
 
 if TYPE_CHECKING:
-    from penstock.backends import Backend
+    from penstock.backends import Backend, TenantUsers
     from penstock.control import DeviceReadings, Journal, Metrics, Platform, Reconciler, Store
 
 
@@ -38,8 +40,9 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         contextlib.closing(Store(config.database_url, holder=holder, patience_s=LEASE_S)) as store,
         store.lease.kept(),
     ):
-        backend = load_backend(config, data_dir)
-        parts = assemble(config, store, backend, data_dir)
+        tenants = tenant_users(config)
+        backend = load_backend(config, data_dir, tenants)
+        parts = assemble(config, store, backend, data_dir, tenants)
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
         )
@@ -52,8 +55,9 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         parts.journal.keep_snapshot()
 
 
-def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataDir) -> Assembly:
+def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataDir, tenants: "TenantUsers") -> Assembly:
     """The parts of a server, each told of the others; nothing runs yet."""
+    from penstock.backends import inherited_environment
     from penstock.control import (
         Commands,
         DeviceReadings,
@@ -70,26 +74,35 @@ def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataD
     )
 
     journal = Journal(store)
+    tenancy = tenancy_of(config, journal, tenants)
     forecasts = Forecasts(journal)
     stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster)
     predicts = config.backend == "local"
-    preparer = Preparer(journal, backend, stores, predictor=Predictor(stores, predicts))
+    around = inherited_environment(os.environ, config.pass_environment)
+    predictor = Predictor(stores, predicts, tenants.of, around)
+    reader = JobReader(
+        stores, predicts=predicts, checkpoints=config.job_files.absolute() / "checkpoints", user_of=tenants.of
+    )
+    preparer = Preparer(journal, backend, stores, predictor=predictor)
     reconciler = Reconciler(journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts)
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)
     reconciler.subscribe(metrics)
-    commands = Commands(journal, JobReader(stores, predicts=predicts), forecasts, reconciler.nudge)
+    commands = Commands(journal, reader, forecasts, reconciler.nudge, tenancy=tenancy)
     platform = Platform(journal, reconciler, commands, forecasts, readings)
     return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
 
 
-def load_backend(config: Config, data_dir: DataDir) -> "Backend":
+def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers") -> "Backend":
     """The backend a configuration names: the local one, or one of somebody's own by module and factory."""
     if config.backend == "local":
         from penstock.backends import LocalBackend, discover
 
-        return LocalBackend(data_dir.path, discover(config.slots))
+        return LocalBackend(
+            config.job_files, discover(config.slots), users=tenants, pass_environment=config.pass_environment,
+            preparation_limit_s=config.prepare_limit_s,
+        )  # fmt: skip
     if not is_plugin(config.backend):
         raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")
     return cast("Backend", load_plugin("backend", config.backend)(data_dir.path, **config.backend_settings))

@@ -23,6 +23,11 @@ class Config:
     keyword arguments. ``slots`` asks the local backend for
     processor cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
     ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT`` says.
+
+    ``run_as`` names the Unix users that jobs run as (one name, a pattern with ``{tenant}``, or a table from tenants to
+    names); ``jobs_dir`` is where those users find their runs, outside of the data directory. Tenants whose jobs run as
+    the same user are not isolated from each other: a second one is refused unless ``accept_shared_user`` says that this
+    is meant. ``pass_environment`` lists variables of the server that jobs inherit besides the usual ones.
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -41,6 +46,11 @@ class Config:
     max_body: int = 1 << 20
     requests_per_s: float = 50.0
     burst: int = 200
+    run_as: str | Mapping[str, str] = ""
+    jobs_dir: Path | None = None
+    accept_shared_user: bool = False
+    pass_environment: tuple[str, ...] = ()
+    prepare_limit_s: float = 1800.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -52,6 +62,14 @@ class Config:
                 f"listening on {self.host} lets other machines in", "127.0.0.1 by default",
                 "Say exposed as well, and put TLS in front: tokens travel in the clear",
             )  # fmt: skip
+
+    @property
+    def job_files(self) -> Path:
+        """Where runs, checkpoints and environments of jobs lie: beside the data directory once other users come there,
+        because that is closed to everybody else."""
+        if self.jobs_dir is not None:
+            return self.jobs_dir
+        return self.data_dir.with_name(f"{self.data_dir.name}-jobs") if self.run_as else self.data_dir
 
     @property
     def database_url(self) -> str:

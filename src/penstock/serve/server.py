@@ -152,7 +152,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> Config:
     parser = argparse.ArgumentParser(prog="penstock.serve", description="Run a Penstock server.")
     parser.add_argument("--config", type=Path)
-    for flag in ("data-dir", "host", "port", "database", "policy", "slot", "backend", "slots", "log-format"):
+    for flag in ("data-dir", "host", "port", "database", "policy", "slot", "backend", "slots", "log-format",
+                 "run-as", "jobs-dir"):  # fmt: skip
         parser.add_argument(f"--{flag}")
+    parser.add_argument("--accept-shared-user", action="store_true", default=None)
     given = vars(parser.parse_args(arguments))
     return load_config(given, file=given.pop("config"))

@@ -101,9 +101,23 @@ def _table(value: Any) -> Mapping[str, Any]:
     return value
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _users(value: Any) -> str | Mapping[str, str]:
+    if isinstance(value, dict) and value and all(isinstance(name, str) for name in value.values()):
+        return value
+    return _text(value)
+
+
 _EXPECTED: dict[Callable[[Any], Any], str] = {
     _text: "text", _path: "a path", _integer: "a whole number", _number: "a number", _truth: "true or false",
     _duration: 'a duration such as "30s"', _table: "a table",
+    _names: "a list of names", _users: "a user's name, or a table from tenants to names",
 }  # fmt: skip
 
 KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -122,5 +136,10 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "max_body": ("max_body", _integer),
     "requests_per_s": ("requests_per_s", _number),
     "burst": ("burst", _integer),
+    "run_as": ("run_as", _users),
+    "jobs_dir": ("jobs_dir", _path),
+    "accept_shared_user": ("accept_shared_user", _truth),
+    "pass_environment": ("pass_environment", _names),
+    "prepare_limit": ("prepare_limit_s", _duration),
 }
 """What can be configured: by key, the field of :class:`Config` and how a value is read."""

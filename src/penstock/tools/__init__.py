@@ -17,20 +17,26 @@ if TYPE_CHECKING:
     from penstock.tools.least_squares import nonnegative_least_squares
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
     from penstock.tools.parents import die_with_parent
+    from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
 
 __all__ = [
     "GpuMemory",
     "Nvml",
     "NvmlDevice",
+    "UnixUser",
+    "acting_as",
     "atomic_directory",
     "atomic_file",
     "compiled",
     "die_with_parent",
+    "give_up_privileges",
     "has_compiler",
     "interpret_first",
     "lazy_door",
+    "may_execute",
     "nonnegative_least_squares",
     "partial_path",
+    "process_options",
     "sync_directory",
     "sync_file",
     "write_atomically",

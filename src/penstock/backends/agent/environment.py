@@ -1,22 +1,35 @@
 """What a worker sees: the variables torchrun's users know, its devices, and where the agent is.
 
-The server's own settings are not the job's: inherited ``PENSTOCK_`` variables and leftovers of another launcher are
-dropped before anything is added.
+The server's own environment is not the job's: cloud keys and passwords stay where they are. What a job inherits is what
+:data:`INHERITED` lists, and what the server's configuration adds to that.
 """
 
+import fnmatch
 import re
 import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.agent.states import WorkerGroup
 from penstock.core import AgentAddress, Launch, Worker
+from penstock.tools import UnixUser, acting_as
 
 VISIBILITY = frozenset({"CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 """Lists of devices. A worker sees those of its group on its node in rank order: ``LOCAL_RANK`` picks its own."""
+
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*", "TMPDIR", "TMP", "TEMP",
+    "PYTHONPATH", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV", "CONDA_PREFIX",
+    "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NCCL_*", "GLOO_*", "UCX_*", "ASCEND_*", "HCCL_*", "HIP_*", "ROCR_*",
+    "HSA_*", "TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "XLA_*", "OMP_*", "MKL_*", "OPENBLAS_*", "NUMBA_*",
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "PIP_NO_INDEX",
+    "PIP_FIND_LINKS", "PIP_DEFAULT_TIMEOUT", "PIP_CACHE_DIR",
+)  # fmt: skip
+"""Variables of the server that reach jobs; ``*`` stands for any ending. ``pass_environment`` adds names to these."""
 
 _LAUNCHERS_OWN = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "NNODES", "NPROC_PER_NODE",
@@ -57,6 +70,16 @@ class MeetingPoint:
     secret_file: Path
     master: str
     port: int
+
+
+def inherited_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
+    """What of a server's environment its jobs see."""
+    patterns = (*INHERITED, *also)
+    return {
+        name: value
+        for name, value in environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 def base_environment(inherited: Mapping[str, str], launch: Launch, paths: RunPaths) -> dict[str, str]:
@@ -115,10 +138,12 @@ def find_script(command: Sequence[str], env: Mapping[str, str]) -> Script | None
     return None
 
 
-def wants_torch(script: Script, working_dir: str) -> bool:
+def wants_torch(script: Script, working_dir: str, user: UnixUser | None = None) -> bool:
     """Whether a warm interpreter would save the script anything. One that cannot be read fails better on its own."""
+    path = Path(working_dir) / script.argv[0]
     try:
-        return bool(_USES_TORCH.search((Path(working_dir) / script.argv[0]).read_bytes()))
+        with acting_as(user):
+            return path.is_file() and bool(_USES_TORCH.search(path.read_bytes()))
     except OSError:
         return False
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.agent.logs import LogWriter
+from penstock.backends.agent.ownership import hand_over, let_through
+from penstock.tools import UnixUser
 
 MERGED_LOG = "merged.log"
 """Where all workers of a run write together, in the run's directory."""
@@ -41,14 +43,22 @@ class Stream:
 class WorkerOutput:
     """Both streams of one process; ``on_line`` hears every complete line with the name of its stream."""
 
-    def __init__(self, directory: Path, merged: LogWriter, rank: int, on_line: Callable[[str, str], None]) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self,
+        directory: Path,
+        merged: LogWriter,
+        rank: int,
+        on_line: Callable[[str, str], None],
+        user: UnixUser | None = None,
+    ) -> None:
+        for folder in (directory.parent, directory):
+            let_through(folder, user)
         self._merged = merged
         self._on_line = on_line
         self._both = LogWriter(directory / "output.log")
         self.rank = rank
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
-        self.streams = tuple(_open_stream(directory, name) for name in ("stdout", "stderr"))
+        self.streams = tuple(_open_stream(directory, name, user) for name in ("stdout", "stderr"))
 
     def read(self, stream: Stream) -> bool:
         """Take in what is there, a chunk at most; whether there was anything."""
@@ -82,10 +92,11 @@ class WorkerOutput:
             self._on_line(stream.name, text)
 
 
-def _open_stream(directory: Path, name: str) -> Stream:
+def _open_stream(directory: Path, name: str, user: UnixUser | None) -> Stream:
     fifo = directory / f"{name}.pipe"
     fifo.unlink(missing_ok=True)
     os.mkfifo(fifo, 0o600)
+    hand_over(fifo, user)
     handle = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     return Stream(name, fifo, handle, LogWriter(directory / f"{name}.log"))
 

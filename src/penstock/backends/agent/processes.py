@@ -11,7 +11,10 @@ import signal
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from penstock.tools import UnixUser, give_up_privileges, process_options
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -23,13 +26,34 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """As whom the processes of a run are started: a user, None for our own, and the file mode mask they begin with."""
+
+    user: UnixUser | None = None
+    umask: int = -1
+
+
+OURSELVES = Identity()
+
+
 def start_process(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str, stdin: int, stdout: int, stderr: int
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    identity: Identity = OURSELVES,
 ) -> "subprocess.Popen[bytes]":
-    """A process that leads its own group and is killed should this one die without a word."""
+    """A process that leads its own group and is killed should this one die without a word.
+
+    Who it runs as is settled before that is asked of the kernel, which forgets the wish when the user changes.
+    """
+    first = _die_with_parent if identity.user is None else _confined
     return subprocess.Popen(
-        argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr,
-        process_group=0, preexec_fn=_die_with_parent,  # noqa: PLW1509 (an agent has one thread)
+        argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, umask=identity.umask,
+        process_group=0, preexec_fn=first, **process_options(identity.user),  # noqa: PLW1509 (an agent has one thread)
     )  # fmt: skip
 
 
@@ -101,6 +125,11 @@ def is_known(pid: int) -> bool:
     return _parent_and_state(pid)[1] != ""
 
 
+def is_child_of(pid: int, parent: int) -> bool:
+    """Whether a process was started by another, or came to it as an orphan."""
+    return _parent_and_state(pid)[0] == parent
+
+
 def account_of(root: int) -> tuple[float, int]:
     """Processor seconds of all that ever ran below a process and has been waited for or lives, and the memory held now.
 
@@ -132,6 +161,11 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def _die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _confined() -> None:
+    give_up_privileges()
+    _die_with_parent()
 
 
 def _leads_group(pid: int) -> bool:

@@ -10,6 +10,8 @@ Anything that does not read as such a line is ordinary output; a wrong number in
 
 import json
 import math
+import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -21,6 +23,7 @@ from penstock.core import ReportKind
 PREFIX = "penstock:"
 RECORD_EVERY_S = 0.5
 """How often progress is written down; in between only the latest counts."""
+_LARGEST_FILE = 1 << 20
 _CHECKPOINTED = "checkpointed"
 _PROGRESS_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "total": int, "loss": float, "samples_per_s": float}
 _CHECKPOINT_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "path": str, "blocking_s": float}
@@ -63,11 +66,17 @@ class ProgressFile:
     def news(self) -> dict[str, Any] | None:
         """What it says now, unless that is known."""
         with suppress(OSError, UnicodeDecodeError):
-            stamp = self._path.stat().st_mtime_ns
-            if stamp != self._stamp and (said := parse_file(self._path.read_text())):
+            stamp = self._path.lstat().st_mtime_ns
+            if stamp != self._stamp and (said := parse_file(self._read())):
                 self._stamp = stamp
                 return said[1]
         return None
+
+    def _read(self) -> str:
+        """Its text, if it is a file: a link would be read with the agent's rights, a pipe waited for."""
+        handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(_LARGEST_FILE).decode() if stat.S_ISREG(os.fstat(handle).st_mode) else ""
 
 
 def parse_line(line: str) -> Said | None:

@@ -64,10 +64,18 @@ class Process:
 
 
 class Spawner:
-    """All processes of one run; their output goes below ``directory``."""
+    """All processes of one run; their output goes below ``directory``, and they are started as ``identity`` says."""
 
-    def __init__(self, directory: Path, launch: Launch, base_env: Mapping[str, str], listener: Listener) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        launch: Launch,
+        base_env: Mapping[str, str],
+        listener: Listener,
+        identity: processes.Identity = processes.OURSELVES,
+    ) -> None:
         self._directory = directory
+        self._identity = identity
         self._command = launch.command
         self._is_shell = processes.is_shell(launch.command)
         self._cwd = launch.working_dir
@@ -80,13 +88,13 @@ class Spawner:
         self._numbers = itertools.count()
         self._zygote: ZygoteClient | None = None
         self._script = find_script(launch.command, base_env)
-        self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir)
+        self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
 
     def spawn(self, worker_id: str, rank: int, env: Mapping[str, str]) -> None:
         """Start a worker; the listener hears the rest."""
         output = WorkerOutput(
             worker_directory(self._directory, worker_id), self._merged, rank,
-            lambda stream, line: self._on_line(worker_id, stream, line),
+            lambda stream, line: self._on_line(worker_id, stream, line), self._identity.user,
         )  # fmt: skip
         process = self._processes[worker_id] = Process(worker_id, f"{worker_id}#{next(self._numbers)}", env, output)
         for stream in output.streams:
@@ -156,7 +164,9 @@ class Spawner:
         argv = [self._script.interpreter, *self._script.argv] if self._script else list(self._command)
         out, err = (os.open(stream.fifo, os.O_WRONLY | os.O_CLOEXEC) for stream in process.output.streams)
         try:
-            process.handle = processes.start_process(argv, process.env, self._cwd, subprocess.DEVNULL, out, err)
+            process.handle = processes.start_process(
+                argv, process.env, self._cwd, subprocess.DEVNULL, out, err, self._identity
+            )
         except OSError as error:
             self._loop.call_soon(self._could_not_start, process, argv[0], error)
         else:
@@ -189,7 +199,7 @@ class Spawner:
 
     def _start_zygote(self, script: Script) -> ZygoteClient | None:
         try:
-            zygote = ZygoteClient(script.interpreter, self._base_env, str(self._directory), log=2)
+            zygote = ZygoteClient(script.interpreter, self._base_env, str(self._directory), 2, self._identity)
         except OSError:
             self._use_zygote = False
             return None
@@ -208,6 +218,8 @@ class Spawner:
             self._execute(process)
 
     def _forked(self, process: Process | None, pid: int) -> None:
+        if processes.is_known(pid) and not processes.is_child_of(pid, os.getpid()):
+            return  # the zygote is the job's own process: what it says may be made up, and pids are ours to kill
         if process is None:
             processes.kill_tree(pid)  # it was not wanted any more
             return

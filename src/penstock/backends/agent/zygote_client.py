@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from penstock.backends.agent.processes import kill_tree, start_process
+from penstock.backends.agent.processes import OURSELVES, Identity, kill_tree, start_process
 
 Event = dict[str, Any]
 
@@ -19,11 +19,13 @@ Event = dict[str, Any]
 class ZygoteClient:
     """One warm interpreter. The caller feeds :meth:`receive` when :attr:`output` is readable."""
 
-    def __init__(self, interpreter: str, env: Mapping[str, str], cwd: str, log: int) -> None:
+    def __init__(
+        self, interpreter: str, env: Mapping[str, str], cwd: str, log: int, identity: Identity = OURSELVES
+    ) -> None:
         self._buffer = b""
         self.alive = True
         argv = [interpreter, "-m", "penstock.runtime.zygote"]
-        self.process = start_process(argv, env, cwd, subprocess.PIPE, subprocess.PIPE, log)
+        self.process = start_process(argv, env, cwd, subprocess.PIPE, subprocess.PIPE, log, identity)
         assert self.process.stdout is not None
         self.output = self.process.stdout.fileno()
         os.set_blocking(self.output, False)

@@ -7,5 +7,6 @@ told by a lock that the kernel takes back when it does not.
 
 from penstock.backends.local.backend import LocalBackend
 from penstock.backends.local.devices import Inventory, LocalDevice, discover, fake_devices
+from penstock.backends.local.tenant_users import TenantUsers
 
-__all__ = ["Inventory", "LocalBackend", "LocalDevice", "discover", "fake_devices"]
+__all__ = ["Inventory", "LocalBackend", "LocalDevice", "TenantUsers", "discover", "fake_devices"]

@@ -3,7 +3,9 @@ what happens.
 
 ``python -m penstock.backends.local.agent RUN_DIR`` runs in the foreground; with ``--detach`` it lives in its own
 session and outlasts whoever started it. One thread, one event loop; no torch. All decisions are the
-:class:`~penstock.backends.agent.supervisor.Supervisor`'s; this carries them out.
+:class:`~penstock.backends.agent.supervisor.Supervisor`'s; this carries them out. With ``--run-as USER`` the workers are
+that user's processes and the agent stays whose it is: they can neither read what it writes nor tell it more than the
+protocol knows.
 """
 
 import argparse
@@ -21,7 +23,9 @@ from typing import Any
 from penstock.backends.agent import processes
 from penstock.backends.agent.environment import MeetingPoint, base_environment, free_port, worker_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
+from penstock.backends.agent.ownership import hand_over, let_through, own_directory
 from penstock.backends.agent.plan_file import write_plan
+from penstock.backends.agent.processes import OURSELVES, Identity
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.spawner import Spawner
@@ -71,7 +75,7 @@ from penstock.core import (
     World,
     plain,
 )
-from penstock.tools import write_atomically
+from penstock.tools import UnixUser, acting_as, write_atomically
 
 TICK_S = 0.1
 METER_EVERY_S = 5.0
@@ -82,20 +86,24 @@ LOOPBACK = "127.0.0.1"
 class Agent:
     """One run from its first process to its last report."""
 
-    def __init__(self, run_dir: RunDir, launch: Launch, listen: AgentAddress | None = None) -> None:
+    def __init__(
+        self, run_dir: RunDir, launch: Launch, listen: AgentAddress | None = None, identity: Identity = OURSELVES
+    ) -> None:
         self._run_dir = run_dir
         self._launch = launch
-        self._sockets = socket_directory(run_dir.path)
+        self._user = identity.user
+        self._sockets = socket_directory(run_dir.path, self._user)
         self._address = listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
         self._journal = ReportJournalWriter(run_dir.journal, launch.run_id)
-        self._base_env = base_environment(os.environ, launch, run_dir.paths)
+        inherited = {**os.environ, **(self._user.variables if self._user else {})}
+        self._base_env = base_environment(inherited, launch, run_dir.paths)
         self._meter = UsageMeter(os.getpid(), run_dir.usage)
         self._metered_at = time.monotonic()
         self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
-        self._spawner = Spawner(run_dir.path, launch, self._base_env, self)
+        self._spawner = Spawner(run_dir.path, launch, self._base_env, self, identity)
         self._stores = MeetingStores()
-        self._lines = WorkerLines(_new_secret(run_dir), self._stores, self._hear)
+        self._lines = WorkerLines(_new_secret(run_dir, self._user), self._stores, self._hear)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
         self._ports: dict[int, int] = {}
@@ -108,6 +116,8 @@ class Agent:
         loop.add_signal_handler(signal.SIGCHLD, self._spawner.reap)
         loop.add_signal_handler(signal.SIGTERM, self._supervisor.stop, self._launch.grace_s, "signal")
         self._address = await self._lines.listen(self._address)
+        if self._address.path:
+            hand_over(Path(self._address.path), self._user)
         requests = self._sockets / REQUESTS_SOCKET
         server = await asyncio.start_unix_server(self._serve, path=requests, limit=LONGEST_LINE)
         self.report(ReportKind.LAUNCHED, pid=os.getpid())
@@ -134,6 +144,8 @@ class Agent:
         )
         self._locks.take(worker.id, worker.place)
         write_plan(self._run_dir.plan_file, self._launch, group.size)
+        if self._launch.plans and self._run_dir.plan_file.exists():
+            hand_over(self._run_dir.plan_file, self._user)
         self._spawner.spawn(worker.id, group.rank_of(worker.id), env)
 
     def terminate(self, member: Member) -> None:
@@ -165,7 +177,7 @@ class Agent:
             self._stores.open(group.generation)
             return "agent:"
         place = self._run_dir.rendezvous / f"{self._launch.attempt}-{group.generation}"
-        place.parent.mkdir(exist_ok=True)
+        own_directory(place.parent, self._user)
         place.unlink(missing_ok=True)
         return f"file:{place}"
 
@@ -307,15 +319,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--detach", action="store_true", help="live on in a session of its own")
     parser.add_argument("--listen", type=AgentAddress.parse, help="where workers reach the agent: tcp://host:port")
+    parser.add_argument("--run-as", type=UnixUser.named, help="whose processes the workers are")
     options = parser.parse_args(argv)
     if options.detach and os.fork():
         os._exit(0)
     if options.detach:
         os.setsid()
-    return _run(RunDir(options.run_dir.resolve()), options.listen)
+    identity = Identity(options.run_as, os.umask(0o077))
+    return _run(RunDir(options.run_dir.resolve()), options.listen, identity)
 
 
-def _run(run_dir: RunDir, listen: AgentAddress | None) -> int:
+def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity) -> int:
     for unheeded in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unheeded, _heed_not)
     lock = hold_lock(run_dir)
@@ -326,10 +340,12 @@ def _run(run_dir: RunDir, listen: AgentAddress | None) -> int:
         sys.stderr.write(f"no launch.json in {run_dir.path}: nothing to run\n")
         return 2
     processes.become_subreaper()
+    let_through(run_dir.path, identity.user)
+    own_directory(run_dir.job, identity.user)
     run_dir.progress.unlink(missing_ok=True)
-    with suppress(OSError):
+    with suppress(OSError), acting_as(identity.user):
         Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_supervise(run_dir, launch, listen))
+    asyncio.run(_supervise(run_dir, launch, listen, identity))
     return 0
 
 
@@ -337,14 +353,15 @@ def _heed_not(_number: int, _frame: object) -> None:
     """A handler, because workers would inherit a signal that is ignored."""
 
 
-async def _supervise(run_dir: RunDir, launch: Launch, listen: AgentAddress | None) -> None:
-    await Agent(run_dir, launch, listen).run()
+async def _supervise(run_dir: RunDir, launch: Launch, listen: AgentAddress | None, identity: Identity) -> None:
+    await Agent(run_dir, launch, listen, identity).run()
 
 
-def _new_secret(run_dir: RunDir) -> str:
-    """What workers of this run know and nobody else: in a file that only this user can read."""
+def _new_secret(run_dir: RunDir, user: UnixUser | None) -> str:
+    """What workers of this run know and nobody else: in a file that only their user can read."""
     secret = secrets.token_hex(32)
     write_atomically(run_dir.secret_file, secret, mode=0o600)
+    hand_over(run_dir.secret_file, user)
     return secret
 
 

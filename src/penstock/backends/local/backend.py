@@ -6,19 +6,22 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.agent.logs import read_log
+from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.plan_file import with_plan_path
 from penstock.backends.agent.processes import kill_strays
 from penstock.backends.agent.report_journal import ReportJournalReader, last_report
 from penstock.backends.agent.usage import totals
 from penstock.backends.base import BackendError
 from penstock.backends.local.devices import Inventory, discover
-from penstock.backends.local.python_environments import EnvironmentBuilder
+from penstock.backends.local.environment_process import LIMIT_S, EnvironmentProcess
+from penstock.backends.local.python_environments import PythonEnvironment
 from penstock.backends.local.requests import (
     Answer,
     PingRequest,
@@ -30,6 +33,7 @@ from penstock.backends.local.requests import (
     ask,
 )
 from penstock.backends.local.rundir import RunDir
+from penstock.backends.local.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.core import (
     INTERPRETER,
     AgentAddress,
@@ -45,11 +49,14 @@ from penstock.core import (
     Usage,
     Worker,
 )
+from penstock.tools import UnixUser
 
 _log = logging.getLogger(__name__)
 
 START_S = 30.0
 """How long a new agent may take to answer."""
+_PASSABLE = 0o711
+"""Users of jobs pass through to what is theirs, by name; nobody looks around."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
@@ -57,23 +64,37 @@ class LocalBackend:
     """The :class:`~penstock.backends.base.Backend` of this machine. Holds nothing that is not on the disk as well.
 
     Workers reach their agent by a socket in the run's directory; ``listen`` gives an address for them instead, such as
-    ``tcp://127.0.0.1:0`` for any free port.
+    ``tcp://127.0.0.1:0`` for any free port. ``users`` says as whom the jobs of a tenant run; ``state_dir`` must then be
+    a directory that those users can reach. ``pass_environment`` adds to the variables that jobs inherit.
     """
 
     name = "local"
 
     def __init__(
-        self, state_dir: Path | str, nodes: Inventory | None = None, *, listen: AgentAddress | None = None
+        self,
+        state_dir: Path | str,
+        nodes: Inventory | None = None,
+        *,
+        listen: AgentAddress | None = None,
+        users: TenantUsers = SERVERS_OWN,
+        pass_environment: Sequence[str] = (),
+        preparation_limit_s: float = LIMIT_S,
     ) -> None:
         state = Path(state_dir).expanduser().resolve()
         self._root = state / "runs"
-        self._environments = EnvironmentBuilder(state / "environments")
+        self._checkpoints = state / "checkpoints"
+        self._environments = state / "environments"
+        self._users = users
+        self._pass_environment = tuple(pass_environment)
+        self._preparation_limit_s = preparation_limit_s
         self._inventory = nodes or discover()
         self._listen = listen
         self._readers: dict[str, ReportJournalReader] = {}
         self._buried: set[str] = set()
         with _clear_disk_errors(self._root):
-            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (state, self._root, self._checkpoints, self._environments) if users.any else (self._root,):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                folder.chmod(_PASSABLE if users.any else 0o700)
             probe = self._root / ".probe"
             probe.write_text("writable")
             probe.unlink(missing_ok=True)
@@ -91,15 +112,27 @@ class LocalBackend:
         if packages:
             named = packages if isinstance(packages, str) else ", ".join(packages)
             tell(f"installing {named[:200]}")
-        built = self._environments.build(packages, base=Path(recipe.working_dir))
+        built = self._built(packages, recipe) if packages else PythonEnvironment(sys.executable)
         around = built.variables({**os.environ, **dict(recipe.env)}) if built.prefix else {}
         return replace(
             recipe, command=_with_interpreter(recipe.command, built.python),
             env=tuple(sorted({**dict(recipe.env), **around}.items())),
         )  # fmt: skip
 
+    def _built(self, packages: str | tuple[str, ...], recipe: Recipe) -> PythonEnvironment:
+        """An environment of the tenant's own: what one user has built is not for others to start."""
+        user = self._users.of(recipe.tenant)
+        cache_dir = self._environments / user.name if user else self._environments
+        own_directory(cache_dir, user)
+        around = inherited_environment(_with_absolute_paths(os.environ), self._pass_environment)
+        process = EnvironmentProcess(
+            cache_dir=cache_dir, environ=around, user=user, limit_s=self._preparation_limit_s
+        )  # fmt: skip
+        return process.build(packages, Path(recipe.working_dir))
+
     def launch(self, launch: Launch) -> None:
         run_dir = self._directory(launch.run_id)
+        user = self._users.of(launch.tenant)
         _check(launch)
         launch = replace(
             with_plan_path(launch, run_dir.plan_file),
@@ -111,8 +144,10 @@ class LocalBackend:
             if run_dir.is_alive() or not _is_new(launch, run_dir):
                 return
             kill_strays([run_dir.path])
+            if Path(launch.checkpoint_dir).parent == self._checkpoints:
+                own_directory(Path(launch.checkpoint_dir), user)
             run_dir.write_launch(launch)
-            _start_agent(run_dir, self._listen)
+            self._start_agent(run_dir, user)
             _wait_for_agent(run_dir)
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
@@ -175,6 +210,18 @@ class LocalBackend:
             with suppress(BackendError):  # it may be ending in this moment, and has written its totals then
                 return self._ask(run_id, UsageRequest()).usage or Usage()
         return totals(run_dir.usage)
+
+    def _start_agent(self, run_dir: RunDir, user: UnixUser | None) -> None:
+        """The agent forks itself away at once, so waiting for its first process leaves no zombie here."""
+        argv = [sys.executable, "-P", "-m", "penstock.backends.local.agent", "--detach", str(run_dir.path)]
+        argv += ["--listen", str(self._listen)] if self._listen else []
+        argv += ["--run-as", user.name] if user else []
+        around = inherited_environment(_with_absolute_paths(os.environ), self._pass_environment)
+        with run_dir.agent_log.open("ab") as log:
+            subprocess.run(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True,
+                cwd=run_dir.path, env=around,
+            )  # fmt: skip
 
     def _bury(self, dead: list[RunDir]) -> None:
         """End what an agent that was killed left running, once, before anyone learns that the run is dead.
@@ -253,17 +300,6 @@ def _worker_log(run_dir: RunDir, worker: str) -> Path:
     if stream not in ("", "stdout", "stderr"):
         raise UnknownNameError.of("stream", stream, ("stdout", "stderr"))
     return directory / f"{stream or 'output'}.log"
-
-
-def _start_agent(run_dir: RunDir, listen: AgentAddress | None) -> None:
-    """The agent forks itself away at once, so waiting for its first process leaves no zombie here."""
-    argv = [sys.executable, "-P", "-m", "penstock.backends.local.agent", "--detach", str(run_dir.path)]
-    argv += ["--listen", str(listen)] if listen else []
-    with run_dir.agent_log.open("ab") as log:
-        subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True,
-            cwd=run_dir.path, env=_with_absolute_paths(os.environ),
-        )  # fmt: skip
 
 
 def _with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from penstock.backends.agent.environment import RunPaths
 from penstock.backends.agent.outputs import MERGED_LOG, worker_directory
+from penstock.backends.agent.ownership import let_through
 from penstock.core import CodecError, Launch, RunState, build, plain
-from penstock.tools import write_atomically
+from penstock.tools import UnixUser, write_atomically
 
 REQUESTS_SOCKET = "agent.sock"
 """Where servers reach the agent."""
@@ -35,13 +36,14 @@ class RunDir:
         self.agent_log = path / "agent.log"
         self.journal = path / "reports.jsonl"
         self.merged_log = path / MERGED_LOG
-        self.progress = path / "progress"
+        self.job = path / "job"
+        self.progress = self.job / "progress"
         self.plan_file = path / "plan.json"
         self.rendezvous = path / "rendezvous"
         self.usage = path / "usage.json"
         self.state_file = path / "state"
         self.secret_file = path / "secret"
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = self.job / "checkpoints"
         self.devices = path.parent.parent / "devices"
 
     @property
@@ -69,7 +71,7 @@ class RunDir:
         """Say what is to run, before anyone runs it; the last agent's particulars become void."""
         self.agent_file.unlink(missing_ok=True)
         self.state_file.unlink(missing_ok=True)
-        write_atomically(self.launch_file, json.dumps(plain(launch)), durable=True)
+        write_atomically(self.launch_file, json.dumps(plain(launch)), durable=True, mode=0o600)
 
     def read_state(self) -> RunState:
         """Where the run stands, as its agent last said; one that has said nothing yet is starting."""
@@ -143,10 +145,12 @@ def hold_lock(run_dir: RunDir, patience_s: float = 1.0) -> int | None:
             time.sleep(0.01)
 
 
-def socket_directory(run_dir: Path) -> Path:
+def socket_directory(run_dir: Path, user: UnixUser | None = None) -> Path:
     """Where the agent's sockets are: in the run's directory unless the kernel cannot take so long a path."""
     if len(os.fsencode(run_dir / WORKERS_SOCKET)) > LONGEST_SOCKET_PATH:
-        return Path(tempfile.mkdtemp(prefix="penstock-"))
+        made = Path(tempfile.mkdtemp(prefix="penstock-"))
+        let_through(made, user)
+        return made
     for name in (REQUESTS_SOCKET, WORKERS_SOCKET):
         (run_dir / name).unlink(missing_ok=True)
     return run_dir

@@ -19,6 +19,12 @@ def command(
     backend: Annotated[str | None, typer.Option(help="local, or module:factory for one of your own [local].")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Use this many CPU slots instead of accelerators.")] = None,
     exposed: Annotated[bool | None, typer.Option("--exposed", help="Allow listening beyond this machine.")] = None,
+    run_as: Annotated[
+        str | None, typer.Option(help="The Unix user jobs run as; {tenant} stands for the tenant.")
+    ] = None,
+    accept_shared_user: Annotated[
+        bool | None, typer.Option("--accept-shared-user", help="Allow tenants that can read each other's files.")
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line [text].")] = None,
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
@@ -28,6 +34,7 @@ def command(
     flags = {
         "data_dir": data_dir, "host": host, "port": port, "database": database, "policy": policy, "slot": slot,
         "backend": backend, "slots": slots, "exposed": exposed, "log_format": log_format,
+        "run_as": run_as, "accept_shared_user": accept_shared_user,
     }  # fmt: skip
     settings = load_config(flags, file=config)
     set_up(LogFormat.named(settings.log_format))

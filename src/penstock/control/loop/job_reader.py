@@ -4,13 +4,15 @@ Reading installs nothing, runs nothing and changes nothing, so a quote may do it
 and what is not known yet is said. Making ready what the job needs is :mod:`penstock.control.loop.preparation`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.core import INTERPRETER, InputError, Job, Recipe, Source
 from penstock.policies import weakest_source
+from penstock.tools import UnixUser, acting_as
 
 if TYPE_CHECKING:
     from penstock.spec import JobFile
@@ -50,11 +52,22 @@ class JobReader:
     """Job files as ``spec`` reads them, with speeds from the stores.
 
     ``predicts``: preparing may import a script that offers its model, because jobs run on this machine anyway.
+    ``checkpoints`` is where jobs save that name no place. ``user_of`` says whose jobs a tenant's are on this machine:
+    files that a job file names are read as that user, who may not see what the server can.
     """
 
-    def __init__(self, stores: LearningStores, *, predicts: bool = True) -> None:
+    def __init__(
+        self,
+        stores: LearningStores,
+        *,
+        predicts: bool = True,
+        checkpoints: Path | None = None,
+        user_of: Callable[[str], UnixUser | None] = lambda _: None,
+    ) -> None:
         self._stores = stores
         self._predicts = predicts
+        self._checkpoints = checkpoints or stores.data_dir / "checkpoints"
+        self._user_of = user_of
 
     def read(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> JobDraft:
         from penstock.spec import Profiling, parse_job, to_mapping
@@ -65,37 +78,41 @@ class JobReader:
                 f"the working directory {str(file.working_dir)!r} is relative", "an absolute path",
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
-        recipe = self._recipe(file, job_id)
+        user = self._user_of(tenant)
+        recipe = self._recipe(file, job_id, tenant, user)
         self._stores.plans.check(file, self._stores.usable(file.kinds))
         curve, costs = self._stores.expected(recipe.fingerprint, file.kinds)
         job = file.to_job(job_id=job_id, curve=curve, now=now)
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
         planless = needs_plans(file, recipe.fingerprint, self._stores)
-        predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores)
+        predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores, user)
         return JobDraft(
             name=file.name, job=job, recipe=recipe, spec=to_mapping(file),
-            note=_NOT_PLANNED if planless else self._note(file, job, predictable),
+            note=_NOT_PLANNED if planless else self._note(file, job, predictable, user),
             needs_preparation=planless or predictable or bool(recipe.requirements or recipe.requirements_file),
         )  # fmt: skip
 
-    def _recipe(self, file: "JobFile", job_id: str) -> Recipe:
+    def _recipe(self, file: "JobFile", job_id: str, tenant: str, user: UnixUser | None) -> Recipe:
         wanted = file.environment.requirements
+        command = self._stores.plans.command(file, file.command_line(INTERPRETER), user)
+        with acting_as(user):
+            fingerprint = file.fingerprint()
         return Recipe(
-            command=self._stores.plans.command(file, file.command_line(INTERPRETER)),
+            command=command, tenant=tenant,
             env=tuple(sorted(file.environment.env.items())),
             working_dir=str(file.working_dir),
-            checkpoint_dir=file.checkpoint.dir or str(self._stores.data_dir / "checkpoints" / job_id),
-            grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=file.fingerprint(),
+            checkpoint_dir=file.checkpoint.dir or str(self._checkpoints / job_id),
+            grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=fingerprint,
             max_retries=file.retries.max, backoff_s=file.retries.backoff,
             requirements=() if wanted is None or isinstance(wanted, str) else tuple(wanted),
             requirements_file=wanted if isinstance(wanted, str) else "",
         )  # fmt: skip
 
-    def _note(self, file: "JobFile", job: Job, predictable: bool) -> str:
+    def _note(self, file: "JobFile", job: Job, predictable: bool, user: UnixUser | None) -> str:
         source = weakest_source(job)
         if predictable and source is Source.GUESSED:
             return _NOT_PREDICTED
-        if self._predicts and source is not Source.MEASURED and _offers_model(file):
+        if self._predicts and source is not Source.MEASURED and _offers_model(file, user):
             return _NO_BATCH if file.global_batch is None else _PREDICTED if source is Source.PREDICTED else ""
         return _NOT_MEASURED if source is Source.GUESSED else ""
 
@@ -106,16 +123,17 @@ def needs_plans(file: "JobFile", fingerprint: str, stores: LearningStores) -> bo
     return file.model is not None and all(stores.plans.scaling(fingerprint, kind) is None for kind in kinds)
 
 
-def is_predictable(file: "JobFile", fingerprint: str, stores: LearningStores) -> bool:
+def is_predictable(file: "JobFile", fingerprint: str, stores: LearningStores, user: UnixUser | None = None) -> bool:
     """Whether a prediction would tell more than is known: the script offers its model and nobody has measured it."""
-    if file.model is not None or file.global_batch is None or not _offers_model(file):
+    if file.model is not None or file.global_batch is None or not _offers_model(file, user):
         return False
     return any(
         stores.predictions.known(fingerprint, kind) is None for kind in stores.unmeasured(fingerprint, file.kinds)
     )
 
 
-def _offers_model(file: "JobFile") -> bool:
+def _offers_model(file: "JobFile", user: UnixUser | None) -> bool:
     from penstock.predict import offers_hook
 
-    return file.script_path is not None and offers_hook(file.script_path)
+    with acting_as(user):
+        return file.script_path is not None and offers_hook(file.script_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.core import ANY_KIND, Cluster, Curve, InputError, Scaling
+from penstock.tools import UnixUser, acting_as
 
 if TYPE_CHECKING:
     from penstock.parallel import PlanLibrary
@@ -46,13 +47,14 @@ class PlanPreparation:
             raise reason
         return f"its speed follows from a plan of {file.model} on each of {' and '.join(found)} devices"
 
-    def command(self, file: "JobFile", command: tuple[str, ...]) -> tuple[str, ...]:
+    def command(self, file: "JobFile", command: tuple[str, ...], user: UnixUser | None = None) -> tuple[str, ...]:
         """The command with the sizes of the model, where our own trainer has to know them; unknown models raise."""
         if file.model is None:
             return command
         from penstock.parallel import family_named, trainable, trainer_options
 
-        family = family_named(file.model, file.seq)
+        with acting_as(user):
+            family = family_named(file.model, file.seq)
         return (*command, *trainer_options(trainable(family))) if file.uses_own_trainer else command
 
     def scaling(self, fingerprint: str, kind: str) -> Scaling | None:

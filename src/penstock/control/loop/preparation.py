@@ -9,8 +9,9 @@ with, so a crash in the middle costs the work and not the job.
 import logging
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock.backends import Backend, PreparationError
@@ -20,6 +21,7 @@ from penstock.control.state.entries import AboutJob, PreparationFailed, Preparat
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.core import InputError, Recipe
+from penstock.tools import UnixUser
 
 if TYPE_CHECKING:
     from penstock.spec import JobFile
@@ -34,18 +36,21 @@ AT_ONCE = 2
 class Predictor:
     """Finds out how fast a job will be: by plans of the model it names, or by what its script says, in a child process.
 
-    ``asks_scripts``: scripts may be imported here, because they run on this machine anyway.
+    ``asks_scripts``: scripts may be imported here, because they run on this machine anyway, as ``user_of`` their tenant
+    and with ``environ`` around them.
     """
 
     stores: LearningStores
     asks_scripts: bool = True
+    user_of: Callable[[str], UnixUser | None] = lambda _: None
+    environ: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
 
     def predict(self, file: "JobFile", recipe: Recipe, tell: Callable[[str], None]) -> None:
         """Predict the job on every kind of device, where that tells more than is known."""
         if needs_plans(file, recipe.fingerprint, self.stores):
             tell(f"searching plans of {file.model}")
             tell(self.stores.plans.prepare(file, recipe.fingerprint, self.stores.usable(file.kinds)))
-        elif self.asks_scripts and is_predictable(file, recipe.fingerprint, self.stores):
+        elif self.asks_scripts and is_predictable(file, recipe.fingerprint, self.stores, self.user_of(recipe.tenant)):
             tell("asking its penstock_model how fast it will be")
             for kind in self.stores.unmeasured(recipe.fingerprint, file.kinds):
                 tell(self._ask(file, recipe, kind))
@@ -62,7 +67,7 @@ class Predictor:
                 profiles=str(self.stores.data_dir / "profiles"), threads=max(1, (os.cpu_count() or 1) // capacity),
                 working_dir=recipe.working_dir,
             ),
-            python=recipe.command[0], env=dict(recipe.env),
+            python=recipe.command[0], env={**self.environ, **dict(recipe.env)}, user=self.user_of(recipe.tenant),
         )  # fmt: skip
         return answer.reason or f"its speed on {kind} follows from its penstock_model"
 
@@ -118,7 +123,7 @@ class Preparer:
     def _outcome(self, record: JobRecord) -> AboutJob:
         """What became of it: ready with what is known now, or failed with the reason."""
         try:
-            recipe = self._backend.prepare(record.submission.recipe, lambda text: self._tell(record.id, text))
+            recipe = self._backend.prepare(record.recipe, lambda text: self._tell(record.id, text))
             if self._predictor is not None:
                 self._predictor.predict(_file(record), recipe, lambda text: self._tell(record.id, text))
         except InputError as error:

@@ -229,7 +229,7 @@ class Reconciler:
             listed = self._listed(set(job_of.values()))
             return DesiredRuns(
                 wanted=state.wanted(),
-                recipes={record.id: record.submission.recipe for record in state.engaged.values()},
+                recipes={record.id: record.recipe for record in state.engaged.values()},
                 job_of=job_of,
                 leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in state.engaged),
                 footprints=_footprints((state.engaged | listed).values()),

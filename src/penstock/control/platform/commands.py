@@ -14,6 +14,7 @@ from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote, quote_resumed
 from penstock.control.loop.job_reader import JobDraft, JobReading
+from penstock.control.platform.tenancy import ANYBODY, Tenancy
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
 from penstock.control.state.journal import Journal, Request
 from penstock.control.state.records import JobRecord
@@ -36,12 +37,19 @@ class Ticket:
 class Commands:
     """Takes requests on behalf of a principal and records what follows from them.
 
-    ``nudge`` asks the loop for a pass at once.
+    ``nudge`` asks the loop for a pass at once. ``tenancy`` decides whose jobs are taken.
     """
 
     def __init__(
-        self, journal: Journal, reader: JobReading, forecasts: Forecasts, nudge: Callable[[], None] = lambda: None
+        self,
+        journal: Journal,
+        reader: JobReading,
+        forecasts: Forecasts,
+        nudge: Callable[[], None] = lambda: None,
+        *,
+        tenancy: Tenancy = ANYBODY,
     ) -> None:
+        self.tenancy = tenancy
         self._journal = journal
         self._reader = reader
         self._forecasts = forecasts
@@ -55,6 +63,7 @@ class Commands:
         if key is not None and (ticket := self._answered(key)):
             return ticket
         draft = self._read(spec, who)
+        self.tenancy.admit(draft.job.tenant)
         again: list[Ticket] = []
 
         def make() -> Request | None:

@@ -101,6 +101,8 @@ class Platform:
     def create_token(self, wanted: TokenRequest, who: Principal) -> TokenView:
         """A new token. Its secret is in this answer and nowhere else."""
         access.require_admin(who)
+        if Role(wanted.role) is not Role.ADMIN:
+            self._commands.tenancy.admit(wanted.tenant)
         secret, token = self._journal.store.tokens.create(
             name=wanted.name, role=Role(wanted.role), tenant=wanted.tenant, now=self._journal.now()
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
-from penstock.core import DeviceSlot, Grant, Job, ParallelPlan, Quote, Worker
+from penstock.core import DeviceSlot, Grant, Job, ParallelPlan, Quote, Recipe, Worker
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
@@ -89,6 +89,12 @@ class JobRecord:
     def work(self) -> float:
         """Iterations in all, as submitted."""
         return self.submission.job.work.iterations
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is started, and on whose behalf; jobs of earlier versions do not say the latter themselves."""
+        recipe = self.submission.recipe
+        return recipe if recipe.tenant == self.job.tenant else replace(recipe, tenant=self.job.tenant)
 
     @property
     def fingerprint(self) -> str:

@@ -1,0 +1,160 @@
+"""A job is no way to the server: not to its secrets, not to its environment, not to the runs of other tenants."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Client, DataDir, ensure_server
+from penstock.core import InputError
+from penstock.wire import ForbiddenError
+from tests.control.serving import end_everything_on, until
+from tests.serve.other_users import PYTHON, USERS, needs_other_users, open_folder, server_of, user_client
+
+ATTACK = """
+import json, os, pathlib, socket, sys
+home, runs, server, victim = sys.argv[1:]
+found = []
+def tried(what, attempt):
+    try:
+        attempt()
+    except OSError as error:
+        return
+    found.append(what)
+def ask():
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(f"{victim}/agent.sock")
+    line.sendall(b'{"type": "stop", "grace_s": 0}\\n')
+def call():
+    socket.socket(socket.AF_UNIX).connect(f"{victim}/workers.sock")
+for name in ("owner.token", "web.secret", "penstock.db", "server.log", "curves.db", "penstock.toml"):
+    tried(name, lambda: open(f"{home}/{name}").read())
+tried("home", lambda: os.listdir(home))
+tried("runs", lambda: os.listdir(runs))
+tried("own run's orders", lambda: open(os.environ["PENSTOCK_RUN_DIR"] + "/launch.json").read())
+tried("own run's journal", lambda: open(os.environ["PENSTOCK_RUN_DIR"] + "/reports.jsonl", "ab"))
+for name in ("launch.json", "merged.log", "reports.jsonl", "secret", "workers/w0/output.log", "job/progress"):
+    tried(f"victim's {name}", lambda: open(f"{victim}/{name}").read())
+tried("victim's folder", lambda: os.listdir(f"{victim}/job"))
+tried("victim's checkpoints", lambda: os.listdir(os.environ["VICTIM_CHECKPOINTS"]))
+tried("victim's agent", ask)
+tried("victim's line", call)
+tried("server's memory", lambda: open(f"/proc/{server}/mem", "r+b"))
+tried("server's environment", lambda: open(f"/proc/{server}/environ").read())
+tried("server's end", lambda: os.kill(int(server), 0))
+tried("root", lambda: os.setuid(0))
+print("FOUND", json.dumps(found))
+print("ENV", json.dumps(dict(os.environ)))
+print("WHO", os.getuid(), os.geteuid(), os.getgroups(), flush=True)
+(pathlib.Path(os.environ["PENSTOCK_CHECKPOINT_DIR"]) / "state").write_text("saved")
+with open(os.environ["PENSTOCK_PROGRESS"], "w") as progress:
+    progress.write("step=7 total=10")
+"""
+WAIT = "import time, os; print('here', os.getuid(), flush=True); time.sleep(300)"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with open_folder() as path:
+        yield path
+
+
+def _spec(*command: str, tenant: str, **env: str) -> dict[str, object]:
+    return {
+        "command": [PYTHON, *command], "work": "10 steps", "retries": 0, "tenant": tenant,
+        "environment": {"working_dir": "/", "env": env},
+    }  # fmt: skip
+
+
+def _said(client: Client, job_id: str, word: str) -> str:
+    text = client.logs(job_id).text
+    line = next((line for line in text.splitlines() if f"] {word} " in line), "")
+    return line.partition(f"{word} ")[2]
+
+
+@needs_other_users
+def test_a_job_reaches_what_is_its_own_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the server's")
+    monkeypatch.setenv("HF_TOKEN", "the server's")
+    monkeypatch.setenv("SITE_CODE", "for jobs")
+    attack = folder / "attack.py"
+    attack.write_text(ATTACK)
+    attack.chmod(0o644)
+    with server_of(folder, 'pass_environment = ["SITE_*"]') as admin:
+        red, blue = (user_client(admin, folder, tenant) for tenant in ("red", "blue"))
+        address = DataDir(folder / "data").address()
+        assert address is not None
+        victim = blue.submit(_spec("-c", WAIT, tenant="blue")).job.id
+        until(lambda: "here" in blue.logs(victim).text, "the victim")
+        jobs = folder / "data-jobs"
+        arguments = (str(attack), str(folder / "data"), str(jobs / "runs"), str(address.pid), f"{jobs}/runs/{victim}.1")
+        saved = str(jobs / "checkpoints" / victim)
+        job = red.submit(_spec(*arguments, tenant="red", VICTIM_CHECKPOINTS=saved)).job.id
+        until(lambda: red.job(job).state in ("finished", "failed"), "the attack")
+        assert _said(red, job, "FOUND") == "[]", red.logs(job).text
+        around = json.loads(_said(red, job, "ENV"))
+        assert "AWS_SECRET_ACCESS_KEY" not in around
+        assert "HF_TOKEN" not in around
+        assert around["SITE_CODE"] == "for jobs"
+        assert around["USER"] == USERS[0]
+        assert around["HOME"] != os.environ.get("HOME")
+        who = _said(red, job, "WHO").split()
+        assert who[0] == who[1] != "0"
+        assert "0" not in "".join(who[2:]).strip("[]").split(","), "root's groups"
+        assert red.job(job).state == "finished"
+        assert (jobs / "checkpoints" / job / "state").read_text() == "saved"
+        assert blue.job(victim).state == "running"
+        red.close()
+        blue.close()
+
+
+@needs_other_users
+def test_a_tenant_without_a_user_is_refused_and_told_what_to_add(folder: Path) -> None:
+    with server_of(folder) as admin:
+        with pytest.raises(InputError, match=r"green.*run_as"):
+            admin.submit(_spec("-c", "pass", tenant="green"))
+        with pytest.raises(InputError, match=r"green.*run_as"):
+            admin.make_token(name="gil", tenant="green")
+
+
+@needs_other_users
+def test_jobs_that_cannot_reach_their_directory_are_refused_at_the_start(folder: Path) -> None:
+    folder.chmod(0o700)
+    with pytest.raises(Exception, match=r"games cannot enter|daemon cannot enter"), server_of(folder):
+        pass
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "data"
+    yield path
+    end_everything_on(path)
+
+
+def test_one_user_is_one_tenant_unless_sharing_is_accepted(data_dir: Path) -> None:
+    with ensure_server(data_dir, options=["--slots", "1"]) as admin:
+        admin.make_token(name="ada", tenant="red")
+        admin.make_token(name="bob", tenant="red")
+        with pytest.raises(ForbiddenError, match=r"not be isolated from red.*run_as.*accept_shared_user"):
+            admin.make_token(name="eve", tenant="blue")
+        with pytest.raises(ForbiddenError, match="not be isolated from red"):
+            admin.submit({"command": "true", "work": "1 step", "environment": {"working_dir": "/"}})
+        assert admin.jobs().jobs == []
+    assert "jobs run as the server's own user" in (data_dir / "server.log").read_text()
+
+
+def test_sharing_one_user_is_accepted_when_the_configuration_says_so(data_dir: Path) -> None:
+    with ensure_server(data_dir, options=["--slots", "1", "--accept-shared-user"]) as admin:
+        for tenant in ("red", "blue"):
+            admin.make_token(name=tenant, tenant=tenant)
+        assert {token.tenant for token in admin.tokens()} >= {"red", "blue"}
+
+
+def test_a_home_that_was_open_to_others_is_closed(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o755)
+    data_dir.chmod(0o755)
+    with ensure_server(data_dir, options=["--slots", "1"]):
+        assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
