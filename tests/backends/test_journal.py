@@ -123,8 +123,8 @@ def test_launches_survive_the_way_through_json(launch: Launch) -> None:
 @settings(max_examples=50)
 @given(
     st.builds(
-        Report, run_id=st.just("r"), seq=st.integers(1), at=st.floats(0, 1e10), kind=st.sampled_from(ReportKind),
-        step=st.none() | st.integers(), loss=st.none() | st.floats(-1, 1), in_place=st.none() | st.booleans(),
+        Report, run_id=st.just("r"), seq=st.integers(1, 2**53), at=st.floats(0, 1e10), kind=st.sampled_from(ReportKind),
+        step=st.none() | st.integers(0, 10**15), loss=st.none() | st.floats(-1, 1), in_place=st.none() | st.booleans(),
         tail=st.lists(_text).map(tuple), reason=st.none() | _text,
     )
 )  # fmt: skip

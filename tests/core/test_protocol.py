@@ -36,12 +36,15 @@ from penstock.core import (
 _whole = st.integers(0, 2**40)
 _text = st.text(max_size=20)
 _number = st.none() | st.floats(allow_nan=False)
+_seconds = st.floats(0, 1e9)
+_generation = st.integers(0, 2**31 - 1)
+_name = st.text(min_size=1, max_size=128)
 _from_workers = st.one_of(
-    st.builds(Hello, worker=st.text(min_size=1), pid=st.integers(1), elastic=st.booleans(), secret=_text),
-    st.builds(Ready, generation=_whole),
-    st.builds(Joined, generation=_whole, pause_s=st.floats(0, 1e9)),
+    st.builds(Hello, worker=_name, pid=st.integers(1, 2**22), elastic=st.booleans(), secret=_text),
+    st.builds(Ready, generation=_generation),
+    st.builds(Joined, generation=_generation, pause_s=_seconds),
     st.builds(TrainingProgress, step=_whole, total=st.none() | _whole, loss=_number, samples_per_s=_number),
-    st.builds(CheckpointSaved, step=_whole, path=_text, blocking_s=_number),
+    st.builds(CheckpointSaved, step=_whole, path=_text, blocking_s=st.none() | _seconds),
     st.builds(CheckpointFailed, step=_whole, path=_text, reason=_text),
     st.builds(StateSuspended, step=st.none() | _whole),
     st.just(Bye()),
@@ -83,6 +86,14 @@ def test_what_agents_say_is_what_workers_hear(message: AgentMessage) -> None:
         (b'{"type": "ready", "generation": -1}\n', "generation must be"),
         (b'{"type": "joined", "generation": 1, "pause_s": Infinity}\n', "pause_s must be"),
         (b'{"type": "progress", "step": null}\n', "a progress that cannot be read"),
+        (b'{"type": "progress", "step": ' + b"9" * 400 + b"}\n", "step must be a number from 0 to 10"),
+        (b'{"type": "progress", "step": 1, "total": 1' + b"0" * 16 + b"}\n", "total must be"),
+        (b'{"type": "checkpointed", "step": "abc"}\n', "a checkpointed that cannot be read"),
+        (b'{"type": "checkpointed", "step": 1, "blocking_s": -1.0}\n', "blocking_s must be"),
+        (b'{"type": "checkpoint_failed", "step": "abc"}\n', "a checkpoint_failed that cannot be read"),
+        (b'{"type": "checkpoint_failed", "step": 1, "reason": "' + b"x" * 5000 + b'"}\n', "at most 4000"),
+        (b'{"type": "joined", "generation": 99999999999}\n', "generation must be"),
+        (b'{"type": "suspended", "step": -1}\n', "step must be"),
         (b'{"type": "suspended", "step": [1]}\n', "a suspended"),
         (b"[" * 100_000 + b"\n", "not a line of JSON"),
         (b'{"type": "bye", "x": "' + b"x" * LONGEST_LINE + b'"}\n', "at most"),

@@ -53,6 +53,20 @@ def refusal(text: str, folder: Path, name: str = "job.yaml") -> str:
             "line 3: devices: [1, 2] is not a mapping. Allowed: the keys min, max",
         ),
         ("command: x\nwork: 5\ndevices: 8\nglobal_batch: 4\n", "line 3: devices: a global batch of 4 on at least 8"),
+        (
+            "command: x\nwork: 999999999999999 steps\n",
+            "line 2: work: '999999999999999 steps' is more work than any job",
+        ),
+        (
+            "command: x\nwork: 900_000_000 epochs\nsteps_per_epoch: 1_000_000\n",
+            "line 2: work: 900000000 epochs are 900_000_000_000_000 steps, more than any job has",
+        ),
+        (
+            "command: x\nwork: 5\ndeadline: 99999999999w\n",
+            "line 3: deadline: a deadline of '99999999999w' is more than",
+        ),
+        ("command: x\nwork: 5\ngrace: 99999999999w\n", "line 3: grace: '99999999999w' is more than a century"),
+        ("command: x\nwork: 5\nhang_after: 1e300\n", "line 3: hang_after: "),
         ("command: x\nwork: 5\ngrace: soon\n", "line 3: grace: 'soon' is not a duration"),
         ("command: x\nwork: 5\ncheckpoint:\n  every: 0s\n", "line 4: checkpoint.every: '0s' is no time at all"),
         ("command: x\nwork: 5\ndeadline: tomorrow\n", "line 3: deadline: 'tomorrow' is not a deadline"),

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         Withdraw,
     )
     from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
+    from penstock.core.limits import LATEST, LONGEST_TEXT, MOST_SECONDS, MOST_STEPS, clean_text, is_count, is_duration
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
     from penstock.core.plugins import is_plugin, load_plugin
@@ -126,8 +127,12 @@ __all__ = [
     "FREE",
     "GPT_LAYER",
     "INTERPRETER",
+    "LATEST",
     "LATE_TOLERANCE_S",
     "LONGEST_LINE",
+    "LONGEST_TEXT",
+    "MOST_SECONDS",
+    "MOST_STEPS",
     "NO_COSTS",
     "PROTOCOL_VERSION",
     "STORE_REPLIES",
@@ -235,6 +240,7 @@ __all__ = [
     "WorkerMessage",
     "World",
     "build",
+    "clean_text",
     "decode",
     "encode",
     "evenly_split",
@@ -244,6 +250,8 @@ __all__ = [
     "format_duration",
     "gpt_layers",
     "gpt_operators",
+    "is_count",
+    "is_duration",
     "is_plugin",
     "load_plugin",
     "parse_bytes",

@@ -4,6 +4,7 @@ One message is one line of JSON with its name under ``type``. The worker speaks 
 protocol's version and the run's secret, and an agent that cannot accept it answers with one :class:`Refusal` and hangs
 up. Decoding is strict, because both ends are ours: an unknown name or field, a wrong type, a number out of range or a
 line that is too long is a :class:`ProtocolError` that names the message, and the receiver decides what that means.
+Bounds are those of :mod:`penstock.core.limits`.
 
 Nothing here needs more than the standard library, so a worker pays nothing for it at its start.
 """
@@ -15,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.core.codec import build, plain
 from penstock.core.errors import PenstockError
+from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, is_count, is_duration
 
 PROTOCOL_VERSION = 1
 LONGEST_LINE = 2**20
@@ -22,6 +24,11 @@ LONGEST_LINE = 2**20
 
 _CONSTANTS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
 _SHOWN = 200
+_LONGEST_NAME = 128
+_MOST_GENERATIONS = 2**31 - 1
+_STEP = f"a number from 0 to {MOST_STEPS}"
+_GENERATION = f"a number from 0 to {_MOST_GENERATIONS}"
+_TEXT = f"at most {LONGEST_TEXT} characters"
 
 
 class ProtocolError(PenstockError):
@@ -50,9 +57,9 @@ class Hello:
     store: int | None = None
 
     def __post_init__(self) -> None:
-        _require(bool(self.worker), "worker", "a name")
-        _require(self.pid > 0, "pid", "a number above 0")
-        _require(self.store is None or self.store >= 0, "store", "a generation from 0")
+        _require(0 < len(self.worker) <= _LONGEST_NAME, "worker", f"a name of at most {_LONGEST_NAME} characters")
+        _require(0 < self.pid <= _MOST_GENERATIONS, "pid", "a number above 0 that a process can have")
+        _require(is_count(self.store, _MOST_GENERATIONS), "store", _GENERATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +69,7 @@ class Ready:
     generation: int
 
     def __post_init__(self) -> None:
-        _require(self.generation >= 0, "generation", "a number from 0")
+        _require(is_count(self.generation, _MOST_GENERATIONS), "generation", _GENERATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +80,8 @@ class Joined:
     pause_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _require(0.0 <= self.pause_s < float("inf"), "pause_s", "seconds from 0")
+        _require(is_count(self.generation, _MOST_GENERATIONS), "generation", _GENERATION)
+        _require(is_duration(self.pause_s), "pause_s", "seconds from 0 to a century")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +94,8 @@ class TrainingProgress:
     samples_per_s: float | None = None
 
     def __post_init__(self) -> None:
-        _require(self.step >= 0, "step", "a number from 0")
-        _require(self.total is None or self.total >= 0, "total", "a number from 0")
+        _require(is_count(self.step), "step", _STEP)
+        _require(is_count(self.total), "total", _STEP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +107,9 @@ class CheckpointSaved:
     blocking_s: float | None = None
 
     def __post_init__(self) -> None:
-        _require(self.step >= 0, "step", "a number from 0")
+        _require(is_count(self.step), "step", _STEP)
+        _require(is_duration(self.blocking_s), "blocking_s", "seconds from 0 to a century")
+        _require(len(self.path) <= LONGEST_TEXT, "path", _TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +121,8 @@ class CheckpointFailed:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        _require(self.step >= 0, "step", "a number from 0")
+        _require(is_count(self.step), "step", _STEP)
+        _require(max(len(self.path), len(self.reason)) <= LONGEST_TEXT, "path and reason", _TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +130,9 @@ class StateSuspended:
     """The workers have saved their state up to ``step`` because they were asked to, and are about to leave."""
 
     step: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.step), "step", _STEP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.core.limits import LATEST, is_count, is_duration, is_figure, is_whole
 from penstock.core.parallel_plan import ParallelPlan
 
 
@@ -94,11 +95,16 @@ class ReportKind(StrEnum):
     SUSPENDED = "suspended"
     FINISHED = "finished"
     FAILED = "failed"
+    NONSENSE = "nonsense"
+    """Something that could not be read or cannot be true; ``reason`` says what. It is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One line of what a run told, numbered without gaps from 1, never lost, possibly read twice."""
+    """One line of what a run told, numbered without gaps from 1, never lost, possibly read twice.
+
+    Numbers are within the bounds of :mod:`penstock.core.limits`: there is no report with others.
+    """
 
     run_id: str
     seq: int
@@ -121,6 +127,18 @@ class Report:
     signal: int | None = None
     reason: str | None = None
     tail: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.seq < 1 or not is_whole(self.seq) or not 0.0 <= self.at <= LATEST:
+            raise ValueError("a report is numbered from 1 and dated before the year 10000")
+        if not (is_count(self.step) and is_count(self.total)):
+            raise ValueError("steps are counted from 0 to 10^15")
+        if not all(map(is_whole, (self.width, self.generation, self.rank, self.pid, self.code, self.signal))):
+            raise ValueError("a whole number is too large")
+        if not (is_duration(self.pause_s) and is_duration(self.blocking_s)):
+            raise ValueError("pauses last from 0 seconds to a century")
+        if not (is_figure(self.loss) and is_figure(self.samples_per_s)):
+            raise ValueError("loss and samples_per_s are finite")
 
 
 class RunState(StrEnum):

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime
 
 from penstock.core.errors import UnitError
+from penstock.core.limits import MOST_SECONDS
 
 _SECONDS = {"ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {
@@ -57,11 +58,16 @@ def parse_deadline(text: str, now: float) -> float:
     if re.match(r"\d{4}-\d{2}", text.strip()):
         return parse_instant(text)
     try:
-        return now + parse_duration(text)
+        seconds = parse_duration(text)
     except UnitError:
         raise UnitError(
             f"{text!r} is not a deadline", "a duration from now, or a date and time", 'Try "6h" or "2026-12-01T18:00"'
         ) from None
+    if seconds > MOST_SECONDS:
+        raise UnitError(
+            f"a deadline of {text!r} is more than a century away", "at most 100 years", "Leave it out for best effort"
+        )
+    return now + seconds
 
 
 def format_duration(seconds: float) -> str:

@@ -53,7 +53,7 @@ from penstock.spec.parts import (
     Retries,
     RetriesPart,
 )
-from penstock.spec.quantities import WorkUnit
+from penstock.spec.quantities import MOST_WORK, WorkUnit
 
 TRAINER = "penstock.runtime.parallel.train"
 PLAN_PLACE = "{plan}"
@@ -274,6 +274,12 @@ def _check_work(job: JobFile) -> None:
             f"Add {missing}, or give the work in steps",
         )
         raise Refused(given, "work")
+    if job.steps > MOST_WORK:
+        much = JobError(
+            f"{job.work} are {job.steps:_} steps, more than any job has", f"at most {MOST_WORK:_} steps",
+            "Check the size of the data set and of the batch",
+        )  # fmt: skip
+        raise Refused(much, "work")
 
 
 def _check_amounts(job: JobFile) -> None:

@@ -12,10 +12,20 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from reprlib import Repr
 
-from penstock.core import InputError, UnitError, UnknownNameError, parse_deadline, parse_duration
+from penstock.core import (
+    MOST_SECONDS,
+    MOST_STEPS,
+    InputError,
+    UnitError,
+    UnknownNameError,
+    parse_deadline,
+    parse_duration,
+)
 
-MOST = 10**15
+MOST = MOST_STEPS
 """No count of anything in a job file is larger: beyond it, floats no longer count in ones."""
+MOST_WORK = 10**12
+"""Steps or epochs of one job: at a thousand steps a second it would train for thirty years."""
 
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 _COUNT = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:e\d+)?)\s*([kmb]?)", re.IGNORECASE)
@@ -121,6 +131,11 @@ def read_work(value: object) -> Amount:
             "a positive number of steps or epochs",
             'Try "30 epochs" or "10_000 steps"',
         )
+    if count > MOST_WORK:
+        raise UnitError(
+            f"{shown(value)} is more work than any job has", f"at most {MOST_WORK:_} steps or epochs",
+            "Check the unit and the number of zeros",
+        )  # fmt: skip
     if unit not in _WORK_UNITS:
         raise UnknownNameError.of("unit of work", unit, list(WorkUnit), 'Try "30 epochs" or "10_000 steps"')
     if _WORK_UNITS[unit] is WorkUnit.STEPS and count != math.floor(count):
@@ -176,11 +191,14 @@ def _seconds(value: object) -> float:
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UnitError("")
-        return parse_duration(value if isinstance(value, str) else repr(float(value)))
+        seconds = parse_duration(value if isinstance(value, str) else repr(float(value)))
     except (InputError, OverflowError):
         raise UnitError(
             f"{shown(value)} is not a duration", "a number with ms, s, m, h, d or w", 'Try "90s", "6h" or "1h30m"'
         ) from None
+    if seconds > MOST_SECONDS:
+        raise UnitError(f"{shown(value)} is more than a century", "at most 100 years", 'Try "90s", "6h" or "1h30m"')
+    return seconds
 
 
 def _deadline_text(value: object) -> str | None:

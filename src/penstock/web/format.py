@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from penstock.core import format_duration
+from penstock.core import LATEST, format_duration
 from penstock.wire import QuoteView
 
 _DAY_S = 86400
@@ -28,7 +28,7 @@ def clock(at: float | datetime | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _clock(at: int, today: bool) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(min(max(at, 0), LATEST), UTC).strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
 
 
 def from_now(at: float | datetime | None, now: float) -> str:

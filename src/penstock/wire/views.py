@@ -6,12 +6,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from penstock.core import LATEST
+
 
 def stamp(at: float | str | None) -> datetime | None:
-    """A moment as people exchange it; never and unknown are both ``None``."""
+    """A moment as people exchange it; never and unknown are both ``None``.
+
+    Calendars end with the year 9999: whatever comes later is shown as the last day that every time zone has.
+    """
     if at is None or not math.isfinite(float(at)):
         return None
-    return datetime.fromtimestamp(float(at), UTC)
+    return datetime.fromtimestamp(min(max(float(at), 0.0), LATEST), UTC)
 
 
 class WireModel(BaseModel):
@@ -160,3 +165,4 @@ class VersionView(WireModel):
 class HealthView(WireModel):
     status: str
     trouble: str = ""
+    notices: list[str] = Field(default=[], description="What is wrong with single runs while everything else goes on.")

@@ -5,7 +5,9 @@
     penstock: step=120 total=1000 loss=1.23 samples_per_s=512
     penstock: checkpointed step=120 path=/data/ckpt/120
 
-Anything that does not read as such a line is ordinary output; a wrong number in one never disturbs a run.
+Anything that does not read as such a line is ordinary output. A line that names a step which is no number, or one
+that no training reaches, is passed over and complained about (:func:`complaint`): it never disturbs a run, until there
+are too many of them.
 """
 
 import json
@@ -18,15 +20,39 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.core import ReportKind
+from penstock.core import MOST_STEPS, ReportKind, clean_text, is_count, is_duration
 
 PREFIX = "penstock:"
 RECORD_EVERY_S = 0.5
 """How often progress is written down; in between only the latest counts."""
 _LARGEST_FILE = 1 << 20
 _CHECKPOINTED = "checkpointed"
-_PROGRESS_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "total": int, "loss": float, "samples_per_s": float}
-_CHECKPOINT_FIELDS: dict[str, Callable[[str], Any]] = {"step": int, "path": str, "blocking_s": float}
+_STEP = "step="
+_SHOWN = 80
+
+
+def _count(text: str) -> int:
+    if not is_count(number := int(text)):
+        raise ValueError(text)
+    return number
+
+
+def _figure(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
+def _seconds(text: str) -> float:
+    if not is_duration(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
+_PROGRESS_FIELDS: dict[str, Callable[[str], Any]] = {
+    "step": _count, "total": _count, "loss": _figure, "samples_per_s": _figure,
+}  # fmt: skip
+_CHECKPOINT_FIELDS: dict[str, Callable[[str], Any]] = {"step": _count, "path": clean_text, "blocking_s": _seconds}
 
 Said = tuple[ReportKind, dict[str, Any]]
 
@@ -76,7 +102,15 @@ class ProgressFile:
         """Its text, if it is a file: a link would be read with the agent's rights, a pipe waited for."""
         handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            return file.read(_LARGEST_FILE).decode() if stat.S_ISREG(os.fstat(handle).st_mode) else ""
+            return file.read(_LARGEST_FILE).decode(errors="replace") if stat.S_ISREG(os.fstat(handle).st_mode) else ""
+
+
+def complaint(line: str) -> str | None:
+    """What is wrong with a line that means to say how far training is; nothing for any other line."""
+    text = line.strip()
+    if not text.startswith(PREFIX) or _STEP not in text or parse_line(line) is not None:
+        return None
+    return f"a line without a step from 0 to {MOST_STEPS}: {clean_text(text[:_SHOWN])!r}"
 
 
 def parse_line(line: str) -> Said | None:
@@ -103,7 +137,12 @@ def parse_file(text: str) -> Said | None:
 
 def clean_progress(values: dict[str, Any]) -> dict[str, Any]:
     """The fields of a progress message that can be used; infinities and text have no place in a journal."""
-    return _convert(((key, str(value)) for key, value in values.items() if value is not None), _PROGRESS_FIELDS)
+    return _convert(((key, str(value)) for key, value in values.items() if _is_number(value)), _PROGRESS_FIELDS)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value may be one. An integer of thousands of digits is none: Python would refuse to write it down."""
+    return isinstance(value, str | float) or (isinstance(value, int) and is_count(abs(value)))
 
 
 def _parse_object(text: str) -> Said | None:
@@ -126,10 +165,6 @@ def _convert(pairs: Iterable[tuple[str, str]], allowed: dict[str, Callable[[str]
     for name, text in pairs:
         if name not in allowed:
             continue
-        try:
-            value = allowed[name](text)
-        except ValueError:
-            continue
-        if not isinstance(value, float) or math.isfinite(value):
-            said[name] = value
+        with suppress(ValueError):
+            said[name] = allowed[name](text)
     return said

@@ -33,6 +33,9 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 SWEEP_S = 5.0
 """How long to insist on the end of processes that were killed; one that hangs in the kernel cannot be helped."""
 
+MOST_REMARKS = 20
+"""Words of ours in the output of one run."""
+
 LINGER_S = 0.02
 """How often to look whether what a shell ran has ended."""
 
@@ -86,6 +89,7 @@ class Spawner:
         self._last_lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._processes: dict[str, Process] = {}
         self._numbers = itertools.count()
+        self._remarks = 0
         self._zygote: ZygoteClient | None = None
         self._script = find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
@@ -125,6 +129,12 @@ class Spawner:
     def tail(self) -> tuple[str, ...]:
         """The last lines of the whole run."""
         return tuple(self._last_lines)
+
+    def remark(self, text: str) -> None:
+        """A word of ours among the output of the workers, as long as there are not too many."""
+        if self._remarks < MOST_REMARKS:
+            self._remarks += 1
+            self._merged.write(b"penstock: %s\n" % text.encode(errors="replace"))
 
     def sweep(self) -> None:
         """Kill what the workers left behind; the zygote stays warm."""

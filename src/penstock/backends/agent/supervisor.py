@@ -31,8 +31,13 @@ JOIN_TIMEOUT_S = 120.0
 """How long the members of an announced world may take to meet before the run counts as hung."""
 HAND_OVER_S = 60.0
 """How long a new world waits for its devices; then it shares them with whoever is left there."""
+MOST_NONSENSE = 1000
+"""Messages that a run may send which cannot be read or cannot be true; then it is ended."""
+_NONSENSE_TOLD = 3
 HANG_CODE = 124
 """The code of a run that was ended because it hung, as ``timeout`` has it."""
+NONSENSE_CODE = 65
+"""The code of a run that was ended for what it said: EX_DATAERR of sysexits."""
 
 
 class Supervisor:
@@ -50,6 +55,7 @@ class Supervisor:
         self._saved_step: int | None = None
         self._restarts = 0
         self._finishing = False
+        self._nonsense = 0
         self._alive_at = host.now()
         self.members: dict[str, Member] = {}
         self.phase = RunPhase.RUNNING
@@ -154,6 +160,17 @@ class Supervisor:
     def checkpoint_failed(self, said: dict[str, Any]) -> None:
         """State could not be saved; the run goes on."""
         self._host.report(ReportKind.CHECKPOINT_FAILED, **said)
+
+    def nonsense(self, what: str) -> None:
+        """A worker said what cannot be read or cannot be true. It is ignored; who does nothing else is ended."""
+        self._nonsense += 1
+        if self._nonsense <= _NONSENSE_TOLD:
+            self._host.report(ReportKind.NONSENSE, reason=what)
+        if self._nonsense == MOST_NONSENSE and self.phase in (RunPhase.RUNNING, RunPhase.RESTARTING):
+            self._host.report(
+                ReportKind.NONSENSE, reason=f"{MOST_NONSENSE} messages that say nothing: the run is ended"
+            )
+            self._end(RunEnding(ReportKind.FAILED, {"code": NONSENSE_CODE, "reason": "nonsense"}))
 
     def suspended(self, step: int | None) -> None:
         """The workers saved their state and are about to leave."""

@@ -2,7 +2,7 @@
 
 A connection begins with a :class:`~penstock.core.Hello` that knows the run's secret, within a few seconds. Whoever does
 not gets one :class:`~penstock.core.Refusal` and is hung up on; what they sent is written nowhere. After that a message
-that cannot be read is logged and passed over: one mistake of a script's library never ends a run.
+that cannot be read is passed over and given to ``doubt``: one mistake of a script's library never ends a run.
 """
 
 import asyncio
@@ -22,10 +22,12 @@ from penstock.core import (
     ProtocolError,
     Refusal,
     WorkerMessage,
+    clean_text,
 )
 
 _log = logging.getLogger(__name__)
 
+_SHOWN = 400
 HELLO_S = 10.0
 """How long a connection may take to say who it is."""
 LAST_WORDS_S = 1.0
@@ -33,12 +35,23 @@ LAST_WORDS_S = 1.0
 
 
 class WorkerLines:
-    """All lines to the workers of one run; ``hear`` gets every message with the name of its worker."""
+    """All lines to the workers of one run.
 
-    def __init__(self, secret: str, stores: MeetingStores, hear: Callable[[str, WorkerMessage], None]) -> None:
+    ``hear`` gets every message with the name of its worker, ``doubt`` what is wrong with one that is none.
+    """
+
+    def __init__(
+        self,
+        secret: str,
+        stores: MeetingStores,
+        *,
+        hear: Callable[[str, WorkerMessage], None],
+        doubt: Callable[[str, str], None],
+    ) -> None:
         self._secret = secret
         self._stores = stores
         self._hear = hear
+        self._doubt = doubt
         self._lines: dict[str, asyncio.StreamWriter] = {}
         self._ends: dict[str, asyncio.Event] = {}
         self._servers: list[asyncio.Server] = []
@@ -112,4 +125,4 @@ class WorkerLines:
         try:
             self._hear(worker_id, WORKER_MESSAGES.decode(line))
         except ProtocolError as error:
-            _log.warning("ignored a message of worker %s: %s", worker_id, error)
+            self._doubt(worker_id, clean_text(str(error), _SHOWN))

@@ -26,7 +26,7 @@ from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.ownership import hand_over, let_through, own_directory
 from penstock.backends.agent.plan_file import write_plan
 from penstock.backends.agent.processes import OURSELVES, Identity
-from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, parse_line
+from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.spawner import Spawner
 from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
@@ -103,7 +103,7 @@ class Agent:
         self._supervisor = Supervisor(launch, self)
         self._spawner = Spawner(run_dir.path, launch, self._base_env, self, identity)
         self._stores = MeetingStores()
-        self._lines = WorkerLines(_new_secret(run_dir, self._user), self._stores, self._hear)
+        self._lines = WorkerLines(_new_secret(run_dir, self._user), self._stores, hear=self._hear, doubt=self._doubt)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
         self._ports: dict[int, int] = {}
@@ -205,6 +205,13 @@ class Agent:
             self._supervisor.checkpointed(said[1])
         elif said:
             self._progress.take(said[1])
+        elif what := complaint(line):
+            self._doubt(worker_id, what)
+
+    def _doubt(self, worker_id: str, what: str) -> None:
+        """Tell whoever reads the run's output, and count."""
+        self._spawner.remark(f"ignored what worker {worker_id} said: {what}")
+        self._supervisor.nonsense(f"worker {worker_id} said what cannot be: {what}")
 
     async def _exited(self, worker_id: str, how: Exit) -> None:
         await self._lines.last_words(worker_id)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.backends import Backend
+from penstock.control.loop.run_troubles import RunTroubles
 from penstock.control.state.records import Wanted
 from penstock.core import DeviceSlot, Launch, PenstockError, Recipe, RunStatus
 
@@ -55,9 +56,15 @@ class Actuator:
     """
 
     def __init__(
-        self, backend: Backend, *, on_launch_error: Callable[[Wanted, Exception], None], patience_s: float = 60.0
+        self,
+        backend: Backend,
+        troubles: RunTroubles,
+        *,
+        on_launch_error: Callable[[Wanted, Exception], None],
+        patience_s: float = 60.0,
     ) -> None:
         self._backend = backend
+        self._troubles = troubles
         self._on_launch_error = on_launch_error
         self._patience_s = patience_s
         self._waiting = _Patience()
@@ -72,12 +79,14 @@ class Actuator:
         alive = [run_id for run_id, status in known.items() if status.alive]
         for run_id in alive:
             if run_id not in picture.wanted:
-                self._send_away(run_id, picture, now)
+                with self._troubles.contained(run_id, "ending it"):
+                    self._send_away(run_id, picture, now)
         for run_id, want in picture.wanted.items():
-            if run_id in alive:
-                self._shape(want, picture, alive, now)
-            elif run_id not in known:
-                self._launch(want, picture, alive, now)
+            with self._troubles.contained(run_id, "shaping it"):
+                if run_id in alive:
+                    self._shape(want, picture, alive, now)
+                elif run_id not in known:
+                    self._launch(want, picture, alive, now)
 
     def _send_away(self, run_id: str, picture: DesiredRuns, now: float) -> None:
         recipe = picture.recipes.get(picture.job_of.get(run_id, ""))

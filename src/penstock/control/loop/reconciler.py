@@ -3,47 +3,37 @@
 One pass reads like a sentence: listen to what the runs tell, notice those that are gone without a word, look which
 nodes are there, let time pass for the scheduler, and then make the world look as the state wants it. Whatever is
 learned goes into the journal first; whatever is done follows from the state. So a crash anywhere loses nothing: the
-next pass, in the next process, begins with the same sentence.
+next pass, in the next process, begins with the same sentence. What fails for one run fails for that run only.
 """
 
 import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
-from penstock.control.loop.learning import Learned, Learning
+from penstock.control.loop.learning import Learning
 from penstock.control.loop.node_watch import NodeWatch
 from penstock.control.loop.preparation import Preparer
+from penstock.control.loop.report_intake import ReportIntake
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_figures import RunFigures
-from penstock.control.state.entries import (
-    Configured,
-    CostsLearned,
-    CurveLearned,
-    Entry,
-    Launched,
-    RunFailed,
-    RunFinished,
-    RunSuspended,
-)
+from penstock.control.loop.run_troubles import RunTroubles, job_of_run
+from penstock.control.state.entries import Configured
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
-from penstock.control.state.store import Cursor
-from penstock.core import DeviceSlot, Report, ReportKind, RunStatus, Usage
+from penstock.core import DeviceSlot, RunStatus
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
 """Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
-_FIGURES_KEPT = 1_000
-_ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
 
 
 class PassObserver(Protocol):
@@ -74,18 +64,29 @@ class Reconciler:
     ) -> None:
         self.journal = journal
         self.backend = backend
-        self.run_figures: dict[str, RunFigures] = {}
         self.trouble = "starting"
         self._forecasts = forecasts
         self._observers: list[PassObserver] = []
-        self._learning = learning
         self._preparer = preparer
         self._report_reader = report_reader or ReportReader()
-        self._actuator = Actuator(backend, on_launch_error=self._cannot_launch, patience_s=patience_s)
+        self._troubles = RunTroubles(journal)
+        self._actuator = Actuator(backend, self._troubles, on_launch_error=self._cannot_launch, patience_s=patience_s)
         self._launch_grace_s = launch_grace_s
         self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
-        self._read_to = journal.store.log.cursors()
+        self._intake = ReportIntake(
+            journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader
+        )
         self._nudged = threading.Event()
+
+    @property
+    def run_figures(self) -> Mapping[str, RunFigures]:
+        """What each run told last."""
+        return self._intake.figures
+
+    @property
+    def notices(self) -> list[str]:
+        """What is wrong with single runs while everything else goes on."""
+        return self._troubles.notices
 
     def subscribe(self, observer: PassObserver) -> None:
         """From now on ``observer`` is told how long each pass took."""
@@ -125,7 +126,7 @@ class Reconciler:
         began = time.perf_counter()
         self.journal.store.lease.check_fresh()
         statuses = self.backend.runs()
-        self._listen(statuses)
+        self._intake.listen(statuses)
         self._notice_the_lost(statuses)
         self._nodes.look()
         if self._preparer is not None:
@@ -141,82 +142,20 @@ class Reconciler:
         for observer in self._observers:
             observer.passed(time.perf_counter() - began)
 
-    def _listen(self, statuses: Iterable[RunStatus]) -> None:
-        for status in statuses:
-            read_to = self._read_to.get(status.run_id, 0)
-            if status.run_id in self.run_figures and status.last_seq <= read_to:
-                continue
-            first_sight = status.run_id not in self.run_figures
-            reports = self.backend.reports(status.run_id, 0 if first_sight else read_to)
-            self._note_figures(status.run_id, reports)
-            self._take_in(status.run_id, [report for report in reports if report.seq > read_to])
-
-    def _note_figures(self, run_id: str, reports: Iterable[Report]) -> None:
-        gauge = self.run_figures.get(run_id, RunFigures())
-        for report in reports:
-            gauge = gauge.after(report)
-        self.run_figures[run_id] = gauge
-
-    def _take_in(self, run_id: str, reports: list[Report]) -> None:
-        """Each report that means something goes into the log together with the fact that it was read."""
-        for report in _news(reports):
-            spent = self._spent(report)
-            with self.journal.reading() as state:
-                record = state.jobs.get(_job_of(run_id))
-                if record is None:
-                    break
-                lesson = self._learning.learn(report, record)
-                heard = self._report_reader.entries(self._with_step(report), record, state, self.journal.now())
-                entries = [self._completed(entry, record, spent) for entry in heard]
-                if entries:
-                    self.journal.record(*entries, cursor=Cursor(run_id, record.id, report.seq))
-                self._believe(lesson, record)
-        if reports:
-            self._read_to[run_id] = reports[-1].seq
-
-    def _spent(self, report: Report) -> Usage:
-        """What a run that is over has used, as far as its backend can tell; asked before anybody is made to wait."""
-        if report.kind not in _ENDS:
-            return Usage()
-        try:
-            return self.backend.usage(report.run_id)
-        except Exception as error:
-            _log.debug("no usage of run %s: %s", report.run_id, error)
-            return Usage()
-
-    def _completed(self, entry: Entry, record: JobRecord, spent: Usage) -> Entry:
-        """The entry, and with it what is known only now and asked for by reports later."""
-        match entry:
-            case Launched() if record.started_at is None:
-                first = self._forecasts.first_expected_at(record.id) if self._forecasts is not None else None
-                return replace(entry, expected_at=first)
-            case RunFinished() | RunFailed() | RunSuspended():
-                return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
-        return entry
-
-    def _with_step(self, report: Report) -> Report:
-        """A failure knows how far the run had come, even if the report does not say."""
-        if report.kind is ReportKind.FAILED and report.step is None:
-            return replace(report, step=self.run_figures[report.run_id].step)
-        return report
-
-    def _believe(self, lesson: Learned, record: JobRecord) -> None:
-        now, fingerprint = self.journal.now(), record.fingerprint
-        if lesson.curve is not None:
-            self.journal.record(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
-        if lesson.costs is not None:
-            self.journal.record(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
-
     def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
         """A run that should be alive, is not, and did not say why."""
         known = {status.run_id: status for status in statuses}
         with self.journal.reading() as state:
             now = self.journal.now()
             for run_id, want in state.wanted().items():
-                record = state.jobs[want.job_id]
-                if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
-                    step = self.run_figures.get(run_id, RunFigures()).step
-                    self.journal.record(self._report_reader.failed(record, run_id, now, reason="lost", step=step))
+                with self._troubles.contained(run_id, "looking for it"):
+                    record = state.jobs[want.job_id]
+                    if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
+                        self._lose(record, run_id, now)
+
+    def _lose(self, record: JobRecord, run_id: str, now: float) -> None:
+        step = self.run_figures.get(run_id, RunFigures()).step
+        self.journal.record(self._report_reader.failed(record, run_id, now, reason="lost", step=step))
 
     def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
         if now - self._actuator.launched_at.get(run_id, -math.inf) < self._launch_grace_s:
@@ -225,7 +164,7 @@ class Reconciler:
 
     def _picture(self, statuses: Iterable[RunStatus]) -> DesiredRuns:
         with self.journal.reading() as state:
-            job_of = {status.run_id: _job_of(status.run_id) for status in statuses}
+            job_of = {status.run_id: job_of_run(status.run_id) for status in statuses}
             listed = self._listed(set(job_of.values()))
             return DesiredRuns(
                 wanted=state.wanted(),
@@ -246,24 +185,11 @@ class Reconciler:
         with self.journal.reading() as state:
             wanted = set(state.wanted())
         for status in statuses:
-            heard_out = self._read_to.get(status.run_id, 0) >= status.last_seq
-            if not status.alive and status.run_id not in wanted and heard_out:
+            if not status.alive and status.run_id not in wanted and self._intake.heard_out(status):
                 self._actuator.forget(status.run_id)
-        self._drop_old_figures({status.run_id for status in statuses})
-
-    def _drop_old_figures(self, listed: set[str]) -> None:
-        """Of runs that are gone the last figures are kept for a while; jobs that are over need no cursor."""
-        spare = len(self.run_figures) - len(listed) - _FIGURES_KEPT
-        if spare > 0:
-            for run_id in [run_id for run_id in self.run_figures if run_id not in listed][:spare]:
-                del self.run_figures[run_id]
-        if len(self._read_to) > len(listed) + _FIGURES_KEPT:
-            with self.journal.reading() as state:
-                self._read_to = {
-                    run_id: seq
-                    for run_id, seq in self._read_to.items()
-                    if run_id in listed or _job_of(run_id) in state.jobs
-                }
+        listed = {status.run_id for status in statuses}
+        self._intake.drop_old_figures(listed)
+        self._troubles.forget_all_but(listed | wanted)
 
     def _cannot_launch(self, want: Wanted, error: Exception) -> None:
         with self.journal.reading() as state:
@@ -278,17 +204,5 @@ def _rules(settings: Configured) -> tuple[object, ...]:
     return settings.policy, settings.slot, settings.overhead
 
 
-def _job_of(run_id: str) -> str:
-    return run_id.rpartition(".")[0]
-
-
 def _footprints(records: Iterable[JobRecord]) -> Mapping[str, frozenset[DeviceSlot]]:
     return {run_id: devices for record in records for run_id, devices in record.footprints.items()}
-
-
-def _news(reports: list[Report]) -> Iterator[Report]:
-    """Of progress told several times in a row only the last matters."""
-    for report, following in zip(reports, [*reports[1:], None], strict=False):
-        repeated = following is not None and following.kind is ReportKind.PROGRESS
-        if report.kind is not ReportKind.PROGRESS or not repeated:
-            yield report

@@ -25,6 +25,8 @@ from penstock.core import Report, ReportKind
 STOPPED = "stopped"
 """The reason a backend gives for a run that ended because it was told to."""
 
+_MOST_DOUBLINGS = 30
+
 ASKED = "asked"
 """The reason a backend gives for a worker that ended because it was told to."""
 
@@ -58,7 +60,7 @@ class ReportReader:
         streak = record.streak_after(entry)
         if streak > record.submission.recipe.max_retries:
             return entry
-        wait = min(record.submission.recipe.backoff_s * 2.0 ** (streak - 1), self.most_s)
+        wait = min(record.submission.recipe.backoff_s * 2.0 ** min(streak - 1, _MOST_DOUBLINGS), self.most_s)
         return replace(entry, retry_at=at + wait)
 
     def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:

@@ -156,6 +156,16 @@ class SaveFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunNoted:
+    """Something about a run that its job's story should tell and that changes nothing."""
+
+    at: float
+    job_id: str
+    run_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended:
     """The run saved its state and ended, because it was told to. What an ended run has drawn is told where known."""
 
@@ -298,7 +308,7 @@ class Ticked:
 
 AboutJob = (
     PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Launched | Progressed | Resized
-    | WorkerLost | SaveFailed | RunSuspended | RunFinished | RunFailed | CurveLearned
+    | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (

@@ -29,6 +29,7 @@ from penstock.control.state.entries import (
     Ticked,
     job_of,
 )
+from penstock.control.state.entry_check import check_readable
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.reading import LogReading, read_log
 from penstock.control.state.records import JobRecord
@@ -222,6 +223,8 @@ class Journal:
         if self._stale:
             self._read_again()
         ordered = list(self._in_order(entries))
+        for entry in ordered:
+            check_readable(entry)
         began = time.perf_counter()
         try:
             following = self._take_in(ordered)

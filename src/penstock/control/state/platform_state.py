@@ -37,6 +37,7 @@ from penstock.control.state.entries import (
     Resumed,
     RunFailed,
     RunFinished,
+    RunNoted,
     RunSuspended,
     SaveFailed,
     Submitted,
@@ -358,6 +359,9 @@ class PlatformState:
         where = "" if entry.step is None else f" at step {entry.step}"
         self._live(entry.job_id).tell(entry.at, f"its state could not be saved{where}: {entry.reason}; it goes on")
 
+    def _on_run_noted(self, entry: RunNoted) -> None:
+        self._live(entry.job_id).tell(entry.at, entry.text)
+
     def _on_run_suspended(self, entry: RunSuspended) -> None:
         record = self._live(entry.job_id)
         record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
@@ -477,6 +481,7 @@ PlatformState._handlers = {
     Resized: PlatformState._on_resized,
     WorkerLost: PlatformState._on_worker_lost,
     SaveFailed: PlatformState._on_save_failed,
+    RunNoted: PlatformState._on_run_noted,
     RunSuspended: PlatformState._on_run_suspended,
     RunFinished: PlatformState._on_run_finished,
     RunFailed: PlatformState._on_run_failed,

@@ -8,6 +8,7 @@ from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
 _LONGEST_WAIT_S = 60.0
+_MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,7 @@ class JobRecord:
 
     def replace_lost(self, at: float) -> None:
         """Ask for the whole world again: at once the first time, later and later if the new workers keep dying."""
-        self.retry_at = at + min(2.0**self.losses - 1.0, _LONGEST_WAIT_S)
+        self.retry_at = at + min(2.0 ** min(self.losses, _MOST_DOUBLINGS) - 1.0, _LONGEST_WAIT_S)
         self.losses += 1
         if self.grant is not None:
             self.reshape(self.grant, self.places, at)

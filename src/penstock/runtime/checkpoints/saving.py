@@ -5,7 +5,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from penstock.core import CheckpointFailed, CheckpointSaved, InputError
+from penstock.core import CheckpointFailed, CheckpointSaved, InputError, clean_text
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints, NotSaved, Saved
 from penstock.runtime.checkpoints.state import Parts
@@ -151,4 +151,5 @@ class Keeper:
         news = outcome.reason != reason or time.monotonic() - at >= _COMPLAIN_EVERY_S
         if news and (self.group is None or dist.get_rank(self.group) == 0):
             self._complained = (outcome.reason, time.monotonic())
-            self._link.say(CheckpointFailed(step=outcome.step, path=str(outcome.path), reason=outcome.reason))
+            reason = clean_text(outcome.reason)
+            self._link.say(CheckpointFailed(step=outcome.step, path=str(outcome.path), reason=reason))

@@ -1,0 +1,195 @@
+"""Listening to runs: what each has told since the last pass goes into the log, the figures and the meters.
+
+Reports come from outside. One that cannot be taken in is passed over, told in the story of its job and counted; a run
+that keeps telling such things is ended. The others are not disturbed by it.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from penstock.backends import Backend
+from penstock.control.future.forecasts import Forecasts
+from penstock.control.loop.learning import Learned, Learning
+from penstock.control.loop.report_reader import ReportReader
+from penstock.control.loop.run_figures import RunFigures
+from penstock.control.loop.run_troubles import RunTroubles, job_of_run
+from penstock.control.state.entries import (
+    CostsLearned,
+    CurveLearned,
+    Entry,
+    Launched,
+    RunFailed,
+    RunFinished,
+    RunSuspended,
+)
+from penstock.control.state.journal import Journal, SetAsideError
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Cursor
+from penstock.core import CodecError, EventError, InputError, Report, ReportKind, RunStatus, Usage
+
+_log = logging.getLogger(__name__)
+MOST_NONSENSE = 50
+"""Reports of one run that cannot be taken in; then it is ended."""
+_FIGURES_KEPT = 1_000
+_ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
+_FAULTS = (
+    SetAsideError, CodecError, EventError, InputError,
+    ArithmeticError, LookupError, TypeError, ValueError, AttributeError,
+)  # fmt: skip
+"""What a report is to blame for: the same again would fail again. A database that is away is not among them."""
+
+
+class ReportIntake:
+    """Reads on where it stopped, run by run; ``figures`` is what each run told last."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        backend: Backend,
+        learning: Learning,
+        troubles: RunTroubles,
+        *,
+        forecasts: Forecasts | None,
+        report_reader: ReportReader,
+    ) -> None:
+        self.figures: dict[str, RunFigures] = {}
+        self._journal = journal
+        self._backend = backend
+        self._learning = learning
+        self._troubles = troubles
+        self._forecasts = forecasts
+        self._report_reader = report_reader
+        self._read_to = journal.store.log.cursors()
+        self._nonsense: dict[str, int] = {}
+
+    def listen(self, statuses: Iterable[RunStatus]) -> None:
+        """Take in what is new."""
+        for status in statuses:
+            with self._troubles.contained(status.run_id, "reading its reports"):
+                self._listen_to(status)
+
+    def heard_out(self, status: RunStatus) -> bool:
+        """Whether everything a run told is known."""
+        return self._read_to.get(status.run_id, 0) >= status.last_seq
+
+    def drop_old_figures(self, listed: set[str]) -> None:
+        """Of runs that are gone the last figures are kept for a while; jobs that are over need no cursor."""
+        spare = len(self.figures) - len(listed) - _FIGURES_KEPT
+        if spare > 0:
+            for run_id in [run_id for run_id in self.figures if run_id not in listed][:spare]:
+                del self.figures[run_id]
+        self._nonsense = {run_id: count for run_id, count in self._nonsense.items() if run_id in listed}
+        if len(self._read_to) > len(listed) + _FIGURES_KEPT:
+            with self._journal.reading() as state:
+                self._read_to = {
+                    run_id: seq
+                    for run_id, seq in self._read_to.items()
+                    if run_id in listed or job_of_run(run_id) in state.jobs
+                }
+
+    def _listen_to(self, status: RunStatus) -> None:
+        read_to = self._read_to.get(status.run_id, 0)
+        first_sight = status.run_id not in self.figures
+        if not first_sight and status.last_seq <= read_to:
+            return
+        reports = self._backend.reports(status.run_id, 0 if first_sight else read_to)
+        self._note_figures(status.run_id, reports)
+        for report in _news([report for report in reports if report.seq > read_to]):
+            self._take_in(report)
+        if reports:
+            self._read_to[status.run_id] = max(read_to, reports[-1].seq)
+
+    def _note_figures(self, run_id: str, reports: Iterable[Report]) -> None:
+        figures = self.figures.get(run_id, RunFigures())
+        for report in reports:
+            with suppress(*_FAULTS):
+                figures = figures.after(report)
+        self.figures[run_id] = figures
+
+    def _take_in(self, report: Report) -> None:
+        """A report that means something goes into the log together with the fact that it was read."""
+        try:
+            self._record(report)
+        except _FAULTS as error:
+            _log.exception("run %s: report %d, %s, is passed over", report.run_id, report.seq, report.kind)
+            self._doubt(report, f"report {report.seq} ({report.kind}) cannot be taken in: {type(error).__name__}")
+        self._read_to[report.run_id] = report.seq
+
+    def _record(self, report: Report) -> None:
+        spent = self._spent(report)
+        with self._journal.reading() as state:
+            record = state.jobs.get(job_of_run(report.run_id))
+            if record is None:
+                return
+            lesson = self._lesson(report, record)
+            heard = self._report_reader.entries(self._with_step(report), record, state, self._journal.now())
+            entries = [self._completed(entry, record, spent) for entry in heard]
+            if entries:
+                self._journal.record(*entries, cursor=Cursor(report.run_id, record.id, report.seq))
+            self._believe(lesson, record)
+        if report.kind is ReportKind.NONSENSE:
+            self._doubt(report, report.reason or "it told something that cannot be")
+
+    def _doubt(self, report: Report, what: str) -> None:
+        """Tell the job's story, and end a run that talks nonsense all the time."""
+        run_id = report.run_id
+        count = self._nonsense[run_id] = self._nonsense.get(run_id, 0) + 1
+        self._troubles.note(run_id, f"{what}; it is ignored")
+        if count != MOST_NONSENSE:
+            return
+        with self._journal.reading() as state:
+            record = state.jobs.get(job_of_run(run_id))
+            if record is not None and not record.over and record.run_id == run_id:
+                told = (f"{count} things it told cannot be",)
+                at = self._journal.now()
+                self._journal.record(self._report_reader.failed(record, run_id, at, reason="nonsense", tail=told))
+
+    def _lesson(self, report: Report, record: JobRecord) -> Learned:
+        try:
+            return self._learning.learn(report, record)
+        except Exception:
+            _log.exception("run %s: nothing was learned from report %d", report.run_id, report.seq)
+            return Learned()
+
+    def _spent(self, report: Report) -> Usage:
+        """What a run that is over has used, as far as its backend can tell; asked before anybody is made to wait."""
+        if report.kind not in _ENDS:
+            return Usage()
+        try:
+            return self._backend.usage(report.run_id)
+        except Exception as error:
+            _log.debug("no usage of run %s: %s", report.run_id, error)
+            return Usage()
+
+    def _completed(self, entry: Entry, record: JobRecord, spent: Usage) -> Entry:
+        """The entry, and with it what is known only now and asked for by reports later."""
+        match entry:
+            case Launched() if record.started_at is None:
+                first = self._forecasts.first_expected_at(record.id) if self._forecasts is not None else None
+                return replace(entry, expected_at=first)
+            case RunFinished() | RunFailed() | RunSuspended():
+                return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
+        return entry
+
+    def _with_step(self, report: Report) -> Report:
+        """A failure knows how far the run had come, even if the report does not say."""
+        if report.kind is ReportKind.FAILED and report.step is None:
+            return replace(report, step=self.figures[report.run_id].step)
+        return report
+
+    def _believe(self, lesson: Learned, record: JobRecord) -> None:
+        now, fingerprint = self._journal.now(), record.fingerprint
+        if lesson.curve is not None:
+            self._journal.record(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
+        if lesson.costs is not None:
+            self._journal.record(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
+
+
+def _news(reports: list[Report]) -> Iterator[Report]:
+    """Of progress told several times in a row only the last matters."""
+    for report, following in zip(reports, [*reports[1:], None], strict=False):
+        repeated = following is not None and following.kind is ReportKind.PROGRESS
+        if report.kind is not ReportKind.PROGRESS or not repeated:
+            yield report
