@@ -1,4 +1,4 @@
-"""What runs tell is checked where it enters: nonsense of one run is told, ignored, in the end ended, and stops nobody."""
+"""What runs tell is checked where it enters: nonsense of one run is told, ignored, ended, and stops nobody."""
 
 from typing import Any
 
@@ -6,9 +6,7 @@ import pytest
 
 from penstock.control.loop.report_intake import MOST_NONSENSE
 from penstock.control.loop.run_troubles import MOST_NOTES
-from penstock.control.state.entries import RunFailed, SaveFailed, Submitted, job_of
-from penstock.control.state.journal import Journal
-from penstock.control.state.store import Store
+from penstock.control.state.entries import RunFailed, SaveFailed, job_of
 from penstock.core import InputError, Report, ReportKind, decode
 from penstock.wire import JobPhase
 from tests.control.build import Platform
@@ -150,12 +148,3 @@ def test_offers_beyond_the_calendar_are_shown_and_lists_stay_whole(world: Platfo
     world.restart()
     with serving(world) as served, served.client() as client:
         assert len(client.jobs().jobs) == 2
-
-
-def test_a_journal_of_another_process_reads_what_was_written(world: Platform) -> None:
-    job_id = world.submit(work=9e11, within=3600.0)
-    world.passes(2)
-    again = Journal(Store(world.url), world.clock)
-    kinds = [entry for entry in (decode(line.payload) for line in again.store.log.read()) if job_of(entry) == job_id]
-    assert any(isinstance(entry, Submitted) for entry in kinds)
-    again.store.close()

@@ -28,6 +28,7 @@ from penstock.control.state.journal import Journal, SetAsideError
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Cursor
 from penstock.core import CodecError, EventError, InputError, Report, ReportKind, RunStatus, Usage
+from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 MOST_NONSENSE = 50
@@ -112,6 +113,8 @@ class ReportIntake:
         """A report that means something goes into the log together with the fact that it was read."""
         try:
             self._record(report)
+        except UnavailableError:
+            raise  # the store is away: nobody's report is to blame
         except _FAULTS as error:
             _log.exception("run %s: report %d, %s, is passed over", report.run_id, report.seq, report.kind)
             self._doubt(report, f"report {report.seq} ({report.kind}) cannot be taken in: {type(error).__name__}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from penstock.control.state.entries import RunNoted
 from penstock.control.state.journal import Journal
 from penstock.core import clean_text
+from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 MOST_NOTES = 5
@@ -41,9 +42,11 @@ class RunTroubles:
 
     @contextmanager
     def contained(self, run_id: str, doing: str) -> Iterator[None]:
-        """Whatever fails in here is this run's trouble and nobody else's."""
+        """Whatever fails in here is this run's trouble and nobody else's, unless the store is away."""
         try:
             yield
+        except UnavailableError:
+            raise
         except Exception as error:
             what = f"{doing} failed: {type(error).__name__}: {clean_text(str(error), _SHOWN)}"
             if self._lasting.get((run_id, doing)) != what:
