@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from pydantic_core import to_jsonable_python
-from sqlalchemy import text, update
+from sqlalchemy import text
 
-from penstock.control.state.store import Store
-from penstock.control.state.store.tables import events, snapshots
+from penstock.control.state.store import Line, Store
+from penstock.control.state.store.tables import snapshots
 from penstock.core import InputError, Job, Node, Quote, Verdict, build
 from penstock.policies import KindView
 from penstock.policies.deadline import DeadlinePolicy
@@ -184,8 +184,7 @@ def test_an_upgrade_that_was_interrupted_begins_again(tmp_path: Path) -> None:
 def test_a_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     with platform(tmp_path) as world:
         world.submit(work=100)
-        with world.journal.store._engine.begin() as connection:
-            connection.execute(update(events).where(events.c.seq == 2).values(payload={"v": 3, "type": "Later"}))
+        world.journal.store.log.append(Line(at=world.clock.time, kind="Later", payload={"v": 3, "type": "Later"}))
         with pytest.raises(InputError, match="newer version"):
             world.restart()
 

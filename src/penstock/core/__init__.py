@@ -11,7 +11,7 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.core.address import AgentAddress
     from penstock.core.cluster import DEFAULT_KIND, Cluster, Device, Node, PowerModel, fewest_nodes
-    from penstock.core.codec import build, decode, encode, plain, register
+    from penstock.core.codec import CODEC_VERSION, build, decode, encode, plain, register
     from penstock.core.curve import ANY_KIND, Curve, Scaling, Source
     from penstock.core.decisions import Decision
     from penstock.core.device_group import DeviceGroup, parse_device_group
@@ -123,6 +123,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AGENT_MESSAGES",
     "ANY_KIND",
+    "CODEC_VERSION",
     "DEFAULT_KIND",
     "FREE",
     "GPT_LAYER",

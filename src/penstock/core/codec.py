@@ -24,7 +24,7 @@ from penstock.core.instructions import Instruction
 from penstock.core.jobs import Goal
 from penstock.core.parallel_plan import ParallelPlan
 
-VERSION = 2
+CODEC_VERSION = 2
 """Of what is written. Lines of version 1 are of logs without decisions."""
 
 _SPOKEN: dict[str, type] = {
@@ -44,13 +44,13 @@ def encode(value: object) -> dict[str, Any]:
     name = type(value).__name__
     if _SPOKEN.get(name) is not type(value):
         raise CodecError(f"{name} has no name in the log; register it")
-    return {"v": VERSION, "type": name, **_plain_fields(value)}
+    return {"v": CODEC_VERSION, "type": name, **_plain_fields(value)}
 
 
 def decode(data: Mapping[str, Any]) -> Any:
     """The value that :func:`encode` was given."""
-    if data.get("v") not in range(1, VERSION + 1):
-        raise CodecError(f"format version {data.get('v')!r}; this version of Penstock reads up to {VERSION}")
+    if data.get("v") not in range(1, CODEC_VERSION + 1):
+        raise CodecError(f"format version {data.get('v')!r}; this version of Penstock reads up to {CODEC_VERSION}")
     kind = _SPOKEN.get(str(data.get("type")))
     if kind is None:
         raise CodecError(f"unknown type {data.get('type')!r}")

@@ -33,7 +33,7 @@ class Assembly:
 @contextmanager
 def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
-    from penstock.control import LEASE_S, Configured, Store
+    from penstock.control import LEASE_S, Configured, Journal, Store
 
     holder = f"{socket.gethostname()} {data_dir.path}"
     with (
@@ -42,10 +42,11 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     ):
         tenants = tenant_users(config)
         backend = load_backend(config, data_dir, tenants)
-        parts = assemble(config, store, backend, data_dir, tenants)
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
         )
+        journal = Journal(store, stand_in=settings)
+        parts = assemble(config, journal, backend, data_dir, tenants)
         parts.reconciler.begin(settings)
         _ensure_owner(store, data_dir, parts.journal.now())
         _collect_seldom()
@@ -55,7 +56,9 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         parts.journal.keep_snapshot()
 
 
-def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataDir, tenants: "TenantUsers") -> Assembly:
+def assemble(
+    config: Config, journal: "Journal", backend: "Backend", data_dir: DataDir, tenants: "TenantUsers"
+) -> Assembly:
     """The parts of a server, each told of the others; nothing runs yet."""
     from penstock.backends import inherited_environment
     from penstock.control import (
@@ -63,7 +66,6 @@ def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataD
         DeviceReadings,
         Forecasts,
         JobReader,
-        Journal,
         Learner,
         LearningStores,
         Metrics,
@@ -73,7 +75,6 @@ def assemble(config: Config, store: "Store", backend: "Backend", data_dir: DataD
         Reconciler,
     )
 
-    journal = Journal(store)
     tenancy = tenancy_of(config, journal, tenants)
     forecasts = Forecasts(journal)
     stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster)

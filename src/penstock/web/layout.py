@@ -119,9 +119,10 @@ def _health(viewer: Viewer) -> Callable[[], None]:
     note.set_visibility(False)
 
     def look() -> None:
-        trouble = viewer.trouble()
-        note.set_text(f"The platform is in trouble and tries again: {trouble}" if trouble else "")
-        note.set_visibility(bool(trouble))
+        trouble, warnings = viewer.trouble(), viewer.warnings()
+        words = [f"The platform is in trouble and tries again: {trouble}"] if trouble else []
+        note.set_text(" ".join([*words, *warnings]))
+        note.set_visibility(bool(words or warnings))
 
     look()
     return look

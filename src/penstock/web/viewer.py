@@ -80,6 +80,10 @@ class Viewer:
     def trouble(self) -> str:
         return self._platform.health().trouble
 
+    def warnings(self) -> list[str]:
+        """What somebody who looks after the platform should know; nobody else can do anything about it."""
+        return self._platform.health().warnings if self.is_admin else []
+
     def policy(self) -> str:
         return self._history.policy()
 

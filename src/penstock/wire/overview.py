@@ -60,6 +60,7 @@ class OverviewView(WireModel):
     now: datetime
     policy: str
     trouble: str = Field(description="Why the platform does not do its work; empty while it does.")
+    warnings: list[str] = Field(default=[], description="What an operator should look at while the platform works.")
     counts: dict[str, int] = Field(description="Jobs by state, as far as they may be seen.")
     held: int
     devices: int = Field(description="Those of nodes that are up.")

@@ -166,3 +166,4 @@ class HealthView(WireModel):
     status: str
     trouble: str = ""
     notices: list[str] = Field(default=[], description="What is wrong with single runs while everything else goes on.")
+    warnings: list[str] = Field(default=[], description="What an operator should look at while everything goes on.")

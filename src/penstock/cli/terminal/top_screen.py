@@ -95,6 +95,8 @@ def _headline(seen: "OverviewView", screen: Screen) -> Text:
     trouble = screen.trouble or seen.trouble
     if trouble:
         text.append(f"  {trouble}", style="bold red")
+    for warning in seen.warnings:
+        text.append(f"\n{warning}", style="yellow")
     return text
 
 

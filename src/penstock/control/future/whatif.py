@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from penstock.control.state.entries import NodeCame, NodeLeft
 from penstock.control.state.platform_state import PlatformState
+from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Line
-from penstock.core import Cluster, Event, InputError, Job, JobCancelled, NodeJoined, NodeLost, Overhead, decode
+from penstock.core import Cluster, Event, InputError, Job, JobCancelled, NodeJoined, NodeLost, Overhead
 from penstock.wire import JobPhase
 
 NODE_KINDS = ("NodeLeft", "NodeCame")
@@ -119,8 +120,7 @@ def _as_submitted(record: JobRecord) -> Job:
 
 def _faults(lines: Sequence[Line]) -> list[Event]:
     events: list[Event] = []
-    for line in lines:
-        entry = decode(line.payload)
+    for entry in readable(lines):
         if isinstance(entry, NodeLeft):
             events.append(NodeLost(entry.at, entry.node))
         elif isinstance(entry, NodeCame):

@@ -193,6 +193,8 @@ class _StateCollector(Collector):
         yield from self._device_gauges()
         yield _gauge("reconcile_lag_seconds", "Since the loop last went round.", self._metrics.lag_s)
         yield _gauge("ready", "1 while the platform does its work.", float(not self._reconciler.trouble))
+        set_aside = float(len(self._journal.quarantine))
+        yield _gauge("entries_set_aside", "Entries of the log that could not be read or taken in.", set_aside)
         yield from self._readings()
 
     def _build(self) -> Metric:

@@ -45,7 +45,8 @@ class Overview:
             active = sorted((pair for pair in seen if pair[1] not in OVER), key=_order)
             fields: dict[str, Any] = {
                 "now": stamp(now), "policy": state.settings.policy if state.settings is not None else "",
-                "trouble": self._reconciler.trouble, "counts": _counts(over, (phase for _, phase in seen), who),
+                "trouble": self._reconciler.trouble, "warnings": self._journal.warnings,
+                "counts": _counts(over, (phase for _, phase in seen), who),
                 "oldest_wait_s": _oldest_wait_s(active, now), **_cluster(state, who, readings),
                 "jobs": [self._job(state, record, phase, now) for record, phase in active[:jobs]],
                 "left_out": max(0, len(active) - jobs),

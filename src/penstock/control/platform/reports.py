@@ -1,14 +1,15 @@
 """Reports about real runs: what the log and the state say, gathered for whoever may see it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from penstock.control.reports.job import job_report
 from penstock.control.reports.period import KINDS, Evidence, Happening, JobFacts, period_report
 from penstock.control.state.journal import Journal
+from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Principal
-from penstock.core import UnitError, decode, parse_duration, parse_instant
+from penstock.control.state.store import Line, Principal
+from penstock.core import UnitError, parse_duration, parse_instant
 from penstock.wire import JobReport, PeriodReport, RequestError
 
 _MOST_LINES = 200_000
@@ -59,13 +60,17 @@ class Reports:
 
     def _happenings(self, since: float, until: float, tenant: str | None) -> list[Happening]:
         lines = self._journal.store.history.lines(KINDS, since=since, tenant=tenant, limit=_MOST_LINES)
-        return [decode(line.payload) for line in lines if line.at <= until]
+        return _happenings(line for line in lines if line.at <= until)
 
     def _happenings_of(self, job_id: str) -> Iterator[Happening]:
         log, after = self._journal.store.log, 0
         while lines := log.page(after=after, job_id=job_id):
-            yield from (decode(line.payload) for line in lines if line.kind in KINDS)
+            yield from _happenings(line for line in lines if line.kind in KINDS)
             after = lines[-1].seq
+
+
+def _happenings(lines: Iterable[Line]) -> list[Happening]:
+    return [entry for entry in readable(lines) if isinstance(entry, Happening)]
 
 
 def _moment(text: str, now: float) -> float:

@@ -263,8 +263,10 @@ class Platform:
     def health(self) -> HealthView:
         """Whether the platform does its work, and the trouble if not."""
         trouble = "stopping" if self.stopping.is_set() else self._reconciler.trouble
-        notices = self._reconciler.notices
-        return HealthView(status="not ready" if trouble else "ready", trouble=trouble, notices=notices)
+        return HealthView(
+            status="not ready" if trouble else "ready", trouble=trouble, notices=self._reconciler.notices,
+            warnings=self._journal.warnings,
+        )  # fmt: skip
 
     def version(self) -> VersionView:
         return VersionView(version=version("penstock"))

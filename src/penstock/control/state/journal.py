@@ -31,6 +31,7 @@ from penstock.control.state.entries import (
 )
 from penstock.control.state.entry_check import check_readable
 from penstock.control.state.platform_state import PlatformState
+from penstock.control.state.quarantine import Quarantine
 from penstock.control.state.reading import LogReading, read_log
 from penstock.control.state.records import JobRecord
 from penstock.control.state.state_data import StillState, record_from_data, record_to_data
@@ -108,8 +109,12 @@ class JournalObserver(Protocol):
 class Journal:
     """The state and the log that it is a reading of. Hold :attr:`lock` to look at the state while others write."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Callable[[], float] | None = None, stand_in: Configured | None = None
+    ) -> None:
+        """``stand_in`` are the rules to assume where those the log begins with cannot be read."""
         self.store = store
+        self.quarantine = Quarantine(store.log)
         self.lock = threading.RLock()
         self.seq = 0
         self.published = 0
@@ -119,6 +124,7 @@ class Journal:
         """Entries that were removed from the log because nobody reads them any more."""
 
         self._clock = clock or SteadyClock()
+        self._stand_in = stand_in
         self._kept = 0
         self._stale = False
         self._retry = _DecisionRetry()
@@ -141,6 +147,11 @@ class Journal:
     def trouble(self) -> str:
         """Why nothing can be decided at present; empty if all is well."""
         return self._retry.why
+
+    @property
+    def warnings(self) -> list[str]:
+        """What somebody should look at, although everything goes on."""
+        return [self.quarantine.warning] if self.quarantine.warning else []
 
     def record(self, *entries: Entry, cursor: Cursor | None = None) -> None:
         """Take in and write. Entries are moved forward in time where they would be older than the last one."""
@@ -292,6 +303,7 @@ class Journal:
         aside = Quarantined(at=entry.at, seq=seq, kind=kind, why=why, job_id=job_id)
         self.seq = self.store.log.append(self._line(aside))
         self.state.apply(aside)
+        self.quarantine.look()
         raise SetAsideError(f"{kind} (event {seq or self.seq}) was set aside: {why}") from error
 
     def publish(self) -> None:
@@ -378,14 +390,16 @@ class Journal:
     def _read_again(self) -> None:
         """The state as the log tells it; until that succeeds, nobody sees one."""
         self._stale = True
-        self._adopt(read_log(self.store))
+        self._adopt(read_log(self.store, self._stand_in))
+        self.quarantine.look()
         self._stale = False
 
     def _adopt(self, found: LogReading) -> None:
         self.state, self.seq, self._kept = found.state, found.seq, found.snapshot_seq
 
     def _begin(self) -> None:
-        found = read_log(self.store)
+        found = read_log(self.store, self._stand_in)
+        self.quarantine.look()
         self._adopt(found)
         if isinstance(self._clock, SteadyClock):
             self._clock.not_before(self.state.at)

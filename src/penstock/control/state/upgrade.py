@@ -58,7 +58,7 @@ class Upgraded:
 
 def is_old(line: Line) -> bool:
     """Whether a line was written by the version before."""
-    return int(line.payload.get("v", 0)) <= _LAST_VERSION
+    return line.payload.get("v") in range(_LAST_VERSION + 1)
 
 
 def upgrade(store: Store) -> Upgraded:

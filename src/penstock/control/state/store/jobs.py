@@ -68,6 +68,13 @@ class JobRepository:
                 _note_grant(connection, job_id, grant, at)
             put_away(connection, over)
 
+    def give_up(self, job_id: str, at: float, reason: str) -> None:
+        """A job that is listed and that nobody knows anything of any more has failed."""
+        with self._database.begin() as connection:
+            open_row = update(jobs).where(jobs.c.id == job_id, jobs.c.ended_at.is_(None))
+            connection.execute(open_row.values(state="failed", ended_at=at, reason=reason, devices=[]))
+            _note_grant(connection, job_id, None, at)
+
     def find(self, job_id: str) -> JobRow | None:
         found = self._select(select(jobs).where(jobs.c.id == job_id))
         return found[0] if found else None

@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
 )
 
 UNREADABLE = "unreadable"
@@ -31,9 +32,10 @@ metadata = MetaData(
 )
 
 
-class ReadableJSON(JSON):
+class ReadableJSON(TypeDecorator[Any]):
     """JSON of which one damaged value keeps nobody from reading the others: it comes as ``{"unreadable": …}``."""
 
+    impl = JSON
     cache_ok = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
