@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         ("sklearn", "runtime,predict", ("profile", "device")),
         ("pyarrow", "parquet", ("simulate", "trace.csv", "--policy", "fifo", "--out", "rows", "--rows", "parquet")),
         ("scipy", "optimum", ("simulate", "trace.csv", "--policy", "fifo", "--optimum")),
-        ("psycopg", "postgres", ("serve", "--data-dir", "data", "--database", "postgresql://a:b@127.0.0.1/c")),
+        ("psycopg", "postgres", ("serve", "--data-dir", "data", "--database", "postgresql://a@127.0.0.1/c")),
     ],
 )
 def test_a_verb_says_what_to_install(package: str, extra: str, words: tuple[str, ...], folder: Path) -> None:

@@ -1,18 +1,23 @@
 """Checkpoints are whole or not there, and any world can go on from one."""
 
 import errno
+import hashlib
 import json
 import os
+import pickle
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
 from penstock.core import CheckpointSaved, InputError, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints, best_interval_s
-from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
+from penstock.runtime.checkpoints.checkpoint import Manifest, NotSaved, Saved
+from penstock.runtime.checkpoints.safe_reading import UnsafeCheckpointError
 from penstock.runtime.checkpoints.state import Parts
 from tests.runtime.agent import Agent
 from tests.runtime.curves import assert_same_curve, curve
@@ -115,6 +120,77 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, damag
     manifest = files.newest()
     assert manifest is not None
     assert manifest.step == 1
+
+
+class Planted:
+    """Whoever unpickles this runs what it says."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return os.system, (f"touch {self.mark}",)
+
+
+def sign(checkpoint: Path) -> None:
+    """Make a manifest say what is there now: a checksum is no signature."""
+    file = checkpoint.with_suffix(".json")
+    manifest = json.loads(file.read_text())
+    for one in manifest["files"]:
+        content = (checkpoint / one["name"]).read_bytes()
+        one |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    file.write_text(json.dumps(manifest))
+
+
+def planted(checkpoint: Path, mark: Path, where: str) -> None:
+    metadata = pickle.loads((checkpoint / ".metadata").read_bytes())
+    match where:
+        case "metadata":
+            (checkpoint / ".metadata").write_bytes(pickle.dumps(Planted(mark)))
+        case "inside of the metadata":
+            metadata.planner_data = Planted(mark)
+            (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
+        case "extras":
+            torch.save(Planted(mark), checkpoint / "extras.pt")
+        case "a value":
+            key = next(iter(metadata.state_dict_metadata))
+            metadata.state_dict_metadata[key] = BytesStorageMetadata()
+            (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
+            torch.save(Planted(mark), next(checkpoint.glob("*.distcp")))
+        case "another file":
+            for index, place in metadata.storage_data.items():
+                metadata.storage_data[index] = replace(place, relative_path="../../elsewhere.pt")
+            (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
+    sign(checkpoint)
+
+
+@pytest.mark.parametrize("where", ["metadata", "inside of the metadata", "extras", "a value", "another file"])
+def test_code_planted_in_a_checkpoint_is_not_run_and_the_one_before_is_used(
+    tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, mark = Checkpoints(tmp_path), tmp_path / "ran"
+    save(files, 1, 1.0)
+    bad = save(files, 2, 2.0)
+    planted(bad, mark, where)
+    manifest = files.newest()
+    assert manifest is not None
+    assert manifest.step == 1
+    assert "a checkpoint that Penstock has written" in caplog.text
+    forged = Manifest.read(bad.with_suffix(".json"))
+    with pytest.raises(UnsafeCheckpointError):
+        files.load(forged, parts_with(3.0))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("place", ["../elsewhere", "/tmp", "."])
+def test_a_manifest_that_points_elsewhere_is_passed_over(tmp_path: Path, place: str) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1, 1.0)
+    manifest = save(files, 2, 2.0).with_suffix(".json")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"directory": place}))
+    newest = files.newest()
+    assert newest is not None
+    assert newest.step == 1
 
 
 def test_what_was_left_half_written_is_ignored_and_swept(tmp_path: Path) -> None:

@@ -63,3 +63,29 @@ def test_a_value_of_the_wrong_kind_says_what_was_given_and_what_is_allowed(
 def test_a_file_that_was_named_and_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be read.*Check --config"):
         load_config(file=tmp_path / "nothing.toml", environ={})
+
+
+URL = "postgresql+psycopg://penstock@db.example:5432/jobs?sslmode=require"
+
+
+def test_a_password_does_not_stand_on_the_command_line(tmp_path: Path) -> None:
+    secret = URL.replace("penstock@", "penstock:hush@")
+    with pytest.raises(InputError, match=r"process list.*PENSTOCK_DATABASE.*database_password_file") as refused:
+        load_config({"database": secret}, environ={})
+    assert "hush" not in str(refused.value)
+    assert load_config({"database": URL}, environ={}).database_url == URL
+    config = load_config(environ={"PENSTOCK_DATABASE": secret})
+    assert config.database_url == secret
+    assert "hush" not in repr(config)
+    assert load_config(file=written(tmp_path, f'database = "{secret}"'), environ={}).database_url == secret
+
+
+def test_the_password_of_a_database_lies_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("hu/s:h@\n")
+    config = load_config({"database": URL}, environ={"PENSTOCK_DATABASE_PASSWORD_FILE": str(file)})
+    assert config.database_url == URL.replace("penstock@", "penstock:hu%2Fs%3Ah%40@")
+    with pytest.raises(InputError, match="cannot be read"):
+        _ = load_config({"database": URL, "database_password_file": str(tmp_path / "none")}, environ={}).database_url
+    with pytest.raises(InputError, match="without a user"):
+        _ = load_config({"database_password_file": str(file)}, environ={}).database_url

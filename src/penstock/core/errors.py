@@ -13,6 +13,7 @@
     │   ├── MissingExtraError       something that needs a package of an extra that is not installed
     │   ├── PlanError               a parallel plan that contradicts itself or cannot be carried out
     │   ├── PreparationError        packages or an environment that a job asks for and cannot have
+    │   ├── UnsafeCheckpointError   a checkpoint that holds more than tensors and their names
     │   ├── TraceError              a trace file that cannot be read; names file, line and column
     │   └── RequestError            a request that the platform does not grant: HTTP 400
     │       ├── MissingError        there is no such thing, or it is somebody else's: HTTP 404

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from penstock.client import default_data_dir
 from penstock.control import LogFormat
@@ -19,9 +20,9 @@ class Config:
     """Everything ``penstock serve`` can be told.
 
     ``port`` 0 takes a free one; clients find it in the data directory. ``database`` defaults to SQLite in the data
-    directory. ``backend`` is "local", or "module:factory" for one of your own, which gets ``backend_settings`` as
-    keyword arguments. ``slots`` asks the local backend for
-    processor cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
+    directory; its password may lie in ``database_password_file``. ``backend`` is "local", or "module:factory" for one
+    of your own, which gets ``backend_settings`` as keyword arguments. ``slots`` asks the local backend for processor
+    cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
     ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT`` says.
 
     ``run_as`` names the Unix users that jobs run as (one name, a pattern with ``{tenant}``, or a table from tenants to
@@ -33,7 +34,8 @@ class Config:
     data_dir: Path = field(default_factory=default_data_dir)
     host: str = "127.0.0.1"
     port: int = 0
-    database: str = ""
+    database: str = field(default="", repr=False)
+    database_password_file: Path | None = None
     policy: str = "deadline"
     slot_s: float = 0.0
     overhead: Overhead = FREE
@@ -73,7 +75,23 @@ class Config:
 
     @property
     def database_url(self) -> str:
-        return self.database or f"sqlite:///{self.data_dir / 'penstock.db'}"
+        url = self.database or f"sqlite:///{self.data_dir / 'penstock.db'}"
+        return url if self.database_password_file is None else _with_password(url, self.database_password_file)
+
+
+def _with_password(url: str, file: Path) -> str:
+    """The URL with the password in a file; one that stands in it already is replaced."""
+    try:
+        password = file.read_text().strip()
+    except OSError as error:
+        raise InputError(
+            f"database_password_file {file} cannot be read: {error.strerror}", "a file with the password"
+        ) from None
+    parts = urlsplit(url)
+    if not parts.username:
+        raise InputError("database_password_file beside a URL without a user", "postgresql+psycopg://USER@HOST/NAME")
+    where = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:{quote(password, safe='')}@{where}"))
 
 
 def _check_policy(name: str) -> None:

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.client import default_data_dir
 from penstock.core import InputError, UnknownNameError, parse_duration
@@ -34,8 +35,20 @@ def load_config(
         values = read_file(path) if path.exists() else {}
     else:
         values = read_file(path)
+    _refuse_password(given.get("database"))
     merged = _fields(values, str(path)) | _fields(variables, "the environment") | _fields(given, "the command line")
     return Config(**({"data_dir": default_data_dir(environ)} | merged))
+
+
+def _refuse_password(database: Any) -> None:
+    """Whoever is on this machine reads command lines in its process list."""
+    if isinstance(database, str) and urlsplit(database).password:
+        raise InputError(
+            "--database with a password: every user of this machine can read it in the process list",
+            "a URL without a password on the command line",
+            "Put the whole URL into $PENSTOCK_DATABASE or penstock.toml, or the password into a file that "
+            "database_password_file names",
+        )  # fmt: skip
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -125,6 +138,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "host": ("host", _text),
     "port": ("port", _integer),
     "database": ("database", _text),
+    "database_password_file": ("database_password_file", _path),
     "policy": ("policy", _text),
     "slot": ("slot_s", _duration),
     "backend": ("backend", _text),

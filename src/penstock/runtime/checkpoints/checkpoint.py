@@ -4,7 +4,8 @@ A checkpoint is written to a hidden directory, synced, renamed to ``step-…``, 
 (``step-….json``: step, files, sizes, checksums) exists, which is written last; older ones are deleted after that. Only
 the copy into host memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`); files are written by
 ``torch.distributed.checkpoint`` in the background. A checkpoint that cannot be written is cleared away, leaves those
-before it alone and is told; training goes on. Reading checks every checksum and falls back to the newest intact one.
+before it alone and is told; training goes on. Reading checks every checksum, runs nothing that a checkpoint holds
+(:mod:`penstock.runtime.checkpoints.safe_reading`) and falls back to the newest intact one.
 """
 
 import hashlib
@@ -22,12 +23,19 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from penstock.core import InputError
+from penstock.runtime.checkpoints.safe_reading import (
+    SafeReader,
+    TensorPlanner,
+    UnsafeCheckpointError,
+    read_extras,
+    read_metadata,
+)
 from penstock.runtime.checkpoints.staging import Arena, Copy
 from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
 from penstock.tools import sync_directory, sync_file, write_atomically
@@ -182,7 +190,7 @@ class Checkpoints:
             try:
                 manifest = Manifest.read(path)
                 self._verify(manifest)
-            except (OSError, ValueError, TypeError, KeyError) as error:
+            except (OSError, ValueError, TypeError, KeyError, UnsafeCheckpointError) as error:
                 _log.warning("checkpoint %s is damaged (%s); trying the one before it", path.stem, error)
             else:
                 return manifest
@@ -191,16 +199,16 @@ class Checkpoints:
     def load(self, manifest: Manifest, parts: Parts, group: dist.ProcessGroup | None = None) -> None:
         """Read a checkpoint into the parts, whatever world wrote it."""
         place = self.directory / manifest.directory
-        extras = torch.load(place / _EXTRAS, weights_only=True)
+        extras = read_extras(place / _EXTRAS)
         host = frozenset(extras["host"])
-        reader = FileSystemReader(place)
+        reader = SafeReader(place)
         specs = [
             TensorSpec(key=key, shape=tuple(entry.size), dtype=entry.properties.dtype, host=key in host)
             for key, entry in reader.read_metadata().state_dict_metadata.items()
             if isinstance(entry, TensorStorageMetadata)
         ]
         room = parts.room_for(specs)
-        load(room, storage_reader=reader, process_group=group, no_dist=group is None)
+        load(room, storage_reader=reader, planner=TensorPlanner(), process_group=group, no_dist=group is None)
         parts.restore(room, extras)
 
     def _begin_together(self, writing: _Writing, snapshot: Snapshot, group: dist.ProcessGroup) -> None:
@@ -255,9 +263,16 @@ class Checkpoints:
             shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
     def _verify(self, manifest: Manifest) -> None:
+        """Every byte as it was written, in files beside each other, and nothing in them that would have to be run."""
+        for name in (manifest.directory, *(expected.name for expected in manifest.files)):
+            if Path(name).name != name:
+                raise ValueError(f"{name!r} is not a name")
+        place = self.directory / manifest.directory
         for expected in manifest.files:
-            if _sum(self.directory / manifest.directory / expected.name) != expected:
+            if _sum(place / expected.name) != expected:
                 raise ValueError(f"{expected.name} differs from what was written")
+        read_metadata(place)
+        read_extras(place / _EXTRAS)
 
 
 def best_interval_s(blocking_s: float, mean_time_between_failures_s: float) -> float:
