@@ -1,6 +1,6 @@
 """Whoever can start now does, the cheapest first, on what the plans of the promised leave.
 
-Where there are jobs without a deadline, plans of promised jobs are postponed as far as they may be, which leaves the
+Where a job without a deadline is cheaper, plans of promised jobs are postponed as far as they may be, which leaves the
 near future to whoever is cheap: a short job does not wait for a long one that could. In its turn a promised job takes
 its plan back and begins now.
 """
@@ -22,7 +22,7 @@ def bring_forward(
     """Plan everybody in ``order`` who can start now.
 
     A job with a deadline that nobody promised takes the least that is likely to be in time. One without, and one that
-    cannot be in time beside such ones, takes the narrowest share there is.
+    cannot be in time, takes the narrowest share there is.
     """
     for job in order:
         if promised[job]:
@@ -30,7 +30,7 @@ def bring_forward(
                 _begin_promised(certain, job, calendar, finish, at, width, kinds)
         elif _can_begin(likely, job, calendar):
             kind, level, end = cheapest_share(likely, job, calendar)
-            if kind < 0 and likely.patient:
+            if kind < 0:
                 likely.limit[job] = np.inf
                 kind, level, end = cheapest_share(likely, job, calendar)
             if kind >= 0:

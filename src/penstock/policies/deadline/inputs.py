@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.policies.columns import Floats, Ints
+from penstock.policies.columns import Bools, Floats, Ints
 from penstock.policies.view import View
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -44,8 +44,8 @@ class PlanInputs(NamedTuple):
     """By when each job must have ended."""
     prices: Floats
     """(kinds,) what a device-second of each kind is worth."""
-    patient: bool
-    """Whether plans begin as late as they may, because there are jobs without a deadline that may be quicker."""
+    patient: Bools
+    """Whose plan begins as late as it may, because a job without a deadline is cheaper."""
 
 
 class Terms(NamedTuple):
@@ -79,11 +79,25 @@ def _strict(view: View) -> PlanInputs:
         "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s, "remaining": view.remaining,
         "limit": view.deadline - view.overhead.every_round_s,
     }  # fmt: skip
-    return PlanInputs(
+    best_effort = np.isinf(view.deadline)
+    inputs = PlanInputs(
         now=float(view.now), slot=float(view.slot), levels=levels, rates=rates,
         pauses=pauses + view.resize_s[:, None], depth=depth, prices=kind_prices(rates, levels, depth),
-        patient=bool(np.isinf(view.deadline).any()), **{name: np.array(column) for name, column in columns.items()},
+        patient=np.zeros(len(view), dtype=bool), **{name: np.array(column) for name, column in columns.items()},
     )  # fmt: skip
+    return inputs._replace(patient=_dearer(device_seconds(inputs), best_effort)) if best_effort.any() else inputs
+
+
+def _dearer(cost: Floats, than: Bools) -> Bools:
+    return cost > cost[than].min()
+
+
+def device_seconds(inputs: PlanInputs) -> Floats:
+    """What each job still costs at its most economical width, in device-seconds of the first kind."""
+    counts, rates = inputs.levels[:, :, 0], inputs.rates[:, :, 0]
+    costs = np.full(rates.shape, np.inf)
+    np.divide(counts * inputs.remaining * inputs.prices[:, None], rates, out=costs, where=inputs.depth > 0)
+    return np.asarray(costs.min(axis=0))
 
 
 def _working_share(view: View, interval: float) -> float:

@@ -136,7 +136,7 @@ def plan_each(
         kind, level, soonest[job] = cheapest_share(inputs, job, calendar)
         if kind >= 0:
             since, end = inputs.now, soonest[job]
-            if inputs.patient:
+            if inputs.patient[job]:
                 since, end = _latest(inputs, job, kind, level, end, calendar)
             write_plan(inputs, job, kind, level, since, end, calendar, finish, at, width, kinds)
         elif not forgiven[job]:

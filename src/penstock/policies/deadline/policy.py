@@ -11,11 +11,10 @@ from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import terms_of
+from penstock.policies.deadline.inputs import device_seconds, terms_of
 from penstock.policies.deadline.promises import (
     add_promises,
     cheapest_first,
-    device_seconds,
     kept_promises,
     promised_rows,
 )

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.deadline.inputs import PlanInputs, Terms
+from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds
 from penstock.policies.deadline.keeping import keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
 from penstock.policies.view import View
@@ -38,14 +38,17 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     cautious = _with_used_reserves(terms.cautious, strict, kept)
     if len(rows) <= FRESH_ROWS or len(kept.missed):
         kept = lay_out(view, cautious, kept.rows, np.zeros(len(view), dtype=bool)) or kept
-    layout = add_promises(view, cautious, kept, cheapest_first(device_seconds(strict), rows[is_new]))
-    if len(layout.rows) < len(rows):
+    layout = kept
+    if is_new.any():
+        layout = add_promises(view, cautious, kept, cheapest_first(device_seconds(strict), rows[is_new]))
         layout = replace(layout, rows=rows)
     return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
 
 
 def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
     """The layout with every candidate that can be in time beside it, or if others make room; in the order given."""
+    if not len(candidates):
+        return layout
     longer = _planned_only(layout, fit_in(inputs, layout, candidates))
     others = candidates[~longer.planned[candidates]]
     for row in others[: 1 + REPLANNED_ROWS // (1 + len(longer.rows))].tolist():
@@ -56,14 +59,6 @@ def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Int
 
 def cheapest_first(cost: Floats, rows: Ints) -> Ints:
     return rows[np.argsort(cost[rows], kind="stable")]
-
-
-def device_seconds(inputs: PlanInputs) -> Floats:
-    """What each job still costs at its most economical width, in device-seconds of the first kind."""
-    counts, rates = inputs.levels[:, :, 0], inputs.rates[:, :, 0]
-    costs = np.full(rates.shape, np.inf)
-    np.divide(counts * inputs.remaining * inputs.prices[:, None], rates, out=costs, where=inputs.depth > 0)
-    return np.asarray(costs.min(axis=0))
 
 
 def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, kept: Layout) -> PlanInputs:
