@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TESTS  ?= tests
 WORKERS ?= auto
+# also where Python may not write bytecode by itself: every process of ours starts from it
+COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
 .PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
@@ -19,6 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,predict,postgres,runtime,dev]'
+	@$(COMPILE)
 	@touch $@
 
 demo: $(STAMP) ## a real platform on this machine: train, shrink for a deadline, survive a killed worker
@@ -39,6 +42,7 @@ engines: ## install the browser and the Prometheus that some tests drive, where 
 	@tests/tools/install-engines
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
+	@$(COMPILE)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)

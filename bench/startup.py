@@ -1,7 +1,8 @@
 """How long commands take to start: wall and processor seconds, the best of several runs, and what each one loads.
 
 ``python -m bench.startup``. Wall seconds mean something on a quiet machine only; processor seconds nearly everywhere.
-``ps`` talks to a server that this benchmark starts in a folder of its own and stops again.
+Bytecode is kept, as it is for everybody who installs the package. ``ps`` talks to a server that this benchmark starts
+in a folder of its own and stops again.
 """
 
 import os
@@ -41,6 +42,7 @@ def main() -> None:
         write_trace(trace, generate(20, seed=1, profiles=Profiles.builtin(), mean_interval_s=600))
         ensure_server(home / "data").close()
         environment = {**os.environ, "PENSTOCK_DATA_DIR": str(home / "data")}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             _table([["--help"], ["simulate", "--help"], ["ps"], ["simulate", str(trace), "--policy", "deadline,fifo"]],
                    environment)  # fmt: skip

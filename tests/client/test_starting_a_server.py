@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.client import http
+from penstock.client import local_server
 
 Say = list[str]
 
@@ -18,9 +18,9 @@ def starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int], S
     def start(looks: int) -> Say:
         said: Say = []
         answers = iter([*[None] * looks, SimpleNamespace(url="here")])
-        monkeypatch.setattr(http, "_start", lambda *_: SimpleNamespace(poll=lambda: None))
-        monkeypatch.setattr(http, "_reachable", lambda _: next(answers))
-        http.ensure_server(tmp_path, say=said.append, within_s=60.0)
+        monkeypatch.setattr(local_server, "_start", lambda *_: SimpleNamespace(poll=lambda: None))
+        monkeypatch.setattr(local_server, "_reachable", lambda _: next(answers))
+        local_server.ensure_server(tmp_path, say=said.append, within_s=60.0)
         return said
 
     return start
@@ -32,7 +32,7 @@ def test_a_quick_start_is_one_line(starts: Callable[[int], Say], tmp_path: Path)
 
 
 def test_a_slow_start_is_explained_once(starts: Callable[[int], Say], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_QUICK_START_S", 0.0)
+    monkeypatch.setattr(local_server, "_QUICK_START_S", 0.0)
     _, *more = starts(6)
     assert len(more) == 1
     assert "compiles its planning loops" in more[0]

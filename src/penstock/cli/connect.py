@@ -1,8 +1,6 @@
 """How a verb reaches the platform: a server named in the environment, or the local one, started if need be."""
 
 import json
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.terminal.console import say
@@ -13,22 +11,9 @@ if TYPE_CHECKING:
 
 def connect() -> "Client":
     """A client of the server the environment names, else of the local one."""
-    _leave_out_httpx_command()
     from penstock.client import reach
 
     return reach(say=say)
-
-
-def _leave_out_httpx_command() -> None:
-    """httpx loads a command line of its own with two further libraries, a tenth of what a short verb takes to start."""
-    if "httpx" not in sys.modules:
-
-        def main() -> None:
-            raise SystemExit("this program has no command line of httpx; run python -m httpx instead")
-
-        command = ModuleType("httpx._main")
-        vars(command)["main"] = main
-        sys.modules.setdefault(command.__name__, command)
 
 
 def print_json(value: Any) -> None:

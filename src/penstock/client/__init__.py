@@ -6,7 +6,8 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.client.datadir import Address, AlreadyServedError, DataDir, default_data_dir
-    from penstock.client.http import Client, LogPiece, ServerStartError, ensure_server, reach
+    from penstock.client.http import Client, LogPiece
+    from penstock.client.local_server import ServerStartError, ensure_server, reach
     from penstock.client.profile_job import probe
 
 __all__ = [

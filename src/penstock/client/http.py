@@ -1,24 +1,17 @@
-"""The same platform from outside: typed calls over HTTP, the same errors, and a server found or started by itself."""
+"""The same platform from outside: typed calls over HTTP, and the same errors."""
 
-import contextlib
 import json
-import math
-import os
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
+from urllib.parse import quote
 
-import httpx
 from pydantic import BaseModel, TypeAdapter
 
-from penstock.client.datadir import AlreadyServedError, DataDir, default_data_dir
-from penstock.core import InputError, PenstockError
+from penstock.client.datadir import DataDir, default_data_dir
+from penstock.client.transport import Answer, Transport, TransportError
 from penstock.wire import (
     EventPage,
     EventView,
@@ -41,13 +34,6 @@ from penstock.wire import (
 _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
-_FOREVER = httpx.Timeout(10.0, read=60.0)
-_QUICK_START_S = 4.0
-_SLOW_START = "still starting; the first server after an installation compiles its planning loops, some 20 s, once"
-
-
-class ServerStartError(PenstockError):
-    """A server could not be started; says what its log said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +49,7 @@ class Client:
 
     def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, trust_env=False)
+        self._transport = Transport(url, headers, timeout_s=timeout_s)
         self.url = url
 
     @classmethod
@@ -82,7 +68,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        self._transport.close()
 
     def submit(self, spec: Mapping[str, Any], *, key: str | None = None) -> Submission:
         """Submit a job; with a key it may be sent again without becoming a second job."""
@@ -176,8 +162,8 @@ class Client:
 
     def ready(self) -> bool:
         try:
-            return self._http.get("/readyz").status_code == 200
-        except httpx.HTTPError:
+            return self._transport.request("GET", "/readyz").status == 200
+        except TransportError:
             return False
 
     def _get(self, kind: type[_V], path: str, **query: Any) -> _V:
@@ -188,113 +174,40 @@ class Client:
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         try:
-            response = self._http.request(method, path, **options)
-        except httpx.TransportError as error:
+            answer = self._transport.request(method, path, **options)
+        except TransportError as error:
             raise _unreachable(self.url, error) from error
-        _check(response)
-        return response.json() if response.content else None
+        _check(answer)
+        return answer.document()
 
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         try:
-            with self._http.stream("GET", path, params=query, timeout=_FOREVER) as response:
-                if response.is_error:
-                    response.read()
-                _check(response)
-                yield from _messages(response.iter_lines())
-        except httpx.TransportError as error:
+            with self._transport.stream(path, params=query) as (status, lines):
+                _check(Answer(status, b"".join(lines) if status >= 400 else b""))
+                yield from _messages(lines)
+        except TransportError as error:
             raise _unreachable(self.url, error) from error
 
 
-def reach(*, say: Callable[[str], None] = lambda _: None) -> Client:
-    """The server ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name, else the local one, started if need be."""
-    url, token = os.environ.get("PENSTOCK_SERVER"), os.environ.get("PENSTOCK_TOKEN")
-    if not url:
-        return ensure_server(say=say)
-    if not token:
-        raise InputError("PENSTOCK_SERVER is set but PENSTOCK_TOKEN is not", hint="penstock token create makes one")
-    return Client(url, token)
-
-
-def ensure_server(
-    data_dir: Path | None = None,
-    *,
-    say: Callable[[str], None] = lambda _: None,
-    options: Sequence[str] = (),
-    within_s: float = 300.0,
-) -> Client:
-    """A client of the local server, which is started in the background if there is none; ``say`` hears about it."""
-    place = DataDir(data_dir or default_data_dir())
-    place.prepare()
-
-    def start() -> "subprocess.Popen[bytes]":
-        say(f"starting a Penstock server for {place.path} (log: {place.log_file})")
-        return _start(place, options)
-
-    return _wait_until_ready(place, start, say, time.monotonic() + within_s)
-
-
-def _start(place: DataDir, options: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Detached: in a session of its own, so that neither Ctrl-C nor the end of the terminal reaches it.
-
-    It is still a child of this process: a thread waits for it, so that it leaves no zombie if it ends before us.
-    """
-    command = [sys.executable, "-m", "penstock.serve", "--data-dir", str(place.path), *options]
-    with place.log_file.open("ab") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
-        )
-    threading.Thread(target=process.wait, name="penstock-server", daemon=True).start()
-    return process
-
-
-def _wait_until_ready(
-    place: DataDir, start: "Callable[[], subprocess.Popen[bytes]]", say: Callable[[str], None], deadline: float
-) -> Client:
-    """A server that is on its way out when we come still holds the directory: it is succeeded once it has gone."""
-    process, explain_at = None, math.inf
-    while time.monotonic() < deadline:
-        if (client := _reachable(place)) is not None:
-            return client
-        ended = process.poll() if process is not None else AlreadyServedError.exit_code
-        if ended not in (None, AlreadyServedError.exit_code):
-            break
-        if ended is not None and not place.is_served():
-            process, explain_at = start(), time.monotonic() + _QUICK_START_S
-        if time.monotonic() > explain_at:
-            say(_SLOW_START)
-            explain_at = math.inf
-        time.sleep(0.05)
-    tail = place.log_file.read_text(errors="replace").splitlines()[-5:] if place.log_file.exists() else []
-    raise ServerStartError("\n".join([f"the server for {place.path} did not start; its log ends with:", *tail]))
-
-
-def _reachable(place: DataDir) -> Client | None:
-    with contextlib.suppress(UnavailableError):
-        client = Client.local(place.path)
-        if client.ready():
-            return client
-        client.close()
-    return None
-
-
-def _check(response: httpx.Response) -> None:
-    if not response.is_error:
+def _check(answer: Answer) -> None:
+    if not answer.is_error:
         return
     try:
-        body = response.json()
+        body = answer.document()
     except ValueError:
-        body = {"message": f"the server answered {response.status_code}"}
-    raise error_from(body)
+        body = None
+    raise error_from(body if isinstance(body, dict) else {"message": f"the server answered {answer.status}"})
 
 
 def _unreachable(url: str, error: Exception) -> UnavailableError:
     return UnavailableError(f"{url} does not answer ({error})", "a running server", "Start one: penstock serve")
 
 
-def _messages(lines: Iterator[str]) -> Iterator[tuple[str, str, Any]]:
+def _messages(lines: Iterable[bytes]) -> Iterator[tuple[str, str, Any]]:
     """Server-sent events as (id, kind, data)."""
     fields: dict[str, str] = {}
-    for line in lines:
+    for each in lines:
+        line = each.decode().rstrip("\r\n")
         if line:
             name, _, value = line.partition(":")
             fields[name] = value.removeprefix(" ")
@@ -308,8 +221,6 @@ def _given(**query: Any) -> dict[str, Any]:
 
 
 def _quoted(text: str) -> str:
-    from urllib.parse import quote
-
     return quote(text, safe="")
 
 

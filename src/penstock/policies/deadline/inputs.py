@@ -89,7 +89,7 @@ def _strict(view: View) -> PlanInputs:
 
 
 def _dearer(cost: Floats, than: Bools) -> Bools:
-    return cost > cost[than].min()
+    return np.asarray(cost > cost[than].min())
 
 
 def device_seconds(inputs: PlanInputs) -> Floats:

@@ -1,0 +1,125 @@
+"""HTTP as the client needs it, on the standard library: a general library takes longer to load than ``ps`` to run."""
+
+import http.client
+import json
+import select
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from penstock.core import InputError
+
+STREAM_SILENCE_S = 60.0
+"""Streams say at least something more often than that."""
+
+
+class TransportError(OSError):
+    """No answer came: nobody listens, the time is over, or the connection broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server said to one request."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_error(self) -> bool:
+        return self.status >= 400
+
+    def document(self) -> Any:
+        """The body as JSON, ``None`` if there is none."""
+        return json.loads(self.body) if self.body else None
+
+
+class Transport:
+    """Requests to one server, over a connection per thread that is kept open; no proxy of the environment is used."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], *, timeout_s: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"not the address of a server: {url!r}", hint="an address such as http://127.0.0.1:18470")
+        self._address = (parts.hostname, parts.port)
+        self._is_secure, self._path = parts.scheme == "https", parts.path.rstrip("/")
+        self._headers, self._timeout_s = dict(headers), timeout_s
+        self._kept = threading.local()
+        self._open: set[http.client.HTTPConnection] = set()
+
+    def close(self) -> None:
+        for connection in list(self._open):
+            connection.close()
+        self._open.clear()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One request and its whole answer."""
+        connection = self._connection()
+        try:
+            response = self._send(connection, method, path, params, json, headers)
+            return Answer(response.status, response.read())
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise TransportError(_said(error)) from error
+
+    @contextmanager
+    def stream(self, path: str, *, params: Mapping[str, Any] | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The status and the lines of an answer that goes on and on, over a connection of its own."""
+        connection = self._new_connection(STREAM_SILENCE_S)
+        try:
+            response = self._send(connection, "GET", path, params, None, None)
+            yield response.status, response
+        except (OSError, http.client.HTTPException) as error:
+            raise TransportError(_said(error)) from error
+        finally:
+            connection.close()
+            self._open.discard(connection)
+
+    def _send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        params: Mapping[str, Any] | None,
+        document: Any,
+        headers: Mapping[str, str] | None,
+    ) -> http.client.HTTPResponse:
+        target = self._path + path + (f"?{urlencode(params, doseq=True)}" if params else "")
+        body = None if document is None else json.dumps(document, allow_nan=False).encode()
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, target, body, {**self._headers, **kind, **(headers or {})})
+        return connection.getresponse()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """The one of this thread; a new one if the server has closed it meanwhile, so that nothing is sent in vain."""
+        kept: http.client.HTTPConnection | None = getattr(self._kept, "connection", None)
+        if kept is None:
+            kept = self._kept.connection = self._new_connection(self._timeout_s)
+        elif kept.sock is not None and select.select([kept.sock], [], [], 0)[0]:
+            kept.close()
+        return kept
+
+    def _new_connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        host, port = self._address
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl.create_default_context())
+            if self._is_secure
+            else http.client.HTTPConnection(host, port, timeout=timeout_s)
+        )
+        self._open.add(connection)
+        return connection
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
