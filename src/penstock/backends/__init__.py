@@ -2,11 +2,21 @@
 
 from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.base import Backend, BackendError, PreparationError
-from penstock.backends.local import Inventory, LocalBackend, LocalDevice, TenantUsers, discover, fake_devices
+from penstock.backends.local import (
+    FoundRun,
+    Inventory,
+    LocalBackend,
+    LocalDevice,
+    TenantUsers,
+    discover,
+    fake_devices,
+    found_runs,
+)
 
 __all__ = [
     "Backend",
     "BackendError",
+    "FoundRun",
     "Inventory",
     "LocalBackend",
     "LocalDevice",
@@ -14,5 +24,6 @@ __all__ = [
     "TenantUsers",
     "discover",
     "fake_devices",
+    "found_runs",
     "inherited_environment",
 ]

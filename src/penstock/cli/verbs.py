@@ -59,6 +59,8 @@ VERBS = {
     "dashboard": Verb("platform.dashboard", "command", "Open the dashboard."),
     "nodes": Verb("platform.nodes", "app", "What there is to run on; drain and undrain."),
     "serve": Verb("platform.serve", "command", "Run the platform until Ctrl-C."),
+    "backup": Verb("platform.backup", "command", "Write the whole database, as of one moment, to a file."),
+    "restore": Verb("platform.restore", "command", "Put a backup in the place of the database."),
     "token": Verb("platform.token", "app", "Make, list and revoke tokens (admins only)."),
     "config": Verb("platform.config", "config", "Show which settings are in effect and where things are kept."),
     "completion": Verb(

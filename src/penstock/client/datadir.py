@@ -109,6 +109,17 @@ class DataDir:
         except (OSError, ValueError, TypeError):
             return None
 
+    def last_entry(self) -> int:
+        """How far the log had come when it was last noted; 0 if it never was."""
+        try:
+            return int(self._history_file.read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def note_last_entry(self, seq: int) -> None:
+        """Remember how far the log has come, beside the database and not in it."""
+        self._write(self._history_file, str(seq))
+
     def owner_token(self) -> str | None:
         try:
             return self._token_file.read_text().strip() or None
@@ -125,6 +136,10 @@ class DataDir:
     @property
     def _port_file(self) -> Path:
         return self.path / "server.port"
+
+    @property
+    def _history_file(self) -> Path:
+        return self.path / "history.seq"
 
     @property
     def _token_file(self) -> Path:

@@ -27,16 +27,32 @@ if TYPE_CHECKING:
     from penstock.control.platform.service import Platform
     from penstock.control.platform.tenancy import Tenancy
     from penstock.control.reports.page import kilowatt_hours, report_page, sentences
-    from penstock.control.state.entries import Configured
+    from penstock.control.state.entries import Configured, Recovered, Submitted
     from penstock.control.state.journal import Journal
     from penstock.control.state.records import JobRecord
-    from penstock.control.state.store import LEASE_S, Holding, Line, Principal, Role, Search, Store
+    from penstock.control.state.store import (
+        LEASE_S,
+        BackupSummary,
+        DamagedError,
+        Holding,
+        Line,
+        Principal,
+        Role,
+        Search,
+        Store,
+        back_up,
+        carried_files,
+        examined,
+        restore,
+    )
 
 __all__ = [
     "LEASE_S",
+    "BackupSummary",
     "Caller",
     "Commands",
     "Configured",
+    "DamagedError",
     "DeviceReadings",
     "Forecasts",
     "Holding",
@@ -55,16 +71,22 @@ __all__ = [
     "Preparer",
     "Principal",
     "Reconciler",
+    "Recovered",
     "Role",
     "RunFigures",
     "Search",
     "Store",
+    "Submitted",
     "Tenancy",
+    "back_up",
+    "carried_files",
     "create_app",
+    "examined",
     "full_load_w",
     "job_view",
     "kilowatt_hours",
     "report_page",
+    "restore",
     "sentences",
     "set_up",
 ]

@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.serve.backups import back_up_platform, restore_platform
     from penstock.serve.config import Config
     from penstock.serve.server import serve
     from penstock.serve.settings import load_config
 
 __all__ = [
     "Config",
+    "back_up_platform",
     "load_config",
+    "restore_platform",
     "serve",
 ]
 

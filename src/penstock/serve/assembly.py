@@ -13,6 +13,7 @@ from penstock.client import DataDir
 from penstock.core import UnknownNameError, is_plugin, load_plugin
 from penstock.serve.config import Config
 from penstock.serve.isolation import tenancy_of, tenant_users
+from penstock.serve.recovery import recover_database, recover_jobs, require_history
 
 if TYPE_CHECKING:
     from penstock.backends import Backend, TenantUsers
@@ -35,6 +36,8 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
     from penstock.control import LEASE_S, Configured, Journal, Store
 
+    if config.recover:
+        recover_database(config, data_dir)
     holder = f"{socket.gethostname()} {data_dir.path}"
     with (
         contextlib.closing(Store(config.database_url, holder=holder, patience_s=LEASE_S)) as store,
@@ -45,15 +48,20 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
         )
+        require_history(store, config, data_dir)
         journal = Journal(store, stand_in=settings)
         parts = assemble(config, journal, backend, data_dir, tenants)
         parts.reconciler.begin(settings)
+        if config.recover and config.backend == "local":
+            recover_jobs(journal, config, backend.nodes())
+        data_dir.note_last_entry(journal.seq)
         _ensure_owner(store, data_dir, parts.journal.now())
         _collect_seldom()
         yield parts
         store.lease.check()
         parts.journal.publish()
         parts.journal.keep_snapshot()
+        data_dir.note_last_entry(journal.seq)
 
 
 def assemble(

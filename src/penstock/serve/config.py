@@ -29,6 +29,9 @@ class Config:
     names); ``jobs_dir`` is where those users find their runs, outside of the data directory. Tenants whose jobs run as
     the same user are not isolated from each other: a second one is refused unless ``accept_shared_user`` says that this
     is meant. ``pass_environment`` lists variables of the server that jobs inherit besides the usual ones.
+
+    ``recover`` and ``accept_loss`` are for one start whose database does not know what the data directory has seen
+    (:mod:`penstock.serve.recovery`).
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -53,6 +56,8 @@ class Config:
     accept_shared_user: bool = False
     pass_environment: tuple[str, ...] = ()
     prepare_limit_s: float = 1800.0
+    recover: bool = False
+    accept_loss: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:

@@ -156,5 +156,7 @@ def _parse(arguments: list[str] | None) -> Config:
                  "run-as", "jobs-dir"):  # fmt: skip
         parser.add_argument(f"--{flag}")
     parser.add_argument("--accept-shared-user", action="store_true", default=None)
+    for switch in ("recover", "accept-loss"):
+        parser.add_argument(f"--{switch}", action="store_true", default=None)
     given = vars(parser.parse_args(arguments))
     return load_config(given, file=given.pop("config"))

@@ -155,5 +155,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "accept_shared_user": ("accept_shared_user", _truth),
     "pass_environment": ("pass_environment", _names),
     "prepare_limit": ("prepare_limit_s", _duration),
+    "recover": ("recover", _truth),
+    "accept_loss": ("accept_loss", _truth),
 }
 """What can be configured: by key, the field of :class:`Config` and how a value is read."""

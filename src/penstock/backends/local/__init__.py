@@ -7,6 +7,16 @@ told by a lock that the kernel takes back when it does not.
 
 from penstock.backends.local.backend import LocalBackend
 from penstock.backends.local.devices import Inventory, LocalDevice, discover, fake_devices
+from penstock.backends.local.found_runs import FoundRun, found_runs
 from penstock.backends.local.tenant_users import TenantUsers
 
-__all__ = ["Inventory", "LocalBackend", "LocalDevice", "TenantUsers", "discover", "fake_devices"]
+__all__ = [
+    "FoundRun",
+    "Inventory",
+    "LocalBackend",
+    "LocalDevice",
+    "TenantUsers",
+    "discover",
+    "fake_devices",
+    "found_runs",
+]

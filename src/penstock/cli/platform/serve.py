@@ -25,6 +25,12 @@ def command(
     accept_shared_user: Annotated[
         bool | None, typer.Option("--accept-shared-user", help="Allow tenants that can read each other's files.")
     ] = None,
+    recover: Annotated[
+        bool | None, typer.Option("--recover", help="Rebuild lost history from the newest backup and from the runs.")
+    ] = None,
+    accept_loss: Annotated[
+        bool | None, typer.Option("--accept-loss", help="Start although history is missing.")
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line [text].")] = None,
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
@@ -35,6 +41,7 @@ def command(
         "data_dir": data_dir, "host": host, "port": port, "database": database, "policy": policy, "slot": slot,
         "backend": backend, "slots": slots, "exposed": exposed, "log_format": log_format,
         "run_as": run_as, "accept_shared_user": accept_shared_user,
+        "recover": recover, "accept_loss": accept_loss,
     }  # fmt: skip
     settings = load_config(flags, file=config)
     set_up(LogFormat.named(settings.log_format))

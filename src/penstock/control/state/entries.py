@@ -39,6 +39,22 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """A job that the log knew nothing of, as its runs on the disk tell of it after history was lost.
+
+    ``over`` is how it ended, as a phase; a job that was not over waits, paused, for somebody to resume it.
+    """
+
+    at: float
+    submission: Submitted
+    runs: tuple[str, ...]
+    over: str = ""
+    reason: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PreparationNoted:
     """What is being done to make a job ready."""
 
@@ -312,7 +328,8 @@ AboutJob = (
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (
-    Configured | Submitted | AboutJob | CostsLearned | AboutNode | Decided | DecisionFailed | Quarantined | Ticked
+    Configured | Submitted | Recovered | AboutJob | CostsLearned | AboutNode | Decided | DecisionFailed | Quarantined
+    | Ticked
 )  # fmt: skip
 
 register(*get_args(Entry))
@@ -322,4 +339,6 @@ def job_of(entry: Entry) -> str | None:
     """The job an entry is about, if it is about one."""
     if isinstance(entry, Submitted):
         return entry.job.id
+    if isinstance(entry, Recovered):
+        return entry.submission.job.id
     return entry.job_id if isinstance(entry, AboutJob | Quarantined) else None

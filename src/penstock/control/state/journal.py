@@ -25,6 +25,7 @@ from penstock.control.state.entries import (
     DecisionFailed,
     Entry,
     Quarantined,
+    Recovered,
     Submitted,
     Ticked,
     job_of,
@@ -421,6 +422,8 @@ class Journal:
     def _tenant(self, entry: Entry) -> str | None:
         if isinstance(entry, Submitted):
             return entry.job.tenant
+        if isinstance(entry, Recovered):
+            return entry.submission.job.tenant
         record = self.state.jobs.get(job_of(entry) or "")
         return None if record is None else record.job.tenant
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.control.state.entries import Decided
 from penstock.control.state.platform_state import PlatformState
-from penstock.control.state.records import JobRecord
+from penstock.control.state.records import JobRecord, stint_of
 from penstock.control.state.rules import scheduler_from_data
 from penstock.control.state.store import GrantRow, JobRow, Store
 from penstock.core import Decision, Grant, InvariantError, JobSubmitted, Quote, Verdict, build
@@ -145,7 +145,7 @@ def _take_over(each: _ListedJob) -> None:
 
 
 def _stint(row: JobRow) -> int:
-    return int(row.run_id.rpartition(".")[2]) if row.run_id is not None else 0
+    return stint_of(row.run_id) if row.run_id is not None else 0
 
 
 def _set_standing(state: PlatformState, standing: Mapping[str, str]) -> None:

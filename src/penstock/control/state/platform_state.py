@@ -33,6 +33,7 @@ from penstock.control.state.entries import (
     Prepared,
     Progressed,
     Quarantined,
+    Recovered,
     Resized,
     Resumed,
     RunFailed,
@@ -275,6 +276,27 @@ class PlatformState:
         if not entry.preparing:
             self._feed(JobSubmitted(entry.at, entry.job))
 
+    def _on_recovered(self, entry: Recovered) -> None:
+        """Its runs keep their ids; one that still lives saves its state and ends."""
+        job = entry.submission.job
+        if job.id in self.jobs:
+            raise EventError(f"a job {job.id!r} is already in the state")
+        record = JobRecord(job.id, self.submitted + 1, entry.submission, job, runs=list(entry.runs))
+        record.stint = max(
+            (int(number) for run in entry.runs if (number := run.rpartition(".")[2]).isdigit()), default=0
+        )
+        record.started_at = entry.started_at
+        record.tell(entry.at, "the platform's history was lost; this is what its runs tell")
+        self.submitted += 1
+        if entry.over:
+            record.mark, record.ended_at, record.reason = JobPhase(entry.over), entry.ended_at or entry.at, entry.reason
+            self.adopt(record)
+            return
+        record.mark = JobPhase.PAUSED
+        self.adopt(record)
+        self._feed(JobSubmitted(entry.at, job), JobPaused(entry.at, job.id))
+        self._engage(job.id)
+
     def _in_preparation(self, job_id: str) -> JobRecord:
         if job_id not in self.preparing:
             raise EventError(f"job {job_id!r} is not being prepared")
@@ -470,6 +492,7 @@ class PlatformState:
 PlatformState._handlers = {
     Configured: PlatformState._on_configured,
     Submitted: PlatformState._on_submitted,
+    Recovered: PlatformState._on_recovered,
     PreparationNoted: PlatformState._on_preparation_noted,
     Prepared: PlatformState._on_prepared,
     PreparationFailed: PlatformState._on_preparation_failed,

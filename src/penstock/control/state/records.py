@@ -29,6 +29,12 @@ class Wanted:
         return frozenset(worker.place for worker in self.workers)
 
 
+def stint_of(run_id: str) -> int:
+    """The number of the stint that a run is of; 0 where the name does not say."""
+    number = run_id.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0
+
+
 @dataclass(slots=True)
 class JobRecord:
     """One job.

@@ -6,6 +6,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.control.state.store.archive import ArchiveRepository
 from penstock.control.state.store.audit import AuditEntry, AuditRepository
+from penstock.control.state.store.backup import BackupSummary, back_up, carried_files, examined, restore
 from penstock.control.state.store.compaction import Compaction
 from penstock.control.state.store.database import Database, open_engine, prepare
 from penstock.control.state.store.faults import DamagedError
@@ -57,6 +58,7 @@ __all__ = [
     "ArchiveRepository",
     "AuditEntry",
     "AuditRepository",
+    "BackupSummary",
     "Compaction",
     "Cursor",
     "DamagedError",
@@ -83,4 +85,8 @@ __all__ = [
     "StateSnapshot",
     "Store",
     "TokenRepository",
+    "back_up",
+    "carried_files",
+    "examined",
+    "restore",
 ]

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, func, or_, select
 
 from penstock.control.state.store.database import Database
 from penstock.control.state.store.jobs import JobRow
-from penstock.control.state.store.log import Line
+from penstock.control.state.store.log import Line, line_of
 from penstock.control.state.store.tables import events, grants, jobs
 
 ORDERS = {
@@ -122,7 +122,7 @@ class History:
             query = query.where(or_(events.c.tenant == tenant, events.c.tenant.is_(None)))
         with self._database.connect() as connection:
             found = connection.execute(query.order_by(events.c.seq.desc()).limit(limit)).mappings()
-            return [Line(**{name: row[name] for name in Line.__slots__}) for row in found][::-1]
+            return [line_of(row) for row in found][::-1]
 
 
 def _conditions(wanted: Search) -> list[ColumnElement[bool]]:

@@ -89,19 +89,19 @@ class Log:
         if tenant is not None:
             query = query.where(events.c.tenant == tenant)
         with self._database.connect() as connection:
-            return [_line(row) for row in connection.execute(query).mappings()]
+            return [line_of(row) for row in connection.execute(query).mappings()]
 
     def of_kind(self, kind: str, *, after: int = 0) -> list[Line]:
         """Every entry of a kind after a number; for kinds that are rare."""
         query = select(events).where(events.c.seq > after, events.c.kind == kind).order_by(events.c.seq)
         with self._database.connect() as connection:
-            return [_line(row) for row in connection.execute(query).mappings()]
+            return [line_of(row) for row in connection.execute(query).mappings()]
 
     def last(self) -> Line | None:
         """The newest entry."""
         with self._database.connect() as connection:
             row = connection.execute(select(events).order_by(events.c.seq.desc()).limit(1)).mappings().first()
-        return None if row is None else _line(row)
+        return None if row is None else line_of(row)
 
     def cursors(self) -> dict[str, int]:
         """How far the reports of each run have been read."""
@@ -133,5 +133,5 @@ def _advance(connection: Connection, cursor: Cursor) -> None:
         connection.execute(insert(runs).values(**_columns(cursor)))
 
 
-def _line(row: RowMapping) -> Line:
+def line_of(row: RowMapping) -> Line:
     return Line(**{name: row[name] for name in Line.__slots__})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, insert, select
 
 from penstock.control.state.store.database import Database
-from penstock.control.state.store.log import Line
+from penstock.control.state.store.log import Line, line_of
 from penstock.control.state.store.tables import events, snapshots
 
 
@@ -43,7 +43,7 @@ class SnapshotRepository:
             connection.execute(
                 insert(snapshots).values(
                     seq=snapshot.seq, version=snapshot.version, state=snapshot.state,
-                    entry=_digest(Line(**{name: line[name] for name in Line.__slots__})),
+                    entry=_digest(line_of(line)),
                     checksum=hashlib.sha256(snapshot.state).hexdigest(),
                 )
             )  # fmt: skip
@@ -64,7 +64,7 @@ class SnapshotRepository:
 
 def _fits(connection: Connection, seq: int, digest: str) -> bool:
     line = connection.execute(select(events).where(events.c.seq == seq)).mappings().first()
-    return line is not None and _digest(Line(**{name: line[name] for name in Line.__slots__})) == digest
+    return line is not None and _digest(line_of(line)) == digest
 
 
 def _digest(line: Line) -> str:
