@@ -83,12 +83,13 @@ def _progress(second: float, step: int, run: str = "j-1.1") -> Report:
 def test_a_run_teaches_its_speed_once_and_the_next_job_knows_it(
     reader: JobReader, spec: dict[str, object], tell: Runner
 ) -> None:
-    assert reader.read(spec, job_id="j-2", tenant="t", now=NOW).job.curve.rate(2, "gpu") < 3
+    assert reader.read(spec, job_id="j-2", tenant="blue", now=NOW).job.curve.rate(2, "gpu") < 3
     learned = [tell(_progress(second, 5 * second)) for second in range(40)]
     curves = [curve for curve in learned if curve is not None]
     assert curves
     assert curves[0].rate(2, "gpu") == pytest.approx(5.0, rel=0.1)
-    assert reader.read(spec, job_id="j-3", tenant="t", now=NOW).job.curve.rate(2, "gpu") == pytest.approx(5.0, rel=0.1)
+    assert reader.read(spec, job_id="j-3", tenant="blue", now=NOW).job.curve.rate(2, "gpu") == pytest.approx(5, rel=0.1)
+    assert reader.read(spec, job_id="j-4", tenant="red", now=NOW).job.curve.rate(2, "gpu") < 3, "not of its own runs"
 
 
 def test_reports_of_another_run_teach_nothing(tell: Runner) -> None:
@@ -113,7 +114,7 @@ def test_a_run_teaches_how_long_it_takes_to_start_and_to_end(
     ended = Report(run_id="j-1.1", seq=9, at=NOW + 115.0, kind=ReportKind.FINISHED)
     lesson = learner.learn(_progress(112.0, 500), record), learner.learn(ended, record)
     assert lesson[1].costs is not None
-    costs = reader.read(spec, job_id="j-2", tenant="t", now=NOW).job.costs
+    costs = reader.read(spec, job_id="j-2", tenant="blue", now=NOW).job.costs
     assert costs.start.likely == pytest.approx(11.8)
     assert costs.end.likely == pytest.approx(3.0)
     assert costs.start.most > costs.start.likely

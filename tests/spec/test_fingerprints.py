@@ -1,5 +1,6 @@
 """What counts as the same job for its speed."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,37 @@ def test_requirements_count_by_content(folder: Path) -> None:
     by_list = in_folder(folder, environment={"requirements": ["numpy", "einops"]})
 
     assert by_file.fingerprint() == by_list.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("statement", "module"),
+    [
+        ("import helper", "helper.py"), ("import os, helper as h", "helper.py"), ("    import helper #", "helper.py"),
+        ("from helper import train", "helper.py"), ("import pack.deep", "pack/deep.py"),
+        ("import pack.deep", "pack/__init__.py"), ("from pack import (\n    deep,\n)", "pack/deep.py"),
+        ("from pack import deep", "pack/nested.py"),
+    ],
+)  # fmt: skip
+def test_a_changed_module_beside_the_script_is_another_job(folder: Path, statement: str, module: str) -> None:
+    (folder / "pack").mkdir()
+    for name in ("helper.py", "pack/__init__.py", "pack/nested.py"):
+        (folder / name).write_text("x = 1\n")
+    (folder / "pack" / "deep.py").write_text("from . import nested\nfrom .nested import x\nfrom ..far import y\n")
+    (folder / "train.py").write_text(f"{statement}\n")
+    before = in_folder(folder).fingerprint()
+    (folder / "unrelated.py").write_text("x = 1\n")
+    assert in_folder(folder).fingerprint() == before
+    (folder / module).write_text((folder / module).read_text() + "z = 2\n")
+    assert in_folder(folder).fingerprint() != before
+
+
+def test_modules_that_import_each_other_or_cannot_be_read_are_no_trouble(folder: Path) -> None:
+    (folder / "train.py").write_text("import train, first, nowhere\nimport " + ", ".join(f"m{i}" for i in range(500)))
+    (folder / "first.py").write_text("import second\nfrom .......... import up\nfrom \xff import (")
+    (folder / "second.py").write_bytes(b"import first\n\xff\xfe\x00import train\n")
+    os.mkfifo(folder / "nowhere.py")
+    assert in_folder(folder).fingerprint() == in_folder(folder).fingerprint()
+
+
+def test_a_script_without_modules_of_its_own_keeps_the_fingerprint_it_had(folder: Path) -> None:
+    assert in_folder(folder).fingerprint() == "fa44d90709390c18fa9ea082814bf441"

@@ -5,6 +5,7 @@ from penstock.learn.delays import CostStore, Delay, DelayMeter
 from penstock.learn.points import Point, ProfileResult
 from penstock.learn.progress_meter import Measurement, ProgressMeter
 from penstock.learn.scaling_model import Estimate, ScalingModel
+from penstock.learn.tenant_scope import scope_of_tenant, scoped_fingerprint
 from penstock.learn.trial_counts import profiling_plan
 
 __all__ = [
@@ -19,4 +20,6 @@ __all__ = [
     "ProgressMeter",
     "ScalingModel",
     "profiling_plan",
+    "scope_of_tenant",
+    "scoped_fingerprint",
 ]

@@ -77,6 +77,15 @@ class CurveStore:
             ).fetchall()
         return tuple(_point(row) for row in rows)
 
+    def adopt(self, scope: str) -> None:
+        """Let what was measured without a tenant count for this one, where it has not measured the same itself."""
+        with self._database.writing() as database:
+            database.execute(
+                "INSERT OR IGNORE INTO points SELECT ? || fingerprint, kind, count, rate, spread, seconds, updated_at"
+                " FROM points WHERE instr(fingerprint, '-') = 0",
+                (scope,),
+            )
+
     def curve(
         self,
         fingerprint: str,

@@ -15,6 +15,7 @@ from statistics import median
 
 from penstock.core import Costs, InputError, Span
 from penstock.learn.database import SharedDatabase
+from penstock.learn.tenant_scope import scope_of
 
 PRIOR = Costs(start=Span(5.0, 15.0), resize=Span(1.0, 10.0), end=Span(0.5, 2.0))
 """What is assumed where no job was ever seen: a Python process that imports torch from a disk it was not read from."""
@@ -24,10 +25,9 @@ KEPT = 8
 _LATEST = 3
 _LATELY_S = 600.0
 _TREND = (0.5, 2.5)
-"""The newest starts of any job, if they are not older than this, say how today compares with what is usual, within
-these bounds: on a machine that others use as well, everything that happens on it gets slower or faster together."""
+"""The newest starts of any job of the tenant, if they are not older than this, say how today compares with what is
+usual, within these bounds: on a machine that others use as well, everything on it gets slower or faster together."""
 
-_ANY_JOB = ""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS delays (
     fingerprint TEXT NOT NULL,
@@ -57,6 +57,8 @@ class CostStore:
 
     A job is expected to take as long as it did before, and as much longer as the newest starts of any job took; one
     that was never seen as long as other jobs on the same kind of device do; where nothing was, :data:`PRIOR` holds.
+    Other jobs are those of the same tenant (:mod:`penstock.learn.tenant_scope`): delays of all of them are kept under
+    the scope alone.
 
     >>> import tempfile
     >>> store = CostStore(Path(tempfile.mkdtemp()) / "curves.db")
@@ -76,31 +78,43 @@ class CostStore:
             raise InputError(f"a {what} of {fingerprint!r} on {kind!r} that took {seconds} s", "0 or more seconds")
         now = self._clock()
         with self._database.writing() as database:
-            for whose in (fingerprint, _ANY_JOB):
+            for whose in (fingerprint, scope_of(fingerprint)):
                 key = (whose, kind, what.value)
                 database.execute("INSERT INTO delays VALUES (?, ?, ?, ?, ?)", (*key, seconds, now))
                 database.execute(_FORGET, (*key, KEPT))
 
     def costs(self, fingerprint: str, kind: str) -> Costs:
         """What to expect of a job on a kind of device."""
+        any_job = scope_of(fingerprint)
         with self._database.reading() as database:
             rows = database.execute(
                 "SELECT fingerprint, what, seconds FROM delays WHERE kind = ? AND fingerprint IN (?, ?) ORDER BY rowid",
-                (kind, fingerprint, _ANY_JOB),
+                (kind, fingerprint, any_job),
             ).fetchall()
-            trend = self._trend(database, kind)
+            trend = self._trend(database, kind, any_job)
         seen: dict[tuple[str, str], list[float]] = {}
         for whose, what, seconds in rows:
             seen.setdefault((whose, what), []).append(seconds)
-        spans = {what: seen.get((fingerprint, what)) or seen.get((_ANY_JOB, what)) for what in Delay}
+        spans = {what: seen.get((fingerprint, what)) or seen.get((any_job, what)) for what in Delay}
         return Costs(**{what.value: _span(found, trend, getattr(PRIOR, what.value)) for what, found in spans.items()})
 
-    def _trend(self, database: sqlite3.Connection, kind: str) -> float:
-        """How much longer than usual the newest starts took, whichever jobs they were of."""
+    def adopt(self, scope: str) -> None:
+        """Let delays that were kept without a tenant count for this one, unless it has some of its own."""
+        with self._database.writing() as database:
+            known = database.execute("SELECT 1 FROM delays WHERE substr(fingerprint, 1, ?) = ?", (len(scope), scope))
+            if known.fetchone() is None:
+                database.execute(
+                    "INSERT INTO delays SELECT ? || fingerprint, kind, what, seconds, at FROM delays"
+                    " WHERE instr(fingerprint, '-') = 0 ORDER BY rowid",
+                    (scope,),
+                )
+
+    def _trend(self, database: sqlite3.Connection, kind: str, any_job: str) -> float:
+        """How much longer than usual the newest starts took, whichever jobs of the tenant they were of."""
         newest = database.execute(
-            "SELECT fingerprint, seconds FROM delays WHERE kind = ? AND what = 'start' AND fingerprint != ''"
-            " AND at > ? ORDER BY rowid DESC LIMIT ?",
-            (kind, self._clock() - _LATELY_S, _LATEST),
+            "SELECT fingerprint, seconds FROM delays WHERE kind = ? AND what = 'start' AND fingerprint != ?"
+            " AND substr(fingerprint, 1, instr(fingerprint, '-')) = ? AND at > ? ORDER BY rowid DESC LIMIT ?",
+            (kind, any_job, any_job, self._clock() - _LATELY_S, _LATEST),
         ).fetchall()
         ratios = []
         for whose, seconds in newest:

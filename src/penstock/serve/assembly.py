@@ -87,6 +87,8 @@ def assemble(
     forecasts = Forecasts(journal)
     stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster)
     predicts = config.backend == "local"
+    if only := journal.store.jobs.only_tenant():
+        stores.adopt(only)
     around = inherited_environment(os.environ, config.pass_environment)
     predictor = Predictor(stores, predicts, tenants.of, around)
     reader = JobReader(

@@ -2,9 +2,9 @@
 
 Two jobs with the same fingerprint are expected to train at the same speed on the same devices, so what was measured
 for one holds for the other. Name, goal, tenant, priority, paths and how long to train do not matter; the rest of the
-command, the content of the scripts and settings it names, the batch, the packages and the variables do. Modules a
-script imports are not followed: if they change the speed, new measurements outweigh the old ones within an hour or two
-of training.
+command, the content of the scripts and settings it names, of the modules beside a script that it imports, the batch,
+the packages and the variables do. What is installed is not followed: if that changes the speed, new measurements
+outweigh the old ones within an hour or two of training.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from pathlib import Path
 from penstock.core import InputError
 from penstock.spec.amounts import timeless
 from penstock.spec.commands import words_of
+from penstock.spec.local_modules import LARGEST_BYTES, local_modules
 
 _READ = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg"})
-_LARGEST_BYTES = 4 << 20
 _NO_MATTER = re.compile(r".*(TOKEN|SECRET|PASSWORD|API_KEY)$|(WANDB|MLFLOW|COMET|NEPTUNE|HF_HUB|GIT)_.*|.*LOG_?LEVEL$")
 
 
@@ -46,11 +46,16 @@ def _content_or(word: str, working_dir: Path) -> str:
     if path.suffix not in _READ:
         return word
     try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_BYTES:
+        if not path.is_file() or path.stat().st_size > LARGEST_BYTES:
             return word
-        return "content:" + hashlib.sha256(path.read_bytes()).hexdigest()
+        modules = local_modules(path, working_dir) if path.suffix == ".py" else ()
+        return "+".join(["content:" + _hash(path), *map(_hash, modules)])
     except (OSError, ValueError) as problem:
         raise InputError(f"{path} cannot be read: {problem}", "a readable file", "Check its permissions") from None
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _packages(requirements: str | tuple[str, ...] | None, working_dir: Path) -> list[str]:

@@ -173,7 +173,7 @@ class Viewer:
         who = self.who
         record = self._platform.find(job_id, who)
         kind = record.grant.kind if record.grant is not None else record.job.curve.kinds[0]
-        fingerprint, scaling = record.submission.recipe.fingerprint, record.job.curve.scaling(kind)
+        fingerprint, scaling = record.fingerprint, record.job.curve.scaling(kind)
         deadline = record.job.deadline
         return JobOverview(
             now=self.now(), detail=self._platform.job(job_id, who), story=self._platform.why(job_id, who),
@@ -188,7 +188,7 @@ class Viewer:
         if likely is None:
             return None
         width = record.grant.width if record.grant is not None else record.job.at_least
-        doubt = self._data.curves.uncertainty(record.submission.recipe.fingerprint, kind, width)
+        doubt = self._data.curves.uncertainty(record.fingerprint, kind, width)
         return forecast_band(self.now(), max(likely, self.now()), doubt)
 
     def cancel(self, job_id: str) -> None:

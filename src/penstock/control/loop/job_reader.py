@@ -95,8 +95,10 @@ class JobReader:
     def _recipe(self, file: "JobFile", job_id: str, tenant: str, user: UnixUser | None) -> Recipe:
         wanted = file.environment.requirements
         command = self._stores.plans.command(file, file.command_line(INTERPRETER), user)
+        from penstock.learn import scoped_fingerprint
+
         with acting_as(user):
-            fingerprint = file.fingerprint()
+            fingerprint = scoped_fingerprint(file.fingerprint(), tenant)
         return Recipe(
             command=command, tenant=tenant,
             env=tuple(sorted(file.environment.env.items())),

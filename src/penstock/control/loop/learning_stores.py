@@ -24,7 +24,7 @@ _HALF_LIFE_S = 60.0
 
 
 class LearningStores:
-    """Curves and costs of every job that ever ran here, by fingerprint."""
+    """Curves and costs of every job that ever ran here, by fingerprint; every tenant's are its own."""
 
     def __init__(self, data_dir: Path, cluster: Callable[[], Cluster]) -> None:
         self.data_dir = data_dir
@@ -49,6 +49,13 @@ class LearningStores:
         from penstock.predict import PredictionCache
 
         return PredictionCache(self.data_dir / "predictions")
+
+    def adopt(self, tenant: str) -> None:
+        """Believe of this tenant's jobs what an earlier version has learned from all jobs there were: all were its."""
+        from penstock.learn import scope_of_tenant
+
+        for store in (self.speeds, self.delays):
+            store.adopt(scope_of_tenant(tenant))
 
     def learned(self) -> None:
         """What was believed a moment ago may be wrong now."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from penstock.control.state.store.archive import put_away
 from penstock.control.state.store.database import Database
@@ -51,6 +51,13 @@ class JobRepository:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def only_tenant(self) -> str | None:
+        """The tenant of all jobs there ever were, if they were all one tenant's."""
+        query = select(func.min(jobs.c.tenant), func.max(jobs.c.tenant))
+        with self._database.connect() as connection:
+            first, last = connection.execute(query).one()
+        return None if first != last else first
 
     def publish(
         self,
