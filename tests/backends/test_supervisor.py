@@ -225,6 +225,15 @@ def test_a_world_that_never_meets_is_a_hang() -> None:
     assert scene.host.told(ReportKind.FAILED) == [{"code": 124, "reason": "hang"}]
 
 
+def test_a_first_step_may_take_long_once_the_world_has_met() -> None:
+    scene = Scene(2, hang_after_s=3600.0).elastic("w0", "w1")
+    scene.run.met(scene.run.world.generation)
+    scene.later(10 * JOIN_TIMEOUT_S)
+    assert scene.run.phase is RunPhase.RUNNING
+    scene.later(3600.0)
+    assert scene.run.phase is RunPhase.ENDING
+
+
 def test_a_newcomer_waits_for_its_device_and_no_longer() -> None:
     scene = Scene(1).elastic("w0").train()
     scene.host.taken = {DeviceSlot(NODE, 1)}
@@ -284,6 +293,26 @@ def test_no_world_is_announced_once_a_worker_said_bye() -> None:
     scene.exit("w1", 1)
     assert scene.host.told(ReportKind.FAILED) == []
     scene.exit("w2", 143, 15)
+    assert scene.host.told(ReportKind.FINISHED) == [{"code": 0}]
+
+
+@pytest.mark.parametrize("first", ["w0", "w1"])
+def test_a_script_that_fails_after_its_last_step_has_failed(first: str) -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.bye("w0")
+    scene.bye("w1")
+    scene.exit(first, 7)
+    scene.exit("w1" if first == "w0" else "w0", 0)
+    [said] = scene.host.told(ReportKind.FAILED)
+    assert (said["code"], said["reason"], said["tail"]) == (7, "exit", (f"last words of {first}",))
+    assert scene.host.told(ReportKind.FINISHED) == []
+
+
+def test_a_worker_lost_on_the_way_does_not_spoil_the_end() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.exit("w1", 137, 9)
+    scene.bye("w0")
+    scene.exit("w0")
     assert scene.host.told(ReportKind.FINISHED) == [{"code": 0}]
 
 

@@ -32,6 +32,21 @@ print("penstock: step=9 total=9", flush=True)
 """
 
 
+AFTERWARDS = """
+import sys
+import torch
+import penstock.elastic as elastic
+run = elastic.init()
+model = run.wrap(torch.nn.Linear(2, 1))
+for step in run.steps((torch.ones(8, 2), torch.ones(8, 1)), global_batch=4, epochs=3):
+    with step:
+        for given, wanted in step.parts():
+            step.backward((model(given) - wanted).square().mean())
+print("could not write the final model", flush=True)
+sys.exit(7)
+"""
+
+
 class Terminal:
     """One person at one machine, with a data directory of their own."""
 
@@ -91,6 +106,17 @@ def test_run_follows_and_ends_with_the_code_of_the_job(penstock: Terminal) -> No
     )
     assert bad.returncode == 7, bad.stderr
     assert "failed" in bad.stderr
+
+
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_what_fails_after_the_last_step_has_failed(penstock: Terminal, devices: str) -> None:
+    (penstock.home / "afterwards.py").write_text(AFTERWARDS)
+    done = penstock(
+        "run", "--best-effort", "--work", "6 steps", "--devices", devices, "--set", "retries=0", "--", "afterwards.py"
+    )
+    assert done.returncode == 7, done.stderr
+    assert "could not write the final model" in done.stdout
+    assert "failed" in done.stderr
 
 
 def test_the_life_of_a_job_seen_from_the_shell(penstock: Terminal) -> None:

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from penstock.client.transport import Transport, TransportError
+from penstock.client.transport import Transport
 from penstock.core import InputError
+from penstock.wire import UnavailableError
 
 
 class Listener(BaseHTTPRequestHandler):
@@ -108,12 +109,12 @@ def test_lines_are_whole_whatever_the_chunks(address: str) -> None:
 def test_nobody_there_is_one_kind_of_error() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
-        with pytest.raises(TransportError, match="refused"):
+        with pytest.raises(UnavailableError, match="refused"):
             Transport(f"http://127.0.0.1:{reserved.getsockname()[1]}", {}, timeout_s=1.0).request("GET", "/")
 
 
 def test_an_answer_that_does_not_come_in_time_is_an_error(address: str) -> None:
-    with pytest.raises(TransportError, match="timed out"):
+    with pytest.raises(UnavailableError, match="timed out"):
         Transport(address, {}, timeout_s=0.2).request("GET", "/silence")
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter
 
 from penstock.client.datadir import DataDir, default_data_dir
-from penstock.client.transport import Answer, Transport, TransportError
+from penstock.client.transport import Answer, Transport
 from penstock.wire import (
     EventPage,
     EventView,
@@ -163,7 +163,7 @@ class Client:
     def ready(self) -> bool:
         try:
             return self._transport.request("GET", "/readyz").status == 200
-        except TransportError:
+        except UnavailableError:
             return False
 
     def _get(self, kind: type[_V], path: str, **query: Any) -> _V:
@@ -173,20 +173,14 @@ class Client:
         return kind.model_validate(self._ask("POST", path, **options))
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
-        try:
-            answer = self._transport.request(method, path, **options)
-        except TransportError as error:
-            raise _unreachable(self.url, error) from error
+        answer = self._transport.request(method, path, **options)
         _check(answer)
         return answer.document()
 
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-        try:
-            with self._transport.stream(path, params=query) as (status, lines):
-                _check(Answer(status, b"".join(lines) if status >= 400 else b""))
-                yield from _messages(lines)
-        except TransportError as error:
-            raise _unreachable(self.url, error) from error
+        with self._transport.stream(path, params=query) as (status, lines):
+            _check(Answer(status, b"".join(lines) if status >= 400 else b""))
+            yield from _messages(lines)
 
 
 def _check(answer: Answer) -> None:
@@ -197,10 +191,6 @@ def _check(answer: Answer) -> None:
     except ValueError:
         body = None
     raise error_from(body if isinstance(body, dict) else {"message": f"the server answered {answer.status}"})
-
-
-def _unreachable(url: str, error: Exception) -> UnavailableError:
-    return UnavailableError(f"{url} does not answer ({error})", "a running server", "Start one: penstock serve")
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[tuple[str, str, Any]]:

@@ -12,13 +12,10 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from penstock.core import InputError
+from penstock.wire import UnavailableError
 
 STREAM_SILENCE_S = 60.0
 """Streams say at least something more often than that."""
-
-
-class TransportError(OSError):
-    """No answer came: nobody listens, the time is over, or the connection broke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,7 @@ class Transport:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"not the address of a server: {url!r}", hint="an address such as http://127.0.0.1:18470")
+        self._url = url
         self._address = (parts.hostname, parts.port)
         self._is_secure, self._path = parts.scheme == "https", parts.path.rstrip("/")
         self._headers, self._timeout_s = dict(headers), timeout_s
@@ -71,7 +69,7 @@ class Transport:
             return Answer(response.status, response.read())
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise TransportError(_said(error)) from error
+            raise self._unreachable(error) from error
 
     @contextmanager
     def stream(self, path: str, *, params: Mapping[str, Any] | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:
@@ -81,7 +79,7 @@ class Transport:
             response = self._send(connection, "GET", path, params, None, None)
             yield response.status, response
         except (OSError, http.client.HTTPException) as error:
-            raise TransportError(_said(error)) from error
+            raise self._unreachable(error) from error
         finally:
             connection.close()
             self._open.discard(connection)
@@ -120,6 +118,8 @@ class Transport:
         self._open.add(connection)
         return connection
 
-
-def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    def _unreachable(self, error: Exception) -> UnavailableError:
+        said = str(error) or type(error).__name__
+        return UnavailableError(
+            f"{self._url} does not answer ({said})", "a running server", "Start one: penstock serve"
+        )

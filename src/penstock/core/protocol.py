@@ -73,8 +73,18 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """The members of a world have met. Loading their state and the first step may take long: models are compiled."""
+
+    generation: int
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.generation, _MOST_GENERATIONS), "generation", _GENERATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The members of a world have met and made their first step; training stood still for ``pause_s``."""
+    """The members of a world have made their first step; training stood still for ``pause_s``."""
 
     generation: int
     pause_s: float = 0.0
@@ -184,7 +194,7 @@ class Refusal:
 
 
 WorkerMessage = (
-    Hello | Ready | Joined | TrainingProgress | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
+    Hello | Ready | Met | Joined | TrainingProgress | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
 )  # fmt: skip
 AgentMessage = World | LeaveOrder | SuspendOrder | Refusal
 
@@ -220,8 +230,8 @@ class Vocabulary(Generic[MessageT]):
 
 
 WORKER_MESSAGES: Vocabulary[WorkerMessage] = Vocabulary({
-    "hello": Hello, "ready": Ready, "joined": Joined, "progress": TrainingProgress, "checkpointed": CheckpointSaved,
-    "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended, "bye": Bye,
+    "hello": Hello, "ready": Ready, "met": Met, "joined": Joined, "progress": TrainingProgress,
+    "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended, "bye": Bye,
 })  # fmt: skip
 AGENT_MESSAGES: Vocabulary[AgentMessage] = Vocabulary(
     {"world": World, "leave": LeaveOrder, "suspend": SuspendOrder, "refused": Refusal}

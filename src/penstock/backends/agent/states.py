@@ -34,6 +34,7 @@ class WorkerGroup:
     since: float
     survivors: tuple[str, ...] = ()
     announced: bool = False
+    met: bool = False
     joined: bool = False
     in_place: bool = False
     restarts_others: bool = False

@@ -130,8 +130,13 @@ class Supervisor:
             member.ready = True
             self._announce_when_ready()
 
+    def met(self, generation: int) -> None:
+        """The members of a world have met; from now on only a limit of the job's own can tell that it hangs."""
+        if generation == self.world.generation:
+            self.world.met = True
+
     def joined(self, generation: int, pause_s: float) -> None:
-        """The members of a world have met and made their first step."""
+        """The members of a world have made their first step."""
         world = self.world
         if generation != world.generation or world.joined or not world.announced:
             return
@@ -178,10 +183,14 @@ class Supervisor:
         self._saved_step = step if step is not None else self._saved_step
 
     def bye(self, worker_id: str) -> None:
-        """A worker has done its work. So have the others of its world, or will in a moment: no new world would meet."""
+        """A worker has done its steps. So have the others of its world, or will in a moment: no new world would meet.
+
+        Whether its run succeeded is decided by how its process ends: scripts save their final model after the loop.
+        """
         if member := self.members.get(worker_id):
             member.done = True
-            self._finishing = self._finishing or worker_id in self.world.ids
+            if worker_id in self.world.ids and not self._finishing:
+                self._finishing, self._first_death = True, None
 
     def sign_of_life(self) -> None:
         """Output or progress of any worker."""
@@ -190,7 +199,7 @@ class Supervisor:
     def exited(self, worker_id: str, how: Exit) -> None:
         """A worker's process has ended."""
         member = self.members.pop(worker_id)
-        died = how.code != 0 and not member.asked and not member.done
+        died = how.code != 0 and not member.asked
         reason = "asked" if member.asked else "died" if died else "done"
         self._host.report(
             ReportKind.WORKER_EXITED,
@@ -209,7 +218,8 @@ class Supervisor:
         if not self.members:
             self._all_gone()
         elif self.phase is RunPhase.RUNNING and not self._state_lives():
-            self._end(RunEnding(ReportKind.FINISHED, {"code": 0}))  # the work is done; newcomers came for nothing
+            # the work is done; newcomers came for nothing
+            self._end(self._first_death or RunEnding(ReportKind.FINISHED, {"code": 0}))
 
     def tick(self) -> None:
         """Time has passed."""
@@ -355,18 +365,18 @@ class Supervisor:
     def _lose(self, member: Member, how: Exit) -> None:
         worker_id = member.worker.id
         if worker_id in self.world.ids:
-            if not self._finishing:  # else all steps are done, and the others end by themselves
-                self._lose_present(worker_id, how)
+            if not self._finishing:
+                self._first_death = self._first_death or _death(how)
+                self._lose_present(worker_id, self._first_death)
+            elif member.done:  # all steps are done, and the others end by themselves
+                self._first_death = self._first_death or _death(how)
         elif self._next and worker_id in self._next.ids:
             self._lose_newcomer(self._next, worker_id)
 
-    def _lose_present(self, worker_id: str, how: Exit) -> None:
-        reason = "signal" if how.signal is not None else "exit"
-        death = RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
-        self._first_death = self._first_death or death
+    def _lose_present(self, worker_id: str, death: RunEnding) -> None:
         left = self.world.without(worker_id)
         if not self._can_go_on(left):
-            self._end(self._first_death)
+            self._end(death)
             return
         holders = self._state_holders(left)
         self.world = WorkerGroup(
@@ -411,7 +421,8 @@ class Supervisor:
     def _end_if_hung(self, now: float) -> None:
         limit = self._launch.hang_after_s
         silent = limit is not None and now - self._alive_at > limit
-        unmet = self.world.announced and not self.world.joined and now - self.world.since > JOIN_TIMEOUT_S
+        met = self.world.met or self.world.joined
+        unmet = self.world.announced and not met and now - self.world.since > JOIN_TIMEOUT_S
         if silent or unmet:
             self._end(RunEnding(ReportKind.FAILED, {"code": HANG_CODE, "reason": "hang"}))
 
@@ -447,8 +458,7 @@ class Supervisor:
         """A polite suspension that ends in an accident before anything was saved is a failure."""
         polite = outcome.kind is ReportKind.SUSPENDED and member.elastic and member.kill_at is None
         if polite and how.code != 0 and self._suspended is None:
-            reason = "signal" if how.signal is not None else "exit"
-            return RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})
+            return _death(how)
         return outcome
 
     def _all_gone(self) -> None:
@@ -463,6 +473,11 @@ class Supervisor:
             self._open(self._next)
         else:
             self.phase = RunPhase.OVER
-            outcome = self._outcome or RunEnding(ReportKind.FINISHED, {"code": 0})
+            outcome = self._outcome or self._first_death or RunEnding(ReportKind.FINISHED, {"code": 0})
             said = {"step": self._saved_step} if outcome.kind is ReportKind.SUSPENDED else outcome.said
             self._host.report(outcome.kind, **said)
+
+
+def _death(how: Exit) -> RunEnding:
+    reason = "signal" if how.signal is not None else "exit"
+    return RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})

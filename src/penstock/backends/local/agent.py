@@ -64,6 +64,7 @@ from penstock.core import (
     Hello,
     Joined,
     Launch,
+    Met,
     PenstockError,
     Ready,
     ReportKind,
@@ -227,6 +228,8 @@ class Agent:
             case TrainingProgress():
                 run.trained(worker_id)
                 self._progress.take(plain(message))
+            case Met():
+                run.met(message.generation)
             case Joined():
                 run.joined(message.generation, message.pause_s)
             case CheckpointSaved():

@@ -11,7 +11,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from penstock.core import Ready, World
+from penstock.core import Met, Ready, World
 from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.saving import Keeper
@@ -184,6 +184,8 @@ class Membership:
     def _compare(self) -> list[int]:
         """How far everyone is. Newcomers learn for how long training has been standing still."""
         steps = self._gather(float(self.completed))
+        if self.rank == 0:
+            self._link.say(Met(generation=self.generation))
         self.pace.share(self._gather(self.pace.stood_for()))  # now that everyone is here
         return [int(step) for step in steps]
 
