@@ -3,6 +3,9 @@
 import os
 import pwd
 import shutil
+import subprocess
+import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,3 +64,13 @@ def user_client(admin: Client, folder: Path, tenant: str) -> Client:
     made = admin.make_token(name=tenant, tenant=tenant)
     assert made.secret is not None
     return Client(address.url, made.secret)
+
+
+def use_reachable_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start servers with a Python that other users can start as well, and with the packages of the one at hand."""
+    version = subprocess.check_output([PYTHON, "-c", "import sys; print(tuple(sys.version_info[:2]))"], text=True)
+    if version.strip() != str(tuple(sys.version_info[:2])):
+        pytest.skip(f"{PYTHON} cannot use the packages of {sys.executable}")
+    source = Path(__file__).parents[2] / "src"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(source), sysconfig.get_paths()["purelib"]]))
+    monkeypatch.setattr(sys, "executable", PYTHON)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,15 @@ from penstock.client import Client, DataDir, ensure_server
 from penstock.core import InputError
 from penstock.wire import ForbiddenError
 from tests.control.serving import end_everything_on, until
-from tests.serve.other_users import PYTHON, USERS, needs_other_users, open_folder, server_of, user_client
+from tests.serve.other_users import (
+    PYTHON,
+    USERS,
+    needs_other_users,
+    open_folder,
+    server_of,
+    use_reachable_python,
+    user_client,
+)
 
 ATTACK = """
 import json, os, pathlib, socket, sys
@@ -109,6 +118,49 @@ def test_a_job_reaches_what_is_its_own_and_nothing_else(folder: Path, monkeypatc
         assert blue.job(victim).state == "running"
         red.close()
         blue.close()
+
+
+ELASTIC = """
+import os
+import torch
+import penstock.elastic as elastic
+run = elastic.init(checkpoint_steps=5)
+model = run.wrap(torch.nn.Linear(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+run.attach(optimizer=optimizer)
+data = [(torch.ones(2), torch.ones(1)) for _ in range(80)]
+for step in run.steps(data, global_batch=4, epochs=1):
+    with step as (x, y):
+        step.backward(torch.nn.functional.mse_loss(model(x), y))
+        optimizer.step()
+        optimizer.zero_grad()
+print("WHO", os.getuid(), flush=True)
+"""
+
+
+@needs_other_users
+def test_an_elastic_job_trains_saves_and_talks_to_its_agent_as_its_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_reachable_python(monkeypatch)
+    (folder / "train.py").write_text(ELASTIC)
+    (folder / "train.py").chmod(0o644)
+    spec = {
+        "script": "train.py", "work": "20 steps", "devices": 2, "retries": 0, "tenant": "red",
+        "environment": {"working_dir": str(folder)},
+    }  # fmt: skip
+    with server_of(folder) as admin:
+        job = admin.submit(spec).job.id
+        until(lambda: admin.job(job).state in ("finished", "failed"), "the end of training", 120.0)
+        assert admin.job(job).state == "finished", admin.logs(job).text
+        user = pwd.getpwnam(USERS[0])
+        assert _said(admin, job, "WHO").split()[0] == str(user.pw_uid)
+        progress = admin.job(job).progress
+        assert progress is not None
+        assert progress.step == 20, "it talks to its agent"
+        saved = list((folder / "data-jobs" / "checkpoints" / job).glob("step-*.json"))
+        assert saved
+        assert {path.stat().st_uid for path in saved} == {user.pw_uid}
 
 
 @needs_other_users

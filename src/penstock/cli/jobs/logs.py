@@ -1,6 +1,8 @@
 """``penstock logs``: what a job printed, or prints."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +10,7 @@ import typer
 from penstock.cli.connect import connect
 from penstock.cli.jobs.arguments import JobArgument
 from penstock.cli.terminal.console import say
+from penstock.cli.terminal.control_characters import PlainStream
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -17,31 +20,47 @@ def logs(
     job: JobArgument,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
     worker: Annotated[str | None, typer.Option(help="Only this worker.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Colours and control characters too, also on a terminal.")] = False,
 ) -> None:
     """Print a job's output, all workers together unless one is named."""
     with connect() as client:
         if following:
-            follow(client, job, worker)
+            follow(client, job, worker, raw=raw)
         else:
-            _print_all(client, job, worker)
+            _print_all(client, job, worker, raw)
 
 
-def follow(client: "Client", job: str, worker: str | None = None) -> None:
+def follow(client: "Client", job: str, worker: str | None = None, *, raw: bool = False) -> None:
     """Output as it comes; Ctrl-C detaches and leaves the job alone."""
     try:
-        for piece in client.follow_logs(job, worker=worker):
-            sys.stdout.write(piece.text)
-            sys.stdout.flush()
+        with _printer(raw) as show:
+            for piece in client.follow_logs(job, worker=worker):
+                show(piece.text)
     except KeyboardInterrupt:
         say(f"\ndetached; the job goes on. penstock logs -f {job} follows it again")
         raise typer.Exit(130) from None
 
 
-def _print_all(client: "Client", job: str, worker: str | None) -> None:
+def _print_all(client: "Client", job: str, worker: str | None, raw: bool) -> None:
     cursor = None
-    while True:
-        page = client.logs(job, cursor=cursor, worker=worker)
-        sys.stdout.write(page.text)
-        if not page.text:
-            return
-        cursor = page.next
+    with _printer(raw) as show:
+        while True:
+            page = client.logs(job, cursor=cursor, worker=worker)
+            show(page.text)
+            if not page.text:
+                return
+            cursor = page.next
+
+
+@contextmanager
+def _printer(raw: bool) -> Iterator[Callable[[str], None]]:
+    """What shows pieces of output: as they are in a pipe, without anything that a terminal would obey on one."""
+    stream = PlainStream()
+    plain = sys.stdout.isatty() and not raw
+
+    def show(text: str) -> None:
+        sys.stdout.write(stream.feed(text) if plain else text)
+        sys.stdout.flush()
+
+    yield show
+    sys.stdout.write(stream.rest())

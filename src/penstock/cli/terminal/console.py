@@ -3,15 +3,25 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.terminal.control_characters import plain_text
 from penstock.core import format_duration
 
-out = Console(markup=False, highlight=False)
-err = Console(stderr=True, markup=False, highlight=False)
+
+class PlainConsole(Console):
+    """Shows text without what a terminal would obey: names, reasons and last lines are other people's."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(plain_text(one) if isinstance(one, str) else one for one in objects), **options)
+
+
+out = PlainConsole(markup=False, highlight=False)
+err = PlainConsole(stderr=True, markup=False, highlight=False)
 
 
 def complain(message: str) -> None:

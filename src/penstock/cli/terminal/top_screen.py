@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.terminal.console import plain_table
+from penstock.cli.terminal.control_characters import plain_text
 from penstock.cli.terminal.format import bar, clock
 from penstock.core import format_duration
 
@@ -183,7 +184,7 @@ def _shortened(text: str, most: int) -> str:
 def _news(events: "Sequence[EventView]") -> Iterator[Text]:
     for event in events:
         told = f"{clock(event.at)}  {event.kind:<16} {event.job_id or ''} {_detail(event.payload)}"
-        yield Text(told.rstrip(), "dim")
+        yield Text(plain_text(told).rstrip(), "dim")
 
 
 def _detail(payload: dict[str, object]) -> str:
