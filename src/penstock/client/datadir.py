@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 from penstock.core import InputError, PenstockError
 from penstock.tools import write_atomically
@@ -68,7 +69,7 @@ class DataDir:
     def held(self) -> Iterator[None]:
         """Be the one server of this directory."""
         self.prepare()
-        with (self.path / "server.lock").open("a") as lock:
+        with self._lock_file() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -80,6 +81,15 @@ class DataDir:
                 yield
             finally:
                 self._address_file.unlink(missing_ok=True)
+
+    def _lock_file(self) -> TextIO:
+        try:
+            return (self.path / "server.lock").open("a")
+        except OSError as error:
+            raise InputError(
+                f"{self.path} cannot be written: {error.strerror}", "a directory this user may write to",
+                "Give another data directory, or look after the disk",
+            ) from None  # fmt: skip
 
     def is_served(self) -> bool:
         """Whether a server lives here: its lock says so, not a process id that may be somebody else's by now."""

@@ -1,6 +1,7 @@
 """The same platform from outside: typed calls over HTTP, and the same errors."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ from penstock.wire import (
 _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
+_RETRIES_S = (1.0, 2.0, 4.0)
+"""A server that cannot answer now, because its database is locked or restarts, is asked again after these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,11 @@ class Client:
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         answer = self._transport.request(method, path, **options)
+        for wait_s in _RETRIES_S if _is_repeatable(method, options) else ():
+            if answer.status != UnavailableError.status:
+                break
+            time.sleep(wait_s)
+            answer = self._transport.request(method, path, **options)
         _check(answer)
         return answer.document()
 
@@ -181,6 +189,11 @@ class Client:
         with self._transport.stream(path, params=query) as (status, lines):
             _check(Answer(status, b"".join(lines) if status >= 400 else b""))
             yield from _messages(lines)
+
+
+def _is_repeatable(method: str, options: Mapping[str, Any]) -> bool:
+    """Whether asking twice is as good as asking once."""
+    return method == "GET" or "Idempotency-Key" in options.get("headers", {})
 
 
 def _check(answer: Answer) -> None:

@@ -15,6 +15,7 @@
     │   ├── PreparationError        packages or an environment that a job asks for and cannot have
     │   ├── UnsafeCheckpointError   a checkpoint that holds more than tensors and their names
     │   ├── TraceError              a trace file that cannot be read; names file, line and column
+    │   ├── StorageFullError        there is no room to keep it: HTTP 507
     │   └── RequestError            a request that the platform does not grant: HTTP 400
     │       ├── MissingError        there is no such thing, or it is somebody else's: HTTP 404
     │       ├── ConflictError       there is, but its state does not allow that: HTTP 409
@@ -22,7 +23,6 @@
     │       ├── UnauthorizedError   no token, or none that is valid: HTTP 401
     │       ├── TooLargeError       HTTP 413
     │       ├── TooManyError        HTTP 429
-    │       ├── StorageFullError    there is no room to keep it: HTTP 507
     │       └── UnavailableError    not now: HTTP 503
     │           ├── DamagedError    a database whose content is not what was written: exit code 1
     │           └── LeaseLostError  another server has claimed the database: exit code 3
@@ -117,6 +117,13 @@ class PlanError(InputError):
 
 class PluginError(InputError):
     """A part that lives outside of the package and cannot be used."""
+
+
+class StorageFullError(InputError):
+    """There is no room to keep what was given; nothing was changed."""
+
+    status: ClassVar[int] = 507
+    code: ClassVar[str] = "storage_full"
 
 
 class TraceError(InputError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from penstock.core import InputError
+from penstock.core import InputError, StorageFullError
 
 VERSION = 1
 _WAIT_S = 30.0
@@ -54,6 +54,10 @@ class SharedDatabase:
         except sqlite3.DatabaseError as problem:
             if _is_busy(problem):
                 raise
+            if _code(problem) == sqlite3.SQLITE_FULL:
+                raise StorageFullError(
+                    f"the disk of {self.path} is full", "what fits on it", "Make room and try again"
+                ) from problem
             raise InputError(
                 f"{self.path} cannot be used: {problem}", "a database of measured curves", "Move the file away"
             ) from problem
@@ -83,4 +87,8 @@ def _patiently(attempt: Callable[[], None]) -> None:
 
 
 def _is_busy(problem: sqlite3.Error) -> bool:
-    return getattr(problem, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(problem) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(problem: sqlite3.Error) -> int:
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF

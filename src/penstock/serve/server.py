@@ -146,6 +146,9 @@ def main(arguments: list[str] | None = None) -> int:
     except PenstockError as error:
         _log.error("%s", error)
         return error.exit_code
+    except OSError as error:
+        _log.error("the server cannot go on: %s", error)
+        return 1
     return 0
 
 

@@ -5,7 +5,7 @@ Their place among all errors is drawn in :mod:`penstock.core.errors`.
 
 from typing import Any, ClassVar
 
-from penstock.core import InputError
+from penstock.core import InputError, StorageFullError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -45,19 +45,18 @@ class UnavailableError(RequestError):
     status, code = 503, "unavailable"
 
 
-class StorageFullError(RequestError):
-    status, code = 507, "storage_full"
-
-
-_BY_CODE: dict[str, type[RequestError]] = {kind.code: kind for kind in RequestError.__subclasses__()}
+_BY_CODE: dict[str, type[InputError]] = {kind.code: kind for kind in RequestError.__subclasses__()}
+_BY_CODE[StorageFullError.code] = StorageFullError
 
 
 def problem(error: InputError) -> dict[str, Any]:
     """The body of an answer that says no."""
-    kind = type(error) if isinstance(error, RequestError) else None
+    status, code = 422, "invalid"
+    if isinstance(error, RequestError | StorageFullError):
+        status, code = error.status, error.code
     return {
-        "status": kind.status if kind else 422,
-        "code": kind.code if kind else "invalid",
+        "status": status,
+        "code": code,
         "message": str(error.given),
         "allowed": error.allowed,
         "hint": error.hint,
@@ -66,5 +65,5 @@ def problem(error: InputError) -> dict[str, Any]:
 
 def error_from(body: dict[str, Any]) -> InputError:
     """The error a problem was made from, as far as it can be told."""
-    kind: type[InputError] = _BY_CODE.get(str(body.get("code")), InputError)
+    kind = _BY_CODE.get(str(body.get("code")), InputError)
     return kind(str(body.get("message", "")), str(body.get("allowed", "")), str(body.get("hint", "")))

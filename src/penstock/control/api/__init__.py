@@ -1,6 +1,8 @@
 """The HTTP API: thin routes over the platform service, versioned under /v1, described at /openapi.json."""
 
+import errno
 import logging
+import os
 from importlib.metadata import version
 from typing import Any
 
@@ -33,11 +35,15 @@ def create_app(
     app.include_router(metrics.router)
     app.include_router(reports.router)
     callers = Callers(service.token_id)
-    app.add_middleware(RequestLimits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers)
+    app.add_middleware(
+        RequestLimits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers,
+        storage_trouble=service.storage_trouble,
+    )  # fmt: skip
     app.add_middleware(metrics.RequestCounter, metrics=observed)
     app.add_exception_handler(InputError, _on_input_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(OSError, _on_disk_error)
     app.add_exception_handler(Exception, _on_fault)
     return app
 
@@ -72,6 +78,17 @@ async def _on_http_error(_: Request, error: Exception) -> JSONResponse:
     code = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}.get(error.status_code, "http_error")
     body = _problem(error.status_code, code, str(error.detail), hint="See /docs for what there is")
     return _answer(body, dict(error.headers or {}))
+
+
+async def _on_disk_error(request: Request, error: Exception) -> JSONResponse:
+    """A disk that is full or cannot be written is nobody's mistake; other errors of this kind are ours."""
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return _answer(_problem(507, "storage_full", "the server's disk is full", hint="Make room and try again"))
+    if number in (errno.EROFS, errno.EIO):
+        body = _problem(503, "unavailable", f"the server's disk cannot be used: {os.strerror(number)}")
+        return _answer(body, _HEADERS[503])
+    return await _on_fault(request, error)
 
 
 async def _on_fault(request: Request, error: Exception) -> JSONResponse:

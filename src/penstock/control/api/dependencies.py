@@ -10,7 +10,8 @@ from penstock.control.state.store import Principal
 from penstock.wire import UnauthorizedError
 
 
-def service(request: Request) -> Platform:
+async def service(request: Request) -> Platform:
+    """Without a thread: health is told also when every thread waits for a database."""
     return cast("Platform", request.app.state.platform)
 
 

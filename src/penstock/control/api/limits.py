@@ -5,15 +5,22 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+import anyio
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.wire import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, problem
+from penstock.wire import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, UnavailableError, problem
 
 _MOST_CALLERS = 10_000
 _REMEMBERED_S = 30.0
+_LOOK_UPS = 8
+LOOK_UP_S = 5.0
+"""How long a token is looked up before whoever showed it is asked to come again."""
+_HEALTH = frozenset({"/healthz", "/readyz"})
+"""Paths that answer whatever else does not."""
 
 
 class Buckets:
@@ -50,45 +57,96 @@ class Callers:
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def of(self, address: str, authorization: bytes | None) -> str:
-        secret = (authorization or b"").decode("latin-1").partition(" ")[2].strip()
-        holder = self._holder(secret) if secret else None
+        """May ask, and so wait for the database."""
+        if (known := self.remembered(address, authorization)) is not None:
+            return known
+        secret = _secret(authorization)
+        holder = self._holder(secret)
         return f"address {address}" if holder is None else f"token {holder}"
 
+    def remembered(self, address: str, authorization: bytes | None) -> str | None:
+        """The same without asking anybody; nothing if that has to be."""
+        secret = _secret(authorization)
+        if not secret:
+            return f"address {address}"
+        known, until = self._known.get(_key(secret), ("", 0.0))
+        return f"token {known}" if self._clock() < until else None
+
     def _holder(self, secret: str) -> str | None:
-        key, now = hashlib.sha256(secret.encode()).hexdigest(), self._clock()
-        known, until = self._known.get(key, (None, 0.0))
-        if now < until:
-            return known
         holder = self._identify(secret)
         if holder is not None:
-            self._known[key] = holder, now + _REMEMBERED_S
+            self._known[_key(secret)] = holder, self._clock() + _REMEMBERED_S
             if len(self._known) > _MOST_CALLERS:
                 self._known.popitem(last=False)
         return holder
 
 
+def _secret(authorization: bytes | None) -> str:
+    return (authorization or b"").decode("latin-1").partition(" ")[2].strip()
+
+
+def _key(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
 class RequestLimits:
     """Middleware: refuses what is too large or too much, with the same kind of answer as everything else."""
 
-    def __init__(self, app: ASGIApp, *, max_body: int, buckets: Buckets, callers: Callers) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        max_body: int,
+        buckets: Buckets,
+        callers: Callers,
+        storage_trouble: Callable[[], str] = lambda: "",
+    ) -> None:
+        """``storage_trouble`` says why nothing can be looked up now, if so; asking it costs nothing."""
         self._app = app
+        self._storage_trouble = storage_trouble
         self._max_body = max_body
         self._buckets = buckets
         self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in _HEALTH:
             await self._app(scope, receive, send)
             return
+        try:
+            await self._limited(scope, receive, send)
+        except UnavailableError as error:
+            await _refuse(send, error, _LATER)
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if trouble := self._storage_trouble():
+            raise UnavailableError(trouble, "a database that answers", "Try again in a moment")
         headers = {name.lower(): value for name, value in scope["headers"]}
         address = str((scope.get("client") or ("unknown",))[0])
-        if wait := self._buckets.take(self._callers.of(address, headers.get(b"authorization"))):
+        if wait := self._buckets.take(await self._caller(address, headers.get(b"authorization"))):
             late = TooManyError("You sent too many requests", "fewer of them per second", f"Wait {wait:.2f} s")
             await _refuse(send, late, {"retry-after": str(max(1, round(wait)))})
         elif _announced(headers) > self._max_body:
             await _refuse(send, self._too_large(), _HANG_UP)
         else:
             await self._pass_on(scope, receive, send)
+
+    async def _caller(self, address: str, authorization: bytes | None) -> str:
+        """Whose request it is; a database that does not answer stops this request and not the event loop."""
+        known = self._callers.remembered(address, authorization)
+        if known is not None:
+            return known
+        with anyio.move_on_after(LOOK_UP_S):
+            return await anyio.to_thread.run_sync(
+                self._callers.of, address, authorization, abandon_on_cancel=True, limiter=self._lookups
+            )
+        raise UnavailableError(
+            f"the database has not answered for {LOOK_UP_S:.0f} s", "a database that answers", "Try again in a moment"
+        )
+
+    @cached_property
+    def _lookups(self) -> anyio.CapacityLimiter:
+        """Threads of their own: those of requests may all be waiting."""
+        return anyio.CapacityLimiter(_LOOK_UPS)
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError("The request is too large", f"at most {self._max_body} bytes", "Send less")
@@ -111,6 +169,7 @@ class RequestLimits:
         await self._app(scope, counted, send)
 
 
+_LATER = {"retry-after": "2"}
 _HANG_UP = {"connection": "close"}
 """What is left of a body nobody reads must not be taken for the next request on the same connection."""
 

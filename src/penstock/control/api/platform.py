@@ -14,20 +14,20 @@ router = APIRouter(tags=["platform"])
 
 
 @router.get("/healthz")
-def healthz() -> HealthView:
+async def healthz() -> HealthView:
     """Whether the process answers."""
     return HealthView(status="ok")
 
 
 @router.get("/readyz")
-def readyz(platform: Service) -> JSONResponse:
+async def readyz(platform: Service) -> JSONResponse:
     """Whether the platform does its work; 503 with the trouble if not."""
     health = platform.health()
     return JSONResponse(health.model_dump(), status_code=503 if health.trouble else 200)
 
 
 @router.get("/version")
-def version(platform: Service) -> VersionView:
+async def version(platform: Service) -> VersionView:
     return platform.version()
 
 

@@ -27,7 +27,7 @@ from penstock.control.platform.presenter import JobPresenter, event_view, node_v
 from penstock.control.platform.reports import Reports
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Key, Principal, Role
+from penstock.control.state.store import SILENCE_S, Key, Principal, Role
 from penstock.core import plain
 from penstock.wire import (
     EventPage,
@@ -260,9 +260,14 @@ class Platform:
         on_done(recorded)
         return [recorded, *replay_past(past, policies, on_done)]
 
+    def storage_trouble(self) -> str:
+        """Why nothing can be looked up or written now; empty if all is well. Costs nothing and waits for nobody."""
+        silent_s = self._journal.store.lease.silent_s
+        return f"the database has not answered for {silent_s:.0f} s" if silent_s > SILENCE_S else ""
+
     def health(self) -> HealthView:
-        """Whether the platform does its work, and the trouble if not."""
-        trouble = "stopping" if self.stopping.is_set() else self._reconciler.trouble
+        """Whether the platform does its work, and the trouble if not. Waits for nobody."""
+        trouble = "stopping" if self.stopping.is_set() else self.storage_trouble() or self._reconciler.trouble
         return HealthView(
             status="not ready" if trouble else "ready", trouble=trouble, notices=self._reconciler.notices,
             warnings=self._journal.warnings,

@@ -12,7 +12,7 @@ from penstock.control.state.store.database import Database, open_engine, prepare
 from penstock.control.state.store.faults import DamagedError
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
 from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
-from penstock.control.state.store.lease import LEASE_S, Lease, LeaseLostError
+from penstock.control.state.store.lease import LEASE_S, SILENCE_S, Lease, LeaseLostError
 from penstock.control.state.store.log import Cursor, Key, Line, Log
 from penstock.control.state.store.quotas import Quota, QuotaRepository
 from penstock.control.state.store.sessions import Session, SessionRepository
@@ -55,6 +55,7 @@ class Store:
 
 __all__ = [
     "LEASE_S",
+    "SILENCE_S",
     "ArchiveRepository",
     "AuditEntry",
     "AuditRepository",

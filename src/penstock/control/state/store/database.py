@@ -17,8 +17,8 @@ from penstock.core import InputError, require
 from penstock.wire import UnavailableError
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
-_BUSY_S = 4.0
-"""A locked database is waited for so long; then whoever asked is told."""
+_BUSY_S = 3.0
+"""A database that another process has locked is waited for so long; then whoever asked is told."""
 _CONNECT_S = 4
 
 
@@ -70,7 +70,7 @@ class Database:
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """To write: all of it or nothing, and nothing if somebody else has claimed the database."""
-        with told(), self._engine.begin() as connection:
+        with told(), self._lease.turn(), self._engine.begin() as connection:
             self._lease.fence(connection)
             yield connection
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from penstock.core import PenstockError
-from penstock.wire import StorageFullError, UnavailableError
+from penstock.core import PenstockError, StorageFullError
+from penstock.wire import UnavailableError
 
 _FULL = "what was asked for needs more space than there is"
 _SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

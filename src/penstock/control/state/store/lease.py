@@ -29,6 +29,7 @@ LEASE_S = 10.0
 RENEW_S = 2.0
 SILENCE_S = 5.0
 """A database that has not answered for so long is not asked again by requests until it does."""
+_TURN_S = 30.0
 _LOOK_S = 0.2
 _WRITER = "writer"
 _OLD_LOCK = 0x70656E73
@@ -56,6 +57,8 @@ class Lease:
         self._monotonic = monotonic
         self._renewed_at: float | None = None
         """When the database last answered the keeper; nothing while nobody keeps the lease."""
+
+        self._turn = threading.Lock() if engine.dialect.name == "sqlite" else None
 
     def claim(self) -> None:
         """Become the writer, or be refused by one that is alive."""
@@ -121,6 +124,20 @@ class Lease:
         if not held:
             self._lose()
 
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """To write, one after the other where the database has one writer at a time: only those of other processes are
+        then met there, and a lock of theirs is noticed soon."""
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=_TURN_S):
+            raise UnavailableError("others are writing to the database", "a database that answers", "Try again")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
     def check(self) -> None:
         """Raises once the lease is known to be lost."""
         if self.lost:
@@ -142,7 +159,7 @@ class Lease:
 
     def renew(self) -> None:
         """Show that we live."""
-        with told(), self._engine.begin() as connection:
+        with told(), self.turn(), self._engine.begin() as connection:
             mine = leases.c.name == _WRITER, leases.c.epoch == self.epoch
             if not connection.execute(update(leases).where(*mine).values(beats=leases.c.beats + 1)).rowcount:
                 self._lose()
