@@ -121,7 +121,7 @@ class Platform:
         self.reconciler = Reconciler(
             self.journal, self.backend, StandInLearner(), preparer=preparer,
             forecasts=self.forecasts if self.foreseeing else None, launch_grace_s=5.0, nodes_every_s=1.0,
-            patience_s=20.0,
+            patience_s=20.0, concurrency=0,
         )  # fmt: skip
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
         self.commands = Commands(self.journal, StandInReader(), self.forecasts)

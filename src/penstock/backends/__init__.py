@@ -1,7 +1,7 @@
 """Where processes start: one interface, and the machine at hand as its first implementation."""
 
 from penstock.backends.agent.environment import inherited_environment
-from penstock.backends.base import Backend, BackendError, PreparationError
+from penstock.backends.base import Backend, BackendError, PreparationError, ShortageError, SilentError
 from penstock.backends.local import (
     FoundRun,
     Inventory,
@@ -21,6 +21,8 @@ __all__ = [
     "LocalBackend",
     "LocalDevice",
     "PreparationError",
+    "ShortageError",
+    "SilentError",
     "TenantUsers",
     "discover",
     "fake_devices",

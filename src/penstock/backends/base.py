@@ -26,6 +26,14 @@ class BackendError(PenstockError):
     """The place where jobs run did not do what it was asked; says which run, what happened and what to look at."""
 
 
+class SilentError(BackendError):
+    """Whoever looks after a run does not answer; asked again, it may."""
+
+
+class ShortageError(BackendError):
+    """The machine has too few processes, descriptors, memory or room for one more run: no fault of the run."""
+
+
 class PreparationError(InputError):
     """A recipe asks for what cannot be made ready; ``tail`` is the last that whoever tried has said."""
 
@@ -59,7 +67,10 @@ class Backend(Protocol):
         ...
 
     def launch(self, launch: Launch) -> None:
-        """Start a run. The same run again changes nothing; a later attempt or generation of an ended run starts it."""
+        """Start a run. The same run again changes nothing; a later attempt or generation of an ended run starts it.
+
+        Raises :class:`ShortageError` where there is too little of something now; it is asked again later.
+        """
         ...
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:

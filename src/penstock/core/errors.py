@@ -34,6 +34,8 @@
     ├── AlreadyServedError          another server holds the data directory: exit code 3
     ├── ServerStartError            a server could not be started; says what its log said
     ├── BackendError                a backend could not do as it was told
+    │   ├── SilentError             whoever looks after a run does not answer
+    │   └── ShortageError           the machine has too little of something for one more run, at present
     ├── StaleCommandError           a command for a run that has moved on
     ├── ProtocolError               a message between agent and worker that cannot be understood
     │   └── VersionError            agent and worker speak different versions

@@ -6,6 +6,7 @@ What outlives even the agent carries the run's directory in its environment and 
 """
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from penstock.tools import UnixUser, give_up_privileges, process_options
 
+SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+"""What a call fails with when the machine has too little of something."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
@@ -99,8 +102,19 @@ def group_exists(pid: int) -> bool:
     return True
 
 
+def has_children() -> bool:
+    """Whether this process has any, alive or not yet waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def kill_below(root: int, spare: frozenset[int]) -> list[int]:
     """Kill every descendant of ``root`` except those spared; returns whom it found alive."""
+    if root == os.getpid() and not has_children():
+        return []
     found = [pid for pid in _descendants(root) if pid not in spare]
     kill_all(found)
     return found
@@ -112,6 +126,35 @@ def kill_strays(run_dirs: Collection[Path]) -> list[int]:
     found = [pid for pid in _all_pids() if pid != os.getpid() and not marks.isdisjoint(_environment(pid))]
     kill_all(found)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMark:
+    """A process that cannot be mistaken for a later one of the same number: when it began is part of it."""
+
+    pid: int
+    began: str
+
+    @classmethod
+    def of(cls, pid: int, program: str) -> "ProcessMark":
+        """The mark of a process that runs ``program``; of any other it fits nobody."""
+        return cls(pid, _began(pid) if program.encode() in _command_line(pid) else "")
+
+
+def kill_marked(mark: ProcessMark) -> None:
+    """End a process with all its descendants, the process first: so it cannot start others in their place."""
+    if not mark.began or _began(mark.pid) != mark.began:
+        return
+    below = list(_descendants(mark.pid))
+    kill_all([mark.pid, *below])
+    kill_all([pid for root in below for pid in _descendants(root)])
+
+
+def signal_below(root: int, number: int) -> None:
+    """Send a signal to every descendant of a process, and not to the process itself."""
+    for pid in list(_descendants(root)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def kill_all(pids: Sequence[int]) -> None:
@@ -195,10 +238,25 @@ def _all_pids() -> list[int]:
 def _parent_and_state(pid: int) -> tuple[int, str]:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return 0, ""
     state, parent = stat.rpartition(")")[2].split()[:2]
     return int(parent), state
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _began(pid: int) -> str:
+    """The kernel's own date of a process, in ticks since the machine started; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _children(pid: int) -> list[int]:

@@ -23,6 +23,7 @@ from penstock.backends.agent import processes
 from penstock.backends.agent.environment import Script, find_script, wants_torch
 from penstock.backends.agent.logs import LogWriter
 from penstock.backends.agent.outputs import MERGED_LOG, TAIL_LINES, Stream, WorkerOutput, worker_directory
+from penstock.backends.agent.processes import SHORTAGES
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
 from penstock.core import Launch
@@ -35,6 +36,10 @@ SWEEP_S = 5.0
 
 MOST_REMARKS = 20
 """Words of ours in the output of one run."""
+
+MOST_TRIES = 60
+"""How often a worker is tried that the machine has no process or memory for: five minutes, all together."""
+_LONGEST_PAUSE_S = 5
 
 LINGER_S = 0.02
 """How often to look whether what a shell ran has ended."""
@@ -63,6 +68,7 @@ class Process:
     output: WorkerOutput
     pid: int | None = None
     asked: bool = False
+    tries: int = 0
     handle: "subprocess.Popen[bytes] | None" = None
 
 
@@ -178,13 +184,26 @@ class Spawner:
                 argv, process.env, self._cwd, subprocess.DEVNULL, out, err, self._identity
             )
         except OSError as error:
-            self._loop.call_soon(self._could_not_start, process, argv[0], error)
+            if error.errno in SHORTAGES and process.tries < MOST_TRIES:
+                self._try_later(process, error)
+            else:
+                self._loop.call_soon(self._could_not_start, process, argv[0], error)
         else:
             process.pid = process.handle.pid
             self._loop.call_soon(self._listener.on_started, process.worker_id, process.pid)
         finally:
             os.close(out)
             os.close(err)
+
+    def _try_later(self, process: Process, error: OSError) -> None:
+        """The machine is short of processes or memory: no fault of the worker, which waits for better times."""
+        process.tries += 1
+        self.remark(f"worker {process.worker_id} cannot be started now ({error.strerror}); trying again")
+        self._loop.call_later(min(process.tries, _LONGEST_PAUSE_S), self._execute_again, process)
+
+    def _execute_again(self, process: Process) -> None:
+        if self._processes.get(process.worker_id) is process:
+            self._execute(process)
 
     def _could_not_start(self, process: Process, program: str, error: OSError) -> None:
         if self._processes.get(process.worker_id) is not process:

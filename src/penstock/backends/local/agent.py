@@ -34,6 +34,7 @@ from penstock.backends.agent.supervisor import Supervisor
 from penstock.backends.agent.usage import Held, UsageMeter
 from penstock.backends.agent.worker_lines import WorkerLines
 from penstock.backends.local.device_locks import DeviceLocks
+from penstock.backends.local.keeper import kept
 from penstock.backends.local.requests import (
     ANSWERS,
     REQUESTS,
@@ -330,13 +331,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--detach", action="store_true", help="live on in a session of its own")
     parser.add_argument("--listen", type=AgentAddress.parse, help="where workers reach the agent: tcp://host:port")
     parser.add_argument("--run-as", type=UnixUser.named, help="whose processes the workers are")
+    parser.add_argument("--kept", action="store_true", help="below a process that ends what the agent leaves behind")
     options = parser.parse_args(argv)
     if options.detach and os.fork():
         os._exit(0)
     if options.detach:
         os.setsid()
     identity = Identity(options.run_as, os.umask(0o077))
-    return _run(RunDir(options.run_dir.resolve()), options.listen, identity)
+    run_dir = RunDir(options.run_dir.resolve())
+    if options.detach or options.kept:
+        return kept(lambda: _run(run_dir, options.listen, identity))
+    return _run(run_dir, options.listen, identity)
 
 
 def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity) -> int:

@@ -18,9 +18,11 @@ from penstock.backends.agent.plan_file import with_plan_path
 from penstock.backends.agent.processes import kill_strays
 from penstock.backends.agent.report_journal import ReportJournalReader, last_report
 from penstock.backends.agent.usage import totals
-from penstock.backends.base import BackendError
+from penstock.backends.base import BackendError, ShortageError, SilentError
+from penstock.backends.local.agent_launcher import AgentLauncher, shortages_told
 from penstock.backends.local.devices import Inventory, discover
 from penstock.backends.local.environment_process import LIMIT_S, EnvironmentProcess
+from penstock.backends.local.graves import Graves
 from penstock.backends.local.python_environments import PythonEnvironment
 from penstock.backends.local.requests import (
     Answer,
@@ -33,6 +35,7 @@ from penstock.backends.local.requests import (
     ask,
 )
 from penstock.backends.local.rundir import RunDir
+from penstock.backends.local.silent_agents import SilentAgents
 from penstock.backends.local.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.core import (
     INTERPRETER,
@@ -90,7 +93,10 @@ class LocalBackend:
         self._inventory = nodes or discover()
         self._listen = listen
         self._readers: dict[str, ReportJournalReader] = {}
-        self._buried: set[str] = set()
+        self._launcher = AgentLauncher(self._root)
+        self._launching: set[str] = set()
+        self._graves = Graves()
+        self._silent = SilentAgents()
         with _clear_disk_errors(self._root):
             for folder in (state, self._root, self._checkpoints, self._environments) if users.any else (self._root,):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -140,10 +146,20 @@ class LocalBackend:
             working_dir=str(Path(launch.working_dir).resolve()),
         )
         launch = replace(launch, command=_with_interpreter(launch.command, sys.executable))
-        with _clear_disk_errors(run_dir.path), run_dir.launching():
-            if run_dir.is_alive() or not _is_new(launch, run_dir):
+        self._launching.add(launch.run_id)
+        try:
+            with _clear_disk_errors(run_dir.path), shortages_told():
+                self._start(launch, run_dir, user)
+        finally:
+            self._launching.discard(launch.run_id)
+
+    def _start(self, launch: Launch, run_dir: RunDir, user: UnixUser | None) -> None:
+        with run_dir.launching():
+            known = run_dir.read_launch()
+            if run_dir.is_alive() or not _is_new(launch, known, run_dir):
                 return
-            kill_strays([run_dir.path])
+            if known is not None:
+                kill_strays([run_dir.path])
             if Path(launch.checkpoint_dir).parent == self._checkpoints:
                 own_directory(Path(launch.checkpoint_dir), user)
             run_dir.write_launch(launch)
@@ -166,6 +182,9 @@ class LocalBackend:
         try:
             self._ask(run_id, StopRequest(grace_s=grace_s))
         except BackendError as error:
+            if isinstance(error, SilentError):
+                self._silent.end(run_dir, grace_s)
+                raise
             if not isinstance(error.__cause__, ConnectionError | FileNotFoundError):
                 raise
             _log.debug("run %s is ending by itself", run_id)
@@ -174,22 +193,27 @@ class LocalBackend:
         run_dir = self._directory(run_id)
         if run_dir.is_alive():
             raise InputError(f"run {run_id!r} still lives", "a run that has ended", "Stop it first")
-        kill_strays([run_dir.path])
+        self._graves.bury([run_dir])
         run_dir.forget()
         self._readers.pop(run_id, None)
+        self._graves.forget(run_id)
+        self._silent.forget(run_id)
 
     def runs(self) -> tuple[RunStatus, ...]:
-        """Every run with its state. A run that is told to be dead has no process left: see :meth:`_bury`."""
-        found = [RunDir(path.parent) for path in sorted(self._root.glob("*/launch.json"))]
-        states = {one.run_id: one.read_state() for one in found}
-        self._bury([one for one in found if states[one.run_id] is RunState.ENDED])
-        self._buried -= {run_id for run_id, state in states.items() if state is not RunState.ENDED}
+        """Every run with its state. A run that is told to be dead has no process left: see :class:`Graves`.
+
+        One that was written down and never started, because a server died in between, is not there yet.
+        """
+        found = {path.parent.name: RunDir(path.parent) for path in sorted(self._root.glob("*/launch.json"))}
+        states = {run_id: _state_of(one) for run_id, one in found.items()}
+        dead = [found[run_id] for run_id, state in states.items() if state is RunState.ENDED]
+        self._graves.bury(dead)
+        self._graves.visit(found, spared=self._launching)
+        begun = [one for one in found.values() if states[one.run_id] is not RunState.ENDED or one.has_begun()]
         return tuple(
-            RunStatus(
-                run_id=one.run_id, state=states[one.run_id], last_seq=last_report(one.journal, one.run_id)[0]
-            )
-            for one in found
-        )  # fmt: skip
+            RunStatus(run_id=one.run_id, state=states[one.run_id], last_seq=last_report(one.journal, one.run_id)[0])
+            for one in begun
+        )
 
     def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
         run_dir = self._known(run_id)
@@ -212,26 +236,10 @@ class LocalBackend:
         return totals(run_dir.usage)
 
     def _start_agent(self, run_dir: RunDir, user: UnixUser | None) -> None:
-        """The agent forks itself away at once, so waiting for its first process leaves no zombie here."""
-        argv = [sys.executable, "-P", "-m", "penstock.backends.local.agent", "--detach", str(run_dir.path)]
-        argv += ["--listen", str(self._listen)] if self._listen else []
-        argv += ["--run-as", user.name] if user else []
+        options = ["--listen", str(self._listen)] if self._listen else []
+        options += ["--run-as", user.name] if user else []
         around = inherited_environment(_with_absolute_paths(os.environ), self._pass_environment)
-        with run_dir.agent_log.open("ab") as log:
-            subprocess.run(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True,
-                cwd=run_dir.path, env=around,
-            )  # fmt: skip
-
-    def _bury(self, dead: list[RunDir]) -> None:
-        """End what an agent that was killed left running, once, before anyone learns that the run is dead.
-
-        Otherwise its workers would go on unwatched beside the ones that the server starts in their place.
-        """
-        fresh = [one for one in dead if one.run_id not in self._buried and not one.is_alive()]
-        if fresh:
-            kill_strays([one.path for one in fresh])
-            self._buried.update(one.run_id for one in fresh)
+        self._launcher.start(run_dir, options, around)
 
     def _with_environment(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """A worker that comes without its device's environment gets it here, where the devices are known."""
@@ -252,9 +260,12 @@ class LocalBackend:
         return run_dir
 
     def _ask(self, run_id: str, request: Request) -> Answer:
-        agent = self._known(run_id).read_agent()
+        run_dir = self._known(run_id)
+        agent = run_dir.read_agent()
         try:
-            return ask(agent["socket"] if agent else "", request)
+            return self._silent.ask(run_id, agent["socket"] if agent else "", request)
+        except TimeoutError as error:
+            raise SilentError(f"the agent of run {run_id!r} does not answer to a {type(request).__name__}") from error
         except OSError as error:
             raise BackendError(
                 f"the agent of run {run_id!r} cannot be reached with a {type(request).__name__}: {error}."
@@ -262,12 +273,20 @@ class LocalBackend:
             ) from error
 
 
-def _is_new(launch: Launch, run_dir: RunDir) -> bool:
+def _is_new(launch: Launch, known: Launch | None, run_dir: RunDir) -> bool:
     """Whether no agent has ever run this attempt and generation; one that was written but not started is new."""
-    known = run_dir.read_launch()
-    if known is None or run_dir.read_agent() is None:
+    if known is None or not run_dir.has_begun():
         return True
     return (launch.attempt, launch.generation) > (known.attempt, known.generation)
+
+
+def _state_of(run_dir: RunDir) -> RunState:
+    """Where a run stands; of one whose directory a job has made a mess of, only whether its agent lives."""
+    try:
+        return run_dir.read_state()
+    except OSError:
+        _log.warning("the directory of run %s cannot be read", run_dir.run_id, exc_info=True)
+        return RunState.RUNNING
 
 
 def _check(launch: Launch) -> None:
@@ -327,7 +346,7 @@ def _wait_for_agent(run_dir: RunDir) -> None:
             break
         seen_alive = seen_alive or alive
         time.sleep(0.01)
-    raise BackendError(f"the agent of run {run_dir.run_id!r} did not start. {_last_words(run_dir.path)}")
+    raise ShortageError(f"the agent of run {run_dir.run_id!r} did not start. {_last_words(run_dir.path)}")
 
 
 def _last_words(path: Path) -> str:

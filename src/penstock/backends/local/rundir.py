@@ -17,6 +17,8 @@ from penstock.backends.agent.ownership import let_through
 from penstock.core import CodecError, Launch, RunState, build, plain
 from penstock.tools import UnixUser, write_atomically
 
+AGENT_PROGRAM = "penstock.backends.local.agent"
+"""What the command line of every agent names, and of nobody who is none of ours."""
 REQUESTS_SOCKET = "agent.sock"
 """Where servers reach the agent."""
 WORKERS_SOCKET = "workers.sock"
@@ -63,7 +65,7 @@ class RunDir:
         """What is to run here; nothing if the directory holds no run (any more) or one of an earlier version."""
         try:
             launch: Launch = build(Launch, json.loads(self.launch_file.read_text()))
-        except (FileNotFoundError, CodecError):
+        except (OSError, ValueError, CodecError):
             return None
         return launch
 
@@ -86,9 +88,14 @@ class RunDir:
         """The agent's pid and socket, once an agent has started for the present launch."""
         try:
             found: dict[str, Any] = json.loads(self.agent_file.read_text())
-        except FileNotFoundError:
+        except (OSError, ValueError):
             return None
-        return found
+        sane = isinstance(found, dict) and isinstance(found.get("pid"), int) and isinstance(found.get("socket"), str)
+        return found if sane else None
+
+    def has_begun(self) -> bool:
+        """Whether an agent has started for the present launch; workers are started only after it has said so."""
+        return self.agent_file.exists()
 
     def is_alive(self) -> bool:
         """Whether an agent holds the lock. A pid could be somebody else's by now; a lock cannot."""

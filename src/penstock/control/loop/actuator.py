@@ -7,15 +7,22 @@ has let go. Runs that are resized wait for each other's devices by themselves: t
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.backends import Backend
-from penstock.control.loop.run_troubles import RunTroubles
+from penstock.backends import Backend, ShortageError, SilentError
+from penstock.control.loop.backend_calls import BackendCalls
+from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.records import Wanted
 from penstock.core import DeviceSlot, Launch, PenstockError, Recipe, RunStatus
 
 _log = logging.getLogger(__name__)
+_GRACE_S = 30.0
+_TOGETHER_S = 0.5
+"""How long a pass waits for the calls it made, all together."""
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +30,13 @@ class DesiredRuns:
     """What the state wants, taken at one moment so that the backend can be called without holding anybody up.
 
     ``leaving`` are runs of jobs that are not over: they save their state before they go. ``footprints`` are the devices
-    a run may still be using, from before and after the change that is under way; ``heard`` are the generations that
-    runs have told about.
+    a run may still be using, from before and after the change that is under way.
     """
 
     wanted: Mapping[str, Wanted]
     recipes: Mapping[str, Recipe]
-    job_of: Mapping[str, str]
     leaving: frozenset[str]
     footprints: Mapping[str, frozenset[DeviceSlot]]
-    heard: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -48,11 +52,24 @@ class _Patience:
         self.since.pop(what, None)
 
 
+@dataclass(slots=True)
+class _HeldBack:
+    """Until when a job is not launched again because the machine was short of something, and how long that was."""
+
+    until: float = -math.inf
+    wait_s: float = 0.0
+
+    def longer(self, now: float) -> None:
+        self.wait_s = min(max(2.0 * self.wait_s, _FIRST_WAIT_S), _LONGEST_WAIT_S)
+        self.until = now + self.wait_s
+
+
 class Actuator:
     """Calls the backend.
 
     ``patience_s`` bounds how long a run waits to be launched on devices that another one does not let go of. A run that
-    was asked to save its state and has not gone after the job's grace time is stopped.
+    was asked to save its state and has not gone after the job's grace time is stopped. Calls are made ``concurrency``
+    at a time; ``nudge`` is called when one ends that a pass did not wait for.
     """
 
     def __init__(
@@ -61,13 +78,17 @@ class Actuator:
         troubles: RunTroubles,
         *,
         on_launch_error: Callable[[Wanted, Exception], None],
+        nudge: Callable[[], None],
         patience_s: float = 60.0,
+        concurrency: int = 8,
     ) -> None:
         self._backend = backend
         self._troubles = troubles
         self._on_launch_error = on_launch_error
         self._patience_s = patience_s
+        self._calls = BackendCalls(concurrency, nudge)
         self._waiting = _Patience()
+        self._held_back: dict[str, _HeldBack] = {}
         self._told: dict[str, int] = {}
         self._asked_to_go: dict[str, float] = {}
         self._said: set[tuple[str, str]] = set()
@@ -75,53 +96,87 @@ class Actuator:
 
     def work(self, picture: DesiredRuns, statuses: Iterable[RunStatus], now: float) -> None:
         """One pass."""
+        self._calls.finish(0.0)
         known = {status.run_id: status for status in statuses}
-        alive = [run_id for run_id, status in known.items() if status.alive]
-        for run_id in alive:
-            if run_id not in picture.wanted:
-                with self._troubles.contained(run_id, "ending it"):
-                    self._send_away(run_id, picture, now)
+        alive = {run_id for run_id, status in known.items() if status.alive} | self._calls.occupied.keys()
+        for run_id in sorted(alive - picture.wanted.keys()):
+            with self._troubles.contained(run_id, "ending it"):
+                self._send_away(run_id, picture, now)
         for run_id, want in picture.wanted.items():
             with self._troubles.contained(run_id, "shaping it"):
                 if run_id in alive:
-                    self._shape(want, picture, alive, now)
-                elif run_id not in known:
+                    self._shape(want, alive, now)
+                elif run_id not in known and run_id not in self.launched_at:
                     self._launch(want, picture, alive, now)
+        self._calls.finish(_TOGETHER_S)
+
+    def is_launching(self, run_id: str) -> bool:
+        """Whether a call for a run is under way: nobody knows yet whether it is there."""
+        return self._calls.is_busy(run_id)
 
     def _send_away(self, run_id: str, picture: DesiredRuns, now: float) -> None:
-        recipe = picture.recipes.get(picture.job_of.get(run_id, ""))
-        grace = recipe.grace_s if recipe is not None else 30.0
+        recipe = picture.recipes.get(job_of_run(run_id))
+        grace = recipe.grace_s if recipe is not None else _GRACE_S
         asked = self._asked_to_go.setdefault(run_id, now)
         if run_id in picture.leaving and now - asked < grace:
             self._once("suspend", run_id, lambda: self._backend.suspend(run_id))
         else:
             self._once("stop", run_id, lambda: self._backend.stop(run_id, grace))
 
-    def _shape(self, want: Wanted, picture: DesiredRuns, alive: Iterable[str], now: float) -> None:
-        told = max(self._told.get(want.run_id, -1), picture.heard.get(want.run_id, -1))
-        too_early = told >= want.generation or now < want.not_before
-        if too_early or not _alone(want, picture, alive):
+    def _shape(self, want: Wanted, alive: Collection[str], now: float) -> None:
+        told = self._told.get(want.run_id, -1)
+        if told >= want.generation or now < want.not_before or not _alone(want, alive):
             return
-        if self._try("resize", want.run_id, lambda: self._backend.resize(want.run_id, want.workers, want.generation)):
-            self._told[want.run_id] = want.generation
 
-    def _launch(self, want: Wanted, picture: DesiredRuns, alive: Iterable[str], now: float) -> None:
-        if now < want.not_before or not self._clear(want, picture, alive, now):
+        def done(error: Exception | None) -> None:
+            if self._took("resize", want.run_id, error):
+                self._told[want.run_id] = want.generation
+
+        def resize() -> None:
+            self._backend.resize(want.run_id, want.workers, want.generation)
+
+        self._calls.begin(want.run_id, resize, done, want.devices)
+
+    def heard(self, generations: Mapping[str, int]) -> None:
+        """Runs have told about these generations: nobody has to ask them for those."""
+        for run_id, generation in generations.items():
+            if generation > self._told.get(run_id, -1):
+                self._told[run_id] = generation
+
+    def _launch(self, want: Wanted, picture: DesiredRuns, alive: Collection[str], now: float) -> None:
+        held_back = self._held_back.get(want.job_id, _HeldBack())
+        if now < max(want.not_before, held_back.until) or not self._clear(want, picture, alive, now):
             return
-        try:
-            self._backend.launch(_launch_of(want, picture.recipes[want.job_id]))
-        except Exception as error:
-            _log.exception("run %s cannot be launched", want.run_id)
+        launch = _launch_of(want, picture.recipes[want.job_id])
+        self._calls.begin(
+            want.run_id, lambda: self._backend.launch(launch), lambda error: self._launched(want, now, error),
+            want.devices,
+        )  # fmt: skip
+
+    def _launched(self, want: Wanted, now: float, error: Exception | None) -> None:
+        if isinstance(error, ShortageError):
+            self._held_back.setdefault(want.job_id, _HeldBack()).longer(now)
+            self._troubles.lasts(want.run_id, "launching it", f"it cannot be started now and waits: {error}")
+            return
+        self._troubles.over(want.run_id, "launching it")
+        self._held_back.pop(want.job_id, None)
+        if error is not None:
+            _log.error("run %s cannot be launched", want.run_id, exc_info=error)
             self._on_launch_error(want, error)
         else:
             self._told[want.run_id] = want.generation
             self.launched_at[want.run_id] = now
 
-    def _clear(self, want: Wanted, picture: DesiredRuns, alive: Iterable[str], now: float) -> bool:
+    def _clear(self, want: Wanted, picture: DesiredRuns, alive: Collection[str], now: float) -> bool:
         """Whether no other run of the job is alive and nobody else is left on its devices."""
-        if not _alone(want, picture, alive):
+        if not _alone(want, alive):
             return False
-        others = (picture.footprints.get(run_id, frozenset()) for run_id in alive if run_id != want.run_id)
+        occupied = self._calls.occupied
+        others = (
+            picture.footprints.get(run_id, frozenset()) | occupied.get(run_id, frozenset())
+            for run_id in alive
+            if run_id != want.run_id
+        )
         taken = frozenset[DeviceSlot]().union(*others)
         waits_for = f"{want.run_id}@{want.generation}"
         if want.devices & taken and not self._waiting.exhausted(waits_for, now, self._patience_s):
@@ -131,31 +186,41 @@ class Actuator:
 
     def forget(self, run_id: str) -> None:
         """A run has ended and everything it told is known; its logs stay."""
-        if self._try("forget", run_id, lambda: self._backend.forget(run_id)):
-            for memory in (self._told, self._asked_to_go, self.launched_at):
-                memory.pop(run_id, None)
-            self._said -= {("suspend", run_id), ("stop", run_id)}
+        if self._calls.is_busy(run_id):
+            return
+        try:
+            self._backend.forget(run_id)
+        except Exception as error:
+            self._took("forget", run_id, error)
+            return
+        for memory in (self._told, self._asked_to_go, self.launched_at):
+            memory.pop(run_id, None)
+        self._said -= {("suspend", run_id), ("stop", run_id)}
 
     def _once(self, what: str, run_id: str, call: Callable[[], None]) -> None:
-        if (what, run_id) not in self._said and self._try(what, run_id, call):
-            self._said.add((what, run_id))
+        def done(error: Exception | None) -> None:
+            if self._took(what, run_id, error):
+                self._said.add((what, run_id))
 
-    def _try(self, what: str, run_id: str, call: Callable[[], None]) -> bool:
+        if (what, run_id) not in self._said:
+            self._calls.begin(run_id, call, done)
+
+    def _took(self, what: str, run_id: str, error: Exception | None) -> bool:
         """Whether the backend took it; if not, the next pass tries again."""
-        try:
-            call()
-        except PenstockError as error:
+        if isinstance(error, SilentError):
+            self._troubles.lasts(run_id, what, f"it does not answer to {what}; it is asked again")
+            return False
+        self._troubles.over(run_id, what)
+        if isinstance(error, PenstockError):
             _log.warning("run %s: %s failed, trying again: %s", run_id, what, error)
-            return False
-        except Exception:
-            _log.exception("run %s: %s failed; trying again", run_id, what)
-            return False
-        return True
+        elif error is not None:
+            _log.error("run %s: %s failed; trying again", run_id, what, exc_info=error)
+        return error is None
 
 
-def _alone(want: Wanted, picture: DesiredRuns, alive: Iterable[str]) -> bool:
+def _alone(want: Wanted, alive: Iterable[str]) -> bool:
     """Whether no other run of the job is alive."""
-    return not any(run_id != want.run_id and picture.job_of.get(run_id) == want.job_id for run_id in alive)
+    return not any(run_id != want.run_id and job_of_run(run_id) == want.job_id for run_id in alive)
 
 
 def _launch_of(want: Wanted, recipe: Recipe) -> Launch:

@@ -7,9 +7,9 @@ next pass, in the next process, begins with the same sentence. What fails for on
 """
 
 import logging
-import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -24,16 +24,19 @@ from penstock.control.loop.report_intake import ReportIntake
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
-from penstock.control.state.entries import Configured
+from penstock.control.state.entries import Configured, RunSuspended
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
-from penstock.core import DeviceSlot, RunStatus
+from penstock.core import DeviceSlot, ReportKind, RunStatus
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
 """Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
+_MOST_BEGINNINGS = 5
+"""How often a job's run may end before any worker has started without being charged for it."""
+_VANISHED = ("the backend does not know the run any more: its directory may have been deleted",)
 
 
 class PassObserver(Protocol):
@@ -61,6 +64,7 @@ class Reconciler:
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
         patience_s: float = 60.0,
+        concurrency: int = 8,
     ) -> None:
         self.journal = journal
         self.backend = backend
@@ -70,12 +74,16 @@ class Reconciler:
         self._preparer = preparer
         self._report_reader = report_reader or ReportReader()
         self._troubles = RunTroubles(journal)
-        self._actuator = Actuator(backend, self._troubles, on_launch_error=self._cannot_launch, patience_s=patience_s)
+        self._actuator = Actuator(
+            backend, self._troubles, on_launch_error=self._cannot_launch, nudge=self.nudge, patience_s=patience_s,
+            concurrency=concurrency,
+        )  # fmt: skip
         self._launch_grace_s = launch_grace_s
         self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
         self._intake = ReportIntake(
             journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader
         )
+        self._begun_again: Counter[str] = Counter()
         self._nudged = threading.Event()
 
     @property
@@ -132,6 +140,7 @@ class Reconciler:
         if self._preparer is not None:
             self._preparer.work()
         self.journal.decide()
+        self._actuator.heard({run_id: figures.generation for run_id, figures in self.run_figures.items()})
         self._actuator.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
         self.journal.publish()
@@ -150,29 +159,45 @@ class Reconciler:
             for run_id, want in state.wanted().items():
                 with self._troubles.contained(run_id, "looking for it"):
                     record = state.jobs[want.job_id]
-                    if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
-                        self._lose(record, run_id, now)
-
-    def _lose(self, record: JobRecord, run_id: str, now: float) -> None:
-        step = self.run_figures.get(run_id, RunFigures()).step
-        self.journal.record(self._report_reader.failed(record, run_id, now, reason="lost", step=step))
+                    status = known.get(run_id)
+                    if self._is_lost(run_id, status, run_id in record.runs, now):
+                        self._lose(record, run_id, status, now)
 
     def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
-        if now - self._actuator.launched_at.get(run_id, -math.inf) < self._launch_grace_s:
+        if self._actuator.is_launching(run_id):
             return False
-        return was_seen if status is None else not status.alive
+        if status is None and run_id in self.run_figures:
+            return True
+        launched_at = self._actuator.launched_at.get(run_id)
+        if launched_at is not None and now - launched_at < self._launch_grace_s:
+            return False
+        return was_seen or launched_at is not None if status is None else not status.alive
+
+    def _lose(self, record: JobRecord, run_id: str, status: RunStatus | None, now: float) -> None:
+        """Take the end of a run down that did not say how it came about; one that never began did not fail."""
+        step = self.run_figures.get(run_id, RunFigures()).step
+        if status is None:
+            failed = self._report_reader.failed(record, run_id, now, reason="vanished", step=step, tail=_VANISHED)
+            self.journal.record(failed)
+        elif self._never_began(run_id) and self._begun_again[record.id] < _MOST_BEGINNINGS:
+            self._begun_again[record.id] += 1
+            self._troubles.note(run_id, "its run ended before any worker had started; it is started again")
+            self.journal.record(RunSuspended(at=now, job_id=record.id, run_id=run_id))
+        else:
+            self.journal.record(self._report_reader.failed(record, run_id, now, reason="lost", step=step))
+
+    def _never_began(self, run_id: str) -> bool:
+        return not any(report.kind is ReportKind.WORKER_STARTED for report in self.backend.reports(run_id, 0))
 
     def _picture(self, statuses: Iterable[RunStatus]) -> DesiredRuns:
         with self.journal.reading() as state:
             job_of = {status.run_id: job_of_run(status.run_id) for status in statuses}
-            listed = self._listed(set(job_of.values()))
+            records = state.engaged | self._listed(set(job_of.values()))
             return DesiredRuns(
                 wanted=state.wanted(),
-                recipes={record.id: record.recipe for record in state.engaged.values()},
-                job_of=job_of,
+                recipes={record.id: record.recipe for record in records.values()},
                 leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in state.engaged),
-                footprints=_footprints((state.engaged | listed).values()),
-                heard={run_id: gauge.generation for run_id, gauge in self.run_figures.items()},
+                footprints=_footprints(records.values()),
             )
 
     def _listed(self, job_ids: Iterable[str]) -> dict[str, JobRecord]:

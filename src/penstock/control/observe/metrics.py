@@ -28,7 +28,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series fo
 PREFIX = "penstock"
 OTHER = "other"
 _MOST_TENANTS = 100
-_REASONS = frozenset({"exit", "signal", "hang", "lost", "launch", "stopped", "nonsense"})
+_REASONS = frozenset({"exit", "signal", "hang", "lost", "launch", "stopped", "nonsense", "vanished"})
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 120)
 _SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)

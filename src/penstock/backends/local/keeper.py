@@ -1,0 +1,59 @@
+"""The parent of an agent: it waits, and ends what an agent that was killed has left behind.
+
+A process that leaves its group, its session and its environment (``env -i setsid``) is still a descendant. The kernel
+gives orphans to their nearest ancestor that asked for them: to the agent while it lives, and after its death to the
+keeper, which asked as well. So there is no way out of a run but to end both.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.backends.agent.processes import SHORTAGES, become_subreaper, kill_below
+
+_INSIST_S = 10.0
+_UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def kept(agent: Callable[[], int]) -> int:
+    """Run an agent in a child of this process, outlive it, and leave nothing of it behind; returns its exit code."""
+    become_subreaper()
+    pid = _fork()
+    if pid == 0:
+        return agent()
+    for number in _UNHEEDED:
+        signal.signal(number, signal.SIG_IGN)
+    code = _wait_for(pid)
+    deadline = time.monotonic() + _INSIST_S
+    while kill_below(os.getpid(), frozenset()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+        _reap()
+    os._exit(code)
+
+
+def _fork() -> int:
+    """Fork, also if the machine has no process to spare at this moment."""
+    deadline = time.monotonic() + _INSIST_S
+    while True:
+        try:
+            return os.fork()
+        except OSError as error:
+            if error.errno not in SHORTAGES or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _wait_for(agent: int) -> int:
+    """The exit code of the agent; orphans that end meanwhile are buried."""
+    while True:
+        pid, status = os.wait()
+        if pid == agent:
+            return max(0, os.waitstatus_to_exitcode(status))
+
+
+def _reap() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

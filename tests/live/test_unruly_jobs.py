@@ -1,0 +1,119 @@
+"""A real server and jobs that misbehave: nobody else waits for them, and none is charged for what it did not do."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.live.site import OVER, Site, until
+
+_DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+_ROBBER = "import os, shutil, time; shutil.rmtree(os.environ['PENSTOCK_RUN_DIR']); time.sleep(600)"
+_LOUD = "import time; print('penstock: step=' + '9' * 400 + ' total=1', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    found = Site(tmp_path, slots=5)
+    yield found
+    found.close()
+
+
+def submit(site: Site, command: Any, **more: Any) -> str:
+    spec = {
+        "command": command, "work": "10 steps", "devices": 1, "profile": "never",
+        "environment": {"working_dir": str(site.folder)}, **more,
+    }  # fmt: skip
+    return site.ask(lambda client: client.submit(spec)).job.id
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def state_of(site: Site, job_id: str) -> str:
+    return site.ask(lambda client: client.job(job_id)).state
+
+
+def agents_of(site: Site, jobs: list[str]) -> list[int]:
+    return [pid for run_id, pid in site.agents() if run_id.rpartition(".")[0] in jobs]
+
+
+def test_stopped_agents_delay_nobody_and_are_ended(site: Site) -> None:
+    stuck = [submit(site, python(_DEAF), grace="1s") for _ in range(3)]
+    until(lambda: len(agents_of(site, stuck)) == 3 and len(site.workers()) == 3, "three runs")
+    for pid in agents_of(site, stuck):
+        os.kill(pid, signal.SIGSTOP)
+    for job_id in stuck:
+        site.ask(lambda client, job_id=job_id: client.cancel(job_id))
+    began = time.monotonic()
+    quick = submit(site, ["true"])
+    until(lambda: state_of(site, quick) in OVER, "a job beside stopped agents")
+    assert state_of(site, quick) == "finished"
+    assert time.monotonic() - began < 12.0
+    until(lambda: not agents_of(site, stuck) and not site.workers(), "the end of the stopped runs")
+
+
+def test_the_grace_of_a_cancelled_job_is_its_own(site: Site) -> None:
+    deaf = submit(site, python(_DEAF), grace="1s")
+    until(site.workers, "its worker")
+    began = time.monotonic()
+    site.ask(lambda client: client.cancel(deaf))
+    until(lambda: not site.workers(), "its end", within_s=60.0)
+    assert time.monotonic() - began < 15.0
+
+
+def test_one_line_of_output_stops_nobody(site: Site) -> None:
+    loud = submit(site, python(_LOUD))
+    until(site.workers, "its worker")
+    quick = submit(site, ["true"])
+    until(lambda: state_of(site, quick) == "finished", "a job beside it")
+    story = until(
+        lambda: [n.text for n in site.ask(lambda c: c.why(loud)).entries if "without a step" in n.text], "why"
+    )
+    assert "ignored" in story[0]
+    assert state_of(site, loud) == "running"
+
+
+def test_a_job_that_deletes_its_directory_fails_for_a_clear_reason(site: Site) -> None:
+    robber = submit(site, python(_ROBBER), retries=0)
+    until(lambda: state_of(site, robber) in OVER, "its end")
+    job = site.ask(lambda client: client.job(robber))
+    assert (job.state, job.reason, job.failures) == ("failed", "vanished", 1)
+    assert "deleted" in job.tail[0]
+    started = [event for event in site.events() if event.kind == "Launched" and event.job_id == robber]
+    assert len(started) == 1
+    until(lambda: not [p for p in site.processes() if _ROBBER in p.cmdline()], "the end of its processes")
+
+
+def test_a_server_killed_between_launch_and_start_loses_nothing(site: Site) -> None:
+    warm = submit(site, ["true"])
+    until(lambda: state_of(site, warm) == "finished", "a first job")
+    zygote = next(p for p in site.processes() if "penstock.backends.local.agent_zygote" in p.cmdline())
+    zygote.suspend()
+    job_id = submit(site, ["true"], retries=0)
+    until((site.data / "runs" / f"{job_id}.1" / "launch.json").exists, "the launch")
+    site.kill_server()
+    zygote.kill()
+    psutil.wait_procs([zygote], timeout=10)
+    assert not (site.data / "runs" / f"{job_id}.1" / "agent.json").exists()
+    until(lambda: state_of(site, job_id) in OVER, "the job after the crash")
+    job = site.ask(lambda client: client.job(job_id))
+    assert (job.state, job.failures) == ("finished", 0)
+
+
+def test_an_enormous_job_breaks_no_list(site: Site) -> None:
+    submit(site, ["true"], work="900_000_000_000 steps", deadline="1h")
+    submit(site, ["sleep", "60"], work="900_000_000_000 steps")
+    for _ in range(2):
+        client = site.start()
+        assert len(client.jobs().jobs) == 2
+        assert client.overview()
+        assert client.events().events
+        site.kill_server()
