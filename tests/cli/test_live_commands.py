@@ -119,6 +119,33 @@ def test_what_fails_after_the_last_step_has_failed(penstock: Terminal, devices: 
     assert "failed" in done.stderr
 
 
+def test_a_script_that_cannot_begin_fails_at_once_and_says_why(penstock: Terminal) -> None:
+    (penstock.home / "broken.py").write_text("import notamodule\n")
+    done = penstock("run", "--work", "1", "--devices", "1", "--", "broken.py")
+    assert done.returncode == 1
+    assert done.stdout.count("Traceback") == 1
+    assert "failed: ModuleNotFoundError: No module named 'notamodule' (its script ended by itself with code 1)" in (
+        " ".join(done.stderr.split())
+    )
+
+
+def test_the_job_file_says_how_often_state_is_saved(penstock: Terminal) -> None:
+    (penstock.home / "saving.py").write_text(
+        AFTERWARDS.replace("    with step:", "    with step:\n        pause()")
+        .replace("import sys", "import sys, time\ndef pause(): time.sleep(0.3)")
+        .replace("epochs=3", "epochs=40")
+        .replace("sys.exit(7)", "")
+    )
+    job = penstock(
+        "submit", "--work", "80 steps", "--devices", "1", "--set", "checkpoint.every=1s", "--", "saving.py"
+    ).stdout.strip()
+    deadline = time.monotonic() + 300
+    while not (penstock.json("show", job)["progress"] or {}).get("saved_step"):  # type: ignore[union-attr, attr-defined]
+        assert time.monotonic() < deadline, penstock("why", job).stdout
+        time.sleep(0.2)
+    penstock("cancel", job)
+
+
 def test_the_life_of_a_job_seen_from_the_shell(penstock: Terminal) -> None:
     submitted = penstock(
         "submit", "--name", "life", "--deadline", "1h", "--work", "4000 steps", "--", "train.py", "4000", "0.1", "0"

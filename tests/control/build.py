@@ -58,7 +58,8 @@ class StandInReader:
         )  # fmt: skip
         recipe = Recipe(
             command=("train",), checkpoint_dir=f"/checkpoints/{job_id}", max_retries=spec.get("retries", 3),
-            backoff_s=spec.get("backoff", 1.0), requirements=tuple(spec.get("packages", ())),
+            retries_early_exits="retries" in spec, backoff_s=spec.get("backoff", 1.0),
+            requirements=tuple(spec.get("packages", ())),
         )  # fmt: skip
         return JobDraft(
             name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec),

@@ -61,9 +61,15 @@ def test_a_job_file_becomes_a_job_and_a_recipe(reader: JobReader, spec: dict[str
     assert not prepared.needs_preparation
     assert recipe.working_dir == str(tmp_path)
     assert recipe.checkpoint_dir == str(tmp_path / "data" / "checkpoints" / "j-1")
-    assert (recipe.max_retries, recipe.backoff_s, prepared.name) == (5, 2.0, "train")
+    assert (recipe.max_retries, recipe.retries_early_exits, recipe.backoff_s) == (5, True, 2.0)
+    assert (dict(recipe.env)["PENSTOCK_CHECKPOINT_EVERY"], prepared.name) == ("600", "train")
     again = reader.read(prepared.spec, job_id="j-1", tenant="blue", now=NOW)
     assert again == prepared
+
+
+def test_without_a_word_about_retries_early_exits_are_final(reader: JobReader, spec: dict[str, object]) -> None:
+    recipe = reader.read(spec, job_id="j-1", tenant="blue", now=NOW).recipe
+    assert (recipe.max_retries, recipe.retries_early_exits) == (3, False)
 
 
 def test_a_relative_directory_means_nothing_to_a_server(reader: JobReader) -> None:

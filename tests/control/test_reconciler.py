@@ -120,6 +120,17 @@ def test_a_job_that_gets_nowhere_fails_for_good_and_keeps_its_last_lines(world: 
     assert "giving up" in str(world.journal.state.story(world.record(job)))
 
 
+def test_a_script_that_ends_before_its_first_step_is_not_tried_again_unless_asked(world: Platform) -> None:
+    hasty, patient = world.submit(work=100, at_most=1), world.submit(work=100, at_most=1, retries=3)
+    world.passes(2)
+    for job in (hasty, patient):
+        world.backend.all_runs[f"{job}.1"].step = 0
+        world.backend.fail(f"{job}.1", tail=("ModuleNotFoundError: No module named 'x'",))
+    world.passes(2)
+    assert (world.phase(hasty), world.record(hasty).failures) == (JobPhase.FAILED, 1)
+    assert world.phase(patient) is JobPhase.RUNNING
+
+
 def test_failures_with_progress_in_between_do_not_use_up_the_retries(world: Platform) -> None:
     job = world.submit(work=100, retries=1, at_most=1)
     for attempt in range(1, 5):

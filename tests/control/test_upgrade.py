@@ -11,6 +11,7 @@ import pytest
 from pydantic_core import to_jsonable_python
 from sqlalchemy import text
 
+from penstock.control.platform.failure_line import failure_line
 from penstock.control.state.store import Line, Store
 from penstock.control.state.store.tables import snapshots
 from penstock.core import InputError, Job, Node, Quote, Verdict, build
@@ -29,6 +30,8 @@ def unpack(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
     file = folder / "penstock.db"
     file.write_bytes(gzip.decompress((STORED / f"{name}.db.gz").read_bytes()))
     answers = json.loads(gzip.decompress((STORED / f"{name}.answers.json.gz").read_bytes()))
+    for job in answers["jobs"]:  # the word for a failure is told as a sentence since
+        job["reason"] = failure_line(job["reason"], job["tail"], job.get("exit_code"))
     return f"sqlite:///{file}", answers
 
 

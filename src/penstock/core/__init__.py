@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         World,
     )
     from penstock.core.runs import (
+        CHECKPOINT_EVERY,
         INTERPRETER,
         DeviceSlot,
         DeviceUsage,
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AGENT_MESSAGES",
     "ANY_KIND",
+    "CHECKPOINT_EVERY",
     "CODEC_VERSION",
     "DEFAULT_KIND",
     "FREE",

@@ -35,6 +35,8 @@ class Worker:
 
 INTERPRETER = "{python}"
 """Stands first in a recipe's command where a backend's own Python, or the one it has prepared, is meant."""
+CHECKPOINT_EVERY = "PENSTOCK_CHECKPOINT_EVERY"
+"""The variable by which a job file tells its workers how many seconds may pass between checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class Recipe:
 
     A recipe as it is submitted names its packages; the one that :meth:`~penstock.backends.Backend.prepare` returns
     starts in an environment that has them. ``tenant`` is whose job it is: a backend may run it as that tenant's user.
+    ``retries_early_exits``: whether a script that ends by itself before its first step is tried again like any other.
     """
 
     command: tuple[str, ...]
@@ -53,6 +56,7 @@ class Recipe:
     hang_after_s: float | None = None
     fingerprint: str = ""
     max_retries: int = 3
+    retries_early_exits: bool = True
     backoff_s: float = 10.0
     requirements: tuple[str, ...] = ()
     requirements_file: str = ""

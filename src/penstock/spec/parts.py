@@ -86,7 +86,11 @@ class CheckpointPart(Part):
 class RetriesPart(Part):
     """What happens after a failure that is not Penstock's doing."""
 
-    max: Whole = Field(default=3, description="How often the job is started again before it counts as failed.")
+    max: Whole | None = Field(
+        default=None,
+        description="How often the job is started again before it counts as failed. Unless given: 3 times, but not at"
+        " all where a script ends by itself before its first step, since it would do so again.",
+    )
     backoff: Delay = Field(default=10.0, description="Pause before the first retry; it doubles with each further one.")
 
 

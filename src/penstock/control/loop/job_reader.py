@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.control.loop.learning_stores import LearningStores
-from penstock.core import INTERPRETER, InputError, Job, Recipe, Source
+from penstock.core import CHECKPOINT_EVERY, INTERPRETER, InputError, Job, Recipe, Source
 from penstock.policies import weakest_source
 from penstock.tools import UnixUser, acting_as
 
@@ -22,6 +22,8 @@ _NOT_PREDICTED = "its speed is not known yet: predicted from its penstock_model 
 _NOT_PLANNED = "its speed is not known yet: a plan for each number of devices is searched when it is prepared"
 _NO_BATCH = "its penstock_model is not asked: the job file gives no global_batch"
 _PREDICTED = "its speed follows from its penstock_model"
+_MOST_RETRIES = 3
+"""Where the job file says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +103,12 @@ class JobReader:
             fingerprint = scoped_fingerprint(file.fingerprint(), tenant)
         return Recipe(
             command=command, tenant=tenant,
-            env=tuple(sorted(file.environment.env.items())),
+            env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.environment.env}.items())),
             working_dir=str(file.working_dir),
             checkpoint_dir=file.checkpoint.dir or str(self._checkpoints / job_id),
             grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=fingerprint,
-            max_retries=file.retries.max, backoff_s=file.retries.backoff,
+            max_retries=_MOST_RETRIES if file.retries.max is None else file.retries.max,
+            retries_early_exits=file.retries.max is not None, backoff_s=file.retries.backoff,
             requirements=() if wanted is None or isinstance(wanted, str) else tuple(wanted),
             requirements_file=wanted if isinstance(wanted, str) else "",
         )  # fmt: skip

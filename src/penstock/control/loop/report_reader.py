@@ -25,6 +25,9 @@ from penstock.core import Report, ReportKind
 STOPPED = "stopped"
 """The reason a backend gives for a run that ended because it was told to."""
 
+EXIT = "exit"
+"""The reason a backend gives for a run that ended by itself with a code other than 0."""
+
 _MOST_DOUBLINGS = 30
 
 ASKED = "asked"
@@ -57,10 +60,10 @@ class ReportReader:
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
         """A run that is gone, and whether it is worth another try."""
         entry = RunFailed(at=at, job_id=record.id, run_id=run_id, reason=reason, **more)  # type: ignore[arg-type]
-        streak = record.streak_after(entry)
-        if streak > record.submission.recipe.max_retries:
+        streak, recipe = record.streak_after(entry), record.submission.recipe
+        if streak > recipe.max_retries or (_is_early_exit(entry, record) and not recipe.retries_early_exits):
             return entry
-        wait = min(record.submission.recipe.backoff_s * 2.0 ** min(streak - 1, _MOST_DOUBLINGS), self.most_s)
+        wait = min(recipe.backoff_s * 2.0 ** min(streak - 1, _MOST_DOUBLINGS), self.most_s)
         return replace(entry, retry_at=at + wait)
 
     def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
@@ -115,9 +118,14 @@ class ReportReader:
         if report.reason == STOPPED or report.run_id != record.run_id:
             return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
         return self.failed(
-            record, report.run_id, at, reason=report.reason or "exit", code=report.code, step=report.step,
+            record, report.run_id, at, reason=report.reason or EXIT, code=report.code, step=report.step,
             tail=report.tail,
         )  # fmt: skip
+
+
+def _is_early_exit(entry: RunFailed, record: JobRecord) -> bool:
+    """Whether a script ended by itself before its first step: missing modules, files, arguments stay missing."""
+    return entry.reason == EXIT and not entry.step and not record.failed_at_step
 
 
 def remaining_after(report: Report, record: JobRecord) -> float | None:

@@ -6,6 +6,7 @@ from typing import Any
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
+from penstock.control.platform.failure_line import failure_line
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import GrantRow, JobRow, Line, Principal
@@ -23,7 +24,7 @@ from penstock.wire import (
     stamp,
 )
 
-_ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "reason", "tail")
+_ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "tail")
 
 
 def quote_view(quote: Mapping[str, Any]) -> QuoteView:
@@ -48,7 +49,7 @@ class JobPresenter:
         with self._journal.reading():
             row = self._journal.row(record)
         return JobDetail(
-            **_row_fields(row, self._forecasts.expected_at(row.id)), spec=dict(row.spec),
+            **_row_fields(row, self._forecasts.expected_at(row.id), record.exit_code), spec=dict(row.spec),
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
@@ -73,11 +74,12 @@ def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
     return JobView(**_row_fields(row, expected_at))
 
 
-def _row_fields(row: JobRow, expected_at: float | None) -> dict[str, Any]:
+def _row_fields(row: JobRow, expected_at: float | None, exit_code: int | None = None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
     expected_at = expected_at if row.ended_at is None else None
     quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
-    shown = {"quote": quote, "expected_at": stamp(expected_at)}
+    reason = failure_line(row.reason, row.tail, exit_code)
+    shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
 
 

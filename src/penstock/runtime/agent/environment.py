@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.core import AgentAddress, InputError
+from penstock.core import CHECKPOINT_EVERY, AgentAddress, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class WorkerEnvironment:
     agent: AgentAddress | None = None
     secret: str = field(default="", repr=False)
     checkpoints: Path | None = None
+    checkpoint_every: str | None = None
     rendezvous: str = ""
 
     @classmethod
@@ -35,6 +36,7 @@ class WorkerEnvironment:
             agent=AgentAddress.parse(env["PENSTOCK_AGENT"]) if env.get("PENSTOCK_AGENT") else None,
             secret=_secret(env),
             checkpoints=_path(env, "PENSTOCK_CHECKPOINT_DIR"),
+            checkpoint_every=env.get(CHECKPOINT_EVERY) or None,
             rendezvous="env://" if env.get("MASTER_ADDR") else "",
         )
 

@@ -204,9 +204,9 @@ def init(
 ) -> Run:
     """Join the run this process belongs to; alone, it is a world of one and everything works the same.
 
-    ``checkpoint_every`` is in seconds or like "5m"; with a directory (given here or by the platform) and no interval at
-    all it is five minutes. A peer that answers no more counts as lost after ``timeout_s``, one that died at once; a
-    worker waits ``patience_s`` for a new world before it gives up.
+    ``checkpoint_every`` is in seconds or like "5m"; with a directory (given here or by the platform) and no interval it
+    is what the job file says, five minutes without one. A peer that answers no more counts as lost after ``timeout_s``,
+    one that died at once; a worker waits ``patience_s`` for a new world before it gives up.
     """
     place = WorkerEnvironment.from_environment()
     device = _device(place)
@@ -214,7 +214,7 @@ def init(
     link = AgentLink(place.agent, place.worker, place.secret)
     parts = Parts(device)
     files = Checkpoints(directory, keep) if directory is not None else None
-    keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps))
+    keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every))
     run = Run(
         link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device
     )
@@ -222,9 +222,10 @@ def init(
     return run
 
 
-def _interval(every: float | str | None, steps: int | None) -> Interval:
+def _interval(every: float | str | None, steps: int | None, of_the_file: str | None) -> Interval:
+    """What the script says counts, then what its job file says."""
     if every is None and steps is None:
-        return Interval(_DEFAULT_INTERVAL_S, None)
+        return Interval(parse_duration(of_the_file) if of_the_file else _DEFAULT_INTERVAL_S, None)
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps)
 
 

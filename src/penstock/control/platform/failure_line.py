@@ -1,0 +1,37 @@
+"""Why a job failed, in one line: the script's own last words first, then what happened to its process."""
+
+import re
+from collections.abc import Sequence
+
+_HAPPENED = {
+    "exit": "its script ended by itself",
+    "signal": "its process was killed",
+    "hang": "it gave no sign of life",
+    "lost": "its processes were gone",
+    "launch": "it could not be started",
+    "nonsense": "it said what cannot be true",
+}
+_TRACEBACK = "Traceback (most recent call last):"
+_RANK = re.compile(r"^\[\d+\] ?")
+_ERROR = re.compile(r"^[A-Za-z_][\w.]*(:|$)")
+
+
+def failure_line(reason: str, tail: Sequence[str], code: int | None = None) -> str:
+    """A backend's word for a failure as a sentence; any other reason as it is."""
+    happened = _HAPPENED.get(reason)
+    if happened is None:
+        return reason
+    if code:
+        happened += f" with code {code}"
+    said = _last_words([_RANK.sub("", line).rstrip() for line in tail])
+    return f"{said} ({happened})" if said else happened
+
+
+def _last_words(lines: Sequence[str]) -> str:
+    """The error that a traceback ends with, or the last line that says anything."""
+    if _TRACEBACK in lines:
+        after = lines[lines.index(_TRACEBACK) + 1 :]
+        errors = [line for line in after if _ERROR.match(line)]
+        if errors:
+            return errors[-1]
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
