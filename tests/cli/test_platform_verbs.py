@@ -1,10 +1,13 @@
 """Verbs about the platform: nodes, tokens, reports, overview, settings, and a server that is not there."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
+from penstock.control.platform.tenant_secrets import TenantSecrets
+from penstock.control.state.secret_files import SecretRepository
 from tests.cli.conftest import Penstock
 from tests.control.build import Platform
 
@@ -150,3 +153,26 @@ def test_a_server_that_cannot_be_set_up_does_not_start(
     assert refused.code == 2
     assert expected in refused.err
     assert "Traceback" not in refused.err
+
+
+def test_a_secret_is_stored_from_standard_input_listed_and_deleted(
+    world: Platform, penstock: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = SecretRepository(tmp_path / "secrets")
+    monkeypatch.setattr(world.platform, "secrets", TenantSecrets(kept))
+    monkeypatch.setattr("sys.stdin", io.StringIO("open sesame\n"))
+    made = penstock("secrets", "set", "HF_TOKEN")
+    assert made.code == 0
+    assert "sesame" not in made.out + made.err
+    assert kept.values("default", ["HF_TOKEN"]) == {"HF_TOKEN": "open sesame"}
+    listed = penstock("secrets", "list", "--json")
+    assert [secret["name"] for secret in listed.json()] == ["HF_TOKEN"]
+    assert "sesame" not in listed.out
+    assert "HF_TOKEN" in penstock("secrets", "list").out
+    assert penstock("secrets", "delete", "HF_TOKEN").code == 0
+    assert "no secret" in penstock("secrets", "delete", "HF_TOKEN").err
+
+
+def test_a_server_that_keeps_no_secrets_says_so(world: Platform, penstock: Penstock) -> None:
+    assert world.platform is not None
+    assert "keeps no secrets" in penstock("secrets", "list").err

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core import BestEffort, Curve, Deadline, JobError, Strictness
+from penstock.core import BestEffort, Curve, Deadline, InputError, JobError, Strictness
 from penstock.spec import JobFile, dump_yaml, job, load_job_file, parse_job, to_mapping
 from penstock.spec.documents import parse_yaml
 from penstock.spec.quantities import duration_text, range_text, read_duration, read_range
@@ -253,3 +253,20 @@ def test_ranges_are_written_exactly(least: int, more: int | None) -> None:
     most = None if more is None else least + more
 
     assert read_range(range_text(least, most)) == (least, most)
+
+
+def test_secrets_are_named_and_never_given() -> None:
+    base = {"command": "true", "work": 1}
+    listed = parse_job(base | {"secrets": ["HF_TOKEN"]})
+    assert [(use.variable, use.secret, use.as_file) for use in listed.secret_uses] == [("HF_TOKEN", "HF_TOKEN", False)]
+    named = parse_job(base | {"secrets": {"KEY": "file:deploy", "TOKEN": "hf"}})
+    assert [(use.variable, use.secret, use.as_file) for use in named.secret_uses] == [
+        ("KEY", "deploy", True), ("TOKEN", "hf", False),
+    ]  # fmt: skip
+    assert parse_job(to_mapping(named)) == named
+    for wrong in ({"TOKEN": "hf_abc=/+secret"}, {"RANK": "hf"}, "hf", {"TOKEN": 4}, {"A B": "hf"}):
+        with pytest.raises(InputError) as refused:
+            parse_job(base | {"secrets": wrong})
+        assert "hf_abc=/+secret" not in str(refused.value), "it may be the value itself"
+    with pytest.raises(InputError, match="both a secret and a variable"):
+        parse_job(base | {"secrets": ["TOKEN"], "environment": {"env": {"TOKEN": "x"}}})

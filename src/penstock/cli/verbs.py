@@ -62,6 +62,7 @@ VERBS = {
     "backup": Verb("platform.backup", "command", "Write the whole database, as of one moment, to a file."),
     "restore": Verb("platform.restore", "command", "Put a backup in the place of the database."),
     "token": Verb("platform.token", "app", "Make, list and revoke tokens (admins only)."),
+    "secrets": Verb("platform.secrets", "app", "Store secrets for jobs; a job file names those it needs."),
     "config": Verb("platform.config", "config", "Show which settings are in effect and where things are kept."),
     "completion": Verb(
         "platform.completion", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."

@@ -24,6 +24,7 @@ from penstock.wire import (
     OverviewView,
     PeriodReport,
     QuoteView,
+    SecretView,
     StoryView,
     Submission,
     TokenView,
@@ -35,6 +36,7 @@ from penstock.wire import (
 _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
+_SECRETS = TypeAdapter(list[SecretView])
 _RETRIES_S = (1.0, 2.0, 4.0)
 """A server that cannot answer now, because its database is locked or restarts, is asked again after these."""
 
@@ -155,6 +157,16 @@ class Client:
 
     def revoke_token(self, token_id: str) -> None:
         self._ask("DELETE", f"/v1/tokens/{_quoted(token_id)}")
+
+    def secrets(self, *, tenant: str | None = None) -> list[SecretView]:
+        """The names of stored secrets."""
+        return _SECRETS.validate_python(self._ask("GET", "/v1/secrets", params=_given(tenant=tenant)))
+
+    def set_secret(self, name: str, value: str, *, tenant: str | None = None) -> None:
+        self._ask("PUT", f"/v1/secrets/{_quoted(name)}", json={"value": value}, params=_given(tenant=tenant))
+
+    def delete_secret(self, name: str, *, tenant: str | None = None) -> None:
+        self._ask("DELETE", f"/v1/secrets/{_quoted(name)}", params=_given(tenant=tenant))
 
     def sign_in_link(self) -> str:
         """An address that signs a browser in to the dashboard, once."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.control.state.entries import Configured, Recovered, Submitted
     from penstock.control.state.journal import Journal
     from penstock.control.state.records import JobRecord
+    from penstock.control.state.secret_files import SecretRepository
     from penstock.control.state.store import (
         LEASE_S,
         BackupSummary,
@@ -75,6 +76,7 @@ __all__ = [
     "Role",
     "RunFigures",
     "Search",
+    "SecretRepository",
     "Store",
     "Submitted",
     "Tenancy",

@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         ReportKind,
         RunState,
         RunStatus,
+        SecretUse,
         Usage,
         Worker,
     )
@@ -216,6 +217,7 @@ __all__ = [
     "RunState",
     "RunStatus",
     "Scaling",
+    "SecretUse",
     "Source",
     "Span",
     "Start",

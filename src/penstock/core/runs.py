@@ -33,6 +33,18 @@ class Worker:
         return DeviceSlot(self.node, self.slot)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretUse:
+    """A secret by its name, and the variable in which workers find its value, or the path of a file that holds it.
+
+    The value itself is with whoever stores it and with the workers, and in nothing that is written down.
+    """
+
+    variable: str
+    secret: str
+    as_file: bool = False
+
+
 INTERPRETER = "{python}"
 """Stands first in a recipe's command where a backend's own Python, or the one it has prepared, is meant."""
 CHECKPOINT_EVERY = "PENSTOCK_CHECKPOINT_EVERY"
@@ -61,6 +73,7 @@ class Recipe:
     requirements: tuple[str, ...] = ()
     requirements_file: str = ""
     tenant: str = ""
+    secrets: tuple[SecretUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +97,7 @@ class Launch:
     hang_after_s: float | None = None
     plans: tuple[ParallelPlan, ...] = ()
     tenant: str = ""
+    secrets: tuple[SecretUse, ...] = ()
 
 
 class ReportKind(StrEnum):

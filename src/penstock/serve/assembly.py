@@ -17,7 +17,7 @@ from penstock.serve.recovery import recover_database, recover_jobs, require_hist
 
 if TYPE_CHECKING:
     from penstock.backends import Backend, TenantUsers
-    from penstock.control import DeviceReadings, Journal, Metrics, Platform, Reconciler, Store
+    from penstock.control import DeviceReadings, Journal, Metrics, Platform, Reconciler, SecretRepository, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ def assemble(
     )
 
     tenancy = tenancy_of(config, journal, tenants)
+    secrets = secrets_of(data_dir)
     forecasts = Forecasts(journal)
     stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster)
     predicts = config.backend == "local"
@@ -100,9 +101,16 @@ def assemble(
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)
     reconciler.subscribe(metrics)
-    commands = Commands(journal, reader, forecasts, reconciler.nudge, tenancy=tenancy)
-    platform = Platform(journal, reconciler, commands, forecasts, readings)
+    commands = Commands(journal, reader, forecasts, reconciler.nudge, tenancy=tenancy, known_secrets=secrets.names)
+    platform = Platform(journal, reconciler, commands, forecasts, readings, secrets)
     return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
+
+
+def secrets_of(data_dir: DataDir) -> "SecretRepository":
+    """Where this server keeps the secrets of its tenants."""
+    from penstock.control import SecretRepository
+
+    return SecretRepository(data_dir.path / "secrets")
 
 
 def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers") -> "Backend":
@@ -112,7 +120,7 @@ def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers") -> "
 
         return LocalBackend(
             config.job_files, discover(config.slots), users=tenants, pass_environment=config.pass_environment,
-            preparation_limit_s=config.prepare_limit_s,
+            preparation_limit_s=config.prepare_limit_s, secret_values=secrets_of(data_dir).values,
         )  # fmt: skip
     if not is_plugin(config.backend):
         raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")

@@ -26,6 +26,9 @@ Value = TypeVar("Value")
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,127}")
+IN_FILE = "file:"
+"""In front of the name of a secret that workers find in a file."""
+_SECRET = re.compile(r"(file:)?[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT"}
@@ -112,6 +115,23 @@ def _check_variable(name: object) -> None:
         raise InputError(f"{shown(name)} is not the name of a variable", "letters, digits and underscores")
     if name in _OURS or name.startswith("PENSTOCK_"):
         raise InputError(f"variable {name!r} is set by Penstock itself", "any other name", "Leave it out")
+
+
+def _read_secrets(value: object) -> dict[str, str]:
+    """Variables and the secrets in them; a list names secrets after their variables."""
+    if isinstance(value, list | tuple):
+        value = {name: name for name in value}
+    if not isinstance(value, Mapping):
+        raise InputError("that is not a set of secrets", "names of secrets, or VARIABLE: name", "Try [HF_TOKEN]")
+    for variable, name in value.items():
+        _check_variable(variable)
+        if not isinstance(name, str) or not _SECRET.fullmatch(name):
+            raise InputError(
+                f"what stands for {variable} is not the name of a secret",
+                "letters, digits, '_', '.' and '-', with file: in front for a file",
+                "Store it with penstock secrets set NAME, and give its name here, not its value",
+            )  # fmt: skip
+    return dict(value)
 
 
 def _read_requirements(value: object) -> str | tuple[str, ...]:
@@ -233,6 +253,11 @@ Command = Annotated[str | tuple[str, ...], reading(_read_command), _described(_s
 Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), _described(_list(), _string())]
 Requirements = Annotated[
     str | tuple[str, ...], reading(_read_requirements), _described(_string("requirements.txt"), _list())
+]
+Secrets = Annotated[
+    dict[str, str],
+    reading(_read_secrets),
+    _described(_list({"type": "string"}), {"type": "object", "additionalProperties": {"type": "string"}}),
 ]
 Variables = Annotated[
     dict[str, str],

@@ -18,6 +18,7 @@ from penstock.core import (
     Goal,
     Job,
     JobError,
+    SecretUse,
     Strictness,
     Work,
     format_duration,
@@ -26,6 +27,7 @@ from penstock.core import (
 from penstock.spec.amounts import filled
 from penstock.spec.commands import process_of, words_of
 from penstock.spec.fields import (
+    IN_FILE,
     Command,
     Count,
     DeadlineText,
@@ -38,6 +40,7 @@ from penstock.spec.fields import (
     ProfileMode,
     Profiling,
     Refused,
+    Secrets,
     Text,
     Words,
     WorkAmount,
@@ -95,6 +98,10 @@ class JobFile(Part):
     environment: EnvironmentPart = Field(
         default=EnvironmentPart(), description="Packages, variables and working directory."
     )
+    secrets: Secrets = Field(
+        default_factory=dict,
+        description="Stored secrets the job needs: names, or VARIABLE: name, or VARIABLE: file:name for a file.",
+    )
     checkpoint: CheckpointPart = Field(default=CheckpointPart(), description="Where and how often state is saved.")
     retries: Retries = Field(default=RetriesPart(), description="How often and how soon to try again after a failure.")
     tenant: Name = Field(default="default", description="Whom the job is accounted to.")
@@ -110,7 +117,7 @@ class JobFile(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for check in (_check_model, _check_command, _check_work, _check_amounts, _check_goal, _check_batch):
+        for check in _CHECKS:
             check(self)
         return self
 
@@ -145,6 +152,14 @@ class JobFile(Part):
     def script_path(self) -> Path | None:
         """Where the script is, seen from here."""
         return None if self.script is None else self.working_dir / self.script
+
+    @property
+    def secret_uses(self) -> tuple[SecretUse, ...]:
+        """The stored secrets this job needs, and where its workers find them."""
+        return tuple(
+            SecretUse(variable=variable, secret=name.removeprefix(IN_FILE), as_file=name.startswith(IN_FILE))
+            for variable, name in sorted(self.secrets.items())
+        )
 
     def goal_at(self, now: float) -> Goal:
         """The goal of this job if it is submitted at ``now``."""
@@ -296,6 +311,12 @@ def _check_goal(job: JobFile) -> None:
         raise Refused(problem, given[1])
 
 
+def _check_secrets(job: JobFile) -> None:
+    if both := sorted(job.secrets.keys() & job.environment.env.keys()):
+        problem = JobError(f"{both[0]} both a secret and a variable", "one of the two", f"Remove {both[0]} from env")
+        raise Refused(problem, "secrets")
+
+
 def _check_batch(job: JobFile) -> None:
     if job.global_batch is not None and job.devices.min > job.global_batch:
         problem = JobError(
@@ -304,3 +325,6 @@ def _check_batch(job: JobFile) -> None:
             "Raise global_batch or lower devices.min",
         )
         raise Refused(problem, "devices")
+
+
+_CHECKS = (_check_model, _check_command, _check_work, _check_amounts, _check_goal, _check_batch, _check_secrets)

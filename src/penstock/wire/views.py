@@ -4,7 +4,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from penstock.core import LATEST
 
@@ -155,6 +155,17 @@ class TokenRequest(WireModel):
     name: str = Field(min_length=1, max_length=120)
     tenant: str = Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     role: str = Field(default="user", pattern="^(admin|user)$")
+
+
+class SecretRequest(WireModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    value: SecretStr
+
+
+class SecretView(WireModel):
+    name: str
+    tenant: str
+    set_at: datetime | None
 
 
 class VersionView(WireModel):

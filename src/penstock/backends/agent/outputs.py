@@ -14,6 +14,7 @@ from pathlib import Path
 
 from penstock.backends.agent.logs import LogWriter
 from penstock.backends.agent.ownership import hand_over, let_through
+from penstock.backends.agent.secrets import NOTHING_HIDDEN, Mask
 from penstock.tools import UnixUser
 
 MERGED_LOG = "merged.log"
@@ -50,7 +51,9 @@ class WorkerOutput:
         rank: int,
         on_line: Callable[[str, str], None],
         user: UnixUser | None = None,
+        mask: Mask = NOTHING_HIDDEN,
     ) -> None:
+        self._mask = mask
         for folder in (directory.parent, directory):
             let_through(folder, user)
         self._merged = merged
@@ -66,8 +69,9 @@ class WorkerOutput:
             data = os.read(stream.handle, _CHUNK)
         except BlockingIOError:
             return False
-        stream.log.write(data)
-        self._take(stream, list(_split(stream, data)))
+        lines = [self._mask(line) for line in _split(stream, data)]
+        stream.log.write(b"".join(line + b"\n" for line in lines) if self._mask.hides else data)
+        self._take(stream, lines)
         return True
 
     def close(self) -> None:
@@ -76,7 +80,9 @@ class WorkerOutput:
             while self.read(stream):
                 pass
             if stream.partial:
-                self._take(stream, [stream.partial])
+                rest = self._mask(stream.partial)
+                stream.log.write(rest if self._mask.hides else b"")
+                self._take(stream, [rest])
             os.close(stream.handle)
             stream.log.close()
             with suppress(OSError):

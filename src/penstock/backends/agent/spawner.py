@@ -24,6 +24,7 @@ from penstock.backends.agent.environment import Script, find_script, wants_torch
 from penstock.backends.agent.logs import LogWriter
 from penstock.backends.agent.outputs import MERGED_LOG, TAIL_LINES, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
+from penstock.backends.agent.secrets import NOTHING_HIDDEN, Mask
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
 from penstock.core import Launch
@@ -82,7 +83,9 @@ class Spawner:
         base_env: Mapping[str, str],
         listener: Listener,
         identity: processes.Identity = processes.OURSELVES,
+        mask: Mask = NOTHING_HIDDEN,
     ) -> None:
+        self._mask = mask
         self._directory = directory
         self._identity = identity
         self._command = launch.command
@@ -105,6 +108,7 @@ class Spawner:
         output = WorkerOutput(
             worker_directory(self._directory, worker_id), self._merged, rank,
             lambda stream, line: self._on_line(worker_id, stream, line), self._identity.user,
+            self._mask,
         )  # fmt: skip
         process = self._processes[worker_id] = Process(worker_id, f"{worker_id}#{next(self._numbers)}", env, output)
         for stream in output.streams:

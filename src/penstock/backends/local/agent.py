@@ -12,10 +12,12 @@ import argparse
 import asyncio
 import json
 import os
-import secrets
+import secrets as random
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from penstock.backends.agent.plan_file import write_plan
 from penstock.backends.agent.processes import OURSELVES, Identity
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
+from penstock.backends.agent.secrets import Mask, deliver
 from penstock.backends.agent.spawner import Spawner
 from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
 from penstock.backends.agent.supervisor import Supervisor
@@ -89,7 +92,12 @@ class Agent:
     """One run from its first process to its last report."""
 
     def __init__(
-        self, run_dir: RunDir, launch: Launch, listen: AgentAddress | None = None, identity: Identity = OURSELVES
+        self,
+        run_dir: RunDir,
+        launch: Launch,
+        listen: AgentAddress | None = None,
+        identity: Identity = OURSELVES,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self._run_dir = run_dir
         self._launch = launch
@@ -98,12 +106,13 @@ class Agent:
         self._address = listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
         self._journal = ReportJournalWriter(run_dir.journal, launch.run_id)
         inherited = {**os.environ, **(self._user.variables if self._user else {})}
-        self._base_env = base_environment(inherited, launch, run_dir.paths)
+        delivered = deliver(launch.secrets, secrets or {}, run_dir.secrets, self._user)
+        self._base_env = {**base_environment(inherited, launch, run_dir.paths), **delivered}
         self._meter = UsageMeter(os.getpid(), run_dir.usage)
         self._metered_at = time.monotonic()
         self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
-        self._spawner = Spawner(run_dir.path, launch, self._base_env, self, identity)
+        self._spawner = Spawner(run_dir.path, launch, self._base_env, self, identity, Mask((secrets or {}).values()))
         self._stores = MeetingStores()
         self._lines = WorkerLines(_new_secret(run_dir, self._user), self._stores, hear=self._hear, doubt=self._doubt)
         self._progress = ProgressRecorder(self._record_progress)
@@ -323,16 +332,19 @@ class Agent:
         self._journal.close()
         discard_sockets(self._sockets, self._run_dir.path)
         self._run_dir.secret_file.unlink(missing_ok=True)
+        shutil.rmtree(self._run_dir.secrets, ignore_errors=True)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="penstock-agent", description="Run the workers of one run.")
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--detach", action="store_true", help="live on in a session of its own")
     parser.add_argument("--listen", type=AgentAddress.parse, help="where workers reach the agent: tcp://host:port")
     parser.add_argument("--run-as", type=UnixUser.named, help="whose processes the workers are")
     parser.add_argument("--kept", action="store_true", help="below a process that ends what the agent leaves behind")
+    parser.add_argument("--secrets", action="store_true", help="values of secrets by name, in JSON on standard input")
     options = parser.parse_args(argv)
+    secrets = json.loads(sys.stdin.read()) if options.secrets else secrets or {}
     if options.detach and os.fork():
         os._exit(0)
     if options.detach:
@@ -340,11 +352,11 @@ def main(argv: list[str] | None = None) -> int:
     identity = Identity(options.run_as, os.umask(0o077))
     run_dir = RunDir(options.run_dir.resolve())
     if options.detach or options.kept:
-        return kept(lambda: _run(run_dir, options.listen, identity))
-    return _run(run_dir, options.listen, identity)
+        return kept(lambda: _run(run_dir, options.listen, identity, secrets))
+    return _run(run_dir, options.listen, identity, secrets)
 
 
-def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity) -> int:
+def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity, secrets: Mapping[str, str]) -> int:
     for unheeded in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unheeded, _heed_not)
     lock = hold_lock(run_dir)
@@ -360,7 +372,7 @@ def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity) -> in
     run_dir.progress.unlink(missing_ok=True)
     with suppress(OSError), acting_as(identity.user):
         Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_supervise(run_dir, launch, listen, identity))
+    asyncio.run(_supervise(run_dir, launch, listen, identity, secrets))
     return 0
 
 
@@ -368,13 +380,15 @@ def _heed_not(_number: int, _frame: object) -> None:
     """A handler, because workers would inherit a signal that is ignored."""
 
 
-async def _supervise(run_dir: RunDir, launch: Launch, listen: AgentAddress | None, identity: Identity) -> None:
-    await Agent(run_dir, launch, listen, identity).run()
+async def _supervise(
+    run_dir: RunDir, launch: Launch, listen: AgentAddress | None, identity: Identity, secrets: Mapping[str, str]
+) -> None:
+    await Agent(run_dir, launch, listen, identity, secrets).run()
 
 
 def _new_secret(run_dir: RunDir, user: UnixUser | None) -> str:
     """What workers of this run know and nobody else: in a file that only their user can read."""
-    secret = secrets.token_hex(32)
+    secret = random.token_hex(32)
     write_atomically(run_dir.secret_file, secret, mode=0o600)
     hand_over(run_dir.secret_file, user)
     return secret

@@ -38,12 +38,19 @@ class AgentLauncher:
         self._zygote: subprocess.Popen[bytes] | None = None
         self._quit: weakref.finalize[..., AgentLauncher] | None = None
 
-    def start(self, run_dir: RunDir, options: list[str], environment: Mapping[str, str]) -> None:
-        """Start an agent and return at once; it takes the lock of the run's directory when it is there."""
+    def start(
+        self, run_dir: RunDir, options: list[str], environment: Mapping[str, str], secrets: Mapping[str, str]
+    ) -> None:
+        """Start an agent and return at once; it takes the lock of the run's directory when it is there.
+
+        Secrets go through a pipe: neither its command line nor its environment nor any file of the run's holds them.
+        """
         arguments = [str(run_dir.path), *options]
-        request = {"arguments": arguments, "log": str(run_dir.agent_log), "cwd": str(run_dir.path)}
+        request = {
+            "arguments": arguments, "log": str(run_dir.agent_log), "cwd": str(run_dir.path), "secrets": dict(secrets),
+        }  # fmt: skip
         if not self._fork(request, environment):
-            _execute(run_dir, arguments, environment)
+            _execute(run_dir, arguments, environment, secrets)
 
     def _fork(self, request: dict[str, Any], environment: Mapping[str, str]) -> bool:
         """Whether a zygote has forked it."""
@@ -90,12 +97,12 @@ def _end(zygote: "subprocess.Popen[bytes]") -> None:
         zygote.wait()
 
 
-def _execute(run_dir: RunDir, arguments: list[str], environment: Mapping[str, str]) -> None:
+def _execute(run_dir: RunDir, arguments: list[str], environment: Mapping[str, str], secrets: Mapping[str, str]) -> None:
     """The agent forks itself away at once, so waiting for its first process leaves no zombie here."""
-    argv = [sys.executable, "-P", "-m", f"{_MODULES}.agent", "--detach", *arguments]
+    argv = [sys.executable, "-P", "-m", f"{_MODULES}.agent", "--detach", "--secrets", *arguments]
     with run_dir.agent_log.open("ab") as log:
         subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, check=True,
+            argv, input=json.dumps(dict(secrets)).encode(), stdout=log, stderr=log, start_new_session=True, check=True,
             cwd=run_dir.path, env=dict(environment),
         )  # fmt: skip
 

@@ -50,7 +50,7 @@ def _become_agent(request: dict[str, Any]) -> int:
     os.close(nothing)
     os.chdir(request["cwd"])
     os.setsid()
-    return agent.main([*request["arguments"], "--kept"])
+    return agent.main([*request["arguments"], "--kept"], request["secrets"])
 
 
 def _answer(said: dict[str, Any]) -> None:

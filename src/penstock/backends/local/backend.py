@@ -54,6 +54,17 @@ from penstock.core import (
 )
 from penstock.tools import UnixUser
 
+SecretValues = Callable[[str, Sequence[str]], Mapping[str, str]]
+"""Secrets of a tenant by their names; raises :class:`~penstock.core.InputError` for one that is not there."""
+
+
+def no_secrets(tenant: str, names: Sequence[str]) -> Mapping[str, str]:
+    """Of a backend that was given none."""
+    if names:
+        raise UnknownNameError.of("secret", f"{names[0]} of {tenant}", (), "This backend was given no secrets")
+    return {}
+
+
 _log = logging.getLogger(__name__)
 
 START_S = 30.0
@@ -69,6 +80,7 @@ class LocalBackend:
     Workers reach their agent by a socket in the run's directory; ``listen`` gives an address for them instead, such as
     ``tcp://127.0.0.1:0`` for any free port. ``users`` says as whom the jobs of a tenant run; ``state_dir`` must then be
     a directory that those users can reach. ``pass_environment`` adds to the variables that jobs inherit.
+    ``secret_values`` gives the secrets of a tenant by name when a run is started.
     """
 
     name = "local"
@@ -82,12 +94,14 @@ class LocalBackend:
         users: TenantUsers = SERVERS_OWN,
         pass_environment: Sequence[str] = (),
         preparation_limit_s: float = LIMIT_S,
+        secret_values: SecretValues = no_secrets,
     ) -> None:
         state = Path(state_dir).expanduser().resolve()
         self._root = state / "runs"
         self._checkpoints = state / "checkpoints"
         self._environments = state / "environments"
         self._users = users
+        self._secret_values = secret_values
         self._pass_environment = tuple(pass_environment)
         self._preparation_limit_s = preparation_limit_s
         self._inventory = nodes or discover()
@@ -158,12 +172,13 @@ class LocalBackend:
             known = run_dir.read_launch()
             if run_dir.is_alive() or not _is_new(launch, known, run_dir):
                 return
+            secrets = self._secret_values(launch.tenant, [use.secret for use in launch.secrets])
             if known is not None:
                 kill_strays([run_dir.path])
             if Path(launch.checkpoint_dir).parent == self._checkpoints:
                 own_directory(Path(launch.checkpoint_dir), user)
             run_dir.write_launch(launch)
-            self._start_agent(run_dir, user)
+            self._start_agent(run_dir, user, secrets)
             _wait_for_agent(run_dir)
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
@@ -235,11 +250,11 @@ class LocalBackend:
                 return self._ask(run_id, UsageRequest()).usage or Usage()
         return totals(run_dir.usage)
 
-    def _start_agent(self, run_dir: RunDir, user: UnixUser | None) -> None:
+    def _start_agent(self, run_dir: RunDir, user: UnixUser | None, secrets: Mapping[str, str]) -> None:
         options = ["--listen", str(self._listen)] if self._listen else []
         options += ["--run-as", user.name] if user else []
         around = inherited_environment(_with_absolute_paths(os.environ), self._pass_environment)
-        self._launcher.start(run_dir, options, around)
+        self._launcher.start(run_dir, options, around, secrets)
 
     def _with_environment(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """A worker that comes without its device's environment gets it here, where the devices are known."""

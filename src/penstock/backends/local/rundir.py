@@ -45,6 +45,7 @@ class RunDir:
         self.usage = path / "usage.json"
         self.state_file = path / "state"
         self.secret_file = path / "secret"
+        self.secrets = path / "secrets"
         self.checkpoints = self.job / "checkpoints"
         self.devices = path.parent.parent / "devices"
 
@@ -130,7 +131,8 @@ class RunDir:
             self.state_file, self.secret_file, self.plan_file,
         ):  # fmt: skip
             path.unlink(missing_ok=True)
-        shutil.rmtree(self.rendezvous, ignore_errors=True)
+        for folder in (self.rendezvous, self.secrets):
+            shutil.rmtree(folder, ignore_errors=True)
         discard_sockets(Path(agent.get("socket", self.path / REQUESTS_SOCKET)).parent, self.path)
 
 

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import jobs, metrics, platform, reports
+from penstock.control.api import jobs, metrics, platform, reports, secrets
 from penstock.control.api.limits import Buckets, Callers, RequestLimits
 from penstock.control.observe.metrics import Metrics
 from penstock.control.platform.service import Platform
@@ -34,6 +34,7 @@ def create_app(
     app.include_router(platform.router)
     app.include_router(metrics.router)
     app.include_router(reports.router)
+    app.include_router(secrets.router)
     callers = Callers(service.token_id)
     app.add_middleware(
         RequestLimits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers,

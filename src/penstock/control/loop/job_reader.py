@@ -102,7 +102,7 @@ class JobReader:
         with acting_as(user):
             fingerprint = scoped_fingerprint(file.fingerprint(), tenant)
         return Recipe(
-            command=command, tenant=tenant,
+            command=command, tenant=tenant, secrets=file.secret_uses,
             env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.environment.env}.items())),
             working_dir=str(file.working_dir),
             checkpoint_dir=file.checkpoint.dir or str(self._checkpoints / job_id),

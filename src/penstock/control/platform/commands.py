@@ -6,7 +6,7 @@ so that it is tested without a web framework. Every refusal says what was given,
 
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +37,8 @@ class Ticket:
 class Commands:
     """Takes requests on behalf of a principal and records what follows from them.
 
-    ``nudge`` asks the loop for a pass at once. ``tenancy`` decides whose jobs are taken.
+    ``nudge`` asks the loop for a pass at once. ``tenancy`` decides whose jobs are taken, ``known_secrets``
+    names what a tenant has stored for them.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class Commands:
         nudge: Callable[[], None] = lambda: None,
         *,
         tenancy: Tenancy = ANYBODY,
+        known_secrets: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
         self.tenancy = tenancy
+        self._known_secrets = known_secrets
         self._journal = journal
         self._reader = reader
         self._forecasts = forecasts
@@ -193,7 +196,15 @@ class Commands:
             raise ForbiddenError(
                 f"You cannot submit for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out"
             )
-        return self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
+        draft = self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
+        self._check_secrets(draft, tenant)
+        return draft
+
+    def _check_secrets(self, draft: JobDraft, tenant: str) -> None:
+        known = self._known_secrets(tenant) if draft.recipe.secrets else ()
+        for use in draft.recipe.secrets:
+            if use.secret not in known:
+                raise UnknownNameError.of("secret", use.secret, known, f"Store it: penstock secrets set {use.secret}")
 
     def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
         answer = quote_resumed(self._journal.state.scheduler.twin(), job_id, goal, now)

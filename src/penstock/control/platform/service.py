@@ -25,8 +25,10 @@ from penstock.control.platform.listing import JobFilter, listed_jobs, parse_curs
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view, token_view
 from penstock.control.platform.reports import Reports
+from penstock.control.platform.tenant_secrets import TenantSecrets
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
+from penstock.control.state.secret_files import SecretRepository
 from penstock.control.state.store import SILENCE_S, Key, Principal, Role
 from penstock.core import plain
 from penstock.wire import (
@@ -63,11 +65,13 @@ class Platform:
         commands: Commands,
         forecasts: Forecasts,
         readings: DeviceReadings,
+        secrets: SecretRepository | None = None,
     ) -> None:
         self.stopping = threading.Event()
         """Set when the server goes down; open streams end then."""
 
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
+        self.secrets = TenantSecrets(secrets)
         self._journal = journal
         self._reconciler = reconciler
         self._commands = commands
