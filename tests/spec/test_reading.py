@@ -151,7 +151,9 @@ def test_goals_are_counted_from_submission(given: dict[str, Any], goal: object) 
 def test_a_deadline_in_the_past_is_refused_in_words() -> None:
     late = small(deadline="2026-01-01T00:00")
 
-    with pytest.raises(JobError, match=r"the deadline 2026-01-01T00:00 was \d+d \d+h ago.*Give a later one"):
+    with pytest.raises(
+        JobError, match=r"the deadline 2026-01-01T00:00[+-]\d\d:\d\d was \d+d \d+h ago.*Give a later one"
+    ):
         late.to_job(job_id="j-1", curve=CURVE, now=NOW)
 
 

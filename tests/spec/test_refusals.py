@@ -69,7 +69,7 @@ def refusal(text: str, folder: Path, name: str = "job.yaml") -> str:
         ("command: x\nwork: 5\nhang_after: 1e300\n", "line 3: hang_after: "),
         ("command: x\nwork: 5\ngrace: soon\n", "line 3: grace: 'soon' is not a duration"),
         ("command: x\nwork: 5\ncheckpoint:\n  every: 0s\n", "line 4: checkpoint.every: '0s' is no time at all"),
-        ("command: x\nwork: 5\ndeadline: tomorrow\n", "line 3: deadline: 'tomorrow' is not a deadline"),
+        ("command: x\nwork: 5\ndeadline: soon\n", "line 3: deadline: 'soon' is not a deadline"),
         ("command: x\nwork: 5\ndeadline: 0h\n", "line 3: deadline: a deadline of '0h' is over at once"),
         ("command: x\nwork: 5\ndeadline: 2026-13-01\n", "line 3: deadline: '2026-13-01' is not a date and time"),
         (

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     )
     from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
     from penstock.core.limits import LATEST, LONGEST_TEXT, MOST_SECONDS, MOST_STEPS, clean_text, is_count, is_duration
+    from penstock.core.moments import resolve_moment
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
     from penstock.core.plugins import is_plugin, load_plugin
@@ -271,6 +272,7 @@ __all__ = [
     "plain",
     "register",
     "require",
+    "resolve_moment",
     "starts_gpt_layer",
     "why_not_executable",
 ]

@@ -20,6 +20,7 @@ from penstock.core import (
     UnknownNameError,
     parse_deadline,
     parse_duration,
+    resolve_moment,
 )
 
 MOST = MOST_STEPS
@@ -32,6 +33,10 @@ _COUNT = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:e\d+)?)\s*([kmb]?)", re.IGNORECA
 _RANGE = re.compile(r"([^.\s]*)\s*\.\.\s*([^.\s]*)")
 _WORK = re.compile(r"(.*?[\d\skmb])\s*([a-z]*)", re.IGNORECASE | re.DOTALL)
 _CLOCK = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+_DIGITS = re.compile(r"\d")
+_A_DEADLINE = "a duration from submission, or a day and a time"
+_FOR_EXAMPLE = 'Try "6h", "friday 18:00" or "2026-12-01T18:00"'
 
 _repr = Repr()
 _repr.maxstring = _repr.maxother = 60
@@ -144,14 +149,15 @@ def read_work(value: object) -> Amount:
 
 
 def read_deadline(value: object) -> str:
-    """A deadline as text, still relative if it was: "6h" counts from submission."""
+    """A deadline as text: "6h" counts from submission; days and times are those of this machine's time zone."""
     text = _deadline_text(value)
     if text is None:
-        raise UnitError(
-            f"{shown(value)} is not a deadline",
-            "a duration from submission, or a date and time",
-            'Try "6h" or "2026-12-01T18:00"',
-        )
+        raise UnitError(f"{shown(value)} is not a deadline", _A_DEADLINE, _FOR_EXAMPLE)
+    moment = resolve_moment(text, datetime.now())
+    if moment is not None:
+        text = moment.isoformat(timespec="auto" if moment.second or moment.microsecond else "minutes")
+    elif not _DIGITS.match(text):
+        raise UnitError(f"{shown(value)} is not a deadline", _A_DEADLINE, _FOR_EXAMPLE)
     if parse_deadline(text, 0.0) <= 0:
         raise UnitError(f"a deadline of {shown(value)} is over at once", "a time after submission", 'Try "6h"')
     return text

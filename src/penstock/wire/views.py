@@ -77,6 +77,7 @@ class StintView(WireModel):
 
 class JobDetail(JobView):
     spec: dict[str, Any] = {}
+    deadline: datetime | None = None
     progress: ProgressView | None = None
     generation: int = 0
     workers: list[str] = []

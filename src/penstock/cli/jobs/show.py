@@ -3,7 +3,7 @@
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out
-from penstock.cli.terminal.format import bar, clock, quote_lines, share_done
+from penstock.cli.terminal.format import bar, clock, deadline_line, quote_lines, share_done
 
 
 def show(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -17,6 +17,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     out.print(
         f"submitted {clock(detail.submitted_at)}, started {clock(detail.started_at)}, ended {clock(detail.ended_at)}"
     )
+    if detail.deadline is not None:
+        out.print(deadline_line(detail.deadline))
     for line in quote_lines(detail.quote) if detail.quote else []:
         out.print(line, soft_wrap=True)
     if (progress := detail.progress) is not None and progress.step is not None:

@@ -16,7 +16,9 @@ def read_job(
     what: Annotated[list[str], typer.Argument(help="A job file (.yaml, .json), or a command after --.")],
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
     work: Annotated[str | None, typer.Option(help='"10_000 steps" or "30 epochs".')] = None,
-    deadline: Annotated[str | None, typer.Option(help='"6h" or "2026-12-01T18:00".')] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help='"6h", "friday 18:00" or "2026-12-01T18:00", in your time zone.')
+    ] = None,
     soft: Annotated[bool, typer.Option("--soft", help="Late is better than never.")] = False,
     best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
     devices: Annotated[str | None, typer.Option(help='Bounds, "1..8".')] = None,

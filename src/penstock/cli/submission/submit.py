@@ -10,7 +10,7 @@ from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
-from penstock.cli.terminal.format import quote_lines
+from penstock.cli.terminal.format import deadline_line, quote_lines
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -37,6 +37,8 @@ def submit(
         print_json(answer)
         return
     print(answer.job.id)
+    if answer.job.deadline is not None:
+        say(deadline_line(answer.job.deadline))
     for line in quote_lines(answer.job.quote) if answer.job.quote else [_unanswered(answer.job)]:
         say(line)
     say(f"follow it: penstock logs -f {answer.job.id}")

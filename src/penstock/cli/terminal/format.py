@@ -31,6 +31,11 @@ def clock(moment: datetime | None) -> str:
     return local.strftime("%H:%M:%S" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M")
 
 
+def deadline_line(deadline: datetime) -> str:
+    """A deadline as it was understood, in the reader's own time zone, which is named."""
+    return f"deadline {deadline.astimezone().strftime('%A %Y-%m-%d %H:%M:%S %Z')} ({ago(deadline)})"
+
+
 def quote_lines(quote: "QuoteView") -> list[str]:
     """What a person is told, line by line."""
     lines = [f"{quote.verdict}: {quote.reason}"]

@@ -1,5 +1,6 @@
 """From records and rows to the views that people are shown."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,7 @@ class JobPresenter:
             row = self._journal.row(record)
         return JobDetail(
             **_row_fields(row, self._forecasts.expected_at(row.id), record.exit_code), spec=dict(row.spec),
+            deadline=stamp(record.job.deadline) if math.isfinite(record.job.deadline) else None,
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
