@@ -55,6 +55,8 @@ tried("server's memory", lambda: open(f"/proc/{server}/mem", "r+b"))
 tried("server's environment", lambda: open(f"/proc/{server}/environ").read())
 tried("server's end", lambda: os.kill(int(server), 0))
 tried("root", lambda: os.setuid(0))
+others = [pid for pid in os.listdir("/proc") if pid.isdigit() and os.stat(f"/proc/{pid}").st_uid != os.getuid()]
+print("SEEN", json.dumps(others))
 print("FOUND", json.dumps(found))
 print("ENV", json.dumps(dict(os.environ)))
 print("WHO", os.getuid(), os.geteuid(), os.getgroups(), flush=True)
@@ -104,6 +106,9 @@ def test_a_job_reaches_what_is_its_own_and_nothing_else(folder: Path, monkeypatc
         job = red.submit(_spec(*arguments, tenant="red", VICTIM_CHECKPOINTS=saved)).job.id
         until(lambda: red.job(job).state in ("finished", "failed"), "the attack")
         assert _said(red, job, "FOUND") == "[]", red.logs(job).text
+        agent_log = (jobs / "runs" / f"{victim}.1" / "agent.log").read_text()
+        if "no view of its own" not in agent_log:
+            assert _said(red, job, "SEEN") == "[]", "command lines of others are none of its business"
         around = json.loads(_said(red, job, "ENV"))
         assert "AWS_SECRET_ACCESS_KEY" not in around
         assert "HF_TOKEN" not in around

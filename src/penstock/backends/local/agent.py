@@ -25,6 +25,7 @@ from typing import Any
 from penstock.backends.agent import processes
 from penstock.backends.agent.environment import MeetingPoint, base_environment, free_port, worker_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
+from penstock.backends.agent.namespaces import hide_other_processes
 from penstock.backends.agent.ownership import hand_over, let_through, own_directory
 from penstock.backends.agent.plan_file import write_plan
 from penstock.backends.agent.processes import OURSELVES, Identity
@@ -367,6 +368,8 @@ def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity, secre
         sys.stderr.write(f"no launch.json in {run_dir.path}: nothing to run\n")
         return 2
     processes.become_subreaper()
+    if identity.user is not None and not hide_other_processes():
+        sys.stderr.write("workers see the machine's other processes: this kernel gives a run no view of its own\n")
     let_through(run_dir.path, identity.user)
     own_directory(run_dir.job, identity.user)
     run_dir.progress.unlink(missing_ok=True)

@@ -1,0 +1,25 @@
+"""What a run sees of the machine's other processes: nothing, where the kernel lets us say so.
+
+Users of one machine read each other's command lines in ``/proc``. A run whose workers are another user's gets a view of
+its own, in which every user finds only their own processes; the agent, which is root's, still finds all.
+"""
+
+import ctypes
+
+_CLONE_NEWNS = 0x00020000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
+_MS_REC, _MS_SLAVE = 0x4000, 1 << 19
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def hide_other_processes() -> bool:
+    """Give this process and all it starts a ``/proc`` of their own; whether the kernel allowed it.
+
+    Mounts that the machine gets later still appear here, so a run finds its data wherever it is mounted.
+    """
+    if _LIBC.unshare(_CLONE_NEWNS) != 0:
+        return False
+    if _LIBC.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
+        return False
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    return bool(_LIBC.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2") == 0)
