@@ -9,7 +9,7 @@ WORKERS ?= auto
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on
 
 bench-live: $(STAMP) ## the live platform: latencies with 5,000 jobs, promises against what happened
 	$(BIN)/python -m bench.live
+
+bench-growth: $(STAMP) ## what years of use cost: a server on 100,000 finished jobs (JOBS="20000 1000000" for others)
+	$(BIN)/python -m bench.growth $(JOBS)
 
 bench-report: $(STAMP) ## how large a report of 5,000 jobs is and how fast it opens; how long a scrape takes
 	$(BIN)/python -m bench.report

@@ -146,6 +146,7 @@ class Reconciler:
         self.journal.publish()
         self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
         self.journal.compact()
+        self.journal.keep_up()
         if self._forecasts is not None:
             self._forecasts.refresh()
         for observer in self._observers:

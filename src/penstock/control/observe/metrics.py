@@ -45,7 +45,7 @@ class Metrics:
         self._make_instruments()
         ProcessCollector(registry=self.registry)
         self.registry.register(_StateCollector(journal, reconciler, self))
-        self.job_counts = JobCounts(self.tenant, journal.store.archive.counts)
+        self.job_counts = JobCounts(self.tenant, journal.over_counts)
         self.job_counts.follows(journal.state)
         self._journal = journal
 

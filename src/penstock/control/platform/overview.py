@@ -39,7 +39,7 @@ class Overview:
         """Up to so many active jobs and news; the counts are of everything that may be seen."""
         now = self._journal.now()
         readings = {reading.device: reading for reading in self._readings.readings() if reading.run_id}
-        over = self._journal.store.archive.counts()
+        over = self._journal.over_counts()
         with self._journal.reading() as state:
             seen = [(record, state.phase(record)) for record in state.jobs.values() if who.may_see(record.job.tenant)]
             active = sorted((pair for pair in seen if pair[1] not in OVER), key=_order)

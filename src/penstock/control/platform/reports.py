@@ -1,15 +1,16 @@
 """Reports about real runs: what the log and the state say, gathered for whoever may see it."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.control.reports.job import job_report
-from penstock.control.reports.period import KINDS, Evidence, Happening, JobFacts, period_report
+from penstock.control.reports.period import KINDS, STEPS, TROUBLES, Evidence, Happening, JobFacts, period_report
+from penstock.control.state.entries import RunFailed
 from penstock.control.state.journal import Journal
 from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Line, Principal
-from penstock.core import UnitError, parse_duration, parse_instant
+from penstock.core import Cluster, UnitError, parse_duration, parse_instant
 from penstock.wire import JobReport, PeriodReport, RequestError
 
 _MOST_LINES = 200_000
@@ -46,21 +47,31 @@ class Reports:
         return job_report(facts, evidence)
 
     def _evidence(self, since: float, until: float, tenant: str | None) -> Evidence:
-        journal = self._journal
-        records = journal.records(since, until, tenant)
-        with journal.reading() as state:
-            jobs = [JobFacts.of(record, state) for record in records]
-            cluster = state.scheduler.cluster
-        holdings = journal.store.history.holdings(since, until)
+        jobs, cluster = self._facts(since, until, tenant)
+        holdings = self._journal.store.history.holdings(since, until)
         return Evidence(
             since=since, until=until, tenant=tenant, jobs=jobs, cluster=cluster,
             holdings=[holding for holding in holdings if tenant in (None, holding.tenant)],
-            happenings=self._happenings(since, until, tenant),
+            happenings=self._happenings(since, until, tenant, [job.id for job in jobs if job.promise == "broken"]),
         )  # fmt: skip
 
-    def _happenings(self, since: float, until: float, tenant: str | None) -> list[Happening]:
-        lines = self._journal.store.history.lines(KINDS, since=since, tenant=tenant, limit=_MOST_LINES)
-        return _happenings(line for line in lines if line.at <= until)
+    def _facts(self, since: float, until: float, tenant: str | None) -> tuple[list[JobFacts], Cluster]:
+        """Jobs that are over from their outcomes, the others from the state, in order of submission."""
+        with self._journal.reading() as state:
+            records = [record for record in state.jobs.values() if tenant in (None, record.job.tenant)]
+            there = [JobFacts.of(record, state) for record in records]
+            cluster = state.scheduler.cluster
+        known = {job.id for job in there}
+        over = map(JobFacts.of_outcome, self._journal.store.outcomes.between(since, until, tenant))
+        return [*(job for job in over if job.id not in known), *there], cluster
+
+    def _happenings(self, since: float, until: float, tenant: str | None, broken: Sequence[str]) -> list[Happening]:
+        """Everything that went wrong or was resized; of what else happened, what concerns jobs with trouble."""
+        history = self._journal.store.history
+        lines = history.lines(TROUBLES, since=since, tenant=tenant, limit=_MOST_LINES)
+        failed = {line.job_id for line in lines if line.kind == RunFailed.__name__ and line.job_id is not None}
+        lines += history.lines_of(sorted(failed.union(broken)), STEPS, since=since)
+        return _happenings(sorted((line for line in lines if line.at <= until), key=lambda line: line.seq))
 
     def _happenings_of(self, job_id: str) -> Iterator[Happening]:
         log, after = self._journal.store.log, 0

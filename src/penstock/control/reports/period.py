@@ -5,6 +5,7 @@ from it, and failures and resizes from its lines. Pure: facts go in, a report co
 """
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from penstock.control.reports.energy import UNKNOWN_ENERGY, EnergyAccount, Energ
 from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Holding
+from penstock.control.state.store import Holding, OutcomeRow
 from penstock.core import LATE_TOLERANCE_S, Cluster, Verdict, format_duration
 from penstock.wire import (
     OVER,
@@ -33,8 +34,11 @@ from penstock.wire import (
     stamp,
 )
 
-KINDS = tuple(kind.__name__ for kind in (Launched, Progressed, Resized, RunFailed, WorkerLost))
-"""The kinds of lines a report reads."""
+TROUBLES = tuple(kind.__name__ for kind in (Resized, RunFailed, WorkerLost))
+"""Kinds of lines that a report counts."""
+STEPS = tuple(kind.__name__ for kind in (Launched, Progressed))
+"""Kinds of lines that say what a failure cost or why a promise was broken; there are many, and few are of interest."""
+KINDS = (*STEPS, *TROUBLES)
 
 Happening = Launched | Progressed | Resized | RunFailed | WorkerLost
 _MOST_BROKEN = 100
@@ -70,6 +74,16 @@ class JobFacts:
             planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,
             deadline=record.job.deadline, failures=record.failures, reason=record.reason,
             drawn=EnergyUse(record.energy_j, record.energy_estimated),
+        )  # fmt: skip
+
+    @classmethod
+    def of_outcome(cls, row: OutcomeRow) -> "JobFacts":
+        """A job that is over."""
+        return cls(
+            id=row.id, name=row.name, tenant=row.tenant, phase=JobPhase(row.state), submitted_at=row.submitted_at,
+            started_at=row.started_at, ended_at=row.ended_at, verdict=Verdict(row.verdict) if row.verdict else None,
+            planned_at=row.planned_at, expected_at=row.expected_at, deadline=row.deadline, failures=row.failures,
+            reason=row.reason, drawn=EnergyUse(row.energy_j, bool(row.energy_estimated)),
         )  # fmt: skip
 
     @property
@@ -307,20 +321,37 @@ def _waits(jobs: Sequence[JobFacts], evidence: Evidence) -> SpreadView:
 def _stretches(jobs: Sequence[JobFacts], evidence: Evidence) -> list[DayView]:
     """Equal parts of the period."""
     width = (evidence.until - evidence.since) / _STRETCHES
-    failed = [entry.at for entry in evidence.happenings if isinstance(entry, RunFailed)]
-    ends = {promise: [job.ended_at for job in _settled(jobs, promise, evidence)] for promise in ("kept", "broken")}
-    intervals = []
-    for position in range(_STRETCHES):
-        start, end = evidence.since + position * width, evidence.since + (position + 1) * width
-        held = sum(len(holding.devices) * overlap_s(holding, start, end) for holding in evidence.holdings)
-        counted = {name: sum(start <= (at or 0.0) < end for at in moments) for name, moments in ends.items()}
-        intervals.append(
-            DayView.model_validate(
-                {"since": stamp(start), "device_seconds": held, **counted,
-                 "failures": sum(start <= at < end for at in failed)}
-            )
-        )  # fmt: skip
-    return intervals
+    starts = [evidence.since + position * width for position in range(_STRETCHES)]
+
+    def counted(moments: Iterable[float | None]) -> list[int]:
+        tally = [0] * (_STRETCHES + 1)
+        for at in moments:
+            tally[max(0, bisect_right(starts, at or 0.0) - 1) if (at or 0.0) < evidence.until else _STRETCHES] += 1
+        return tally
+
+    failed = counted(entry.at for entry in evidence.happenings if isinstance(entry, RunFailed))
+    kept, broken = (counted(job.ended_at for job in _settled(jobs, name, evidence)) for name in ("kept", "broken"))
+    held = _held(starts, width, evidence)
+    return [
+        DayView.model_validate(
+            {"since": stamp(start), "device_seconds": held[position], "kept": kept[position],
+             "broken": broken[position], "failures": failed[position]}
+        )
+        for position, start in enumerate(starts)
+    ]  # fmt: skip
+
+
+def _held(starts: Sequence[float], width: float, evidence: Evidence) -> list[float]:
+    """Device-seconds in each stretch; a holding is looked at in those it reaches into."""
+    held = [0.0] * len(starts)
+    for holding in evidence.holdings:
+        first = max(0, bisect_right(starts, holding.since) - 1)
+        for position in range(first, len(starts)):
+            seconds = overlap_s(holding, starts[position], starts[position] + width)
+            if not seconds and position > first:
+                break
+            held[position] += len(holding.devices) * seconds
+    return held
 
 
 def late_words(late_s: float) -> str:

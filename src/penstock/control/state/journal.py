@@ -37,7 +37,9 @@ from penstock.control.state.reading import LogReading, read_log
 from penstock.control.state.records import JobRecord
 from penstock.control.state.state_data import StillState, record_from_data, record_to_data
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
+from penstock.control.state.upkeep import Upkeep
 from penstock.core import PenstockError, encode, plain
+from penstock.wire import OVER
 
 _log = logging.getLogger(__name__)
 UNREAD = (Decided.__name__, Ticked.__name__)
@@ -126,6 +128,7 @@ class Journal:
 
         self._clock = clock or SteadyClock()
         self._stand_in = stand_in
+        self._upkeep = Upkeep(store)
         self._kept = 0
         self._stale = False
         self._retry = _DecisionRetry()
@@ -352,6 +355,16 @@ class Journal:
         data = self.store.archive.find(job_id)
         return None if data is None else record_from_data(data)
 
+    def over_counts(self) -> dict[tuple[str, str], int]:
+        """How many listed jobs are over, by state and tenant."""
+        listed = self.store.history.counts_by_tenant()
+        return {
+            (state, tenant): many
+            for tenant, states in listed.items()
+            for state, many in states.items()
+            if state in OVER
+        }
+
     def records(
         self, since: float | None = None, until: float | None = None, tenant: str | None = None
     ) -> list[JobRecord]:
@@ -387,6 +400,12 @@ class Journal:
         gone = self.store.compaction.step(UNREAD)
         self.compacted += gone
         return gone
+
+    def keep_up(self) -> None:
+        """Some of the slow work on the log, if it is time for it."""
+        if damaged := self._upkeep.step(self.now(), self.quarantine.entries):
+            self.record(*damaged)
+            self.quarantine.look()
 
     def _read_again(self) -> None:
         """The state as the log tells it; until that succeeds, nobody sees one."""

@@ -25,6 +25,11 @@ class Quarantine:
         return len(self._lines)
 
     @property
+    def entries(self) -> list[int]:
+        """The numbers of what was set aside."""
+        return [int(line.payload["seq"]) for line in self._lines]
+
+    @property
     def warning(self) -> str:
         """A sentence for whoever looks after the platform; empty if nothing was set aside."""
         if not self._lines:

@@ -14,6 +14,7 @@ from penstock.control.state.store.history import History, Holding, JobMatches, S
 from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
 from penstock.control.state.store.lease import LEASE_S, SILENCE_S, Lease, LeaseLostError
 from penstock.control.state.store.log import Cursor, Key, Line, Log
+from penstock.control.state.store.outcomes import OutcomeRepository, OutcomeRow
 from penstock.control.state.store.quotas import Quota, QuotaRepository
 from penstock.control.state.store.sessions import Session, SessionRepository
 from penstock.control.state.store.snapshots import SnapshotRepository, StateSnapshot
@@ -44,6 +45,7 @@ class Store:
         self.quotas = QuotaRepository(database)
         self.snapshots = SnapshotRepository(database)
         self.archive = ArchiveRepository(database)
+        self.outcomes = OutcomeRepository(database)
         self.compaction = Compaction(database)
         self.history = History(database)
 
@@ -74,6 +76,8 @@ __all__ = [
     "LeaseLostError",
     "Line",
     "Log",
+    "OutcomeRepository",
+    "OutcomeRow",
     "Principal",
     "Quota",
     "QuotaRepository",

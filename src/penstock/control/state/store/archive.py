@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
-from penstock.control.state.store.database import Database
+from penstock.control.state.store.database import Database, batches
 from penstock.control.state.store.tables import archive, jobs, runs
 
 _PAGE = 500
@@ -40,16 +40,6 @@ class ArchiveRepository:
             yield from (record for _, record in page)
             last = page[-1][0]
 
-    def counts(self) -> dict[tuple[str, str], int]:
-        """How many archived jobs there are, by state and tenant."""
-        query = (
-            select(jobs.c.state, jobs.c.tenant, func.count().label("many"))
-            .join(archive, jobs.c.id == archive.c.job_id)
-            .group_by(jobs.c.state, jobs.c.tenant)
-        )
-        with self._database.connect() as connection:
-            return {(row.state, row.tenant): row.many for row in connection.execute(query)}
-
     def _page(self, query: Any) -> Sequence[Any]:
         with self._database.connect() as connection:
             return connection.execute(query).all()
@@ -57,7 +47,9 @@ class ArchiveRepository:
 
 def put_away(connection: Connection, records: Mapping[str, Mapping[str, Any]]) -> None:
     """Archive jobs in the transaction that lists them as over; how far their reports were read is of no more use."""
-    for job_id, record in records.items():
-        connection.execute(delete(archive).where(archive.c.job_id == job_id))
-        connection.execute(insert(archive).values(job_id=job_id, record=record))
-        connection.execute(delete(runs).where(runs.c.job_id == job_id))
+    if not records:
+        return
+    for some in batches(list(records)):
+        connection.execute(delete(archive).where(archive.c.job_id.in_(some)))
+        connection.execute(delete(runs).where(runs.c.job_id.in_(some)))
+    connection.execute(insert(archive), [{"job_id": job_id, "record": record} for job_id, record in records.items()])

@@ -1,8 +1,8 @@
 """The log without what nobody reads any more.
 
 Decisions and ticks are needed to read a state from the log, and by nobody else. Once two snapshots stand after them
-they can go; what happened (everything that history, reports, stories and what-if read) stays for ever. How far the log
-was compacted is kept beside it: from then on it can only be read from a snapshot.
+they can go. What happened (what history, reports, stories and what-if read) stays; entries that only corrected a figure
+go when they are old. How far the log was compacted is kept beside it: from then on it can only be read from a snapshot.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ NEWEST_KEPT = 10_000
 """So many of the newest entries stay whole, whatever snapshots there are."""
 AT_ONCE = 1_000
 """Entries that are removed in one transaction at most: nobody who writes shall wait for long."""
+
+_IN_ONE = 500
 
 
 class Compaction:
@@ -43,6 +45,19 @@ class Compaction:
             connection.execute(delete(compactions))
             connection.execute(insert(compactions).values(up_to=up_to, removed=removed))
         return gone
+
+    def forget_old(self, kinds: Sequence[str], before: float) -> int:
+        """Remove some entries of these kinds that are older than that and in the compacted part; returns how many."""
+        done, _ = self.progress()
+        old = select(events.c.seq).where(events.c.kind.in_(kinds), events.c.at < before, events.c.seq <= done)
+        with self._database.connect() as connection:
+            found = connection.scalars(old.limit(AT_ONCE)).all()
+        if not found:
+            return 0
+        with self._database.begin() as connection:
+            for position in range(0, len(found), _IN_ONE):
+                connection.execute(delete(events).where(events.c.seq.in_(found[position : position + _IN_ONE])))
+        return len(found)
 
     def progress(self) -> tuple[int, int]:
         """Up to which entry the log was compacted, and how many were removed in all."""

@@ -1,6 +1,6 @@
 """Opening a database: SQLite in a file by default, PostgreSQL by URL; the schema is brought up to date on the way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 _BUSY_S = 3.0
 """A database that another process has locked is waited for so long; then whoever asked is told."""
 _CONNECT_S = 4
+_AT_ONCE = 500
 
 
 def open_engine(url: str) -> Engine:
@@ -51,6 +52,12 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Values a few hundred at a time: as many as one statement takes on every database."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
 
 
 class Database:

@@ -3,22 +3,23 @@
 Reads only. The log stays the truth; these are questions that a picture asks and that one row at a time cannot answer.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, Connection, func, or_, select
 
-from penstock.control.state.store.database import Database
+from penstock.control.state.store.database import Database, batches
 from penstock.control.state.store.jobs import JobRow
 from penstock.control.state.store.log import Line, line_of
-from penstock.control.state.store.tables import events, grants, jobs
+from penstock.control.state.store.tables import events, grants, job_counts, jobs
 
 ORDERS = {
     "number": jobs.c.number, "name": jobs.c.name, "tenant": jobs.c.tenant, "state": jobs.c.state,
-    "submitted_at": jobs.c.submitted_at, "ended_at": jobs.c.ended_at,
+    "submitted_at": jobs.c.number, "ended_at": jobs.c.ended_at,
 }  # fmt: skip
-"""What a list of jobs can be sorted by."""
+"""What a list of jobs can be sorted by, with an index for each; jobs are numbered as they come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +66,35 @@ class History:
     def search(self, wanted: Search) -> JobMatches:
         conditions = _conditions(wanted)
         column = ORDERS.get(wanted.order, jobs.c.number)
-        query = select(jobs).where(*conditions).limit(wanted.limit).offset(wanted.offset)
-        query = query.order_by(column.desc() if wanted.descending else column.asc(), jobs.c.number.desc())
+        order = [column.desc(), jobs.c.number.desc()] if wanted.descending else [column.asc(), jobs.c.number.asc()]
+        query = select(jobs).where(*conditions).limit(wanted.limit).offset(wanted.offset).order_by(*order)
         with self._database.connect() as connection:
-            total = connection.scalar(select(func.count()).select_from(jobs).where(*conditions)) or 0
-            return JobMatches([JobRow(**row) for row in connection.execute(query).mappings()], total)
+            rows = [JobRow(**row) for row in connection.execute(query).mappings()]
+            return JobMatches(rows, self._total(connection, wanted, conditions))
+
+    def _total(self, connection: Connection, wanted: Search, conditions: Sequence[ColumnElement[bool]]) -> int:
+        """Counted one by one only where a text is looked for."""
+        if wanted.text:
+            return connection.scalar(select(func.count()).select_from(jobs).where(*conditions)) or 0
+        query = select(func.sum(job_counts.c.many))
+        if wanted.states:
+            query = query.where(job_counts.c.state.in_(wanted.states))
+        if wanted.tenant is not None:
+            query = query.where(job_counts.c.tenant == wanted.tenant)
+        return int(connection.scalar(query) or 0)
 
     def counts(self, tenant: str | None = None) -> dict[str, int]:
         """How many jobs there are in each state."""
-        query = select(jobs.c.state, func.count().label("many")).group_by(jobs.c.state)
-        if tenant is not None:
-            query = query.where(jobs.c.tenant == tenant)
-        with self._database.connect() as connection:
-            return {row.state: row.many for row in connection.execute(query)}
+        totals: Counter[str] = Counter()
+        for states in self.counts_by_tenant(tenant).values():
+            totals.update(states)
+        return dict(totals)
 
     def counts_by_tenant(self, tenant: str | None = None) -> dict[str, dict[str, int]]:
         """How many jobs each tenant has in each state."""
-        query = select(jobs.c.tenant, jobs.c.state, func.count().label("many")).group_by(jobs.c.tenant, jobs.c.state)
+        query = select(job_counts).where(job_counts.c.many > 0)
         if tenant is not None:
-            query = query.where(jobs.c.tenant == tenant)
+            query = query.where(job_counts.c.tenant == tenant)
         found: dict[str, dict[str, int]] = {}
         with self._database.connect() as connection:
             for row in connection.execute(query):
@@ -92,10 +103,16 @@ class History:
 
     def waits(self, since: float, until: float) -> list[tuple[float, float]]:
         """From when to when each job waited for its first devices, as far as that lies between the two."""
-        ended = func.coalesce(jobs.c.started_at, jobs.c.ended_at, until)
-        query = select(jobs.c.submitted_at, ended.label("ended")).where(jobs.c.submitted_at <= until, ended >= since)
+        times = select(jobs.c.submitted_at, func.coalesce(jobs.c.started_at, jobs.c.ended_at, until))
+        never_ran = times.where(jobs.c.started_at.is_(None), jobs.c.submitted_at <= until)
+        queries = (
+            times.where(jobs.c.started_at >= since, jobs.c.submitted_at <= until),
+            never_ran.where(jobs.c.ended_at >= since),
+            never_ran.where(jobs.c.ended_at.is_(None)),
+        )
         with self._database.connect() as connection:
-            return [(max(start, since), min(end, until)) for start, end in connection.execute(query).all()]
+            found = [row for query in queries for row in connection.execute(query)]
+        return [(max(start, since), min(end, until)) for start, end in found]
 
     def holdings(self, since: float, until: float, *, job_id: str | None = None) -> list[Holding]:
         """Everything held at some time between the two, in order of time."""
@@ -123,6 +140,15 @@ class History:
         with self._database.connect() as connection:
             found = connection.execute(query.order_by(events.c.seq.desc()).limit(limit)).mappings()
             return [line_of(row) for row in found][::-1]
+
+    def lines_of(self, job_ids: Sequence[str], kinds: Sequence[str], *, since: float) -> list[Line]:
+        """Entries of some kinds about these jobs, in order."""
+        found: list[Line] = []
+        with self._database.connect() as connection:
+            for some in batches(job_ids):
+                query = select(events).where(events.c.job_id.in_(some), events.c.kind.in_(kinds), events.c.at >= since)
+                found += [line_of(row) for row in connection.execute(query).mappings()]
+        return sorted(found, key=lambda line: line.seq)
 
 
 def _conditions(wanted: Search) -> list[ColumnElement[bool]]:

@@ -1,15 +1,17 @@
 """Jobs as rows that can be listed and filtered: derived from the log, rewritten whenever it is read again."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from penstock.control.state.store.archive import put_away
-from penstock.control.state.store.database import Database
-from penstock.control.state.store.tables import grants, jobs
+from penstock.control.state.store.database import Database, batches
+from penstock.control.state.store.outcomes import keep_outcomes
+from penstock.control.state.store.tables import grants, job_counts, jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class JobRepository:
 
     def only_tenant(self) -> str | None:
         """The tenant of all jobs there ever were, if they were all one tenant's."""
-        query = select(func.min(jobs.c.tenant), func.max(jobs.c.tenant))
+        query = select(func.min(job_counts.c.tenant), func.max(job_counts.c.tenant))
         with self._database.connect() as connection:
             first, last = connection.execute(query).one()
         return None if first != last else first
@@ -68,19 +70,21 @@ class JobRepository:
         over: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         """Bring rows up to date; ``held`` says what each of these jobs holds now, ``over`` are records to archive."""
+        listed = list(rows)
         with self._database.begin() as connection:
-            for row in rows:
-                _upsert(connection, row)
-            for job_id, grant in held.items():
-                _note_grant(connection, job_id, grant, at)
+            _write_rows(connection, listed)
+            _note_grants(connection, held, at)
             put_away(connection, over)
+            keep_outcomes(connection, [(row, over[row.id]) for row in listed if row.id in over])
 
     def give_up(self, job_id: str, at: float, reason: str) -> None:
         """A job that is listed and that nobody knows anything of any more has failed."""
         with self._database.begin() as connection:
-            open_row = update(jobs).where(jobs.c.id == job_id, jobs.c.ended_at.is_(None))
-            connection.execute(open_row.values(state="failed", ended_at=at, reason=reason, devices=[]))
-            _note_grant(connection, job_id, None, at)
+            found = connection.execute(select(jobs).where(jobs.c.id == job_id)).mappings().first()
+            if found is not None and found["ended_at"] is None:
+                failed = {"state": "failed", "ended_at": at, "reason": reason, "devices": []}
+                _write_rows(connection, [JobRow(**{**found, **failed})])
+                _note_grants(connection, {job_id: None}, at)
 
     def find(self, job_id: str) -> JobRow | None:
         found = self._select(select(jobs).where(jobs.c.id == job_id))
@@ -101,11 +105,12 @@ class JobRepository:
             query = query.where(jobs.c.number < after)
         if tenant is not None:
             query = query.where(jobs.c.tenant == tenant)
-        if states:
-            query = query.where(jobs.c.state.in_(states))
         if name is not None:
             query = query.where(jobs.c.name == name)
-        return self._select(query)
+        if not states:
+            return self._select(query)
+        found = [row for state in set(states) for row in self._select(query.where(jobs.c.state == state))]
+        return sorted(found, key=lambda row: -row.number)[:limit]
 
     def history(self, job_id: str) -> list[GrantRow]:
         query = select(grants).where(grants.c.job_id == job_id).order_by(grants.c.generation)
@@ -117,18 +122,71 @@ class JobRepository:
             return [JobRow(**row) for row in connection.execute(query).mappings()]
 
 
-def _upsert(connection: Connection, row: JobRow) -> None:
-    values = {name: getattr(row, name) for name in row.__slots__}
-    if not connection.execute(update(jobs).where(jobs.c.id == row.id).values(**values)).rowcount:
-        connection.execute(insert(jobs).values(**values))
+def _write_rows(connection: Connection, rows: Sequence[JobRow]) -> None:
+    """Insert or update rows, and count them where they stand now instead of where they stood."""
+    stood = _standing(connection, [row.id for row in rows])
+    moved: Counter[tuple[str, str]] = Counter()
+    new = []
+    for row in rows:
+        values = {name: getattr(row, name) for name in row.__slots__}
+        if row.id in stood:
+            connection.execute(update(jobs).where(jobs.c.id == row.id).values(**values))
+            moved[stood[row.id]] -= 1
+        else:
+            new.append(values)
+        moved[row.state, row.tenant] += 1
+    if new:
+        connection.execute(insert(jobs), new)
+    for (state, tenant), change in moved.items():
+        _count(connection, state, tenant, change)
 
 
-def _note_grant(connection: Connection, job_id: str, grant: GrantRow | None, at: float) -> None:
-    ended = update(grants).where(grants.c.job_id == job_id, grants.c.until.is_(None))
-    if grant is None:
-        connection.execute(ended.values(until=at))
+def _standing(connection: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """State and tenant of the jobs that are listed, by id."""
+    found: dict[str, tuple[str, str]] = {}
+    for some in batches(job_ids):
+        query = select(jobs.c.id, jobs.c.state, jobs.c.tenant).where(jobs.c.id.in_(some))
+        found |= {row.id: (row.state, row.tenant) for row in connection.execute(query)}
+    return found
+
+
+def _count(connection: Connection, state: str, tenant: str, change: int) -> None:
+    if not change:
         return
-    connection.execute(ended.where(grants.c.generation != grant.generation).values(until=at))
-    known = select(grants.c.job_id).where(grants.c.job_id == job_id, grants.c.generation == grant.generation)
-    if connection.execute(known).first() is None:
-        connection.execute(insert(grants).values(**{name: getattr(grant, name) for name in grant.__slots__}))
+    known = update(job_counts).where(job_counts.c.state == state, job_counts.c.tenant == tenant)
+    if not connection.execute(known.values(many=job_counts.c.many + change)).rowcount:
+        connection.execute(insert(job_counts).values(state=state, tenant=tenant, many=change))
+
+
+def _note_grants(connection: Connection, held: Mapping[str, GrantRow | None], at: float) -> None:
+    """End what is not held any more, and begin what is new."""
+    known = _known_grants(connection, list(held))
+    ended = [
+        {"job": job_id, "number": generation}
+        for job_id, generation, until in known
+        if until is None and not _is_held(held[job_id], generation)
+    ]
+    if ended:
+        row = grants.c.job_id == bindparam("job"), grants.c.generation == bindparam("number")
+        connection.execute(update(grants).where(*row).values(until=at), ended)
+    there = {(job_id, generation) for job_id, generation, _ in known}
+    new = [
+        {name: getattr(grant, name) for name in grant.__slots__}
+        for grant in held.values()
+        if grant is not None and (grant.job_id, grant.generation) not in there
+    ]
+    if new:
+        connection.execute(insert(grants), new)
+
+
+def _known_grants(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:
+    columns = grants.c.job_id, grants.c.generation, grants.c.until
+    found: list[tuple[str, int, float | None]] = []
+    for some in batches(job_ids):
+        query = select(*columns).where(grants.c.job_id.in_(some))
+        found += [(job_id, generation, until) for job_id, generation, until in connection.execute(query)]
+    return found
+
+
+def _is_held(grant: GrantRow | None, generation: int) -> bool:
+    return grant is not None and grant.generation == generation

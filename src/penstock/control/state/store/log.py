@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 
 from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import events, idempotency, runs
@@ -67,12 +67,23 @@ class Log:
                 connection.execute(insert(idempotency).values(at=lines[0].at, **_columns(key)))
             if cursor is not None:
                 _advance(connection, cursor)
-            last = 0
-            for line in lines:
-                values = _columns(line) | {"checksum": checksum_of(line)}
-                del values["seq"]
-                last = connection.execute(insert(events).values(**values).returning(events.c.seq)).scalar_one()
+            rows = [_columns(line) | {"checksum": checksum_of(line)} for line in lines]
+            for row in rows:
+                del row["seq"]
+            if len(rows) > 1:
+                connection.execute(insert(events), rows[:-1])
+            if not rows:
+                return 0
+            last: int = connection.execute(insert(events).values(**rows[-1]).returning(events.c.seq)).scalar_one()
         return last
+
+    def add_checksums(self, lines: Sequence[Line]) -> None:
+        """For entries of versions that wrote none."""
+        if not lines:
+            return
+        row = update(events).where(events.c.seq == bindparam("number")).values(checksum=bindparam("digest"))
+        with self._database.begin() as connection:
+            connection.execute(row, [{"number": line.seq, "digest": checksum_of(line)} for line in lines])
 
     def read(self, after: int = 0) -> Iterator[Line]:
         """Every entry after a number, page by page."""

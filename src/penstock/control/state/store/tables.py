@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     Dialect,
     Float,
@@ -107,8 +108,41 @@ jobs = Table(
     Column("failures", Integer, nullable=False),
     Column("reason", Text, nullable=False),
     Column("tail", JSON, nullable=False),
-    Index("ix_jobs_tenant", "tenant"),
-    Index("ix_jobs_state", "state"),
+    Index("ix_jobs_tenant", "tenant", "number"),
+    Index("ix_jobs_state", "state", "number"),
+    Index("ix_jobs_name", "name", "number"),
+    Index("ix_jobs_ended_at", "ended_at", "number"),
+    Index("ix_jobs_started_at", "started_at"),
+)
+
+job_counts = Table(
+    "job_counts",
+    metadata,
+    Column("state", String(20), primary_key=True),
+    Column("tenant", String(120), primary_key=True),
+    Column("many", _Number, nullable=False),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("id", String(120), primary_key=True),
+    Column("number", _Number, nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("tenant", String(120), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("submitted_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float, nullable=False),
+    Column("verdict", String(20)),
+    Column("planned_at", Float, nullable=False),
+    Column("expected_at", Float),
+    Column("deadline", Float, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("energy_j", Float),
+    Column("energy_estimated", Boolean, nullable=False),
+    Index("ix_outcomes_ended_at", "ended_at"),
 )
 
 archive = Table(
@@ -135,6 +169,7 @@ grants = Table(
     Column("devices", JSON, nullable=False),
     Column("since", Float, nullable=False),
     Column("until", Float),
+    Index("ix_grants_until", "until"),
 )
 
 runs = Table(
