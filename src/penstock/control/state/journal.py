@@ -130,6 +130,9 @@ class Journal:
         self._stand_in = stand_in
         self._upkeep = Upkeep(store)
         self._kept = 0
+        self._compacted_at: tuple[int, int] | None = None
+        """Where log and snapshots stood when there was nothing to remove."""
+
         self._stale = False
         self._retry = _DecisionRetry()
         self._observers: list[JournalObserver] = []
@@ -397,8 +400,12 @@ class Journal:
 
     def compact(self) -> int:
         """Remove some more of what nobody reads from the log; returns how many entries went."""
+        if self._compacted_at == (self.seq, self._kept):
+            return 0
         gone = self.store.compaction.step(UNREAD)
         self.compacted += gone
+        if not gone:
+            self._compacted_at = self.seq, self._kept
         return gone
 
     def keep_up(self) -> None:

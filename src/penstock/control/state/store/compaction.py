@@ -28,23 +28,27 @@ class Compaction:
 
     def step(self, kinds: Sequence[str]) -> int:
         """Remove some more, if there is something to remove; returns how many."""
+        done, removed = self.progress()
+        limit = self._limit()
+        if limit <= done + 1:
+            return 0
         with self._database.begin() as connection:
-            kept = connection.scalars(select(snapshots.c.seq).order_by(snapshots.c.seq)).all()
-            newest = connection.scalar(select(func.max(events.c.seq))) or 0
-            done = connection.scalar(select(func.max(compactions.c.up_to))) or 0
-            limit = min(kept[0], newest - NEWEST_KEPT) if len(kept) > 1 else 0
-            if limit <= done + 1:
-                return 0
             span = select(events.c.seq).where(events.c.seq > done, events.c.seq < limit).order_by(events.c.seq)
             reached = connection.scalars(span.limit(AT_ONCE)).all()
             up_to = reached[-1] if len(reached) == AT_ONCE else limit - 1
             gone = connection.execute(
                 delete(events).where(events.c.seq > done, events.c.seq <= up_to, events.c.kind.in_(kinds))
             ).rowcount
-            removed = (connection.scalar(select(compactions.c.removed).where(compactions.c.up_to == done)) or 0) + gone
             connection.execute(delete(compactions))
-            connection.execute(insert(compactions).values(up_to=up_to, removed=removed))
+            connection.execute(insert(compactions).values(up_to=up_to, removed=removed + gone))
         return gone
+
+    def _limit(self) -> int:
+        """The first entry that has to stay: one snapshot is not enough to let go of anything."""
+        with self._database.connect() as connection:
+            kept = connection.scalars(select(snapshots.c.seq).order_by(snapshots.c.seq)).all()
+            newest = connection.scalar(select(func.max(events.c.seq))) or 0
+        return min(kept[0], newest - NEWEST_KEPT) if len(kept) > 1 else 0
 
     def forget_old(self, kinds: Sequence[str], before: float) -> int:
         """Remove some entries of these kinds that are older than that and in the compacted part; returns how many."""
