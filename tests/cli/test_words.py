@@ -67,6 +67,9 @@ def test_a_refusal_names_the_deadline_that_could_be_kept_and_a_delay_its_end() -
         ("running", ProgressView(remaining=150, work=100), 0.0),
         ("running", ProgressView(remaining=-1, work=100), 1.0),
         ("running", ProgressView(remaining=0, work=0), 0.0),
+        ("failed", ProgressView(remaining=0, work=100, step=5), 0.05),
+        ("failed", ProgressView(remaining=0, work=100, step=5, total=10), 0.5),
+        ("declined", ProgressView(remaining=0, work=100), 0.0),
     ],
 )
 def test_how_much_is_done_stays_between_nothing_and_all(

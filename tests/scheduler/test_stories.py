@@ -47,6 +47,7 @@ def test_misfortunes_are_told() -> None:
     machine.handle(NodeLost(10.0, "node-1"))
     machine.handle(WorkerFailed(20.0, "a"))
     machine.handle(CurveChanged(30.0, "a", Curve.from_table({1: 3.0})))
+    machine.handle(CurveChanged(35.0, "a", Curve.from_table({1: 3.1})))
     machine.handle(JobCancelled(40.0, "a"))
     assert told(machine, "a") == [
         (0.0, "submitted: 400 iterations at best effort"),
@@ -56,7 +57,7 @@ def test_misfortunes_are_told() -> None:
         (10.0, "resumed on 1 device on 1 node"),
         (20.0, "a worker failed; it goes on from its last checkpoint"),
         (20.0, "resumed on 1 device on 1 node"),
-        (30.0, "its curve changed"),
+        (30.0, "its speed on 1 device is 3 iterations a second, not 1"),
         (40.0, "cancelled"),
     ]
 

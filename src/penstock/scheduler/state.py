@@ -48,6 +48,9 @@ from penstock.scheduler.records import FINAL, JobState, Record
 from penstock.scheduler.story import Story
 from penstock.scheduler.table import LEAST_WORK
 
+WORTH_TELLING = 0.05
+"""A speed that turns out different by a smaller share is no news to a person."""
+
 
 class State:
     """Jobs, who holds what, and what is still to be told to the world.
@@ -261,14 +264,25 @@ class State:
         record = self.live(event.job_id)
         if not self.can_use(record, event.curve):
             raise EventError(f"the new curve of job {event.job_id!r} has no usable count on {record.kind}")
-        job = replace(record.job, curve=event.curve)
+        job, news = replace(record.job, curve=event.curve), self._speed_news(record, event.curve)
         if record.paused is not None:
             record.job = job
         else:
             if self.holdings.change_curve(record, job, event.at):
                 self.outbox.append(Suspend(job.id))
             self.excuse(record.kind, f"the curve of {job.id} changed")
-        record.tell(event.at, "its curve changed")
+        if news:
+            record.tell(event.at, news)
+
+    def _speed_news(self, record: Record, curve: Curve) -> str:
+        """What a new curve means for the devices it holds, or the fewest it takes; nothing if that is hardly new."""
+        width = len(self.holdings.devices(record)) if record.paused is None else 0
+        width = width or record.job.at_least
+        was, now = record.job.curve.rate(width, record.kind), curve.rate(width, record.kind)
+        if abs(now - was) <= WORTH_TELLING * was:
+            return ""
+        devices = "1 device" if width == 1 else f"{width} devices"
+        return f"its speed on {devices} is {now:.3g} iterations a second, not {was:.3g}"
 
     def _on_costs_changed(self, event: CostsChanged) -> None:
         record = self.live(event.job_id)

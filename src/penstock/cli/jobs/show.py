@@ -3,7 +3,7 @@
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out
-from penstock.cli.terminal.format import bar, clock, deadline_line, quote_lines, share_done
+from penstock.cli.terminal.format import answer_lines, bar, clock, deadline_line, share_done
 
 
 def show(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -19,7 +19,7 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     )
     if detail.deadline is not None:
         out.print(deadline_line(detail.deadline))
-    for line in quote_lines(detail.quote) if detail.quote else []:
+    for line in answer_lines(detail):
         out.print(line, soft_wrap=True)
     if (progress := detail.progress) is not None and progress.step is not None:
         loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.connect import connect
 from penstock.cli.jobs.logs import follow
 from penstock.cli.submission.description import describes_job
-from penstock.cli.submission.submit import hand_in
+from penstock.cli.submission.submit import DECLINED, hand_in, tell_answer
 from penstock.cli.terminal.console import complain, say
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.spec import JobFile
     from penstock.wire import JobDetail
 
-EXIT_CODES = {"finished": 0, "failed": 1, "declined": 3, "cancelled": 4}
+EXIT_CODES = {"finished": 0, "failed": 1, "declined": DECLINED, "cancelled": 4}
 """What ``run`` ends with where the job itself gives no code."""
 
 
@@ -25,6 +25,7 @@ def run(file: "JobFile") -> None:
     with connect() as client:
         job = hand_in(client, file).job
         say(f"{job.id} submitted")
+        tell_answer(job)
         follow(client, job.id)
         ended = _await_end(client, job.id)
     if ended.state != "finished":

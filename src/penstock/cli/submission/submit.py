@@ -15,7 +15,10 @@ from penstock.cli.terminal.format import deadline_line, quote_lines
 if TYPE_CHECKING:
     from penstock.client import Client
     from penstock.spec import JobFile
-    from penstock.wire import JobView, Submission
+    from penstock.wire import JobDetail, JobView, Submission
+
+DECLINED = 3
+"""The exit code for a job that was refused."""
 
 
 @describes_job
@@ -37,11 +40,18 @@ def submit(
         print_json(answer)
         return
     print(answer.job.id)
-    if answer.job.deadline is not None:
-        say(deadline_line(answer.job.deadline))
-    for line in quote_lines(answer.job.quote) if answer.job.quote else [_unanswered(answer.job)]:
-        say(line)
+    tell_answer(answer.job)
+    if answer.job.state == "declined":
+        raise typer.Exit(DECLINED)
     say(f"follow it: penstock logs -f {answer.job.id}")
+
+
+def tell_answer(job: "JobDetail") -> None:
+    """The deadline as it was understood, and what the job is promised."""
+    if job.deadline is not None:
+        say(deadline_line(job.deadline))
+    for line in quote_lines(job.quote) if job.quote else [_unanswered(job)]:
+        say(line)
 
 
 def hand_in(client: "Client", file: "JobFile") -> "Submission":

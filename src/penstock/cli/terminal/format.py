@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.core import format_duration
+from penstock.wire import OVER
 
 if TYPE_CHECKING:
     from penstock.wire import JobDetail, JobView, QuoteView
@@ -36,6 +37,13 @@ def deadline_line(deadline: datetime) -> str:
     return f"deadline {deadline.astimezone().strftime('%A %Y-%m-%d %H:%M:%S %Z')} ({ago(deadline)})"
 
 
+def answer_lines(job: "JobDetail") -> list[str]:
+    """What a job is told as long as that holds: of one that is over only a refusal, of one that is paused nothing."""
+    if job.quote is None or job.state == "paused" or (job.state in OVER and job.state != "declined"):
+        return []
+    return quote_lines(job.quote)
+
+
 def quote_lines(quote: "QuoteView") -> list[str]:
     """What a person is told, line by line."""
     lines = [f"{quote.verdict}: {quote.reason}"]
@@ -54,11 +62,13 @@ def quote_lines(quote: "QuoteView") -> list[str]:
 
 
 def share_done(job: "JobDetail") -> float:
-    """Between 0 and 1."""
+    """Between 0 and 1; of a job that ended too soon, as far as it told."""
     if job.state == "finished":
         return 1.0
     if job.progress is None or job.progress.work <= 0:
         return 0.0
+    if job.state in OVER:
+        return min((job.progress.step or 0) / (job.progress.total or job.progress.work), 1.0)
     return min(max(1.0 - job.progress.remaining / job.progress.work, 0.0), 1.0)
 
 
