@@ -1,5 +1,6 @@
 """What is special about the machine at hand: its disk, its sockets, its agents."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,9 +11,12 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
+from penstock.backends.agent.progress import ProgressFile
+from penstock.backends.agent.spawner import Spawner
 from penstock.backends.local import backend as backend_module
 from penstock.core import InputError, ReportKind
 from tests.backends.watching import (
@@ -237,3 +241,59 @@ def test_a_relative_python_path_holds_for_agents_and_workers(local: Backend, mon
     local.launch(make_launch(python("import os; print(os.environ['PYTHONPATH'])")))
     wait_for_end(local, "run-1")
     assert output(local, "run-1", "w0").split() == [f"{Path('src').absolute()}{os.pathsep}/elsewhere"]
+
+
+def test_the_servers_environment_is_not_the_jobs(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "PGPASSWORD", "PENSTOCK_TOKEN", "LD_PRELOAD_HINT", "SITE_CODE"):
+        monkeypatch.setenv(name, "the server's")
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    local = LocalBackend(state_dir, fake_devices(1), pass_environment=["SITE_*"])
+    code = "import json, os; print('ENV', json.dumps(dict(os.environ)))"
+    local.launch(make_launch(python(code), env=(("OWN", "job"), ("HF_TOKEN", "the job's"))))
+    wait_for_end(local, "run-1")
+    seen = json.loads(output(local, "run-1").partition("ENV ")[2].splitlines()[0])
+    assert {"AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "PENSTOCK_TOKEN", "LD_PRELOAD_HINT"}.isdisjoint(seen)
+    chosen = (seen["OWN"], seen["HF_TOKEN"], seen["SITE_CODE"], seen["NCCL_DEBUG"])
+    assert chosen == ("job", "the job's", "the server's", "WARN")
+    assert seen["PATH"]
+
+
+def test_a_progress_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
+    secret, link, pipe = tmp_path / "secret", tmp_path / "link", tmp_path / "pipe"
+    secret.write_text("step=3 total=9")
+    link.symlink_to(secret)
+    os.mkfifo(pipe)
+    assert ProgressFile(secret).news() == {"step": 3, "total": 9}
+    assert ProgressFile(link).news() is None
+    assert ProgressFile(pipe).news() is None
+
+
+def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says_so(tmp_path: Path) -> None:
+    """A zygote is the job's own process: it may say any number, and the agent may be root's."""
+    shell = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+    assert shell.stdout is not None
+    stranger = int(shell.stdout.readline())
+    told: list[str] = []
+
+    class Listener:
+        def on_started(self, worker_id: str, pid: int) -> None:
+            told.append(f"{worker_id} {pid}")
+
+        def on_exited(self, worker_id: str, how: object) -> None: ...
+
+        def on_line(self, worker_id: str, stream: str, line: str) -> None: ...
+
+    async def forge() -> None:
+        spawner = Spawner(tmp_path, make_launch(("true",)), {}, Listener())
+        for pid in (stranger, 1):
+            spawner._on_zygote_event({"event": "started", "id": "nobody", "pid": pid})
+        spawner.close()
+
+    try:
+        asyncio.run(forge())
+        assert psutil.Process(stranger).status() != psutil.STATUS_ZOMBIE
+        assert told == []
+    finally:
+        psutil.Process(stranger).kill()
+        shell.wait()
+        shell.stdout.close()

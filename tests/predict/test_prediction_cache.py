@@ -11,6 +11,8 @@ import pytest
 
 from penstock.predict import PredictionCache, PredictionRequest
 from penstock.predict import prediction_cache as module
+from penstock.tools import UnixUser
+from tests.serve.other_users import USERS, needs_other_users, open_folder
 
 HOOK = "def penstock_model(batch): ...\n"
 SCALING = {"counts": [1, 2], "rates": [4.0, 7.0], "doubts": [0.25, 0.5]}
@@ -128,3 +130,23 @@ def test_the_child_sees_the_jobs_environment_and_no_gpu(tmp_path: Path) -> None:
     asked = request(tmp_path, working_dir=str(tmp_path / "elsewhere"))
     PredictionCache(tmp_path / "cache").ask(asked, python=python, env={"OURS": "here"})
     assert (tmp_path / "seen").read_text().strip() == f"here//1/{tmp_path}/elsewhere"
+
+
+@needs_other_users
+def test_a_script_is_asked_as_its_user_who_can_read_the_profiles() -> None:
+    with open_folder() as folder:
+        (folder / "private" / "profiles" / "h200").mkdir(parents=True)
+        (folder / "private").chmod(0o700)
+        (folder / "private" / "profiles" / "h200" / "profile.json").write_text("measured")
+        seen = folder / "seen"
+        seen.touch()
+        seen.chmod(0o666)
+        read = 'sed \'s/.*"profiles": "\\([^"]*\\)".*/\\1/\''
+        body = f'id -u > {seen}; cat "$(echo "$3" | {read})"/h200/profile.json >> {seen}; echo $HOME >> {seen}'
+        (folder / "started").touch()
+        (folder / "started").chmod(0o666)
+        asked = request(folder, profiles=str(folder / "private" / "profiles"))
+        (folder / "train.py").chmod(0o644)
+        user = UnixUser.named(USERS[0])
+        PredictionCache(folder / "private" / "cache").ask(asked, python=interpreter(folder, body), env={}, user=user)
+        assert seen.read_text().split() == [str(user.uid), f"measured{user.home}"]

@@ -89,3 +89,24 @@ def test_the_password_of_a_database_lies_in_a_file(tmp_path: Path) -> None:
         _ = load_config({"database": URL, "database_password_file": str(tmp_path / "none")}, environ={}).database_url
     with pytest.raises(InputError, match="without a user"):
         _ = load_config({"database_password_file": str(file)}, environ={}).database_url
+
+
+def test_who_jobs_run_as_is_a_name_a_pattern_or_a_table(tmp_path: Path) -> None:
+    assert load_config({"run_as": "svc-{tenant}"}, environ={}).run_as == "svc-{tenant}"
+    config = load_config(file=written(tmp_path, f'data_dir = "{tmp_path}/home"\n[run_as]\nred = "games"\n'), environ={})
+    assert config.run_as == {"red": "games"}
+    assert config.job_files == tmp_path / "home-jobs"
+    assert load_config({"data_dir": tmp_path / "alone"}, environ={}).job_files == tmp_path / "alone"
+    with pytest.raises(InputError, match="table from tenants to names"):
+        load_config(file=written(tmp_path, "[run_as]\nred = 5\n"), environ={})
+    with pytest.raises(InputError, match="outside of it"):
+        load_config({"data_dir": tmp_path / "a", "jobs_dir": tmp_path / "a" / "jobs", "run_as": "games"}, environ={})
+
+
+def test_variables_for_jobs_are_a_list_or_separated_by_commas(tmp_path: Path) -> None:
+    assert load_config(environ={"PENSTOCK_PASS_ENVIRONMENT": "A, SITE_*"}).pass_environment == ("A", "SITE_*")
+    file = written(tmp_path, 'pass_environment = ["A"]\naccept_shared_user = true\n')
+    config = load_config(file=file, environ={})
+    assert (config.pass_environment, config.accept_shared_user) == (("A",), True)
+    with pytest.raises(InputError, match="a list of names"):
+        load_config(file=written(tmp_path, "pass_environment = 5\n"), environ={})

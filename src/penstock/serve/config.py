@@ -64,6 +64,7 @@ class Config:
             raise InputError(f"port {self.port}", "0 (any) to 65535")
         LogFormat.named(self.log_format)
         _check_policy(self.policy)
+        _check_places(self)
         if self.host not in _LOOPBACK and not self.exposed:
             raise InputError(
                 f"listening on {self.host} lets other machines in", "127.0.0.1 by default",
@@ -82,6 +83,16 @@ class Config:
     def database_url(self) -> str:
         url = self.database or f"sqlite:///{self.data_dir / 'penstock.db'}"
         return url if self.database_password_file is None else _with_password(url, self.database_password_file)
+
+
+def _check_places(config: Config) -> None:
+    """Other users never come into the data directory, so what is theirs cannot lie in it."""
+    home, jobs = config.data_dir.absolute(), config.job_files.absolute()
+    if config.run_as and jobs.is_relative_to(home):
+        raise InputError(
+            f"jobs_dir {jobs} inside of the data directory, which jobs that run as other users cannot enter",
+            "a directory outside of it", "Leave jobs_dir out to use the one beside it",
+        )  # fmt: skip
 
 
 def _with_password(url: str, file: Path) -> str:

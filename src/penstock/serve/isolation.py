@@ -4,9 +4,9 @@ The documentation's page on security says what each arrangement protects. What t
 or said aloud here, before anybody relies on it.
 """
 
-import getpass
 import logging
 import os
+import pwd
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,11 +31,12 @@ def tenant_users(config: Config) -> "TenantUsers":
         os.setgroups([])
         for user in users.named():
             _check_reach(config.job_files.absolute(), user)
+        _warn_of_older_runs(config)
         return users
     if config.backend == "local":
         _log.warning(
             "jobs run as the server's own user %s: they can read what it can, its tokens and other tenants' files "
-            "included. Set run_as to keep them apart.", getpass.getuser(),
+            "included. Set run_as to keep them apart.", _own_user(),
         )  # fmt: skip
     return users
 
@@ -46,7 +47,7 @@ def tenancy_of(config: Config, journal: "Journal", users: "TenantUsers") -> "Ten
 
     def user_of(tenant: str) -> str:
         user = users.of(tenant)
-        return user.name if user else getpass.getuser()
+        return user.name if user else _own_user()
 
     def in_use() -> set[str]:
         holders = {token.tenant for token in journal.store.tokens.list() if token.role is not Role.ADMIN}
@@ -54,6 +55,14 @@ def tenancy_of(config: Config, journal: "Journal", users: "TenantUsers") -> "Ten
             return holders | {record.job.tenant for record in state.engaged.values()}
 
     return Tenancy(user_of, in_use, accept_shared=config.accept_shared_user or config.backend != "local")
+
+
+def _own_user() -> str:
+    """Who runs this server; in a container that may be a number without a name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
 
 
 def _check_reach(directory: Path, user: UnixUser) -> None:
@@ -70,6 +79,15 @@ def _check_reach(directory: Path, user: UnixUser) -> None:
         _log.warning(
             "the user %s cannot start %s: jobs that give a script, or requirements, will fail. Install Penstock where "
             "every user can read it, or name another Python in the command.", user.name, sys.executable,
+        )  # fmt: skip
+
+
+def _warn_of_older_runs(config: Config) -> None:
+    """Runs from before ``run_as`` was set lie where their new users cannot come, and where nobody looks for them."""
+    if config.job_files != config.data_dir and any((config.data_dir / "runs").glob("*/launch.json")):
+        _log.warning(
+            "%s holds runs from before run_as was set; they are not looked after any more. Jobs that were under way "
+            "start again.", config.data_dir / "runs",
         )  # fmt: skip
 
 
