@@ -32,9 +32,9 @@ from rich.table import Table
 from bench.live import filled, plain_job, running
 from bench.null_backend import NullBackend
 from penstock.client import Client
+from penstock.control import SESSION_COOKIE
 from penstock.core import Node
 from penstock.serve import Config, serve
-from penstock.web.session import COOKIE
 
 STORED = int(os.environ.get("BENCH_JOBS", "5000"))
 NODES, DEVICES = 32, 8
@@ -104,7 +104,7 @@ def signed_in(browser: Browser, client: Client) -> Page:
     """A fresh profile with somebody's cookie, and nothing else."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     answer = httpx.get(client.sign_in_link(), follow_redirects=False, trust_env=False)
-    cookie = {"name": COOKIE, "value": answer.cookies[COOKIE], "url": f"{client.url}/ui/"}
+    cookie = {"name": SESSION_COOKIE, "value": answer.cookies[SESSION_COOKIE], "url": f"{client.url}/ui/"}
     context.add_cookies([cookie])  # type: ignore[list-item]
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -16,6 +16,7 @@ import uvicorn
 from penstock.client import Client
 from penstock.control.api import create_app
 from penstock.control.state.store import Role
+from penstock.serve.http_protocol import http_protocol
 from tests.control.build import Platform
 
 
@@ -77,6 +78,8 @@ def serving(world: Platform, **limits: Any) -> Iterator[Served]:
         log_config=None,
         lifespan="off",
         timeout_graceful_shutdown=5,
+        http=http_protocol(),
+        proxy_headers=False,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -1,12 +1,15 @@
 """Whose allowance a request counts against."""
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
 from penstock.control.api.limits import Callers
+from penstock.control.state.store import Principal, Role
 from tests.control.build import Platform, platform
 from tests.control.serving import serving
 
@@ -17,26 +20,58 @@ def world(tmp_path: Path) -> Iterator[Platform]:
         yield found
 
 
+@dataclass
+class KnownPeople:
+    """Tokens and cookies that are valid, each with the id behind it."""
+
+    tokens: dict[str, str] = field(default_factory=dict)
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def holder(self, secret: str) -> Principal | None:
+        return _principal(self.tokens.get(secret), "")
+
+    def session_holder(self, cookie: str | None) -> Principal | None:
+        return _principal("t-1" if cookie in self.cookies else None, self.cookies.get(cookie or "", ""))
+
+
+def _principal(token_id: str | None, session_id: str) -> Principal | None:
+    if token_id is None:
+        return None
+    return Principal(id=token_id, name="x", role=Role.USER, tenant="blue", session_id=session_id)
+
+
+def key(callers: Callers, address: str, authorization: bytes | None, cookies: bytes | None = None) -> str:
+    return asyncio.run(callers.of(address, authorization, cookies)).key
+
+
 def test_one_token_is_one_caller_however_it_is_written() -> None:
-    callers = Callers({"secret": "t-1"}.get)
+    callers = Callers(KnownPeople({"secret": "t-1"}))
     written = (b"Bearer secret", b"bearer secret", b"BEARER   secret  ")
-    assert {callers.of(address, one) for one in written for address in ("a", "b")} == {"token t-1"}
+    assert {key(callers, address, one) for one in written for address in ("a", "b")} == {"token t-1"}
 
 
 def test_a_token_that_is_not_valid_counts_against_the_address() -> None:
-    callers = Callers(lambda _: None)
-    assert {callers.of("10.0.0.1", one) for one in (None, b"", b"Bearer", b"Bearer x", b"Basic y")} == {
+    callers = Callers(KnownPeople())
+    assert {key(callers, "10.0.0.1", one) for one in (None, b"", b"Bearer", b"Bearer x", b"Basic y")} == {
         "address 10.0.0.1"
     }
 
 
+def test_a_session_counts_for_itself_wherever_it_comes_from() -> None:
+    callers = Callers(KnownPeople(cookies={"c-1": "s-1"}))
+    good, bad = b"theme=dark; penstock_session=c-1", b"penstock_session=c-2"
+    assert [key(callers, "10.0.0.1", None, one) for one in (good, bad, b"\xff=;;=")] == [
+        "session s-1", "address 10.0.0.1", "address 10.0.0.1",
+    ]  # fmt: skip
+
+
 def test_a_revoked_token_is_forgotten_after_a_while() -> None:
-    known, now = {"secret": "t-1"}, [0.0]
-    callers = Callers(known.get, clock=lambda: now[0])
-    assert callers.of("a", b"Bearer secret") == "token t-1"
-    known.clear()
+    people, now = KnownPeople({"secret": "t-1"}), [0.0]
+    callers = Callers(people, clock=lambda: now[0])
+    assert key(callers, "a", b"Bearer secret") == "token t-1"
+    people.tokens.clear()
     now[0] = 1000.0
-    assert callers.of("a", b"Bearer secret") == "address a"
+    assert key(callers, "a", b"Bearer secret") == "address a"
 
 
 def test_inventing_tokens_wins_no_new_allowance(world: Platform) -> None:
@@ -48,3 +83,31 @@ def test_inventing_tokens_wins_no_new_allowance(world: Platform) -> None:
         assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
         with served.http("ada") as ada:
             assert ada.get("/v1/jobs").status_code == 200
+
+
+def test_a_flood_from_an_address_leaves_whoever_is_signed_in_alone(world: Platform) -> None:
+    """One office, one proxy, one address: strangers behind it must not lock the others out."""
+    credentials = world.platform.credentials
+    with serving(world, requests_per_s=0.5, burst=5) as served:
+        cookie = credentials.sign_in(credentials.authenticate(served.secrets["ada"]), "127.0.0.1")
+        with served.http(None) as http:
+            flood = [http.get("/v1/jobs").status_code for _ in range(10)]
+            http.cookies.set("penstock_session", cookie)
+            mine = [http.get("/docs").status_code for _ in range(4)]
+        assert flood == [401] * 5 + [429] * 5
+        assert mine == [200] * 4
+
+
+def test_a_tenant_has_an_allowance_of_its_own(world: Platform) -> None:
+    with serving(world) as served, served.client() as admin, served.http("ada") as ada, served.http("eve") as eve:
+        admin.set_quota("blue", requests_per_s=0.5)
+        answers = [ada.get("/v1/nodes") for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        assert "Tenant blue sent more than its 0.5 requests a second" in answers[-1].json()["message"]
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert eve.get("/v1/nodes").status_code == 200
+
+
+def test_health_is_told_whoever_asks_and_however_often(world: Platform) -> None:
+    with serving(world, requests_per_s=0.5, burst=1) as served, served.http(None) as http:
+        assert {http.get("/healthz").status_code for _ in range(20)} == {200}

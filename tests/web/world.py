@@ -21,7 +21,10 @@ class Seen:
     people: dict[str, Principal]
 
     def viewer(self, who: str) -> Viewer:
-        return Viewer(self.data, self.people[who])
+        return self.viewer_of(self.people[who])
+
+    def viewer_of(self, who: Principal) -> Viewer:
+        return Viewer(self.data, who)
 
 
 @contextmanager

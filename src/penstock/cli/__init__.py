@@ -36,8 +36,11 @@ def main() -> None:
 def _app(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    ca: str = typer.Option("", "--ca", help="Certificates that vouch for the server, in PEM [PENSTOCK_CA]."),
 ) -> None:
     """Penstock meters accelerators onto training jobs."""
+    if ca:
+        os.environ["PENSTOCK_CA"] = ca
     if version:
         from importlib.metadata import version as installed
 

@@ -6,7 +6,7 @@ others to be imported. The lines here are the beginnings of the verbs' own descr
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,8 @@ VERBS = {
     "restore": Verb("platform.restore", "command", "Put a backup in the place of the database."),
     "token": Verb("platform.token", "app", "Make, list and revoke tokens (admins only)."),
     "secrets": Verb("platform.secrets", "app", "Store secrets for jobs; a job file names those it needs."),
+    "quota": Verb("platform.quota", "app", "What tenants may have at most: show it, set it."),
+    "audit": Verb("platform.audit", "audit", "Who did what, when, from where, and how it went (admins only)."),
     "config": Verb("platform.config", "config", "Show which settings are in effect and where things are kept."),
     "completion": Verb(
         "platform.completion", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."
@@ -79,7 +81,7 @@ VERBS = {
 
 def add_verbs(app: typer.Typer, words: Sequence[str]) -> None:
     """All verbs; only the one that ``words`` begin with is loaded, unless a shell asks for completions."""
-    typed = next((word for word in words if not word.startswith("-")), "")
+    typed = next((word for word in _without_values(words) if not word.startswith("-")), "")
     for name, verb in VERBS.items():
         is_wanted = name == typed or COMPLETING in os.environ
         command = verb.load() if is_wanted else verb.described()
@@ -87,3 +89,13 @@ def add_verbs(app: typer.Typer, words: Sequence[str]) -> None:
             app.add_typer(command, name=name)
         else:
             app.command(name)(command)
+
+
+def _without_values(words: Sequence[str]) -> Iterator[str]:
+    """What was typed, less what belongs to the one option before a verb that has a value."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--ca":
+            next(rest, None)
+        else:
+            yield word

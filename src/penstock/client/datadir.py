@@ -33,17 +33,18 @@ class AlreadyServedError(PenstockError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a server listens."""
+    """Where a server listens. ``certificate`` is the file with the one it shows, if it speaks TLS."""
 
     pid: int
     host: str
     port: int
     started_at: float
+    certificate: str = ""
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
 
 
 class DataDir:

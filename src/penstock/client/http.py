@@ -1,6 +1,7 @@
 """The same platform from outside: typed calls over HTTP, and the same errors."""
 
 import json
+import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from penstock.client.datadir import DataDir, default_data_dir
 from penstock.client.transport import Answer, Transport
+from penstock.client.trust import trusting_only
 from penstock.wire import (
+    AuditPage,
     EventPage,
     EventView,
     JobDetail,
@@ -23,6 +26,7 @@ from penstock.wire import (
     NodeView,
     OverviewView,
     PeriodReport,
+    QuotaView,
     QuoteView,
     SecretView,
     StoryView,
@@ -37,6 +41,7 @@ _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
 _SECRETS = TypeAdapter(list[SecretView])
+_QUOTAS = TypeAdapter(list[QuotaView])
 _RETRIES_S = (1.0, 2.0, 4.0)
 """A server that cannot answer now, because its database is locked or restarts, is asked again after these."""
 
@@ -52,9 +57,10 @@ class LogPiece:
 class Client:
     """One platform. Use it as a context manager, or close it."""
 
-    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0, trust: ssl.SSLContext | None = None) -> None:
+        """``trust`` says which certificates are believed, if not those that this machine believes."""
         headers = {"Authorization": f"Bearer {token}"}
-        self._transport = Transport(url, headers, timeout_s=timeout_s)
+        self._transport = Transport(url, headers, timeout_s=timeout_s, trust=trust)
         self.url = url
 
     @classmethod
@@ -64,7 +70,8 @@ class Client:
         address, token = place.address(), place.owner_token()
         if address is None or token is None or not place.is_served():
             raise UnavailableError(f"no server runs on {place.path}", "a running server", "Start one: penstock serve")
-        return cls(address.url, token)
+        trust = trusting_only(Path(address.certificate)) if address.certificate else None
+        return cls(address.url, token, trust=trust)
 
     def __enter__(self) -> "Client":
         return self
@@ -152,8 +159,12 @@ class Client:
     def tokens(self) -> list[TokenView]:
         return _TOKENS.validate_python(self._ask("GET", "/v1/tokens"))
 
-    def make_token(self, *, name: str, tenant: str, role: str = "user") -> TokenView:
-        return self._post(TokenView, "/v1/tokens", json={"name": name, "tenant": tenant, "role": role})
+    def make_token(
+        self, *, name: str, tenant: str, role: str = "user", scope: Sequence[str] = (), expires: str | None = None
+    ) -> TokenView:
+        """A new token, with its secret; ``expires`` is after how long (30d), or when."""
+        wanted = {"name": name, "tenant": tenant, "role": role, "scope": list(scope), "expires": expires}
+        return self._post(TokenView, "/v1/tokens", json=wanted)
 
     def revoke_token(self, token_id: str) -> None:
         self._ask("DELETE", f"/v1/tokens/{_quoted(token_id)}")
@@ -167,6 +178,17 @@ class Client:
 
     def delete_secret(self, name: str, *, tenant: str | None = None) -> None:
         self._ask("DELETE", f"/v1/secrets/{_quoted(name)}", params=_given(tenant=tenant))
+
+    def audit(self, *, before: int | None = None, limit: int = 100, action: str | None = None) -> AuditPage:
+        """Who did what, the newest first."""
+        return self._get(AuditPage, "/v1/audit", before=before, limit=limit, action=action)
+
+    def quotas(self) -> list[QuotaView]:
+        return _QUOTAS.validate_python(self._ask("GET", "/v1/quotas"))
+
+    def set_quota(self, tenant: str, **limits: float | None) -> QuotaView:
+        """``active_jobs``, ``devices`` and ``requests_per_s`` of a tenant; what is not given is not limited."""
+        return QuotaView.model_validate(self._ask("PUT", f"/v1/quotas/{_quoted(tenant)}", json=limits))
 
     def sign_in_link(self) -> str:
         """An address that signs a browser in to the dashboard, once."""
@@ -200,7 +222,10 @@ class Client:
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         with self._transport.stream(path, params=query) as (status, lines):
             _check(Answer(status, b"".join(lines) if status >= 400 else b""))
-            yield from _messages(lines)
+            for message in _messages(lines):
+                if message[1] == "error":
+                    raise error_from(message[2])
+                yield message
 
 
 def _is_repeatable(method: str, options: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.client.datadir import AlreadyServedError, DataDir, default_data_dir
 from penstock.client.http import Client
+from penstock.client.trust import CA_VARIABLE, trusting_authority
 from penstock.core import InputError, PenstockError
 from penstock.wire import UnavailableError
 
@@ -24,13 +25,17 @@ class ServerStartError(PenstockError):
 
 
 def reach(*, say: Callable[[str], None] = lambda _: None) -> Client:
-    """The server ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name, else the local one, started if need be."""
+    """The server ``PENSTOCK_SERVER`` and ``PENSTOCK_TOKEN`` name, else the local one, started if need be.
+
+    ``PENSTOCK_CA`` names the file of the authority that vouches for that server's certificate.
+    """
     url, token = os.environ.get("PENSTOCK_SERVER"), os.environ.get("PENSTOCK_TOKEN")
     if not url:
         return ensure_server(say=say)
     if not token:
         raise InputError("PENSTOCK_SERVER is set but PENSTOCK_TOKEN is not", hint="penstock token create makes one")
-    return Client(url, token)
+    authority = os.environ.get(CA_VARIABLE)
+    return Client(url, token, trust=trusting_authority(authority) if authority else None)
 
 
 def ensure_server(

@@ -37,14 +37,16 @@ class Answer:
 class Transport:
     """Requests to one server, over a connection per thread that is kept open; no proxy of the environment is used."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], *, timeout_s: float) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], *, timeout_s: float, trust: ssl.SSLContext | None = None
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InputError(f"not the address of a server: {url!r}", hint="an address such as http://127.0.0.1:18470")
         self._url = url
         self._address = (parts.hostname, parts.port)
         self._is_secure, self._path = parts.scheme == "https", parts.path.rstrip("/")
-        self._headers, self._timeout_s = dict(headers), timeout_s
+        self._headers, self._timeout_s, self._trust = dict(headers), timeout_s, trust
         self._kept = threading.local()
         self._open: set[http.client.HTTPConnection] = set()
 
@@ -111,7 +113,9 @@ class Transport:
     def _new_connection(self, timeout_s: float) -> http.client.HTTPConnection:
         host, port = self._address
         connection = (
-            http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl.create_default_context())
+            http.client.HTTPSConnection(
+                host, port, timeout=timeout_s, context=self._trust or ssl.create_default_context()
+            )
             if self._is_secure
             else http.client.HTTPConnection(host, port, timeout=timeout_s)
         )

@@ -10,6 +10,7 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.control.api import create_app
     from penstock.control.api.dependencies import Caller
+    from penstock.control.api.limits import Buckets
     from penstock.control.future.forecasts import Forecasts
     from penstock.control.future.planned_timeline import PlannedTimeline
     from penstock.control.future.whatif import PolicyOutcome
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from penstock.control.observe.device_readings import DeviceReadings, full_load_w
     from penstock.control.observe.logging_setup import LogFormat, set_up
     from penstock.control.observe.metrics import Metrics
+    from penstock.control.platform.access import RIGHTS, Action, may, require
     from penstock.control.platform.commands import Commands
+    from penstock.control.platform.credentials import SESSION_COOKIE, SESSION_LIFETIME_S, Credentials
     from penstock.control.platform.presenter import job_view
+    from penstock.control.platform.quotas import Quotas
     from penstock.control.platform.service import Platform
     from penstock.control.platform.tenancy import Tenancy
     from penstock.control.reports.page import kilowatt_hours, report_page, sentences
@@ -38,7 +42,9 @@ if TYPE_CHECKING:
         Holding,
         Line,
         Principal,
+        Quota,
         Role,
+        Scope,
         Search,
         Store,
         back_up,
@@ -49,10 +55,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEASE_S",
+    "RIGHTS",
+    "SESSION_COOKIE",
+    "SESSION_LIFETIME_S",
+    "Action",
     "BackupSummary",
+    "Buckets",
     "Caller",
     "Commands",
     "Configured",
+    "Credentials",
     "DamagedError",
     "DeviceReadings",
     "Forecasts",
@@ -71,10 +83,13 @@ __all__ = [
     "Predictor",
     "Preparer",
     "Principal",
+    "Quota",
+    "Quotas",
     "Reconciler",
     "Recovered",
     "Role",
     "RunFigures",
+    "Scope",
     "Search",
     "SecretRepository",
     "Store",
@@ -87,7 +102,9 @@ __all__ = [
     "full_load_w",
     "job_view",
     "kilowatt_hours",
+    "may",
     "report_page",
+    "require",
     "restore",
     "sentences",
     "set_up",

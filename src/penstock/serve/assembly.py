@@ -34,7 +34,7 @@ class Assembly:
 @contextmanager
 def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     """Everything on one database, settled at the end: lists and snapshot are up to date when the database is closed."""
-    from penstock.control import LEASE_S, Configured, Journal, Store
+    from penstock.control import LEASE_S, Configured, Journal, Principal, Role, Store
 
     if config.recover:
         recover_database(config, data_dir)
@@ -51,7 +51,11 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         require_history(store, config, data_dir)
         journal = Journal(store, stand_in=settings)
         parts = assemble(config, journal, backend, data_dir, tenants)
+        before = journal.state.settings
         parts.reconciler.begin(settings)
+        if before is not None and before.policy != config.policy:
+            operator = Principal(id="", name="configuration", role=Role.ADMIN, tenant="default")
+            parts.platform.audit.write(operator, "switch policy", f"{before.policy} to {config.policy}")
         if config.recover and config.backend == "local":
             recover_jobs(journal, config, backend.nodes())
         data_dir.note_last_entry(journal.seq)
@@ -59,6 +63,7 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         _collect_seldom()
         yield parts
         store.lease.check()
+        parts.platform.audit.flush()
         parts.journal.publish()
         parts.journal.keep_snapshot()
         data_dir.note_last_entry(journal.seq)
@@ -80,6 +85,7 @@ def assemble(
         Platform,
         Predictor,
         Preparer,
+        Quotas,
         Reconciler,
     )
 
@@ -101,7 +107,10 @@ def assemble(
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)
     reconciler.subscribe(metrics)
-    commands = Commands(journal, reader, forecasts, reconciler.nudge, tenancy=tenancy, known_secrets=secrets.names)
+    quotas = Quotas(journal.store.quotas, config.quotas)
+    commands = Commands(
+        journal, reader, forecasts, reconciler.nudge, tenancy=tenancy, known_secrets=secrets.names, quotas=quotas
+    )
     platform = Platform(journal, reconciler, commands, forecasts, readings, secrets)
     return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
 

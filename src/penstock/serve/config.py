@@ -1,9 +1,11 @@
 """How a server is set up: one value, checked where it is made (:mod:`penstock.serve.settings` reads it)."""
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from penstock.client import default_data_dir
@@ -11,6 +13,9 @@ from penstock.control import LogFormat
 from penstock.core import FREE, InputError, Overhead
 from penstock.policies import POLICIES, policy_named
 from penstock.simulate import REPLICAS
+
+if TYPE_CHECKING:
+    from penstock.control import Quota
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -32,6 +37,10 @@ class Config:
 
     ``recover`` and ``accept_loss`` are for one start whose database does not know what the data directory has seen
     (:mod:`penstock.serve.recovery`).
+
+    ``tls_cert`` and ``tls_key`` are files in PEM; ``proxies`` are addresses or networks whose word is taken on where a
+    request came from, and whether it came over TLS (``X-Forwarded-For``, ``X-Forwarded-Proto``). ``open_metrics`` lets
+    everybody read ``/metrics``. ``quotas`` are limits by tenant, those of ``*`` for all others.
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -58,6 +67,13 @@ class Config:
     prepare_limit_s: float = 1800.0
     recover: bool = False
     accept_loss: bool = False
+    max_streams: int = 2000
+    max_streams_per_token: int = 200
+    open_metrics: bool = False
+    proxies: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    quotas: Mapping[str, "Quota"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -65,10 +81,14 @@ class Config:
         LogFormat.named(self.log_format)
         _check_policy(self.policy)
         _check_places(self)
+        _check_tls(self.tls_cert, self.tls_key)
+        for proxy in self.proxies:
+            _check_network(proxy)
         if self.host not in _LOOPBACK and not self.exposed:
             raise InputError(
                 f"listening on {self.host} lets other machines in", "127.0.0.1 by default",
-                "Say exposed as well, and put TLS in front: tokens travel in the clear",
+                "Say exposed as well, with --tls-cert and --tls-key or behind a proxy with TLS: tokens travel in the "
+                "clear otherwise",
             )  # fmt: skip
 
     @property
@@ -108,6 +128,28 @@ def _with_password(url: str, file: Path) -> str:
         raise InputError("database_password_file beside a URL without a user", "postgresql+psycopg://USER@HOST/NAME")
     where = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{parts.username}:{quote(password, safe='')}@{where}"))
+
+
+def _check_tls(cert: Path | None, key: Path | None) -> None:
+    """A certificate comes with its key, and both can be read and belong together."""
+    if cert is None and key is None:
+        return
+    if cert is None or key is None:
+        raise InputError("one of tls_cert and tls_key", "both, or neither", "Give the certificate and its key")
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(cert, key)
+    except OSError as error:
+        raise InputError(
+            f"{cert} and {key} cannot be used for TLS: {error}", "a certificate in PEM and the key it was made with",
+            "Check both files",
+        ) from None  # fmt: skip
+
+
+def _check_network(text: str) -> None:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise InputError(f"proxies: {text!r}", "addresses or networks such as 10.0.0.0/8") from None
 
 
 def _check_policy(name: str) -> None:

@@ -25,6 +25,7 @@ from penstock.serve.warm_up import load_loops
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 30.0
+_MOST_SOCKET_MESSAGE = 1 << 20
 
 
 def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
@@ -32,8 +33,9 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
     data_dir = DataDir(config.data_dir)
     with data_dir.held(), _listening(config, data_dir) as listener, assembled(config, data_dir) as parts:
         address = Address(
-            pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=parts.journal.now()
-        )
+            pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=parts.journal.now(),
+            certificate=str(config.tls_cert.absolute()) if config.tls_cert else "",
+        )  # fmt: skip
 
         def listening() -> None:
             data_dir.publish(address)
@@ -91,10 +93,12 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
 
     from penstock.control import create_app
     from penstock.serve.dashboard import mount_dashboard
+    from penstock.serve.http_protocol import http_protocol
 
     app = create_app(
         parts.platform, parts.metrics, max_body=config.max_body, requests_per_s=config.requests_per_s,
-        burst=config.burst,
+        burst=config.burst, max_streams=config.max_streams, max_streams_per_token=config.max_streams_per_token,
+        open_metrics=config.open_metrics,
     )  # fmt: skip
     has_dashboard = mount_dashboard(app, parts.platform, config.data_dir)
     lifespan: Literal["on", "off"] = "on" if has_dashboard else "off"
@@ -132,7 +136,11 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
             await super().startup(sockets)
             on_ready()
 
-    settings = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan=lifespan)
+    settings = uvicorn.Config(
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan=lifespan, http=http_protocol(),
+        ws_max_size=_MOST_SOCKET_MESSAGE, proxy_headers=bool(config.proxies), forwarded_allow_ips=list(config.proxies),
+        ssl_certfile=config.tls_cert, ssl_keyfile=config.tls_key,
+    )  # fmt: skip
     Server(settings).run(sockets=[listener])
 
 
@@ -156,7 +164,7 @@ def _parse(arguments: list[str] | None) -> Config:
     parser = argparse.ArgumentParser(prog="penstock.serve", description="Run a Penstock server.")
     parser.add_argument("--config", type=Path)
     for flag in ("data-dir", "host", "port", "database", "policy", "slot", "backend", "slots", "log-format",
-                 "run-as", "jobs-dir"):  # fmt: skip
+                 "run-as", "jobs-dir", "tls-cert", "tls-key", "proxies"):  # fmt: skip
         parser.add_argument(f"--{flag}")
     parser.add_argument("--accept-shared-user", action="store_true", default=None)
     for switch in ("recover", "accept-loss"):

@@ -9,12 +9,15 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from penstock.client import default_data_dir
 from penstock.core import InputError, UnknownNameError, parse_duration
 from penstock.serve.config import Config
+
+if TYPE_CHECKING:
+    from penstock.control import Quota
 
 FILE_NAME = "penstock.toml"
 FILE_VARIABLE = "PENSTOCK_CONFIG"
@@ -70,7 +73,7 @@ def _fields(values: Mapping[str, Any], source: str) -> dict[str, Any]:
         field, read = KEYS[key]
         try:
             fields[field] = read(value)
-        except (ValueError, TypeError, InputError) as error:
+        except (ValueError, TypeError, AttributeError, InputError) as error:
             allowed = error.allowed if isinstance(error, InputError) and error.allowed else _EXPECTED[read]
             raise InputError(f"{key} = {value!r} in {source}", allowed, f"Set {key} to {allowed}") from None
     return fields
@@ -115,6 +118,7 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _names(value: Any) -> tuple[str, ...]:
+    """A list in the file, or names with commas between them."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise ValueError
@@ -127,10 +131,18 @@ def _users(value: Any) -> str | Mapping[str, str]:
     return _text(value)
 
 
+def _quotas(value: Any) -> Mapping[str, "Quota"]:
+    from penstock.control import Quota
+    from penstock.wire import QuotaRequest
+
+    return {tenant: Quota(**QuotaRequest.model_validate(limits).model_dump()) for tenant, limits in value.items()}
+
+
 _EXPECTED: dict[Callable[[Any], Any], str] = {
     _text: "text", _path: "a path", _integer: "a whole number", _number: "a number", _truth: "true or false",
     _duration: 'a duration such as "30s"', _table: "a table",
     _names: "a list of names", _users: "a user's name, or a table from tenants to names",
+    _quotas: "a table for each tenant with active_jobs, devices or requests_per_s",
 }  # fmt: skip
 
 KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -157,5 +169,12 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "prepare_limit": ("prepare_limit_s", _duration),
     "recover": ("recover", _truth),
     "accept_loss": ("accept_loss", _truth),
+    "max_streams": ("max_streams", _integer),
+    "max_streams_per_token": ("max_streams_per_token", _integer),
+    "open_metrics": ("open_metrics", _truth),
+    "proxies": ("proxies", _names),
+    "tls_cert": ("tls_cert", _path),
+    "tls_key": ("tls_key", _path),
+    "quotas": ("quotas", _quotas),
 }
 """What can be configured: by key, the field of :class:`Config` and how a value is read."""

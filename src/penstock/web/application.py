@@ -10,16 +10,15 @@ from fastapi import FastAPI
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
-from nicegui import app as pages_app
 from nicegui import ui
 from starlette.types import ASGIApp
 
 from penstock.control import Platform
 from penstock.learn import CurveStore
-from penstock.web.headers import SecurityHeaders
 from penstock.web.pages import register
 from penstock.web.progress_history import ProgressSampler
-from penstock.web.session import Sessions, routes, signing_secret
+from penstock.web.session import routes
+from penstock.web.socket_gate import SocketGate, keep_to_own_page
 from penstock.web.urls import ROOT, STATIC
 from penstock.web.viewer import DashboardData
 
@@ -31,17 +30,18 @@ _RECONNECT_S = 20.0
 def mount_pages(app: FastAPI, platform: Platform, data_dir: Path) -> None:
     """Put the pages under ``/ui`` and send ``/`` there."""
     sampler = ProgressSampler(platform, data_dir / "trails")
-    sessions = Sessions(signing_secret(data_dir / "web.secret"), platform)
-    app.include_router(routes(sessions))
+    gate = SocketGate(platform.credentials)
+    app.include_router(routes(platform.credentials))
     app.add_api_route("/", _to_the_pages, include_in_schema=False)
     app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
-    register(DashboardData(platform, sampler, CurveStore(data_dir / "curves.db")), sessions)
+    register(DashboardData(platform, sampler, CurveStore(data_dir / "curves.db")), gate)
     ui.run_with(
         app, mount_path=ROOT, title="Penstock", language="en-US", favicon=_HERE / "static" / "gate.svg", dark=None,
         tailwind=False, gzip_middleware_factory=_quickly_packed, binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT_S, show_welcome_message=False,
     )  # fmt: skip
-    pages_app.add_middleware(SecurityHeaders)
+    app.add_middleware(gate.middleware)
+    keep_to_own_page()
     _keep_addresses_out_of_the_log()
     _while_running(app, sampler)
 

@@ -1,7 +1,8 @@
 """Who looks at the pages: sign-in with a token, or with a link that works once.
 
-A signed cookie says which token was shown and when; the secret itself never leaves the form. Every request, and every
-click on an open page, asks the store whether that token still counts, so revoking it signs its holder out at once.
+The server keeps a session for each browser and the browser a random secret that stands for it. Every request, and every
+click on an open page, asks whether session and token still count: signing out in one tab ends all of them, and revoking
+a token signs its holder out everywhere, at once.
 """
 
 import hashlib
@@ -10,21 +11,16 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from itsdangerous import BadData, URLSafeTimedSerializer
+from starlette.concurrency import run_in_threadpool
 
-from penstock.control import Caller, Platform, Principal
-from penstock.tools import write_atomically
+from penstock.control import SESSION_COOKIE, SESSION_LIFETIME_S, Action, Caller, Credentials, Principal, require
 from penstock.web.urls import ROOT, STYLE_URL
-from penstock.wire import UnauthorizedError
+from penstock.wire import RequestError
 
-COOKIE = "penstock_session"
-LIFETIME_S = 7 * 86400
 _LINK_LIFETIME_S = 300.0
 _MOST_LINKS = 1000
 
@@ -54,92 +50,90 @@ class SignInLinks:
         return token_id if token_id and ends > self._clock() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """Makes and reads the cookie."""
-
-    secret: str
-    platform: Platform
-
-    def cookie_for(self, token_id: str) -> str:
-        return self._signer().dumps(token_id)
-
-    def holder(self, cookie: str | None) -> Principal | None:
-        """Whoever the cookie belongs to, if it is ours, not too old, and its token still counts."""
-        try:
-            token_id = self._signer().loads(cookie or "", max_age=LIFETIME_S)
-        except BadData:
-            return None
-        return self.platform.find_holder(token_id) if isinstance(token_id, str) else None
-
-    def _signer(self) -> URLSafeTimedSerializer:
-        return URLSafeTimedSerializer(self.secret, salt="penstock.session")
+def signed_in(credentials: Credentials, request: Request) -> Principal | None:
+    """Whoever's browser sent this request, if they are signed in."""
+    return credentials.session_holder(request.cookies.get(SESSION_COOKIE), _address(request))
 
 
-def signing_secret(path: Path) -> str:
-    """The key that signs cookies: made once, for nobody else's eyes, so that a restart signs nobody out."""
-    stored = path.read_text().strip() if path.exists() else ""
-    if stored:
-        return stored
-    made = secrets.token_urlsafe(32)
-    write_atomically(path, made, durable=True, mode=0o600)
-    return made
-
-
-def routes(sessions: Sessions) -> APIRouter:
+def routes(credentials: Credentials) -> APIRouter:
     """Signing in and out. Plain pages: they work before any script has loaded."""
     router = APIRouter(include_in_schema=False)
     links = SignInLinks()
 
+    def entered(request: Request, who: Principal, target: str) -> Response:
+        """The browser of somebody who may look at the pages is let in."""
+        require(who, Action.LOOK)
+        response = RedirectResponse(target, 303)
+        response.set_cookie(
+            SESSION_COOKIE, credentials.sign_in(who, _address(request)), max_age=int(SESSION_LIFETIME_S), path=ROOT,
+            httponly=True, samesite="lax", secure=request.url.scheme == "https",
+        )  # fmt: skip
+        return response
+
     @router.get(f"{ROOT}/sign-in")
     def form(request: Request) -> Response:
-        if sessions.holder(request.cookies.get(COOKIE)) is not None:
-            return RedirectResponse(_inside(request.query_params.get("next")), 303)
-        return _form(_inside(request.query_params.get("next")))
+        target = inside(request.query_params.get("next"))
+        if signed_in(credentials, request) is not None:
+            return RedirectResponse(target, 303)
+        return sign_in_form(target, _ENDED if "ended" in request.query_params else "")
 
     @router.post(f"{ROOT}/sign-in")
     async def sign_in(request: Request) -> Response:
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
-        target = _inside(fields.get("next", [""])[0])
+        return await run_in_threadpool(with_token, request, fields)
+
+    def with_token(request: Request, fields: dict[str, list[str]]) -> Response:
+        target = inside(fields.get("next", [""])[0])
         try:
-            holder = sessions.platform.authenticate(fields.get("token", [""])[0])
-        except UnauthorizedError as refusal:
-            return _form(target, str(refusal), 401)
-        return _entered(request, sessions.cookie_for(holder.id), target)
+            who = credentials.authenticate(fields.get("token", [""])[0], _address(request))
+            return entered(request, who, target)
+        except RequestError as refusal:
+            credentials.refuse("", _address(request))
+            return sign_in_form(target, str(refusal), refusal.status)
 
     @router.get(f"{ROOT}/enter/{{code}}")
     def enter(code: str, request: Request) -> Response:
         token_id = links.use(code)
-        if token_id is None or sessions.platform.find_holder(token_id) is None:
-            return _form(f"{ROOT}/", "That link was used before, or is too old; penstock dashboard makes another.", 401)
-        return _entered(request, sessions.cookie_for(token_id), ROOT + "/")
+        who = None if token_id is None else credentials.find(token_id)
+        if who is None:
+            return sign_in_form(f"{ROOT}/", _STALE_LINK, 401)
+        return entered(request, who, f"{ROOT}/")
+
+    @router.get(f"{ROOT}/session")
+    def session(request: Request) -> Response:
+        """Whether this browser is signed in; a page that lost its connection asks."""
+        return Response(status_code=401 if signed_in(credentials, request) is None else 204)
 
     @router.post(f"{ROOT}/sign-out")
-    def sign_out() -> Response:
+    def sign_out(request: Request) -> Response:
+        who = signed_in(credentials, request)
+        if who is not None:
+            credentials.sign_out(who)
         response = RedirectResponse(f"{ROOT}/sign-in", 303)
-        response.delete_cookie(COOKIE, path=ROOT)
+        response.delete_cookie(SESSION_COOKIE, path=ROOT)
         return response
 
     @router.post("/v1/sign-in-links", status_code=201, include_in_schema=True, tags=["platform"])
     def make_link(who: Caller) -> dict[str, str]:
         """A path that signs a browser in once, as whoever asks."""
-        return {"path": f"{ROOT}/enter/{links.make(who.id)}"}
+        return {"path": f"{ROOT}/enter/{links.make(require(who, Action.LOOK).id)}"}
 
     return router
 
 
-def _entered(request: Request, cookie: str, target: str) -> Response:
-    secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-    response = RedirectResponse(target, 303)
-    response.set_cookie(COOKIE, cookie, max_age=LIFETIME_S, path=ROOT, httponly=True, samesite="lax", secure=secure)
-    return response
+_ENDED = "You are signed out. Nothing you did since then was carried out."
+_STALE_LINK = "That link was used before, or is too old; penstock dashboard makes another."
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 def sign_in_url(wanted: str) -> str:
-    return f"{ROOT}/sign-in?next={quote(_inside(wanted), safe='')}"
+    return f"{ROOT}/sign-in?next={quote(inside(wanted), safe='')}"
 
 
-def _inside(target: str | None) -> str:
+def inside(target: str | None) -> str:
     """A path of ours, whatever was asked for: nobody is sent elsewhere after signing in."""
     parts = urlsplit(target or "")
     inside = not parts.scheme and not parts.netloc and parts.path.startswith(f"{ROOT}/") and "\\" not in parts.path
@@ -150,7 +144,7 @@ def _hash(code: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
-def _form(target: str, trouble: str = "", status: int = 200) -> Response:
+def sign_in_form(target: str, trouble: str = "", status: int = 200) -> Response:
     alert = f'<p class="ps-trouble" role="alert" id="trouble">{html.escape(trouble)}</p>' if trouble else ""
     described = "hint trouble" if trouble else "hint"
     page = _PAGE.format(target=html.escape(target), alert=alert, described=described, style=STYLE_URL, root=ROOT)

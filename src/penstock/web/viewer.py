@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from penstock.control import JobRecord, Platform, PolicyOutcome, Principal, Role, Search, full_load_w, job_view
+from penstock.control import (
+    Action,
+    JobRecord,
+    Platform,
+    PolicyOutcome,
+    Principal,
+    Search,
+    full_load_w,
+    job_view,
+    may,
+    require,
+)
 from penstock.learn import CurveStore
 from penstock.simulate import node_rows
 from penstock.web.progress_history import ProgressSampler
@@ -63,12 +74,16 @@ class Viewer:
 
     @property
     def who(self) -> Principal:
-        """The person, if the token still counts; looked up anew each time."""
-        return self._platform.still_valid(self.holder)
+        """The person, if session and token still count; asked anew each time."""
+        return require(self._platform.still_valid(self.holder), Action.LOOK)
+
+    def may(self, action: Action) -> bool:
+        """Whether to offer something at all; whether it is done is asked again when it is."""
+        return may(self.holder, action)
 
     @property
     def is_admin(self) -> bool:
-        return self.holder.role is Role.ADMIN
+        return self.may(Action.DRAIN)
 
     def position(self) -> tuple[int, int]:
         """Changes whenever something happened, and when lists show it; costs nothing to ask."""

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
         SpreadView,
         TenantView,
     )
+    from penstock.wire.texts import StorableText, storable
     from penstock.wire.views import (
+        AuditPage,
+        AuditView,
         EventPage,
         EventView,
         HealthView,
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
         NodeView,
         NoteView,
         ProgressView,
+        QuotaRequest,
+        QuotaView,
         QuoteView,
         ResumeRequest,
         SecretRequest,
@@ -63,6 +68,8 @@ __all__ = [
     "BOOKKEEPING",
     "MEDIA_TYPE",
     "OVER",
+    "AuditPage",
+    "AuditView",
     "BrokenView",
     "ConflictError",
     "DayView",
@@ -90,6 +97,8 @@ __all__ = [
     "PeriodReport",
     "ProgressView",
     "PromisesView",
+    "QuotaRequest",
+    "QuotaView",
     "QuoteView",
     "RequestError",
     "ResizesView",
@@ -98,6 +107,8 @@ __all__ = [
     "SecretView",
     "SpreadView",
     "StintView",
+    "StorableText",
+    "StorageFullError",
     "StoryView",
     "Submission",
     "TenantView",
@@ -111,6 +122,7 @@ __all__ = [
     "error_from",
     "problem",
     "stamp",
+    "storable",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -2,11 +2,12 @@
 
 import math
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from penstock.core import LATEST
+from penstock.wire.texts import StorableText
 
 
 def stamp(at: float | str | None) -> datetime | None:
@@ -142,20 +143,61 @@ class TokenView(WireModel):
     role: str
     tenant: str
     created_at: datetime
+    scope: list[str] = Field(default=[], description="What it may be used for; empty: all that its role may do.")
+    expires_at: datetime | None = Field(default=None, description="When it stops being valid; none: never.")
+    last_used_at: datetime | None = Field(default=None, description="To the minute.")
+    origin: str = Field(default="", description="The identity provider that vouched for its holder, if one did.")
     secret: str | None = Field(default=None, description="Shown once, when it is made.")
 
 
 class ResumeRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
-    deadline: str | None = None
+    deadline: StorableText | None = None
     best_effort: bool = False
 
 
 class TokenRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
-    name: str = Field(min_length=1, max_length=120)
+    name: Annotated[StorableText, Field(min_length=1, max_length=120)]
     tenant: str = Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    role: str = Field(default="user", pattern="^(admin|user)$")
+    role: str = Field(default="user", pattern="^(viewer|user|tenant-admin|admin)$")
+    scope: list[Annotated[str, Field(pattern="^(read|submit|steer|admin)$")]] = Field(
+        default=[], max_length=4, description="What it may be used for; empty: all that its role may do."
+    )
+    expires: StorableText | None = Field(default=None, description="After how long (30d), or when.")
+
+
+class AuditView(WireModel):
+    seq: int
+    at: datetime
+    actor: str
+    token_id: str
+    tenant: str
+    address: str
+    action: str
+    target: str
+    result: str = Field(description="done, or the code of the refusal.")
+
+
+class AuditPage(WireModel):
+    entries: list[AuditView]
+    next: int | None = Field(default=None, description="Ask for entries before this number to go on; none on the last.")
+
+
+class QuotaView(WireModel):
+    """Limits of a tenant; ``*`` are those of every tenant without its own. None: no limit."""
+
+    tenant: str
+    active_jobs: int | None = None
+    devices: int | None = None
+    requests_per_s: float | None = None
+
+
+class QuotaRequest(WireModel):
+    model_config = ConfigDict(extra="forbid")
+    active_jobs: int | None = Field(default=None, ge=0, le=10**9)
+    devices: int | None = Field(default=None, ge=0, le=10**9)
+    requests_per_s: float | None = Field(default=None, gt=0, le=10**6)
 
 
 class SecretRequest(WireModel):

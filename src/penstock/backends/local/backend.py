@@ -327,13 +327,13 @@ def _with_interpreter(command: tuple[str, ...], python: str) -> tuple[str, ...]:
 def _worker_log(run_dir: RunDir, worker: str) -> Path:
     """``w0`` for all of a worker's output, ``w0/stderr`` for one of its streams."""
     worker_id, _, stream = worker.partition("/")
-    directory = run_dir.worker(worker_id)
-    known = [path.name for path in directory.parent.iterdir()] if directory.parent.is_dir() else []
+    workers = run_dir.worker("")
+    known = sorted(path.name for path in workers.iterdir()) if workers.is_dir() else []
     if worker_id not in known:
         raise UnknownNameError.of("worker", worker_id, known)
     if stream not in ("", "stdout", "stderr"):
         raise UnknownNameError.of("stream", stream, ("stdout", "stderr"))
-    return directory / f"{stream or 'output'}.log"
+    return workers / worker_id / f"{stream or 'output'}.log"
 
 
 def _with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from penstock.cli.terminal.console import out
 VARIABLES = {
     "PENSTOCK_SERVER": "the server to talk to, instead of the local one",
     "PENSTOCK_TOKEN": "the token to show it",
+    "PENSTOCK_CA": "a file of certificates that vouch for it",
     "PENSTOCK_DATA_DIR": "where a local server keeps everything",
     "PENSTOCK_CONFIG": "a server's configuration file, instead of penstock.toml in the data directory",
     "PENSTOCK_LOG_FORMAT": "text or json, for a server's own log",

@@ -31,6 +31,9 @@ def command(
     accept_loss: Annotated[
         bool | None, typer.Option("--accept-loss", help="Start although history is missing.")
     ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Speak TLS with this certificate, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of that certificate, in PEM.")] = None,
+    proxies: Annotated[str | None, typer.Option(help="Proxies whose word on addresses is taken: 10.0.0.7,…")] = None,
     log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line [text].")] = None,
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
@@ -42,6 +45,7 @@ def command(
         "backend": backend, "slots": slots, "exposed": exposed, "log_format": log_format,
         "run_as": run_as, "accept_shared_user": accept_shared_user,
         "recover": recover, "accept_loss": accept_loss,
+        "tls_cert": tls_cert, "tls_key": tls_key, "proxies": proxies,
     }  # fmt: skip
     settings = load_config(flags, file=config)
     set_up(LogFormat.named(settings.log_format))

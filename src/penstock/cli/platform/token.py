@@ -15,11 +15,16 @@ app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens (admi
 def create(
     name: Annotated[str, typer.Argument(help="Whose token it is.")],
     tenant: Annotated[str, typer.Option(help="Whose jobs it may see and touch.")] = "default",
-    role: Annotated[str, typer.Option(help="user or admin.")] = "user",
+    role: Annotated[str, typer.Option(help="viewer, user, tenant-admin or admin.")] = "user",
+    scope: Annotated[
+        str, typer.Option(help="Only for some of that: read, submit, steer, admin, with commas between.")
+    ] = "",
+    expires: Annotated[str | None, typer.Option(help="After how long (30d), or when [never].")] = None,
 ) -> None:
     """Make a token. It is shown once."""
+    parts = [part.strip() for part in scope.split(",") if part.strip()]
     with connect() as client:
-        made = client.make_token(name=name, tenant=tenant, role=role)
+        made = client.make_token(name=name, tenant=tenant, role=role, scope=parts, expires=expires)
     say(f"{made.role} token {made.id} for tenant {made.tenant}; keep it, it is not shown again")
     print(made.secret)
 
@@ -32,9 +37,12 @@ def listing(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
     if as_json:
         print_json(tokens)
         return
-    table = plain_table("id", "name", "role", "tenant", "made")
+    table = plain_table("id", "name", "role", "tenant", "scope", "made", "expires", "last used")
     for token in tokens:
-        table.add_row(token.id, token.name, token.role, token.tenant, clock(token.created_at))
+        table.add_row(
+            token.id, token.name, token.role, token.tenant, ",".join(token.scope) or "all", clock(token.created_at),
+            clock(token.expires_at) if token.expires_at else "never", clock(token.last_used_at),
+        )  # fmt: skip
     out.print(table)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from penstock.control.platform.access import require_admin
+from penstock.control.api.streams import Streams
 from penstock.control.platform.service import Platform
 from penstock.control.state.store import Principal
 from penstock.wire import UnauthorizedError
@@ -25,14 +25,18 @@ def caller(request: Request, platform: Service) -> Principal:
         raise UnauthorizedError(
             "The request has no token", "a header Authorization: Bearer TOKEN", "`penstock token create` makes one"
         )
-    return platform.authenticate(secret)
+    return platform.authenticate(secret, address_of(request))
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 Caller = Annotated[Principal, Depends(caller)]
 
 
-def admin(who: Caller) -> Principal:
-    return require_admin(who)
+def open_streams(request: Request) -> Streams:
+    return cast("Streams", request.app.state.streams)
 
 
-Admin = Annotated[Principal, Depends(admin)]
+OpenStreams = Annotated[Streams, Depends(open_streams)]

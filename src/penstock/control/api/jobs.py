@@ -1,16 +1,26 @@
 """Routes about jobs: submit, quote, list, steer, explain, and follow their output."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from penstock.control.api.dependencies import Caller, Service
-from penstock.control.api.streams import LastEvent, Message, resume_point, stream
-from penstock.wire import EventPage, JobDetail, JobPage, LogPage, QuoteView, ResumeRequest, StoryView, Submission
+from penstock.control.api.dependencies import Caller, OpenStreams, Service
+from penstock.control.api.inputs import EventNumber, Key, LastEvent, Name, Spec
+from penstock.control.api.streams import Feed, Message, resume_point
+from penstock.wire import (
+    EventPage,
+    JobDetail,
+    JobPage,
+    LogPage,
+    QuoteView,
+    ResumeRequest,
+    StorableText,
+    StoryView,
+    Submission,
+)
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
-Spec = Annotated[dict[str, Any], Body(description="A job file as JSON.")]
 
 
 @router.post("/jobs", status_code=201)
@@ -19,7 +29,7 @@ def submit(
     platform: Service,
     who: Caller,
     response: Response,
-    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+    idempotency_key: Key = None,
 ) -> Submission:
     """Submit a job. Sent again with the same Idempotency-Key it is the same job, and the answer is 200."""
     submission = platform.submit(spec, who, key=idempotency_key)
@@ -38,51 +48,51 @@ def quote(spec: Spec, platform: Service, who: Caller) -> QuoteView:
 def list_jobs(
     platform: Service,
     who: Caller,
-    cursor: str | None = None,
+    cursor: StorableText | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    state: Annotated[list[str] | None, Query()] = None,
-    name: str | None = None,
-    tenant: str | None = None,
+    state: Annotated[list[StorableText] | None, Query(max_length=20)] = None,
+    name: StorableText | None = None,
+    tenant: StorableText | None = None,
 ) -> JobPage:
     """Jobs, newest first."""
     return platform.jobs(who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant)
 
 
 @router.get("/jobs/{job_id}")
-def show(job_id: str, platform: Service, who: Caller) -> JobDetail:
+def show(job_id: Name, platform: Service, who: Caller) -> JobDetail:
     return platform.job(job_id, who)
 
 
 @router.post("/jobs/{job_id}/cancel")
-def cancel(job_id: str, platform: Service, who: Caller) -> JobDetail:
+def cancel(job_id: Name, platform: Service, who: Caller) -> JobDetail:
     """End a job for good."""
     return platform.cancel(job_id, who)
 
 
 @router.post("/jobs/{job_id}/pause")
-def pause(job_id: str, platform: Service, who: Caller) -> JobDetail:
+def pause(job_id: Name, platform: Service, who: Caller) -> JobDetail:
     """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise."""
     return platform.pause(job_id, who)
 
 
 @router.post("/jobs/{job_id}/resume")
-def resume(job_id: str, platform: Service, who: Caller, how: ResumeRequest | None = None) -> JobDetail:
+def resume(job_id: Name, platform: Service, who: Caller, how: ResumeRequest | None = None) -> JobDetail:
     """Let a paused job ask again, with its old goal or another."""
     return platform.resume(job_id, who, how)
 
 
 @router.get("/jobs/{job_id}/why")
-def why(job_id: str, platform: Service, who: Caller) -> StoryView:
+def why(job_id: Name, platform: Service, who: Caller) -> StoryView:
     """What happened to a job, and why it stands where it stands."""
     return platform.why(job_id, who)
 
 
 @router.get("/jobs/{job_id}/events")
 def job_events(
-    job_id: str,
+    job_id: Name,
     platform: Service,
     who: Caller,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: EventNumber = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> EventPage:
     """The job's part of the log."""
@@ -91,11 +101,11 @@ def job_events(
 
 @router.get("/jobs/{job_id}/logs")
 def job_logs(
-    job_id: str,
+    job_id: Name,
     platform: Service,
     who: Caller,
-    cursor: str | None = None,
-    worker: str | None = None,
+    cursor: StorableText | None = None,
+    worker: StorableText | None = None,
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 16,
 ) -> LogPage:
     """Output of the job, run after run."""
@@ -104,11 +114,12 @@ def job_logs(
 
 @router.get("/jobs/{job_id}/logs/stream", response_class=StreamingResponse)
 def follow_logs(
-    job_id: str,
+    job_id: Name,
     platform: Service,
     who: Caller,
-    cursor: str | None = None,
-    worker: str | None = None,
+    streams: OpenStreams,
+    cursor: StorableText | None = None,
+    worker: StorableText | None = None,
     last_event_id: LastEvent = None,
 ) -> StreamingResponse:
     """Output as it comes, as server-sent events; each id is a cursor to resume from. Ends when the job is over."""
@@ -121,4 +132,4 @@ def follow_logs(
         position = page.next
         return ([(position, "log", {"text": page.text})] if page.text else []), page.complete
 
-    return stream(platform.stopping, more)
+    return streams.response(who, Feed(more))

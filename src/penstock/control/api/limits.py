@@ -1,26 +1,34 @@
 """How much one caller may send, and how often. Plain ASGI, so that a body is refused before it is in memory."""
 
+import asyncio
 import hashlib
 import json
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Protocol
 
 import anyio
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.control.platform.credentials import SESSION_COOKIE
+from penstock.control.platform.quotas import Quotas
+from penstock.control.state.store import Principal
 from penstock.wire import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, UnavailableError, problem
 
 _MOST_CALLERS = 10_000
 _REMEMBERED_S = 30.0
+_BODY_WITHIN_S = 30.0
 _LOOK_UPS = 8
 LOOK_UP_S = 5.0
 """How long a token is looked up before whoever showed it is asked to come again."""
-_HEALTH = frozenset({"/healthz", "/readyz"})
-"""Paths that answer whatever else does not."""
+_UNCOUNTED = ("/healthz", "/readyz")
+"""What a machine asks every few seconds to learn whether we live; it costs nothing and waits for nobody."""
 
 
 class Buckets:
@@ -32,61 +40,97 @@ class Buckets:
         self._clock = clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, caller: str) -> float:
-        """0 if the request may pass, else the seconds to wait."""
+    def take(self, caller: str, rate: float | None = None) -> float:
+        """0 if the request may pass, else the seconds to wait. A caller with a rate of its own has a burst of its own:
+        what it may send in four seconds."""
         now = self._clock()
-        level, at = self._levels.pop(caller, (float(self._burst), now))
-        level = min(self._burst, level + (now - at) * self._rate)
-        wait = 0.0 if level >= 1.0 else (1.0 - level) / self._rate
+        burst = float(self._burst) if rate is None else max(1.0, math.ceil(4 * rate))
+        rate = self._rate if rate is None else rate
+        level, at = self._levels.pop(caller, (burst, now))
+        level = min(burst, level + (now - at) * rate)
+        wait = 0.0 if level >= 1.0 else (1.0 - level) / rate
         self._levels[caller] = (level - 1.0 if not wait else level, now)
         if len(self._levels) > _MOST_CALLERS:
             self._levels.popitem(last=False)
         return wait
 
 
-class Callers:
-    """Whose request it is: that of a token's holder, or of an address where there is no valid token.
+class Identification(Protocol):
+    """Whoever knows whom a token or a cookie belongs to; may ask a database."""
 
-    A made-up token is as good as none, so inventing new ones wins no new allowance. ``identify`` may ask a database;
-    what it says of a valid token is remembered for a while, and no longer than that because tokens can be revoked.
+    def holder(self, secret: str) -> Principal | None: ...
+
+    def session_holder(self, cookie: str | None) -> Principal | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSource:
+    """Whose allowance a request counts against, and the tenant behind it; none for strangers and for admins."""
+
+    key: str
+    tenant: str | None = None
+
+
+class Callers:
+    """Whose request it is: that of a token's holder, of a session, or of an address where there is neither.
+
+    What is made up is as good as nothing, so inventing new ones wins no new allowance. What was found out is remembered
+    for a while, and no longer than that because tokens can be revoked.
     """
 
-    def __init__(self, identify: Callable[[str], str | None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._identify = identify
+    def __init__(self, identification: Identification, clock: Callable[[], float] = time.monotonic) -> None:
+        self._identification = identification
         self._clock = clock
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[RequestSource, float]] = OrderedDict()
 
-    def of(self, address: str, authorization: bytes | None) -> str:
-        """May ask, and so wait for the database."""
-        if (known := self.remembered(address, authorization)) is not None:
+    async def of(self, address: str, authorization: bytes | None, cookies: bytes | None = None) -> RequestSource:
+        secret = (authorization or b"").decode("latin-1").partition(" ")[2].strip()
+        cookie = "" if secret else _session_cookie(cookies)
+        if not secret and not cookie:
+            return RequestSource(f"address {address}")
+        memory = hashlib.sha256(f"{bool(secret)} {secret or cookie}".encode()).hexdigest()
+        known, until = self._known.get(memory, (None, 0.0))
+        if known is not None and self._clock() < until:
             return known
-        secret = _secret(authorization)
-        holder = self._holder(secret)
-        return f"address {address}" if holder is None else f"token {holder}"
+        found = await self._looked_up(secret, cookie)
+        if found is None:
+            return RequestSource(f"address {address}")
+        self._known[memory] = found, self._clock() + _REMEMBERED_S
+        if len(self._known) > _MOST_CALLERS:
+            self._known.popitem(last=False)
+        return found
 
-    def remembered(self, address: str, authorization: bytes | None) -> str | None:
-        """The same without asking anybody; nothing if that has to be."""
-        secret = _secret(authorization)
-        if not secret:
-            return f"address {address}"
-        known, until = self._known.get(_key(secret), ("", 0.0))
-        return f"token {known}" if self._clock() < until else None
+    async def _looked_up(self, secret: str, cookie: str) -> RequestSource | None:
+        """A database that does not answer stops this request and not the event loop."""
+        with anyio.move_on_after(LOOK_UP_S):
+            return await anyio.to_thread.run_sync(
+                self._identify, secret, cookie, abandon_on_cancel=True, limiter=self._lookups
+            )
+        raise UnavailableError(
+            f"the database has not answered for {LOOK_UP_S:.0f} s", "a database that answers", "Try again in a moment"
+        )
 
-    def _holder(self, secret: str) -> str | None:
-        holder = self._identify(secret)
-        if holder is not None:
-            self._known[_key(secret)] = holder, self._clock() + _REMEMBERED_S
-            if len(self._known) > _MOST_CALLERS:
-                self._known.popitem(last=False)
-        return holder
+    @cached_property
+    def _lookups(self) -> anyio.CapacityLimiter:
+        """Threads of their own: those of requests may all be waiting."""
+        return anyio.CapacityLimiter(_LOOK_UPS)
+
+    def _identify(self, secret: str, cookie: str) -> RequestSource | None:
+        if secret:
+            holder = self._identification.holder(secret)
+            return None if holder is None else RequestSource(f"token {holder.id}", holder.sees)
+        holder = self._identification.session_holder(cookie)
+        return None if holder is None else RequestSource(f"session {holder.session_id}", holder.sees)
 
 
-def _secret(authorization: bytes | None) -> str:
-    return (authorization or b"").decode("latin-1").partition(" ")[2].strip()
-
-
-def _key(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def _session_cookie(cookies: bytes | None) -> str:
+    if not cookies:
+        return ""
+    try:
+        found = SimpleCookie(cookies.decode("latin-1")).get(SESSION_COOKIE)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
 
 
 class RequestLimits:
@@ -99,6 +143,7 @@ class RequestLimits:
         max_body: int,
         buckets: Buckets,
         callers: Callers,
+        quotas: Quotas | None = None,
         storage_trouble: Callable[[], str] = lambda: "",
     ) -> None:
         """``storage_trouble`` says why nothing can be looked up now, if so; asking it costs nothing."""
@@ -107,9 +152,10 @@ class RequestLimits:
         self._max_body = max_body
         self._buckets = buckets
         self._callers = callers
+        self._quotas = quotas
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in _HEALTH:
+        if scope["type"] != "http" or scope["path"] in _UNCOUNTED:
             await self._app(scope, receive, send)
             return
         try:
@@ -122,46 +168,45 @@ class RequestLimits:
             raise UnavailableError(trouble, "a database that answers", "Try again in a moment")
         headers = {name.lower(): value for name, value in scope["headers"]}
         address = str((scope.get("client") or ("unknown",))[0])
-        if wait := self._buckets.take(await self._caller(address, headers.get(b"authorization"))):
-            late = TooManyError("You sent too many requests", "fewer of them per second", f"Wait {wait:.2f} s")
-            await _refuse(send, late, {"retry-after": str(max(1, round(wait)))})
+        source = await self._callers.of(address, headers.get(b"authorization"), headers.get(b"cookie"))
+        if late := self._too_many(source):
+            await _refuse(send, *late)
         elif _announced(headers) > self._max_body:
             await _refuse(send, self._too_large(), _HANG_UP)
+        elif b"%00" in scope.get("raw_path", b"") or b"%00" in scope["query_string"]:
+            await _refuse(send, RequestError("The address holds a NUL character", "none of them", "Leave it out"))
         else:
             await self._pass_on(scope, receive, send)
 
-    async def _caller(self, address: str, authorization: bytes | None) -> str:
-        """Whose request it is; a database that does not answer stops this request and not the event loop."""
-        known = self._callers.remembered(address, authorization)
-        if known is not None:
-            return known
-        with anyio.move_on_after(LOOK_UP_S):
-            return await anyio.to_thread.run_sync(
-                self._callers.of, address, authorization, abandon_on_cancel=True, limiter=self._lookups
-            )
-        raise UnavailableError(
-            f"the database has not answered for {LOOK_UP_S:.0f} s", "a database that answers", "Try again in a moment"
-        )
-
-    @cached_property
-    def _lookups(self) -> anyio.CapacityLimiter:
-        """Threads of their own: those of requests may all be waiting."""
-        return anyio.CapacityLimiter(_LOOK_UPS)
+    def _too_many(self, source: RequestSource) -> tuple[TooManyError, dict[str, str]] | None:
+        """Why it has to wait, if it has: its own allowance is spent, or its tenant's."""
+        if wait := self._buckets.take(source.key):
+            return _late("You sent too many requests", wait)
+        rate = self._quotas.of(source.tenant).requests_per_s if self._quotas and source.tenant else None
+        if rate is not None and (wait := self._buckets.take(f"tenant {source.tenant}", rate)):
+            return _late(f"Tenant {source.tenant} sent more than its {rate:g} requests a second", wait)
+        return None
 
     def _too_large(self) -> TooLargeError:
         return TooLargeError("The request is too large", f"at most {self._max_body} bytes", "Send less")
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A body that does not say how long it is gets counted on the way in.
+        """A body that does not say how long it is gets counted on the way in, and has to come to an end.
 
         Whoever reads the body is inside the framework, which lets only its own kind of error through as it is.
         """
-        received = 0
+        received, more, deadline = 0, True, time.monotonic() + _BODY_WITHIN_S
 
         async def counted() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, more
+            if not more:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                raise HTTPException(408, "The request did not end in time", headers=_HANG_UP) from None
             received += len(message.get("body", b""))
+            more = bool(message.get("more_body"))
             if received > self._max_body:
                 raise HTTPException(413, str(self._too_large()), headers=_HANG_UP)
             return message
@@ -174,9 +219,14 @@ _HANG_UP = {"connection": "close"}
 """What is left of a body nobody reads must not be taken for the next request on the same connection."""
 
 
+def _late(why: str, wait: float) -> tuple[TooManyError, dict[str, str]]:
+    error = TooManyError(why, "fewer of them per second", f"Wait {wait:.2f} s")
+    return error, {"retry-after": str(max(1, round(wait)))}
+
+
 def _announced(headers: dict[bytes, bytes]) -> int:
     text = headers.get(b"content-length", b"0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
 async def _refuse(send: Send, error: RequestError, headers: dict[str, str] | None = None) -> None:

@@ -1,7 +1,8 @@
 """``/metrics`` for Prometheus, and the middleware that counts requests.
 
 Like the health checks it asks callers on this machine for nothing. Whoever comes from elsewhere, also through a proxy
-that says so, shows an admin's token: figures by tenant are nobody else's business.
+that says so or under another name, shows an admin's token, unless the server is told that they need none: figures by
+tenant are nobody else's business.
 """
 
 import time
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.control.api.dependencies import Service, caller
 from penstock.control.observe.metrics import OTHER, Metrics
-from penstock.control.platform.access import require_admin
+from penstock.control.platform.access import Action, require
 from penstock.control.platform.service import Platform
 
 router = APIRouter(tags=["platform"])
@@ -28,7 +29,7 @@ async def metrics(request: Request, platform: Service) -> Response:
 
     A few milliseconds that wait for nobody, so no thread is asked: beside threads that plan, each handing over costs.
     """
-    if not _on_this_machine(request):
+    if not (request.app.state.open_metrics or _on_this_machine(request)):
         await run_in_threadpool(_must_be_admin, request, platform)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     observed: Metrics = request.app.state.metrics
@@ -36,15 +37,22 @@ async def metrics(request: Request, platform: Service) -> Response:
 
 
 def _must_be_admin(request: Request, platform: Platform) -> None:
-    require_admin(caller(request, platform))
+    require(caller(request, platform), Action.MEASURE)
 
 
 def _on_this_machine(request: Request) -> bool:
-    """Whether the caller is here, and is not somebody's proxy."""
+    """Whether the caller is here, means this machine, and is not somebody's proxy.
+
+    A page from elsewhere whose name was made to point here would come with that name as its host.
+    """
     if request.client is None or "x-forwarded-for" in request.headers or "forwarded" in request.headers:
         return False
+    return _is_loopback(request.client.host) and _is_loopback(request.url.hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
     try:
-        return ip_address(request.client.host).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 

@@ -1,14 +1,15 @@
-"""Routes about the platform itself: its log, its nodes, who may use it, what it does, and whether it is well."""
+"""Routes about the platform itself: its log, its nodes, what it does, and whether it is well."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from penstock.control.api.dependencies import Admin, Caller, Service
-from penstock.control.api.streams import LastEvent, Message, resume_point, stream
-from penstock.core import InputError
-from penstock.wire import EventPage, HealthView, NodeView, OverviewView, TokenRequest, TokenView, VersionView
+from penstock.control.api.dependencies import Caller, OpenStreams, Service
+from penstock.control.api.inputs import EventNumber, LastEvent, Name, event_number
+from penstock.control.api.streams import Feed, Message, resume_point
+from penstock.control.platform.access import Action, require
+from penstock.wire import EventPage, HealthView, NodeView, OverviewView, VersionView
 
 router = APIRouter(tags=["platform"])
 
@@ -46,7 +47,7 @@ def overview(
 def events(
     platform: Service,
     who: Caller,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: EventNumber = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> EventPage:
     """The log, as far as it concerns whoever asks."""
@@ -55,13 +56,16 @@ def events(
 
 @router.get("/v1/events/stream", response_class=StreamingResponse)
 def follow_events(
-    platform: Service, who: Caller, after: Annotated[int | None, Query(ge=0)] = None, last_event_id: LastEvent = None
+    platform: Service,
+    who: Caller,
+    streams: OpenStreams,
+    after: EventNumber | None = None,
+    last_event_id: LastEvent = None,
 ) -> StreamingResponse:
     """The log as it grows, as server-sent events; from now on unless told from where."""
     start = resume_point(last_event_id, None if after is None else str(after))
-    if start is not None and not start.isdigit():
-        raise InputError(f"{start!r} is not the id of an event", "the number of an event", "Leave it out")
-    position = platform.last_event if start is None else int(start)
+    position = platform.last_event if start is None else event_number(start)
+    require(who, Action.LOOK)
 
     def more() -> tuple[list[Message], bool]:
         nonlocal position
@@ -69,7 +73,7 @@ def follow_events(
         position = page.next
         return [(str(event.seq), event.kind, event.model_dump(mode="json")) for event in page.events], False
 
-    return stream(platform.stopping, more)
+    return streams.response(who, Feed(more, news=lambda: platform.last_event > position))
 
 
 @router.get("/v1/nodes")
@@ -78,28 +82,12 @@ def nodes(platform: Service, who: Caller) -> list[NodeView]:
 
 
 @router.post("/v1/nodes/{name}/drain")
-def drain(name: str, platform: Service, who: Admin) -> list[NodeView]:
+def drain(name: Name, platform: Service, who: Caller) -> list[NodeView]:
     """No more jobs on a node; those that run there save their state and go elsewhere."""
     return platform.drain(name, who)
 
 
 @router.post("/v1/nodes/{name}/undrain")
-def undrain(name: str, platform: Service, who: Admin) -> list[NodeView]:
+def undrain(name: Name, platform: Service, who: Caller) -> list[NodeView]:
     """Jobs may run on a drained node again."""
     return platform.undrain(name, who)
-
-
-@router.get("/v1/tokens")
-def tokens(platform: Service, who: Admin) -> list[TokenView]:
-    return platform.tokens(who)
-
-
-@router.post("/v1/tokens", status_code=201)
-def create_token(wanted: TokenRequest, platform: Service, who: Admin) -> TokenView:
-    """A new token. Its secret is in this answer and nowhere else."""
-    return platform.create_token(wanted, who)
-
-
-@router.delete("/v1/tokens/{token_id}", status_code=204)
-def revoke_token(token_id: str, platform: Service, who: Admin) -> None:
-    platform.revoke_token(token_id, who)

@@ -14,6 +14,7 @@ from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote, quote_resumed
 from penstock.control.loop.job_reader import JobDraft, JobReading
+from penstock.control.platform.quotas import Quotas
 from penstock.control.platform.tenancy import ANYBODY, Tenancy
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
 from penstock.control.state.journal import Journal, Request
@@ -50,8 +51,10 @@ class Commands:
         *,
         tenancy: Tenancy = ANYBODY,
         known_secrets: Callable[[str], Collection[str]] = lambda _: (),
+        quotas: Quotas | None = None,
     ) -> None:
         self.tenancy = tenancy
+        self.quotas = quotas or Quotas(journal.store.quotas)
         self._known_secrets = known_secrets
         self._journal = journal
         self._reader = reader
@@ -73,6 +76,7 @@ class Commands:
             if key is not None and (ticket := self._answered(key)):
                 again.append(ticket)
                 return None
+            self._must_have_room(draft.job.tenant)
             job = replace(draft.job, submitted_at=self._journal.now())
             entry = Submitted(
                 at=job.submitted_at, job=job, name=draft.name, recipe=draft.recipe, spec=draft.spec, by=who.name,
@@ -198,13 +202,19 @@ class Commands:
             )
         draft = self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
         self._check_secrets(draft, tenant)
-        return draft
+        return replace(draft, job=self.quotas.fitted(draft.job))
 
     def _check_secrets(self, draft: JobDraft, tenant: str) -> None:
         known = self._known_secrets(tenant) if draft.recipe.secrets else ()
         for use in draft.recipe.secrets:
             if use.secret not in known:
                 raise UnknownNameError.of("secret", use.secret, known, f"Store it: penstock secrets set {use.secret}")
+
+    def _must_have_room(self, tenant: str) -> None:
+        """Called with the lock held, so that two submissions at once do not both take the last place."""
+        if self.quotas.of(tenant).active_jobs is not None:
+            records = self._journal.state.jobs.values()
+            self.quotas.check_active(tenant, sum(not record.over for record in records if record.job.tenant == tenant))
 
     def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
         answer = quote_resumed(self._journal.state.scheduler.twin(), job_id, goal, now)

@@ -9,6 +9,9 @@ from penstock.backends import Backend
 from penstock.core import InputError
 from penstock.wire import LogPage
 
+_MOST = 2**62
+"""No log has more bytes, and no file system can be asked for more."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogCursor:
@@ -24,7 +27,7 @@ class LogCursor:
             cursor = cls(int(run), int(offset))
         except ValueError:
             cursor = cls(-1)
-        if cursor.run < 0 or cursor.offset < 0:
+        if not (0 <= cursor.run <= _MOST and 0 <= cursor.offset <= _MOST):
             raise InputError(
                 f"{text!r} is not a log cursor", "RUN:OFFSET as a previous answer gave it",
                 "Leave it out to begin at the first line",

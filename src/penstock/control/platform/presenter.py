@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from penstock.control.future.forecasts import Forecasts
@@ -10,8 +11,9 @@ from penstock.control.loop.run_figures import RunFigures
 from penstock.control.platform.failure_line import failure_line
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import GrantRow, JobRow, Line, Principal
+from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
 from penstock.wire import (
+    AuditView,
     EventView,
     JobDetail,
     JobView,
@@ -100,10 +102,14 @@ def event_view(line: Line) -> EventView:
 
 
 def token_view(token: Principal, secret: str | None = None) -> TokenView:
-    fields = {name: getattr(token, name) for name in ("id", "name", "tenant")}
-    return TokenView.model_validate(
-        {**fields, "role": token.role.value, "created_at": stamp(token.created_at), "secret": secret}
-    )
+    fields = {name: getattr(token, name) for name in ("id", "name", "tenant", "origin")}
+    moments = {name: stamp(getattr(token, name)) for name in ("created_at", "expires_at", "last_used_at")}
+    scope = sorted(scope.value for scope in token.scope)
+    return TokenView.model_validate({**fields, **moments, "role": token.role.value, "scope": scope, "secret": secret})
+
+
+def audit_view(entry: AuditEntry) -> AuditView:
+    return AuditView.model_validate({**asdict(entry), "at": stamp(entry.at)})
 
 
 def node_views(journal: Journal, who: Principal) -> list[NodeView]:

@@ -17,19 +17,22 @@ from penstock.control.future.timeline_cache import TimelineCache
 from penstock.control.future.whatif import NODE_KINDS, PolicyOutcome, past_of, recorded_outcome, replay_past
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
-from penstock.control.platform import access
+from penstock.control.platform.access import Action, require
+from penstock.control.platform.administration import Administration
+from penstock.control.platform.audit import AuditLog
 from penstock.control.platform.commands import Commands
+from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
 from penstock.control.platform.job_logs import LogCursor, log_page
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
-from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view, token_view
+from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.tenant_secrets import TenantSecrets
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.secret_files import SecretRepository
-from penstock.control.state.store import SILENCE_S, Key, Principal, Role
+from penstock.control.state.store import SILENCE_S, Key, Principal
 from penstock.core import plain
 from penstock.wire import (
     EventPage,
@@ -38,7 +41,6 @@ from penstock.wire import (
     JobPage,
     JobReport,
     LogPage,
-    MissingError,
     NodeView,
     OverviewView,
     PeriodReport,
@@ -46,8 +48,6 @@ from penstock.wire import (
     ResumeRequest,
     StoryView,
     Submission,
-    TokenRequest,
-    TokenView,
     VersionView,
 )
 
@@ -56,7 +56,10 @@ _MOST_NODE_LINES = 100_000
 
 
 class Platform:
-    """One running platform. ``commands`` changes it, ``history`` is what the dashboard draws from it."""
+    """One running platform. ``commands`` changes it, ``history`` is what the dashboard draws from it.
+
+    ``credentials`` lets people in, ``administration`` is about the platform's own affairs.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,10 @@ class Platform:
         self.stopping = threading.Event()
         """Set when the server goes down; open streams end then."""
 
+        self.audit = AuditLog(journal.store.audit, journal.now)
+        self.credentials = Credentials(journal, self.audit)
+        self.quotas = commands.quotas
+        self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
         self.secrets = TenantSecrets(secrets)
         self._journal = journal
@@ -81,78 +88,62 @@ class Platform:
 
     # --- who is asking ----------------------------------------------------------------------------------------------
 
-    def authenticate(self, secret: str) -> Principal:
+    def authenticate(self, secret: str, address: str = "") -> Principal:
         """The holder of a valid token; raises :class:`~penstock.wire.UnauthorizedError`."""
-        return access.authenticate(self._journal.store.tokens, secret)
-
-    def token_id(self, secret: str) -> str | None:
-        """The id of a valid token; requests are counted by it."""
-        found = self._journal.store.tokens.check(secret)
-        return None if found is None else found.id
-
-    def find_holder(self, token_id: str) -> Principal | None:
-        """Whoever holds the token with this id, unless it was revoked."""
-        return self._journal.store.tokens.find(token_id)
+        return self.credentials.authenticate(secret, address)
 
     def still_valid(self, holder: Principal) -> Principal:
-        """The holder as of now; raises :class:`~penstock.wire.UnauthorizedError` once the token is revoked."""
-        return access.still_valid(self._journal.store.tokens, holder)
-
-    def tokens(self, who: Principal) -> list[TokenView]:
-        access.require_admin(who)
-        return [token_view(token) for token in self._journal.store.tokens.list(who.sees)]
-
-    def create_token(self, wanted: TokenRequest, who: Principal) -> TokenView:
-        """A new token. Its secret is in this answer and nowhere else."""
-        access.require_admin(who)
-        if Role(wanted.role) is not Role.ADMIN:
-            self._commands.tenancy.admit(wanted.tenant)
-        secret, token = self._journal.store.tokens.create(
-            name=wanted.name, role=Role(wanted.role), tenant=wanted.tenant, now=self._journal.now()
-        )
-        return token_view(token, secret)
-
-    def revoke_token(self, token_id: str, who: Principal) -> None:
-        access.require_admin(who)
-        if not self._journal.store.tokens.revoke(token_id, self._journal.now()):
-            raise MissingError(
-                f"There is no token {token_id!r}", "the id of a token that is valid", "GET /v1/tokens lists them"
-            )
+        """The holder, as long as its token and session count; raises :class:`~penstock.wire.UnauthorizedError`."""
+        return self.credentials.still_valid(holder)
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
     def submit(self, spec: Mapping[str, Any], who: Principal, *, key: str | None = None) -> Submission:
         """A new job. The same key with the same content is the same job, however often it is sent."""
         stored_key = Key(tenant=who.tenant, key=key, fingerprint=_fingerprint(spec)) if key else None
-        ticket = self._commands.submit(spec, who, stored_key)
-        return Submission(job=self.job(ticket.job_id, who), again=ticket.again)
+        with self.audit.recorded(who, "submit", str(spec.get("name", ""))) as about:
+            require(who, Action.SUBMIT)
+            ticket = self._commands.submit(spec, who, stored_key)
+            about.name = ticket.job_id
+        return Submission(job=self._detail(ticket.job_id, who), again=ticket.again)
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> QuoteView:
         """What :meth:`submit` would be told now. The real policy is asked; nothing is changed."""
+        require(who, Action.SUBMIT)
         return quote_view(plain(self._commands.quote(spec, who)))
 
     def cancel(self, job_id: str, who: Principal) -> JobDetail:
         """End a job for good."""
-        self._commands.cancel(job_id, who)
-        return self.job(job_id, who)
+        with self.audit.recorded(who, "cancel", job_id):
+            require(who, Action.STEER)
+            self._commands.cancel(job_id, who)
+        return self._detail(job_id, who)
 
     def pause(self, job_id: str, who: Principal) -> JobDetail:
         """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise."""
-        self._commands.pause(job_id, who)
-        return self.job(job_id, who)
+        with self.audit.recorded(who, "pause", job_id):
+            require(who, Action.STEER)
+            self._commands.pause(job_id, who)
+        return self._detail(job_id, who)
 
     def resume(self, job_id: str, who: Principal, how: ResumeRequest | None = None) -> JobDetail:
         """Let a paused job ask again, with its old goal or another."""
         how = how or ResumeRequest()
-        self._commands.resume(job_id, who, deadline=how.deadline, best_effort=how.best_effort)
-        return self.job(job_id, who)
+        with self.audit.recorded(who, "resume", job_id):
+            require(who, Action.STEER)
+            self._commands.resume(job_id, who, deadline=how.deadline, best_effort=how.best_effort)
+        return self._detail(job_id, who)
 
     def find(self, job_id: str, who: Principal) -> JobRecord:
         """The record of a job this principal may see; raises :class:`~penstock.wire.MissingError`."""
-        return self._commands.find(job_id, who)
+        return self._commands.find(job_id, require(who, Action.LOOK))
 
     def job(self, job_id: str, who: Principal) -> JobDetail:
         return self._presenter.detail(self.find(job_id, who))
+
+    def _detail(self, job_id: str, who: Principal) -> JobDetail:
+        """What somebody is told of a job they have just changed, whether or not they may look at others."""
+        return self._presenter.detail(self._commands.find(job_id, who))
 
     def jobs(
         self,
@@ -165,6 +156,7 @@ class Platform:
         tenant: str | None = None,
     ) -> JobPage:
         """Jobs, newest first."""
+        require(who, Action.LOOK)
         wanted = JobFilter(states=tuple(states), name=name, tenant=who.sees or tenant)
         if tenant is not None and not who.may_see(tenant):
             return JobPage(jobs=[])
@@ -202,6 +194,7 @@ class Platform:
 
     def events(self, who: Principal, *, after: int = 0, limit: int = 100) -> EventPage:
         """The log, as far as it concerns whoever asks."""
+        require(who, Action.LOOK)
         lines = self._journal.store.log.page(after=after, limit=limit, tenant=who.sees)
         return EventPage(events=[event_view(line) for line in lines], next=lines[-1].seq if lines else after)
 
@@ -222,13 +215,13 @@ class Platform:
 
     def overview(self, who: Principal, *, jobs: int = 50, events: int = 8) -> OverviewView:
         """Devices, queue, active jobs with their promises and forecasts, and the latest news."""
-        return self._overview.view(who, jobs=jobs, events=events)
+        return self._overview.view(require(who, Action.LOOK), jobs=jobs, events=events)
 
     def period_report(
         self, who: Principal, *, since: str = "7d", until: str | None = None, tenant: str | None = None
     ) -> PeriodReport:
         """A stretch of time: promises, device time and energy by tenant, failures, resizes, forecasts."""
-        return self._reports.period(who, since, until, tenant)
+        return self._reports.period(require(who, Action.LOOK), since, until, tenant)
 
     def job_report(self, job_id: str, who: Principal) -> JobReport:
         """One job's life in figures and in sentences."""
@@ -237,25 +230,27 @@ class Platform:
     # --- nodes and the platform itself ------------------------------------------------------------------------------
 
     def nodes(self, who: Principal) -> list[NodeView]:
-        return node_views(self._journal, who)
+        return node_views(self._journal, require(who, Action.LOOK))
 
     def drain(self, node: str, who: Principal) -> list[NodeView]:
         """No more jobs on a node; those that run there save their state and go elsewhere."""
-        access.require_admin(who)
-        self._commands.drain(node)
-        return self.nodes(who)
+        with self.audit.recorded(who, "drain", node):
+            require(who, Action.DRAIN)
+            self._commands.drain(node)
+        return node_views(self._journal, who)
 
     def undrain(self, node: str, who: Principal) -> list[NodeView]:
         """Jobs may run on a drained node again."""
-        access.require_admin(who)
-        self._commands.undrain(node)
-        return self.nodes(who)
+        with self.audit.recorded(who, "undrain", node):
+            require(who, Action.DRAIN)
+            self._commands.undrain(node)
+        return node_views(self._journal, who)
 
     def what_if(
         self, policies: Sequence[str], who: Principal, on_done: Callable[[PolicyOutcome], None] = lambda _: None
     ) -> list[PolicyOutcome]:
         """The past under other policies, what really happened first; it takes everybody's jobs, so only admins may."""
-        access.require_admin(who)
+        require(who, Action.REPLAY)
         lines = self._journal.store.history.lines(NODE_KINDS, limit=_MOST_NODE_LINES)
         records = self._journal.records()
         with self._journal.reading() as state:

@@ -6,9 +6,10 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
-from penstock.web.layout import framed
+from penstock.web.layout import ask, framed
 from penstock.web.pages import cluster, job, jobs, nodes, submit, tenants, whatif
-from penstock.web.session import COOKIE, Sessions, sign_in_url
+from penstock.web.session import sign_in_url, signed_in
+from penstock.web.socket_gate import SocketGate
 from penstock.web.viewer import DashboardData, Viewer
 
 Build = Callable[[Viewer, Request], Awaitable[None]]
@@ -24,19 +25,20 @@ PAGES: tuple[tuple[str, str, Build], ...] = (
 )
 
 
-def register(data: DashboardData, sessions: Sessions) -> None:
+def register(data: DashboardData, gate: SocketGate) -> None:
     """Every page, behind the sign-in."""
     for path, title, build in PAGES:
-        _register(data, sessions, path, title, build)
+        _register(data, gate, path, title, build)
 
 
-def _register(data: DashboardData, sessions: Sessions, path: str, title: str, build: Build) -> None:
+def _register(data: DashboardData, gate: SocketGate, path: str, title: str, build: Build) -> None:
     @ui.page(path, title=f"{title} · Penstock", response_timeout=15.0)
     async def page(request: Request) -> Response | None:
-        holder = sessions.holder(request.cookies.get(COOKIE))
+        holder = await ask(signed_in, data.platform.credentials, request)
         if holder is None:
             return RedirectResponse(sign_in_url(request.url.path), 303)
         viewer = Viewer(data, holder)
+        gate.expect(ui.context.client, holder)
         with framed(viewer, request, title):
             await build(viewer, request)
         return None

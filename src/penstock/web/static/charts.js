@@ -24,8 +24,22 @@ globalThis.penstock = {
       if (!document.querySelector("#app > *")) return;
       document.getElementById("ps-first")?.remove();
       watch.disconnect();
+      penstock.watchSession();
     });
     watch.observe(document.documentElement, { childList: true, subtree: true });
+  },
+
+  // A page whose connection was closed because its person signed out says so, instead of trying to get it back.
+  watchSession() {
+    if (!window.socket) return setTimeout(penstock.watchSession, 50);
+    const look = async () => {
+      const answer = await fetch("/ui/session", { cache: "no-store" }).catch(() => null);
+      if (answer?.status !== 401) return;
+      location.assign(`/ui/sign-in?ended=1&next=${encodeURIComponent(location.pathname)}`);
+    };
+    window.socket.on("disconnect", look);
+    window.socket.io.on("error", look);
+    window.socket.io.on("reconnect_error", look);
   },
 
   theme(name) {

@@ -33,7 +33,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Somebody who showed a valid token. ``address`` is where the request came from, for the audit log."""
+    """Somebody who showed a valid token, or the cookie of a session that was opened with one.
+
+    ``address`` is where the request came from, for the audit log.
+    """
 
     id: str
     name: str
@@ -45,6 +48,7 @@ class Principal:
     expires_at: float | None = None
     last_used_at: float | None = field(default=None, compare=False)
     address: str = field(default="", compare=False)
+    session_id: str = field(default="", compare=False)
 
     @property
     def sees(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Headers that keep other sites out of the pages: not in a frame, not guessed at, not told where one came from."""
+"""Headers that keep other sites out of pages: not in a frame, not guessed at, not told where one came from."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,7 +12,7 @@ _HEADERS = {
 
 
 class SecurityHeaders:
-    """Middleware that adds them to every answer."""
+    """Middleware that adds them to every answer which does not say something stricter itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -20,7 +20,9 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, sending if scope["type"] == "http" else send)
