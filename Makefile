@@ -9,7 +9,7 @@ WORKERS ?= auto
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu fuzz unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,predict,postgres,runtime,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,oidc,predict,postgres,runtime,dev]'
 	@$(COMPILE)
 	@touch $@
 
@@ -47,6 +47,9 @@ unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
+
+fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test does it for 40)
+	FUZZ_S=$${FUZZ_S:-600} $(BIN)/python -m pytest -q tests/serve/test_fuzz.py
 
 test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)
 	$(BIN)/python -m tests.packaging.installed

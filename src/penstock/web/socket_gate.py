@@ -2,7 +2,8 @@
 
 A page keeps a socket to the server; whoever speaks on it acts for the person who opened the page. So a socket is
 accepted from our own pages only (origin), from the browser that is signed in (cookie) and for a page that was made for
-that very session, so often and so many as people need; and it is closed the moment the session is over.
+that very session, so often and so many as people need; and it is closed the moment the session is over. A page that the
+server does not know any more is told so by the framework, and loads itself anew.
 """
 
 import asyncio
@@ -89,8 +90,8 @@ class SocketGate:
         if who is None:
             return Refusal(401, "sign in first")
         page = parse_qs(connection.url.query).get("client_id", [""])[0]
-        if self._pages.get(page) != who.session_id:
-            return Refusal(403, "this page belongs to somebody else, or is gone")
+        if self._pages.get(page, who.session_id) != who.session_id:
+            return Refusal(403, "this page belongs to somebody else")
         mine = sum(socket.who.session_id == who.session_id for socket in self._open)
         return who if mine < _MOST_PER_SESSION and len(self._open) < _MOST else Refusal(429, "too many pages are open")
 

@@ -197,7 +197,7 @@ class QuotaRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     active_jobs: int | None = Field(default=None, ge=0, le=10**9)
     devices: int | None = Field(default=None, ge=0, le=10**9)
-    requests_per_s: float | None = Field(default=None, gt=0, le=10**6)
+    requests_per_s: float | None = Field(default=None, ge=0.01, le=10**6)
 
 
 class SecretRequest(WireModel):

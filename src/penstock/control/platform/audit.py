@@ -69,7 +69,7 @@ class AuditLog:
                 return
             try:
                 self._repository.append(entries)
-            except SQLAlchemyError:
+            except (SQLAlchemyError, PenstockError):
                 _log.exception("audit entries could not be stored: %s", entries)
 
     def page(
