@@ -38,7 +38,8 @@ def test_no_input_is_answered_with_a_fault(server: Client, tmp_path: Path) -> No
         server.submit({**there, "name": f"job-{number}"})
     command = [
         sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--checks",
-        "not_a_server_error", "--exclude-path", "/v1/events/stream", "--exclude-path", "/v1/tokens/{token_id}", "--header", f"Authorization: Bearer {token}",
+        "not_a_server_error", "--exclude-path", "/v1/events/stream",
+        "--exclude-path", "/v1/tokens/{token_id}", "--header", f"Authorization: Bearer {token}",
         "--max-time", str(SECONDS), "--max-examples", "50", "--request-timeout", "20", "--no-color", "--no-shrink",
         "--warnings", "off", *SEED,
     ]  # fmt: skip
