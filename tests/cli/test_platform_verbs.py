@@ -159,7 +159,7 @@ def test_a_secret_is_stored_from_standard_input_listed_and_deleted(
     world: Platform, penstock: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = SecretRepository(tmp_path / "secrets")
-    monkeypatch.setattr(world.platform, "secrets", TenantSecrets(kept))
+    monkeypatch.setattr(world.platform, "secrets", TenantSecrets(kept, world.platform.audit))
     monkeypatch.setattr("sys.stdin", io.StringIO("open sesame\n"))
     made = penstock("secrets", "set", "HF_TOKEN")
     assert made.code == 0

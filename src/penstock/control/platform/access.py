@@ -16,6 +16,7 @@ class Action(StrEnum):
     LOOK = "look"
     SUBMIT = "submit"
     STEER = "steer"
+    SECRETS = "manage secrets"
     TOKENS = "manage tokens"
     AUDIT = "read the audit log"
     QUOTAS = "set quotas"
@@ -25,7 +26,7 @@ class Action(StrEnum):
 
 
 _VIEWER = frozenset({Action.LOOK})
-_USER = _VIEWER | {Action.SUBMIT, Action.STEER}
+_USER = _VIEWER | {Action.SUBMIT, Action.STEER, Action.SECRETS}
 _TENANT_ADMIN = _USER | {Action.TOKENS, Action.AUDIT}
 
 RIGHTS: dict[Role, frozenset[Action]] = {
@@ -40,6 +41,7 @@ SCOPES: dict[Action, Scope] = {
     Action.LOOK: Scope.READ,
     Action.SUBMIT: Scope.SUBMIT,
     Action.STEER: Scope.STEER,
+    Action.SECRETS: Scope.SUBMIT,
     Action.MEASURE: Scope.READ,
     Action.TOKENS: Scope.ADMIN,
     Action.AUDIT: Scope.ADMIN,

@@ -78,7 +78,7 @@ class Platform:
         self.quotas = commands.quotas
         self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
-        self.secrets = TenantSecrets(secrets)
+        self.secrets = TenantSecrets(secrets, self.audit)
         self._journal = journal
         self._reconciler = reconciler
         self._commands = commands

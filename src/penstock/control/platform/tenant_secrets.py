@@ -1,5 +1,7 @@
-"""Secrets on behalf of a principal: everybody has those of their tenant, an admin those of any."""
+"""Secrets on behalf of a principal: whoever submits has those of their tenant, an admin those of any."""
 
+from penstock.control.platform.access import Action, require
+from penstock.control.platform.audit import AuditLog
 from penstock.control.state.secret_files import SecretRepository, StoredSecret
 from penstock.control.state.store import Principal
 from penstock.wire import ForbiddenError, MissingError, SecretView, stamp
@@ -8,19 +10,25 @@ from penstock.wire import ForbiddenError, MissingError, SecretView, stamp
 class TenantSecrets:
     """Stores, lists and deletes secrets; there is no way to read one back."""
 
-    def __init__(self, repository: SecretRepository | None) -> None:
+    def __init__(self, repository: SecretRepository | None, audit: AuditLog) -> None:
         self._kept = repository
+        self._audit = audit
 
     def list(self, who: Principal, tenant: str | None = None) -> list[SecretView]:
-        return [_view(secret) for secret in self._repository.list(_own(who, tenant))]
+        whose = _own(who, tenant)
+        return [_view(secret) for secret in self._repository.list(whose)]
 
     def put(self, name: str, value: str, who: Principal, tenant: str | None = None) -> SecretView:
         """Store a secret, or another value of one; jobs that start from now on get it."""
-        return _view(self._repository.put(_own(who, tenant), name, value))
+        with self._audit.recorded(who, "set secret", f"{name} of {tenant or who.tenant}"):
+            whose = _own(who, tenant)
+            return _view(self._repository.put(whose, name, value))
 
     def delete(self, name: str, who: Principal, tenant: str | None = None) -> None:
-        if not self._repository.delete(_own(who, tenant), name):
-            raise MissingError(f"There is no secret {name!r}", "the name of a secret", "GET /v1/secrets lists them")
+        with self._audit.recorded(who, "delete secret", f"{name} of {tenant or who.tenant}"):
+            whose = _own(who, tenant)
+            if not self._repository.delete(whose, name):
+                raise MissingError(f"There is no secret {name!r}", "the name of a secret", "GET /v1/secrets lists them")
 
     @property
     def _repository(self) -> SecretRepository:
@@ -30,6 +38,7 @@ class TenantSecrets:
 
 
 def _own(who: Principal, tenant: str | None) -> str:
+    require(who, Action.SECRETS)
     tenant = tenant or who.tenant
     if not who.may_see(tenant):
         raise ForbiddenError(f"Secrets of tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out")
