@@ -1,8 +1,8 @@
 """The wall clock may be set forward or back under a run: nothing is lost, out of order, or taken for a hang."""
 
 import itertools
-import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,38 +10,10 @@ import pytest
 from penstock.backends import Backend, LocalBackend, fake_devices
 from penstock.core import ReportKind
 from tests.backends.watching import make_launch, status, wait_for, wait_for_end, workers
+from tests.tools.wall_clock import WallClock
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("elastic_worker.py")))
 HOUR = 3600.0
-
-FAKE_CLOCK = """
-import os, time
-_real = time.time
-def _jumped():
-    try:
-        with open(os.environ["FAKE_CLOCK"]) as file:
-            return _real() + float(file.read() or 0)
-    except OSError:
-        return _real()
-time.time = _jumped
-"""
-"""Runs before anything else in every interpreter that finds it on its path: agents and workers alike."""
-
-
-class WallClock:
-    """The clock on the wall of everything that is started while it exists."""
-
-    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._file = directory / "offset"
-        (directory / "sitecustomize.py").write_text(FAKE_CLOCK)
-        inherited = os.environ.get("PYTHONPATH", "")
-        monkeypatch.setenv("PYTHONPATH", f"{directory}:{inherited}".rstrip(":"))
-        monkeypatch.setenv("FAKE_CLOCK", str(self._file))
-
-    def jump(self, seconds: float) -> None:
-        draft = self._file.with_suffix(".new")
-        draft.write_text(str(seconds))
-        draft.rename(self._file)
 
 
 @pytest.fixture
@@ -69,7 +41,13 @@ def test_reports_keep_their_order_whatever_the_clock_does(local: Backend, wall: 
     reports = local.reports("run-1", 0)
     assert [report.seq for report in reports] == list(range(1, len(reports) + 1))
     assert all(one.at <= other.at for one, other in itertools.pairwise(reports))
-    assert reports[-1].at > before + 4 * HOUR, "the jump forward was seen"
+    assert reports[-1].at < before + HOUR, "nothing is dated by a glitch"
+
+
+def test_an_agent_that_starts_in_a_glitch_tells_the_servers_time(local: Backend, wall: WallClock) -> None:
+    wall.jump(365 * 24 * HOUR)
+    local.launch(make_launch(("true",)))
+    assert abs(wait_for_end(local, "run-1").at - time.time()) < HOUR
 
 
 def test_a_later_agent_does_not_report_from_the_past(local: Backend, wall: WallClock) -> None:

@@ -12,6 +12,9 @@ import psutil
 import pytest
 
 from tests.live.site import OVER, Site, until
+from tests.tools.wall_clock import WallClock
+
+_DAY, _YEAR = 86400.0, 365 * 86400.0
 
 _DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
 _ROBBER = "import os, shutil, time; shutil.rmtree(os.environ['PENSTOCK_RUN_DIR']); time.sleep(600)"
@@ -117,3 +120,29 @@ def test_an_enormous_job_breaks_no_list(site: Site) -> None:
         assert client.overview()
         assert client.events().events
         site.kill_server()
+
+
+def test_a_clock_that_goes_mad_for_a_while_dates_nothing(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "clock").mkdir()
+    wall = WallClock(tmp_path / "clock", monkeypatch)
+    wall.jump(0.0)
+    first = submit(site, ["true"], deadline="1h")
+    until(lambda: state_of(site, first) in OVER, "a job before")
+    wall.jump(_YEAR)
+    during = submit(site, ["true"], deadline="1h")
+    until(lambda: state_of(site, during) in OVER, "a job during the glitch")
+    site.kill_server()
+    in_glitch = submit(site, ["true"], deadline="1h")
+    until(lambda: state_of(site, in_glitch) in OVER, "a job of a server that was started during the glitch")
+    wall.jump(0.0)
+    after = submit(site, ["true"], deadline="1h")
+    until(lambda: state_of(site, after) in OVER, "a job after the glitch")
+    for job_id in (first, during, in_glitch, after):
+        job = site.ask(lambda client, job_id=job_id: client.job(job_id))
+        assert job.state == "finished"
+        assert job.ended_at is not None
+        assert abs(job.submitted_at.timestamp() - time.time()) < _DAY
+        assert abs(job.ended_at.timestamp() - time.time()) < _DAY
+    assert all(abs(event.at.timestamp() - time.time()) < _DAY for event in site.events())

@@ -13,7 +13,9 @@ from penstock.client import DataDir
 from penstock.core import UnknownNameError, is_plugin, load_plugin
 from penstock.serve.config import Config
 from penstock.serve.isolation import tenancy_of, tenant_users
+from penstock.serve.platform_clock import keep_clock, kept_clock
 from penstock.serve.recovery import recover_database, recover_jobs, require_history
+from penstock.tools import SteadyClock
 
 if TYPE_CHECKING:
     from penstock.backends import Backend, TenantUsers
@@ -44,12 +46,13 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         store.lease.kept(),
     ):
         tenants = tenant_users(config)
-        backend = load_backend(config, data_dir, tenants)
+        clock = kept_clock(data_dir.path)
+        backend = load_backend(config, data_dir, tenants, clock)
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
         )
         require_history(store, config, data_dir)
-        journal = Journal(store, stand_in=settings)
+        journal = Journal(store, clock, stand_in=settings)
         parts = assemble(config, journal, backend, data_dir, tenants)
         before = journal.state.settings
         parts.reconciler.begin(settings)
@@ -59,6 +62,7 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         if config.recover and config.backend == "local":
             recover_jobs(journal, config, backend.nodes())
         data_dir.note_last_entry(journal.seq)
+        keep_clock(data_dir.path, clock)
         _ensure_owner(store, data_dir, parts.journal.now())
         _collect_seldom()
         yield parts
@@ -66,6 +70,7 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         parts.platform.audit.flush()
         parts.journal.publish()
         parts.journal.keep_snapshot()
+        keep_clock(data_dir.path, clock)
         data_dir.note_last_entry(journal.seq)
 
 
@@ -92,7 +97,7 @@ def assemble(
     tenancy = tenancy_of(config, journal, tenants)
     secrets = secrets_of(data_dir)
     forecasts = Forecasts(journal)
-    stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster)
+    stores = LearningStores(data_dir.path, lambda: journal.state.scheduler.cluster, journal.now)
     predicts = config.backend == "local"
     if only := journal.store.jobs.only_tenant():
         stores.adopt(only)
@@ -122,14 +127,14 @@ def secrets_of(data_dir: DataDir) -> "SecretRepository":
     return SecretRepository(data_dir.path / "secrets")
 
 
-def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers") -> "Backend":
+def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", clock: SteadyClock) -> "Backend":
     """The backend a configuration names: the local one, or one of somebody's own by module and factory."""
     if config.backend == "local":
         from penstock.backends import LocalBackend, discover
 
         return LocalBackend(
             config.job_files, discover(config.slots), users=tenants, pass_environment=config.pass_environment,
-            preparation_limit_s=config.prepare_limit_s, secret_values=secrets_of(data_dir).values,
+            preparation_limit_s=config.prepare_limit_s, secret_values=secrets_of(data_dir).values, clock=clock,
         )  # fmt: skip
     if not is_plugin(config.backend):
         raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from penstock.tools.least_squares import nonnegative_least_squares
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
     from penstock.tools.parents import die_with_parent
+    from penstock.tools.steady_clock import SteadyClock, boot_id
     from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
 
 __all__ = [
     "GpuMemory",
     "Nvml",
     "NvmlDevice",
+    "SteadyClock",
     "UnixUser",
     "acting_as",
     "atomic_directory",
     "atomic_file",
+    "boot_id",
     "compiled",
     "die_with_parent",
     "give_up_privileges",

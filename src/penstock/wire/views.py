@@ -219,5 +219,5 @@ class VersionView(WireModel):
 class HealthView(WireModel):
     status: str
     trouble: str = ""
-    notices: list[str] = Field(default=[], description="What is wrong with single runs while everything else goes on.")
+    notices: list[str] = Field(default=[], description="What is wrong with single runs or with clocks.")
     warnings: list[str] = Field(default=[], description="What an operator should look at while everything goes on.")

@@ -1,14 +1,15 @@
 """What a run told: one line each, numbered from 1 without gaps, on the disk before anyone acts on it.
 
 One writer (the agent that holds the lock), any number of readers. A line counts once its newline is there: what a
-crash cut off is overwritten by the next writer and never seen by a reader. Times are the wall clock's and never go
-back, also when somebody sets it back: the order of reports is the order of their times.
+crash cut off is overwritten by the next writer and never seen by a reader. Times never go back, whatever somebody does
+to the wall clock: the order of reports is the order of their times.
 """
 
 import json
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -27,8 +28,9 @@ _FIELDS = frozenset(field.name for field in fields(Report))
 class ReportJournalWriter:
     """Appends reports. When the disk is full they wait in order, in memory, until there is room again."""
 
-    def __init__(self, path: Path, run_id: str) -> None:
+    def __init__(self, path: Path, run_id: str, clock: Callable[[], float] = time.time) -> None:
         self._run_id = run_id
+        self._clock = clock
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._seq, self._end, self._at = last_report(path, run_id)
         self._waiting: deque[bytes] = deque()
@@ -43,7 +45,7 @@ class ReportJournalWriter:
 
     def append(self, kind: ReportKind, said: dict[str, Any]) -> bool:
         """Tell something; whether it (and all before it) is durable now."""
-        self._seq, self._at = self._seq + 1, max(self._at, time.time())
+        self._seq, self._at = self._seq + 1, max(self._at, self._clock())
         self._waiting.append(report_line(self._report(kind, said)))
         return self.flush()
 

@@ -81,7 +81,7 @@ from penstock.core import (
     World,
     plain,
 )
-from penstock.tools import UnixUser, acting_as, write_atomically
+from penstock.tools import SteadyClock, UnixUser, acting_as, write_atomically
 
 TICK_S = 0.1
 METER_EVERY_S = 5.0
@@ -99,13 +99,15 @@ class Agent:
         listen: AgentAddress | None = None,
         identity: Identity = OURSELVES,
         secrets: Mapping[str, str] | None = None,
+        clock_offset: float | None = None,
     ) -> None:
         self._run_dir = run_dir
         self._launch = launch
         self._user = identity.user
         self._sockets = socket_directory(run_dir.path, self._user)
         self._address = listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
-        self._journal = ReportJournalWriter(run_dir.journal, launch.run_id)
+        self._clock = SteadyClock(offset=clock_offset)
+        self._journal = ReportJournalWriter(run_dir.journal, launch.run_id, self._clock)
         inherited = {**os.environ, **(self._user.variables if self._user else {})}
         delivered = deliver(launch.secrets, secrets or {}, run_dir.secrets, self._user)
         self._base_env = {**base_environment(inherited, launch, run_dir.paths), **delivered}
@@ -133,7 +135,7 @@ class Agent:
         requests = self._sockets / REQUESTS_SOCKET
         server = await asyncio.start_unix_server(self._serve, path=requests, limit=LONGEST_LINE)
         self.report(ReportKind.LAUNCHED, pid=os.getpid())
-        about = {"pid": os.getpid(), "started_at": time.time(), "socket": str(requests)}
+        about = {"pid": os.getpid(), "started_at": self._clock(), "socket": str(requests)}
         write_atomically(self._run_dir.agent_file, json.dumps(about), durable=True)
         self._supervisor.start()
         while self._supervisor.phase is not RunPhase.OVER or not self._journal.settled:
@@ -342,6 +344,7 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
     parser.add_argument("--detach", action="store_true", help="live on in a session of its own")
     parser.add_argument("--listen", type=AgentAddress.parse, help="where workers reach the agent: tcp://host:port")
     parser.add_argument("--run-as", type=UnixUser.named, help="whose processes the workers are")
+    parser.add_argument("--clock-offset", type=float, help="what to add to the machine's clock for the server's time")
     parser.add_argument("--kept", action="store_true", help="below a process that ends what the agent leaves behind")
     parser.add_argument("--secrets", action="store_true", help="values of secrets by name, in JSON on standard input")
     options = parser.parse_args(argv)
@@ -353,11 +356,17 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
     identity = Identity(options.run_as, os.umask(0o077))
     run_dir = RunDir(options.run_dir.resolve())
     if options.detach or options.kept:
-        return kept(lambda: _run(run_dir, options.listen, identity, secrets))
-    return _run(run_dir, options.listen, identity, secrets)
+        return kept(lambda: _run(run_dir, options.listen, identity, secrets, options.clock_offset))
+    return _run(run_dir, options.listen, identity, secrets, options.clock_offset)
 
 
-def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity, secrets: Mapping[str, str]) -> int:
+def _run(
+    run_dir: RunDir,
+    listen: AgentAddress | None,
+    identity: Identity,
+    secrets: Mapping[str, str],
+    clock_offset: float | None,
+) -> int:
     for unheeded in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unheeded, _heed_not)
     lock = hold_lock(run_dir)
@@ -375,7 +384,7 @@ def _run(run_dir: RunDir, listen: AgentAddress | None, identity: Identity, secre
     run_dir.progress.unlink(missing_ok=True)
     with suppress(OSError), acting_as(identity.user):
         Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_supervise(run_dir, launch, listen, identity, secrets))
+    asyncio.run(_supervise(run_dir, launch, listen, identity, secrets, clock_offset))
     return 0
 
 
@@ -384,9 +393,14 @@ def _heed_not(_number: int, _frame: object) -> None:
 
 
 async def _supervise(
-    run_dir: RunDir, launch: Launch, listen: AgentAddress | None, identity: Identity, secrets: Mapping[str, str]
+    run_dir: RunDir,
+    launch: Launch,
+    listen: AgentAddress | None,
+    identity: Identity,
+    secrets: Mapping[str, str],
+    clock_offset: float | None,
 ) -> None:
-    await Agent(run_dir, launch, listen, identity, secrets).run()
+    await Agent(run_dir, launch, listen, identity, secrets, clock_offset).run()
 
 
 def _new_secret(run_dir: RunDir, user: UnixUser | None) -> str:

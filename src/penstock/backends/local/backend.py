@@ -52,7 +52,7 @@ from penstock.core import (
     Usage,
     Worker,
 )
-from penstock.tools import UnixUser
+from penstock.tools import SteadyClock, UnixUser
 
 SecretValues = Callable[[str, Sequence[str]], Mapping[str, str]]
 """Secrets of a tenant by their names; raises :class:`~penstock.core.InputError` for one that is not there."""
@@ -81,6 +81,7 @@ class LocalBackend:
     ``tcp://127.0.0.1:0`` for any free port. ``users`` says as whom the jobs of a tenant run; ``state_dir`` must then be
     a directory that those users can reach. ``pass_environment`` adds to the variables that jobs inherit.
     ``secret_values`` gives the secrets of a tenant by name when a run is started.
+    Agents tell the time by ``clock``.
     """
 
     name = "local"
@@ -95,6 +96,7 @@ class LocalBackend:
         pass_environment: Sequence[str] = (),
         preparation_limit_s: float = LIMIT_S,
         secret_values: SecretValues = no_secrets,
+        clock: SteadyClock | None = None,
     ) -> None:
         state = Path(state_dir).expanduser().resolve()
         self._root = state / "runs"
@@ -108,6 +110,7 @@ class LocalBackend:
         self._listen = listen
         self._readers: dict[str, ReportJournalReader] = {}
         self._launcher = AgentLauncher(self._root)
+        self._clock = clock or SteadyClock()
         self._launching: set[str] = set()
         self._graves = Graves()
         self._silent = SilentAgents()
@@ -253,6 +256,7 @@ class LocalBackend:
     def _start_agent(self, run_dir: RunDir, user: UnixUser | None, secrets: Mapping[str, str]) -> None:
         options = ["--listen", str(self._listen)] if self._listen else []
         options += ["--run-as", user.name] if user else []
+        options += [f"--clock-offset={self._clock.offset!r}"]
         around = inherited_environment(_with_absolute_paths(os.environ), self._pass_environment)
         self._launcher.start(run_dir, options, around, secrets)
 

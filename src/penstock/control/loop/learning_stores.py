@@ -4,6 +4,7 @@ Held under the data directory, in the stores of ``learn`` and ``predict``, which
 needed. Looking something up here changes nothing and asks nobody.
 """
 
+import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +27,9 @@ _HALF_LIFE_S = 60.0
 class LearningStores:
     """Curves and costs of every job that ever ran here, by fingerprint; every tenant's are its own."""
 
-    def __init__(self, data_dir: Path, cluster: Callable[[], Cluster]) -> None:
+    def __init__(self, data_dir: Path, cluster: Callable[[], Cluster], clock: Callable[[], float] = time.time) -> None:
         self.data_dir = data_dir
+        self._clock = clock
         self._cluster = cluster
         self.plans = PlanPreparation(data_dir, cluster)
         self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
@@ -36,13 +38,13 @@ class LearningStores:
     def speeds(self) -> "CurveStore":
         from penstock.learn import CurveStore
 
-        return CurveStore(self.data_dir / "curves.db", half_life_s=_HALF_LIFE_S)
+        return CurveStore(self.data_dir / "curves.db", half_life_s=_HALF_LIFE_S, clock=self._clock)
 
     @cached_property
     def delays(self) -> "CostStore":
         from penstock.learn import CostStore
 
-        return CostStore(self.data_dir / "curves.db")
+        return CostStore(self.data_dir / "curves.db", clock=self._clock)
 
     @cached_property
     def predictions(self) -> "PredictionCache":

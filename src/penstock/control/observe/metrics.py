@@ -191,6 +191,8 @@ class _StateCollector(Collector):
         yield self._build()
         yield from self._job_gauges()
         yield from self._device_gauges()
+        step = "How far the wall clock is from the time that is believed."
+        yield _gauge("clock_step_seconds", step, self._journal.clock_step_s)
         yield _gauge("reconcile_lag_seconds", "Since the loop last went round.", self._metrics.lag_s)
         yield _gauge("ready", "1 while the platform does its work.", float(not self._reconciler.trouble))
         set_aside = float(len(self._journal.quarantine))

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.control.state import snapshots
-from penstock.control.state.clock import SteadyClock
 from penstock.control.state.entries import (
     Configured,
     Decided,
@@ -39,6 +38,7 @@ from penstock.control.state.state_data import StillState, record_from_data, reco
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
 from penstock.control.state.upkeep import Upkeep
 from penstock.core import PenstockError, encode, plain
+from penstock.tools import SteadyClock
 from penstock.wire import OVER
 
 _log = logging.getLogger(__name__)
@@ -149,6 +149,16 @@ class Journal:
     def now(self) -> float:
         """The time, never earlier than what is already written."""
         return max(self._clock(), self.state.at)
+
+    @property
+    def clock_step_s(self) -> float:
+        """How far the wall clock is from the time that is believed."""
+        return self._clock.step_s if isinstance(self._clock, SteadyClock) else 0.0
+
+    @property
+    def clock_notice(self) -> str:
+        """What is wrong with the clocks at present; empty if all is well."""
+        return self._clock.notice if isinstance(self._clock, SteadyClock) else ""
 
     @property
     def trouble(self) -> str:
