@@ -146,3 +146,15 @@ def test_a_clock_that_goes_mad_for_a_while_dates_nothing(
         assert abs(job.submitted_at.timestamp() - time.time()) < _DAY
         assert abs(job.ended_at.timestamp() - time.time()) < _DAY
     assert all(abs(event.at.timestamp() - time.time()) < _DAY for event in site.events())
+
+
+def test_members_of_an_array_find_their_index(site: Site) -> None:
+    told = "import os; print('index', os.environ['PENSTOCK_ARRAY_INDEX'])"
+    spec = {
+        "name": "sweep", "command": python(told), "work": 1, "devices": 1, "profile": "never",
+        "environment": {"working_dir": str(site.folder)},
+    }  # fmt: skip
+    answer = site.ask(lambda client: client.submit_array(spec, "1..6"))
+    until(lambda: all(state_of(site, job_id) == "finished" for job_id in answer.jobs), "all members")
+    texts = [site.ask(lambda client, job_id=job_id: client.logs(job_id)).text for job_id in answer.jobs]
+    assert [text.strip() for text in texts] == [f"[0] index {index}" for index in range(1, 7)]

@@ -16,6 +16,7 @@ from penstock.client.datadir import DataDir, default_data_dir
 from penstock.client.transport import Answer, Transport
 from penstock.client.trust import trusting_only
 from penstock.wire import (
+    ArraySubmission,
     AuditPage,
     EventPage,
     EventView,
@@ -86,6 +87,11 @@ class Client:
         """Submit a job; with a key it may be sent again without becoming a second job."""
         headers = {"Idempotency-Key": key} if key else {}
         return self._post(Submission, "/v1/jobs", json=dict(spec), headers=headers)
+
+    def submit_array(self, spec: Mapping[str, Any], array: str, *, key: str | None = None) -> ArraySubmission:
+        """Submit a job for each index of ``array``, such as "1..500"; all of them are taken in, or none."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self._post(ArraySubmission, "/v1/arrays", json={"job": dict(spec), "array": array}, headers=headers)
 
     def quote(self, spec: Mapping[str, Any]) -> QuoteView:
         return self._post(QuoteView, "/v1/quote", json=dict(spec))

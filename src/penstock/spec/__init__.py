@@ -11,7 +11,7 @@ from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, pars
 from penstock.spec.flags import Flags, from_flags
 from penstock.spec.model import JobFile
 from penstock.spec.parts import CheckpointPart, DevicesPart, EnvironmentPart, GoalPart, RetriesPart
-from penstock.spec.quantities import Amount, WorkUnit, read_deadline
+from penstock.spec.quantities import Amount, WorkUnit, read_array, read_deadline
 
 __all__ = [
     "Amount",
@@ -31,6 +31,7 @@ __all__ = [
     "load_job_file",
     "parse_job",
     "parse_yaml",
+    "read_array",
     "read_deadline",
     "to_mapping",
 ]

@@ -28,9 +28,13 @@ MOST = MOST_STEPS
 MOST_WORK = 10**12
 """Steps or epochs of one job: at a thousand steps a second it would train for thirty years."""
 
+MOST_MEMBERS = 1000
+"""Jobs of one array: all of them are taken in by one commit."""
+
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 _COUNT = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:e\d+)?)\s*([kmb]?)", re.IGNORECASE)
 _RANGE = re.compile(r"([^.\s]*)\s*\.\.\s*([^.\s]*)")
+_INDICES = re.compile(r"(\d{1,9})\s*\.\.\s*(\d{1,9})")
 _WORK = re.compile(r"(.*?[\d\skmb])\s*([a-z]*)", re.IGNORECASE | re.DOTALL)
 _CLOCK = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -123,6 +127,17 @@ def read_range(value: object) -> tuple[int, int | None]:
         raise UnitError(
             f"{shown(value)} is not a range", "a count, or LEAST..MOST with either left out", 'Try "2..8", "2.." or 4'
         ) from None
+
+
+def read_array(value: object) -> range:
+    """The indices of a job array: "1..500" is 1 to 500, both included."""
+    found = _INDICES.fullmatch(value.strip()) if isinstance(value, str) else None
+    indices = range(int(found[1]), int(found[2]) + 1) if found else range(0)
+    if not 1 <= len(indices) <= MOST_MEMBERS:
+        raise UnitError(
+            f"{shown(value)} is not a job array", f"FIRST..LAST with at most {MOST_MEMBERS} indices", 'Try "1..500"'
+        )
+    return indices
 
 
 def read_work(value: object) -> Amount:

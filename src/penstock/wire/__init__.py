@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from penstock.wire.texts import StorableText, storable
     from penstock.wire.views import (
+        ArrayRequest,
+        ArraySubmission,
         AuditPage,
         AuditView,
         EventPage,
@@ -68,6 +70,8 @@ __all__ = [
     "BOOKKEEPING",
     "MEDIA_TYPE",
     "OVER",
+    "ArrayRequest",
+    "ArraySubmission",
     "AuditPage",
     "AuditView",
     "BrokenView",

@@ -4,10 +4,10 @@ import math
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from penstock.core import LATEST
-from penstock.wire.texts import StorableText
+from penstock.wire.texts import StorableText, storable
 
 
 def stamp(at: float | str | None) -> datetime | None:
@@ -96,6 +96,22 @@ class Submission(WireModel):
     """The answer to a submission; ``again`` if this request had been answered before."""
 
     job: JobDetail
+    again: bool = False
+
+
+class ArrayRequest(WireModel):
+    """A job file and the indices to submit it for."""
+
+    model_config = ConfigDict(extra="forbid")
+    job: Annotated[dict[str, Any], AfterValidator(storable), Field(description="A job file as JSON.")]
+    array: Annotated[StorableText, Field(description="FIRST..LAST, both included.", max_length=40)]
+
+
+class ArraySubmission(WireModel):
+    """The jobs of an array in the order of their indices; ``again`` if this request had been answered before."""
+
+    id: str
+    jobs: list[str]
     again: bool = False
 
 

@@ -25,6 +25,9 @@ DECLINED = 3
 def submit(
     file: "JobFile",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show exactly what would be submitted.")] = False,
+    array: Annotated[
+        str | None, typer.Option("--array", metavar="FIRST..LAST", help="One job for each index, all in one request.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job and say what it is promised."""
@@ -33,6 +36,9 @@ def submit(
 
         print(dump_yaml(file), end="")
         out.print(f"# would run: {' '.join(file.command_line())}")
+        return
+    if array is not None:
+        _hand_in_array(file, array, as_json=as_json)
         return
     with connect() as client:
         answer = hand_in(client, file)
@@ -62,6 +68,17 @@ def hand_in(client: "Client", file: "JobFile") -> "Submission":
         with interruptible():
             measured(client, file)
     return client.submit(as_spec(file), key=str(uuid.uuid4()))
+
+
+def _hand_in_array(file: "JobFile", array: str, *, as_json: bool) -> None:
+    with connect() as client:
+        answer = client.submit_array(as_spec(file), array, key=str(uuid.uuid4()))
+    if as_json:
+        print_json(answer)
+        return
+    for job_id in answer.jobs:
+        print(job_id)
+    say(f"{len(answer.jobs)} jobs, called {file.name}-{array.partition('..')[0].strip()} and so on: penstock ps")
 
 
 def _unanswered(job: "JobView") -> str:

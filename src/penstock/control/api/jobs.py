@@ -9,6 +9,8 @@ from penstock.control.api.dependencies import Caller, OpenStreams, Service
 from penstock.control.api.inputs import EventNumber, Key, LastEvent, Name, Spec
 from penstock.control.api.streams import Feed, Message, resume_point
 from penstock.wire import (
+    ArrayRequest,
+    ArraySubmission,
     EventPage,
     JobDetail,
     JobPage,
@@ -35,6 +37,20 @@ def submit(
     submission = platform.submit(spec, who, key=idempotency_key)
     response.status_code = 200 if submission.again else 201
     response.headers["Location"] = f"/v1/jobs/{submission.job.id}"
+    return submission
+
+
+@router.post("/arrays", status_code=201)
+def submit_array(
+    wanted: ArrayRequest,
+    platform: Service,
+    who: Caller,
+    response: Response,
+    idempotency_key: Key = None,
+) -> ArraySubmission:
+    """Submit a job for each index of a range, all of them or none."""
+    submission = platform.submit_array(wanted.job, wanted.array, who, key=idempotency_key)
+    response.status_code = 200 if submission.again else 201
     return submission
 
 

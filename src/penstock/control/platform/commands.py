@@ -14,6 +14,7 @@ from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote, quote_resumed
 from penstock.control.loop.job_reader import JobDraft, JobReading
+from penstock.control.platform.job_arrays import JobArray
 from penstock.control.platform.quotas import Quotas
 from penstock.control.platform.tenancy import ANYBODY, Tenancy
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
@@ -77,18 +78,40 @@ class Commands:
                 again.append(ticket)
                 return None
             self._must_have_room(draft.job.tenant)
-            job = replace(draft.job, submitted_at=self._journal.now())
-            entry = Submitted(
-                at=job.submitted_at, job=job, name=draft.name, recipe=draft.recipe, spec=draft.spec, by=who.name,
-                preparing=draft.needs_preparation,
-            )  # fmt: skip
-            return Request(entry, key and replace(key, job_id=job.id))
+            entry = self._entry(draft, who)
+            return Request(entry, key and replace(key, job_id=draft.job.id))
 
         self._journal.record_with_others(make)
         if again:
             return again[0]
         self._done()
         return Ticket(job_id=draft.job.id)
+
+    def submit_array(
+        self, spec: Mapping[str, Any], indices: range, who: Principal, key: Key | None = None
+    ) -> tuple[JobArray, bool]:
+        """A job for each index, all of them or none, and whether the same request had already been answered."""
+        if key is not None and (ticket := self._answered(key)):
+            return JobArray(id=ticket.job_id, indices=indices), True
+        draft = self._read(spec, who)
+        self.tenancy.admit(draft.job.tenant)
+        array = JobArray(id=draft.job.id, indices=indices)
+        members = array.members(draft)
+        with self._journal.lock:
+            if key is not None and (ticket := self._answered(key)):
+                return JobArray(id=ticket.job_id, indices=indices), True
+            self._must_have_room(draft.job.tenant, len(members))
+            entries = [self._entry(member, who) for member in members]
+            self._journal.record_all(entries, key and replace(key, job_id=array.id))
+        self._done()
+        return array, False
+
+    def _entry(self, draft: JobDraft, who: Principal) -> Submitted:
+        job = replace(draft.job, submitted_at=self._journal.now())
+        return Submitted(
+            at=job.submitted_at, job=job, name=draft.name, recipe=draft.recipe, spec=draft.spec, by=who.name,
+            preparing=draft.needs_preparation,
+        )  # fmt: skip
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
         """What :meth:`submit` would be told now, as far as it is known; nothing is changed, installed or run."""
@@ -210,11 +233,12 @@ class Commands:
             if use.secret not in known:
                 raise UnknownNameError.of("secret", use.secret, known, f"Store it: penstock secrets set {use.secret}")
 
-    def _must_have_room(self, tenant: str) -> None:
+    def _must_have_room(self, tenant: str, jobs: int = 1) -> None:
         """Called with the lock held, so that two submissions at once do not both take the last place."""
         if self.quotas.of(tenant).active_jobs is not None:
             records = self._journal.state.jobs.values()
-            self.quotas.check_active(tenant, sum(not record.over for record in records if record.job.tenant == tenant))
+            active = sum(not record.over for record in records if record.job.tenant == tenant)
+            self.quotas.check_active(tenant, active + jobs - 1)
 
     def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
         answer = quote_resumed(self._journal.state.scheduler.twin(), job_id, goal, now)

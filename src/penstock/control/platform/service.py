@@ -35,6 +35,7 @@ from penstock.control.state.secret_files import SecretRepository
 from penstock.control.state.store import SILENCE_S, Key, Principal
 from penstock.core import plain
 from penstock.wire import (
+    ArraySubmission,
     EventPage,
     HealthView,
     JobDetail,
@@ -106,6 +107,20 @@ class Platform:
             ticket = self._commands.submit(spec, who, stored_key)
             about.name = ticket.job_id
         return Submission(job=self._detail(ticket.job_id, who), again=ticket.again)
+
+    def submit_array(
+        self, spec: Mapping[str, Any], array: str, who: Principal, *, key: str | None = None
+    ) -> ArraySubmission:
+        """A job for each index of a range, all of them or none."""
+        from penstock.spec import read_array
+
+        fingerprint = _fingerprint({"job": dict(spec), "array": array})
+        stored_key = Key(tenant=who.tenant, key=key, fingerprint=fingerprint) if key else None
+        with self.audit.recorded(who, "submit", str(spec.get("name", ""))) as about:
+            require(who, Action.SUBMIT)
+            made, again = self._commands.submit_array(spec, read_array(array), who, stored_key)
+            about.name = made.id
+        return ArraySubmission(id=made.id, jobs=made.job_ids, again=again)
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> QuoteView:
         """What :meth:`submit` would be told now. The real policy is asked; nothing is changed."""

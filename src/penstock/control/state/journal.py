@@ -178,6 +178,15 @@ class Journal:
             except _CulpritError:
                 self._commit_one_by_one(entries, cursor)
 
+    def record_all(self, entries: Sequence[Entry], key: Key | None = None) -> None:
+        """Take in and write all of them, or none."""
+        with self.lock:
+            try:
+                self._commit(entries, keys=() if key is None else (key,))
+            except _CulpritError as error:
+                why = f"{type(error.__cause__).__name__}: {error.__cause__}"
+                raise SetAsideError(f"one of {len(entries)} entries cannot be taken in, so none was: {why}") from error
+
     def decide(self) -> None:
         """Time has passed: decide, if a decision is due."""
         with self.lock:
