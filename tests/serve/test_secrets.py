@@ -88,6 +88,19 @@ def test_a_job_gets_its_secrets_and_they_are_written_nowhere_else(data_dir: Path
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept.iterdir()} == {0o600}
 
 
+def test_variables_that_should_have_been_secrets_are_not_shown(data_dir: Path) -> None:
+    given = {"WANDB_API_KEY": "sesame-1", "db_password": "sesame-2", "OMP_NUM_THREADS": "4", "TOKENS": "12"}
+    with ensure_server(data_dir, options=["--slots", "1"]) as client:
+        about = {"working_dir": "/", "env": given}
+        job = client.submit({"command": "true", "work": "1 step", "retries": 0, "environment": about}).job.id
+        until(lambda: client.job(job).state in ("finished", "failed"), "the end of the job")
+        shown = client.job(job).spec["environment"]["env"]
+        assert shown == {"WANDB_API_KEY": "***", "db_password": "***", "OMP_NUM_THREADS": "4", "TOKENS": "12"}
+        told = "".join(event.model_dump_json() for event in (*client.events().events, *client.events(job).events))
+        assert "WANDB_API_KEY" in told
+        assert "sesame" not in told
+
+
 def test_a_secret_that_is_not_there_is_refused_before_anything_runs(data_dir: Path, tmp_path: Path) -> None:
     with ensure_server(data_dir, options=["--slots", "1", "--accept-shared-user"]) as admin:
         admin.set_secret("api", VALUE)

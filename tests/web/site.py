@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client import Client, DataDir, ensure_server
-from penstock.learn import CurveStore
+from penstock.learn import CurveStore, scoped_fingerprint
 from penstock.spec import parse_job
 from penstock.wire import ConflictError
 from tests.live.site import PATIENCE_S, Site, until
@@ -71,11 +71,11 @@ class WebSite(Site):
             until(lambda: client.job(job).state in (states or ("running",)), f"{job} to be {states}", 60.0)
         return job
 
-    def teach(self, spec: dict[str, Any], rates: dict[int, float]) -> None:
-        """As if the job had been measured before: steps per second by number of devices."""
+    def teach(self, spec: dict[str, Any], rates: dict[int, float], tenant: str) -> None:
+        """As if the tenant's job had been measured before: steps per second by number of devices."""
         store = CurveStore(self.data / "curves.db")
         for count, rate in rates.items():
-            store.observe(parse_job(spec).fingerprint(), "cpu", count, rate, 60.0)
+            store.observe(scoped_fingerprint(parse_job(spec).fingerprint(), tenant), "cpu", count, rate, 60.0)
 
     def wait(self, condition: Callable[[Client], Any], what: str, within_s: float = 60.0) -> Any:
         return until(lambda: self.ask(condition), what, within_s)

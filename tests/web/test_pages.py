@@ -44,7 +44,7 @@ def test_submit_with_a_quote_and_watch_it_to_the_end(browser: Browser, site: Web
 def test_the_answer_follows_the_deadline(browser: Browser, site: WebSite) -> None:
     with tab(browser, site, "ada") as ada:
         page = ada.go("/submit")
-        site.teach(site.spec(150), {1: 20.0, 2: 36.0, 4: 60.0})
+        site.teach(site.spec(150), {1: 20.0, 2: 36.0, 4: 60.0}, tenant="blue")
         written(page, yaml.safe_dump(site.spec(150, name="asked") | {"best_effort": None}))
         promise = page.get_by_role("region", name="The promise")
         page.get_by_label("Deadline from now").fill("1h")

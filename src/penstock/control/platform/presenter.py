@@ -9,6 +9,7 @@ from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.platform.failure_line import failure_line
+from penstock.control.platform.redaction import redacted_payload, redacted_spec
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
@@ -52,7 +53,7 @@ class JobPresenter:
         with self._journal.reading():
             row = self._journal.row(record)
         return JobDetail(
-            **_row_fields(row, self._forecasts.expected_at(row.id), record.exit_code), spec=dict(row.spec),
+            **_row_fields(row, self._forecasts.expected_at(row.id), record.exit_code), spec=redacted_spec(row.spec),
             deadline=stamp(record.job.deadline) if math.isfinite(record.job.deadline) else None,
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
@@ -98,7 +99,7 @@ def _stint(grant: GrantRow) -> StintView:
 
 def event_view(line: Line) -> EventView:
     fields = {"seq": line.seq, "at": stamp(line.at), "kind": line.kind, "job_id": line.job_id}
-    return EventView.model_validate({**fields, "payload": line.payload})
+    return EventView.model_validate({**fields, "payload": redacted_payload(line.payload)})
 
 
 def token_view(token: Principal, secret: str | None = None) -> TokenView:
