@@ -122,7 +122,14 @@ def test_a_secret_that_is_not_there_is_refused_before_anything_runs(data_dir: Pa
                 eve.submit(spec(tmp_path / "job.py"))
         admin.delete_secret("api")
         assert admin.secrets() == []
-        for name, value in (("../up", "x"), ("a" * 200, "x"), ("empty", ""), ("nul", "a\0b"), ("big", "x" * 100_000)):
+        for name, value in (
+            ("../up", "x"),
+            ("a" * 200, "x"),
+            ("empty", ""),
+            ("nul", "a\0b"),
+            ("half", "a\ud800"),
+            ("big", "x" * 100_000),
+        ):
             with pytest.raises((InputError, MissingError)) as refused:
                 admin.set_secret(name, value)
             assert len(str(refused.value)) < 1000

@@ -15,6 +15,7 @@ from penstock.tools import write_atomically
 
 LARGEST_BYTES = 64 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_TEXT = re.compile("[^\\0\\ud800-\\udfff]*")
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -37,8 +38,8 @@ class SecretRepository:
         """Keep a value, in the place of the one that was there."""
         if not _NAME.fullmatch(name):
             raise InputError(f"the name {name!r}", "letters, digits, '_', '.' and '-', at most 128, a letter first")
-        size = len(value.encode())
-        if not 0 < size <= LARGEST_BYTES or "\0" in value:
+        size = len(value.encode(errors="surrogatepass"))
+        if not 0 < size <= LARGEST_BYTES or not _TEXT.fullmatch(value):
             raise InputError(f"a secret of {size} bytes", f"1 to {LARGEST_BYTES} bytes of text without NUL")
         folder = self._folder(tenant)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
