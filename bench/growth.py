@@ -31,9 +31,10 @@ from bench.live import running
 from bench.null_backend import NullBackend
 from penstock.client import Client, DataDir
 from penstock.control import Configured, Journal, Store, Submitted
+from penstock.control.state import snapshots
 from penstock.control.state.entries import Entry, Launched, RunFailed, RunFinished
 from penstock.control.state.records import JobRecord
-from penstock.control.state.state_data import record_to_data
+from penstock.control.state.state_data import StillState, record_to_data
 from penstock.control.state.store import GrantRow, JobRow, Line
 from penstock.control.state.store.database import open_engine
 from penstock.core import BestEffort, Curve, Deadline, Job, Quote, Recipe, Verdict, Work, encode, plain
@@ -208,14 +209,14 @@ def fill(folder: Path, many: int) -> None:
             numbers = range(first, min(first + AT_ONCE, written + 1))
             past = (FinishedJob(number=n, at=round(began + YEAR_S / copies * n / written)) for n in numbers)
             write(store, [templates.job(job) for job in past])
+        state = journal.state
     for copy in range(1, copies):
         repeat(folder, copy * written, copy * YEAR_S / copies)
     with closing(Store(f"sqlite:///{folder}/penstock.db")) as store:
-        journal = Journal(store, lambda: now)
         last = store.log.last()
         assert last is not None
-        journal.state.submitted, journal.state.at, journal.seq = copies * written, last.at, last.seq
-        journal.keep_snapshot()
+        state.submitted, state.at = copies * written, last.at
+        snapshots.keep(store, StillState.of(state), last.seq)
 
 
 def repeat(folder: Path, by: int, later_s: float) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +19,8 @@ from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
 from penstock.backends.agent.progress import ProgressFile
 from penstock.backends.agent.spawner import Spawner
 from penstock.backends.local import backend as backend_module
-from penstock.core import InputError, ReportKind
+from penstock.backends.local.rundir import MARKS, RunDir, marked_runs
+from penstock.core import InputError, Launch, ReportKind, Worker
 from tests.backends.watching import (
     CAREFUL,
     SLEEPER,
@@ -297,3 +299,23 @@ def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says
         psutil.Process(stranger).kill()
         shell.wait()
         shell.stdout.close()
+
+
+def test_output_of_runs_that_were_forgotten_is_not_looked_through(tmp_path: Path) -> None:
+    """Years of output lie beside the runs; listing costs what there is to list. Older directories are found once."""
+    local = LocalBackend(tmp_path, fake_devices(1))
+    for number in range(300):
+        (tmp_path / "runs" / f"old-{number}.1").mkdir()
+    launch = Launch(
+        run_id="j.1", job_id="j", command=("true",), working_dir=str(tmp_path), checkpoint_dir=str(tmp_path / "c"),
+        workers=(Worker(id="w0", rank=0, node=local.nodes()[0].name, slot=0),),
+    )  # fmt: skip
+    RunDir(tmp_path / "runs" / "j.1").path.mkdir()
+    RunDir(tmp_path / "runs" / "j.1").write_launch(launch)
+    assert [run.run_id for run in marked_runs(tmp_path / "runs")] == ["j.1"]
+    assert len(list((tmp_path / "runs" / MARKS).iterdir())) == 1
+    shutil.rmtree(tmp_path / "runs" / MARKS)
+    assert [run.run_id for run in marked_runs(tmp_path / "runs")] == ["j.1"], "as an earlier version left it"
+    local.forget("j.1")
+    assert marked_runs(tmp_path / "runs") == []
+    assert list((tmp_path / "runs" / MARKS).iterdir()) == []

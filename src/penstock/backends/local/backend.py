@@ -34,7 +34,7 @@ from penstock.backends.local.requests import (
     UsageRequest,
     ask,
 )
-from penstock.backends.local.rundir import RunDir
+from penstock.backends.local.rundir import RunDir, marked_runs
 from penstock.backends.local.silent_agents import SilentAgents
 from penstock.backends.local.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.core import (
@@ -222,7 +222,7 @@ class LocalBackend:
 
         One that was written down and never started, because a server died in between, is not there yet.
         """
-        found = {path.parent.name: RunDir(path.parent) for path in sorted(self._root.glob("*/launch.json"))}
+        found = {run_dir.run_id: run_dir for run_dir in marked_runs(self._root)}
         states = {run_id: _state_of(one) for run_id, one in found.items()}
         dead = [found[run_id] for run_id, state in states.items() if state is RunState.ENDED]
         self._graves.bury(dead)

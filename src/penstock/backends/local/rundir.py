@@ -23,6 +23,8 @@ REQUESTS_SOCKET = "agent.sock"
 """Where servers reach the agent."""
 WORKERS_SOCKET = "workers.sock"
 """Where workers do."""
+MARKS = ".runs"
+"""Beside the directories of runs, one empty file for each that still is one."""
 LONGEST_SOCKET_PATH = 100
 """Bytes of a unix socket's path; the kernel takes 107, and some of our neighbours append to it."""
 
@@ -48,6 +50,8 @@ class RunDir:
         self.secrets = path / "secrets"
         self.checkpoints = self.job / "checkpoints"
         self.devices = path.parent.parent / "devices"
+        self.mark = path.parent / MARKS / path.name
+        """There as long as the directory holds a run: output of runs that were forgotten is not looked through."""
 
     @property
     def run_id(self) -> str:
@@ -74,6 +78,8 @@ class RunDir:
         """Say what is to run, before anyone runs it; the last agent's particulars become void."""
         self.agent_file.unlink(missing_ok=True)
         self.state_file.unlink(missing_ok=True)
+        self.mark.parent.mkdir(exist_ok=True, mode=0o700)
+        self.mark.touch(0o600)
         write_atomically(self.launch_file, json.dumps(plain(launch)), durable=True, mode=0o600)
 
     def read_state(self) -> RunState:
@@ -134,6 +140,22 @@ class RunDir:
         for folder in (self.rendezvous, self.secrets):
             shutil.rmtree(folder, ignore_errors=True)
         discard_sockets(Path(agent.get("socket", self.path / REQUESTS_SOCKET)).parent, self.path)
+        self.mark.unlink(missing_ok=True)
+
+
+def marked_runs(root: Path) -> list[RunDir]:
+    """The runs under a directory, in order of their ids, however much output of earlier ones lies beside them.
+
+    Directories of versions that set no marks are looked through once.
+    """
+    marks = root / MARKS
+    if not marks.exists():
+        earlier = [path.parent.name for path in root.glob("*/launch.json")]
+        marks.mkdir(mode=0o700)
+        for run_id in earlier:
+            (marks / run_id).touch(0o600)
+    found = [RunDir(root / mark.name) for mark in sorted(marks.iterdir())]
+    return [run_dir for run_dir in found if run_dir.launch_file.exists()]
 
 
 def hold_lock(run_dir: RunDir, patience_s: float = 1.0) -> int | None:
