@@ -13,6 +13,7 @@ from penstock.control import LogFormat
 from penstock.core import FREE, InputError, Overhead
 from penstock.policies import POLICIES, policy_named
 from penstock.simulate import REPLICAS
+from penstock.web import OidcSettings
 
 if TYPE_CHECKING:
     from penstock.control import Quota
@@ -40,7 +41,8 @@ class Config:
 
     ``tls_cert`` and ``tls_key`` are files in PEM; ``proxies`` are addresses or networks whose word is taken on where a
     request came from, and whether it came over TLS (``X-Forwarded-For``, ``X-Forwarded-Proto``). ``open_metrics`` lets
-    everybody read ``/metrics``. ``quotas`` are limits by tenant, those of ``*`` for all others.
+    everybody read ``/metrics``. ``quotas`` are limits by tenant, those of ``*`` for all others. ``oidc`` is who
+    vouches for people that sign in to the dashboard, besides tokens.
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -74,6 +76,7 @@ class Config:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     quotas: Mapping[str, "Quota"] = field(default_factory=dict)
+    oidc: OidcSettings | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:

@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 
 from penstock.control import Platform
 from penstock.core import MissingExtraError
-from penstock.web import mount
+from penstock.web import OidcSettings, mount
 
 _WITHOUT_DASHBOARD = (
     "This is a Penstock server. Its API is described at /docs.\n"
@@ -19,10 +19,10 @@ _WITHOUT_DASHBOARD = (
 )
 
 
-def mount_dashboard(app: FastAPI, platform: Platform, data_dir: Path) -> bool:
+def mount_dashboard(app: FastAPI, platform: Platform, data_dir: Path, oidc: OidcSettings | None = None) -> bool:
     """Put the dashboard, or a page that says how to install it, at ``/``; returns whether there is a dashboard."""
     try:
-        mount(app, platform, data_dir)
+        mount(app, platform, data_dir, oidc)
     except MissingExtraError as problem:
         page = PlainTextResponse(_WITHOUT_DASHBOARD.format(missing=problem.name))
         app.add_api_route("/", lambda: page, include_in_schema=False)

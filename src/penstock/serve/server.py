@@ -100,7 +100,7 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
         burst=config.burst, max_streams=config.max_streams, max_streams_per_token=config.max_streams_per_token,
         open_metrics=config.open_metrics,
     )  # fmt: skip
-    has_dashboard = mount_dashboard(app, parts.platform, config.data_dir)
+    has_dashboard = mount_dashboard(app, parts.platform, config.data_dir, config.oidc)
     lifespan: Literal["on", "off"] = "on" if has_dashboard else "off"
 
     class Server(uvicorn.Server):

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from penstock.client import default_data_dir
 from penstock.core import InputError, UnknownNameError, parse_duration
 from penstock.serve.config import Config
+from penstock.web import OidcSettings
 
 if TYPE_CHECKING:
     from penstock.control import Quota
@@ -138,10 +139,17 @@ def _quotas(value: Any) -> Mapping[str, "Quota"]:
     return {tenant: Quota(**QuotaRequest.model_validate(limits).model_dump()) for tenant, limits in value.items()}
 
 
+def _oidc(value: Any) -> OidcSettings:
+    if not isinstance(value, dict):
+        raise ValueError
+    return OidcSettings.of(value)
+
+
 _EXPECTED: dict[Callable[[Any], Any], str] = {
     _text: "text", _path: "a path", _integer: "a whole number", _number: "a number", _truth: "true or false",
     _duration: 'a duration such as "30s"', _table: "a table",
     _names: "a list of names", _users: "a user's name, or a table from tenants to names",
+    _oidc: "a table with issuer and client_id",
     _quotas: "a table for each tenant with active_jobs, devices or requests_per_s",
 }  # fmt: skip
 
@@ -176,5 +184,6 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "tls_cert": ("tls_cert", _path),
     "tls_key": ("tls_key", _path),
     "quotas": ("quotas", _quotas),
+    "oidc": ("oidc", _oidc),
 }
 """What can be configured: by key, the field of :class:`Config` and how a value is read."""

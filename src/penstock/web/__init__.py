@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.core import require
+from penstock.web.oidc_settings import OidcSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from penstock.control import Platform
 
 
-def mount(app: "FastAPI", platform: "Platform", data_dir: Path) -> None:
+def mount(app: "FastAPI", platform: "Platform", data_dir: Path, oidc: OidcSettings | None = None) -> None:
     """Put the dashboard under ``/ui`` of an application; ``/`` leads there. Once per process: NiceGUI is global."""
     require("nicegui", extra="web", why="the dashboard")
     from penstock.web.application import mount_pages
 
-    mount_pages(app, platform, data_dir)
+    mount_pages(app, platform, data_dir, oidc)
 
 
-__all__ = ["mount"]
+__all__ = ["OidcSettings", "mount"]

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp
 
 from penstock.control import Platform
 from penstock.learn import CurveStore
+from penstock.web.oidc import IdentityProvider, oidc_routes
+from penstock.web.oidc_settings import OidcSettings
 from penstock.web.pages import register
 from penstock.web.progress_history import ProgressSampler
 from penstock.web.session import routes
@@ -27,11 +29,13 @@ _RECONNECT_S = 20.0
 """How long the server remembers a page whose connection broke; after that the browser loads it anew by itself."""
 
 
-def mount_pages(app: FastAPI, platform: Platform, data_dir: Path) -> None:
+def mount_pages(app: FastAPI, platform: Platform, data_dir: Path, oidc: OidcSettings | None = None) -> None:
     """Put the pages under ``/ui`` and send ``/`` there."""
     sampler = ProgressSampler(platform, data_dir / "trails")
     gate = SocketGate(platform.credentials)
-    app.include_router(routes(platform.credentials))
+    app.include_router(routes(platform.credentials, oidc.label if oidc else ""))
+    if oidc is not None:
+        app.include_router(oidc_routes(IdentityProvider(oidc), platform.credentials))
     app.add_api_route("/", _to_the_pages, include_in_schema=False)
     app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
     register(DashboardData(platform, sampler, CurveStore(data_dir / "curves.db")), gate)

@@ -52,30 +52,31 @@ class SignInLinks:
 
 def signed_in(credentials: Credentials, request: Request) -> Principal | None:
     """Whoever's browser sent this request, if they are signed in."""
-    return credentials.session_holder(request.cookies.get(SESSION_COOKIE), _address(request))
+    return credentials.session_holder(request.cookies.get(SESSION_COOKIE), address_of(request))
 
 
-def routes(credentials: Credentials) -> APIRouter:
+def entered(credentials: Credentials, request: Request, who: Principal, target: str) -> Response:
+    """The browser of somebody who may look at the pages is let in."""
+    require(who, Action.LOOK)
+    response = RedirectResponse(target, 303)
+    response.set_cookie(
+        SESSION_COOKIE, credentials.sign_in(who, address_of(request)), max_age=int(SESSION_LIFETIME_S), path=ROOT,
+        httponly=True, samesite="lax", secure=request.url.scheme == "https",
+    )  # fmt: skip
+    return response
+
+
+def routes(credentials: Credentials, single_sign_on: str = "") -> APIRouter:
     """Signing in and out. Plain pages: they work before any script has loaded."""
     router = APIRouter(include_in_schema=False)
     links = SignInLinks()
-
-    def entered(request: Request, who: Principal, target: str) -> Response:
-        """The browser of somebody who may look at the pages is let in."""
-        require(who, Action.LOOK)
-        response = RedirectResponse(target, 303)
-        response.set_cookie(
-            SESSION_COOKIE, credentials.sign_in(who, _address(request)), max_age=int(SESSION_LIFETIME_S), path=ROOT,
-            httponly=True, samesite="lax", secure=request.url.scheme == "https",
-        )  # fmt: skip
-        return response
 
     @router.get(f"{ROOT}/sign-in")
     def form(request: Request) -> Response:
         target = inside(request.query_params.get("next"))
         if signed_in(credentials, request) is not None:
             return RedirectResponse(target, 303)
-        return sign_in_form(target, _ENDED if "ended" in request.query_params else "")
+        return sign_in_form(target, _ENDED if "ended" in request.query_params else "", 200, single_sign_on)
 
     @router.post(f"{ROOT}/sign-in")
     async def sign_in(request: Request) -> Response:
@@ -85,19 +86,19 @@ def routes(credentials: Credentials) -> APIRouter:
     def with_token(request: Request, fields: dict[str, list[str]]) -> Response:
         target = inside(fields.get("next", [""])[0])
         try:
-            who = credentials.authenticate(fields.get("token", [""])[0], _address(request))
-            return entered(request, who, target)
+            who = credentials.authenticate(fields.get("token", [""])[0], address_of(request))
+            return entered(credentials, request, who, target)
         except RequestError as refusal:
-            credentials.refuse("", _address(request))
-            return sign_in_form(target, str(refusal), refusal.status)
+            credentials.refuse("", address_of(request))
+            return sign_in_form(target, str(refusal), refusal.status, single_sign_on)
 
     @router.get(f"{ROOT}/enter/{{code}}")
     def enter(code: str, request: Request) -> Response:
         token_id = links.use(code)
         who = None if token_id is None else credentials.find(token_id)
         if who is None:
-            return sign_in_form(f"{ROOT}/", _STALE_LINK, 401)
-        return entered(request, who, f"{ROOT}/")
+            return sign_in_form(f"{ROOT}/", _STALE_LINK, 401, single_sign_on)
+        return entered(credentials, request, who, f"{ROOT}/")
 
     @router.get(f"{ROOT}/session")
     def session(request: Request) -> Response:
@@ -125,7 +126,7 @@ _ENDED = "You are signed out. Nothing you did since then was carried out."
 _STALE_LINK = "That link was used before, or is too old; penstock dashboard makes another."
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
@@ -144,18 +145,24 @@ def _hash(code: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
-def sign_in_form(target: str, trouble: str = "", status: int = 200) -> Response:
+def sign_in_form(target: str, trouble: str = "", status: int = 200, single_sign_on: str = "") -> Response:
+    """The form; ``single_sign_on`` is what the way to an identity provider is called, where there is one."""
     alert = f'<p class="ps-trouble" role="alert" id="trouble">{html.escape(trouble)}</p>' if trouble else ""
     described = "hint trouble" if trouble else "hint"
-    page = _PAGE.format(target=html.escape(target), alert=alert, described=described, style=STYLE_URL, root=ROOT)
+    elsewhere = _ELSEWHERE.format(root=ROOT, target=quote(target, safe=""), label=html.escape(single_sign_on))
+    page = _PAGE.format(
+        target=html.escape(target), alert=alert, described=described, style=STYLE_URL, root=ROOT,
+        elsewhere=elsewhere if single_sign_on else "",
+    )  # fmt: skip
     return HTMLResponse(page, status)
 
 
+_ELSEWHERE = '<p><a class="ps-primary" href="{root}/oidc/start?next={target}">Sign in with {label}</a></p>'
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in · Penstock</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,"><link rel="stylesheet" href="{style}"></head>
 <body class="ps-plain"><main><form class="ps-card ps-sign-in" method="post" action="{root}/sign-in">
-<p class="ps-brand">Penstock</p><h1>Sign in</h1>{alert}
+<p class="ps-brand">Penstock</p><h1>Sign in</h1>{alert}{elsewhere}
 <input type="hidden" name="next" value="{target}">
 <label for="token">Access token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus

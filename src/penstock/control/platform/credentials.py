@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.control.platform.audit import AuditLog
+from penstock.control.platform.tenancy import ANYBODY, Tenancy
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal, Role, Session
 from penstock.wire import UnauthorizedError
@@ -24,7 +25,8 @@ _USE_NOTED_EVERY_S = 60.0
 class Credentials:
     """Lets people in, and out."""
 
-    def __init__(self, journal: Journal, audit: AuditLog) -> None:
+    def __init__(self, journal: Journal, audit: AuditLog, tenancy: Tenancy = ANYBODY) -> None:
+        self._tenancy = tenancy
         self._journal = journal
         self._tokens = journal.store.tokens
         self._sessions = journal.store.sessions
@@ -74,6 +76,15 @@ class Credentials:
         self._audit.write(replace(who, address=address), "sign in", who.name)
         return secret
 
+    def vouch(self, name: str, role: Role, tenant: str, *, origin: str, lasting_s: float) -> Principal:
+        """Somebody whom ``origin`` vouches for: a token that nobody holds, for as long as that counts."""
+        self._tenancy.admit(tenant)
+        now = self._journal.now()
+        _, made = self._tokens.create(
+            name=name[:120], role=role, tenant=tenant, now=now, expires_at=now + lasting_s, origin=origin[:200]
+        )
+        return made
+
     def refuse(self, actor: str, address: str) -> None:
         """Remember that somebody was not let in."""
         nobody = Principal(id="", name=actor, role=Role.VIEWER, tenant="", address=address)
@@ -90,6 +101,8 @@ class Credentials:
         if who.session_id:
             self._sessions.end(who.session_id, self._journal.now())
             self._audit.write(who, "sign out", who.name)
+            if who.origin:
+                self._tokens.revoke(who.id, self._journal.now())
             self.tell()
 
     def revoke(self, token_id: str) -> bool:

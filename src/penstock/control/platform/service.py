@@ -75,7 +75,7 @@ class Platform:
         """Set when the server goes down; open streams end then."""
 
         self.audit = AuditLog(journal.store.audit, journal.now)
-        self.credentials = Credentials(journal, self.audit)
+        self.credentials = Credentials(journal, self.audit, commands.tenancy)
         self.quotas = commands.quotas
         self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
