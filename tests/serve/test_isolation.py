@@ -121,6 +121,9 @@ def test_a_job_reaches_what_is_its_own_and_nothing_else(folder: Path, monkeypatc
         assert red.job(job).state == "finished"
         assert (jobs / "checkpoints" / job / "state").read_text() == "saved"
         assert blue.job(victim).state == "running"
+        thief = red.submit(_spec("-c", "pass", tenant="red") | {"checkpoint": {"dir": saved}}).job.id
+        until(lambda: red.job(thief).state in ("finished", "failed"), "the thief")
+        assert Path(saved).stat().st_uid == pwd.getpwnam(USERS[1]).pw_uid, "a job named another's checkpoints its own"
         red.close()
         blue.close()
 

@@ -178,7 +178,7 @@ class LocalBackend:
             secrets = self._secret_values(launch.tenant, [use.secret for use in launch.secrets])
             if known is not None:
                 kill_strays([run_dir.path])
-            if Path(launch.checkpoint_dir).parent == self._checkpoints:
+            if Path(launch.checkpoint_dir) == self._checkpoints / launch.job_id:
                 own_directory(Path(launch.checkpoint_dir), user)
             run_dir.write_launch(launch)
             self._start_agent(run_dir, user, secrets)

@@ -5,7 +5,6 @@ module as the job's user, hands it one request and waits in a thread of its own.
 server is gone, and it ends with everything it started; so it does when its time is over.
 """
 
-import ctypes
 import json
 import os
 import signal
@@ -21,11 +20,10 @@ from penstock.backends.agent.processes import become_subreaper, kill_below
 from penstock.backends.base import PreparationError
 from penstock.backends.local.python_environments import EnvironmentBuilder, PythonEnvironment
 from penstock.core import InputError
-from penstock.tools import UnixUser, may_execute, process_options
+from penstock.tools import UnixUser, die_with_parent, may_execute, process_options
 
 LIMIT_S = 1800.0
 """How long an environment may take to be built."""
-_PR_SET_PDEATHSIG = 1
 _LEAVE_S = 5.0
 
 
@@ -79,8 +77,7 @@ def _read(answer: str, said: str) -> PythonEnvironment:
         tail = tuple(said.strip().splitlines()[-1:])
         raise PreparationError(f"the environment could not be built: {' '.join(tail)}", tail=tail) from None
     if "given" in told:
-        kind = PreparationError(told["given"], told["allowed"], told["hint"], tail=tuple(told["tail"]))
-        raise kind
+        raise PreparationError(told["given"], told["allowed"], told["hint"], tail=tuple(told["tail"]))
     return PythonEnvironment(told["python"], Path(told["prefix"]) if told["prefix"] else None)
 
 
@@ -105,9 +102,7 @@ def main(parent: int) -> None:
     """One request from standard input, one answer to standard output."""
     signal.signal(signal.SIGTERM, _leave)
     become_subreaper()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit(1)
+    die_with_parent(parent, signal.SIGTERM)
     print(json.dumps(_answer(json.loads(sys.stdin.read()))))
 
 
