@@ -1,5 +1,7 @@
 """The rooms beside us: job files become jobs, and runs teach the platform how fast they are."""
 
+import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -175,3 +177,20 @@ def test_packages_are_named_and_not_installed(reader: JobReader, spec: dict[str,
     named = reader.read(spec | {"environment": place | {"requirements": "needs.txt"}}, job_id="j", tenant="t", now=NOW)
     assert (named.recipe.requirements, named.recipe.requirements_file) == ((), "needs.txt")
     assert not (tmp_path / "data" / "environments").exists()
+
+
+@pytest.mark.parametrize("key", ["script", "requirements", "model", "args"])
+def test_a_pipe_or_a_huge_file_keeps_no_request_waiting(reader: JobReader, tmp_path: Path, key: str) -> None:
+    pipe, huge = tmp_path / "pipe.json", tmp_path / "huge.json"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    for path in (pipe, huge):
+        about: dict[str, object] = {"working_dir": str(tmp_path)}
+        spec: dict[str, object] = {"work": "5 steps", "environment": about, "global_batch": 4}
+        if key == "requirements":
+            about["requirements"] = str(path)
+        spec |= {"model": str(path)} if key == "model" else {"script": str(path) if key == "script" else "train.py"}
+        spec |= {"args": [str(path)]} if key == "args" else {}
+        with contextlib.suppress(InputError):
+            reader.read(spec, job_id="j-1", tenant="t", now=NOW)

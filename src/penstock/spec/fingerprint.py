@@ -62,7 +62,8 @@ def _packages(requirements: str | tuple[str, ...] | None, working_dir: Path) -> 
     if isinstance(requirements, str):
         path = working_dir / requirements
         try:
-            requirements = tuple(path.read_text().splitlines()) if path.is_file() else (requirements,)
+            readable = path.is_file() and path.stat().st_size <= LARGEST_BYTES
+            requirements = tuple(path.read_text().splitlines()) if readable else (requirements,)
         except (OSError, ValueError) as problem:
             raise InputError(f"{path} cannot be read: {problem}", "a text file", "Check the file") from None
     lines = (line.split("#")[0].strip() for line in requirements or ())

@@ -16,6 +16,8 @@ T5_LIKE = ("t5", "mt5", "umt5", "longt5")
 KNOWN = (*GPT_LIKE, *LLAMA_LIKE, *BERT_LIKE, *T5_LIKE)
 _LONGEST_DEFAULT = 4096
 
+_LARGEST_BYTES = 4 << 20
+
 
 def family_from_config(path: Path, tokens: int | None = None) -> Family:
     """The model that the file (or the folder with a ``config.json``) describes."""
@@ -58,6 +60,9 @@ def _t5(name: str, fields: "_Fields", tokens: int | None) -> Family:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    """Servers read such files in the middle of requests: a pipe would be waited for, and a huge file fill memory."""
+    if path.exists() and (not path.is_file() or path.stat().st_size > _LARGEST_BYTES):
+        raise InputError(f"{path} is no file of at most {_LARGEST_BYTES >> 20} MiB", "a config.json with a model_type")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
