@@ -84,14 +84,14 @@ def test_a_long_log_is_read_in_pages(store: Store) -> None:
 
 def test_an_entry_and_what_belongs_to_it_are_written_together_or_not_at_all(store: Store) -> None:
     key = Key(tenant="t", key="k", fingerprint="f", job_id="j")
-    store.log.append(LINE, keys=[key], cursor=Cursor("j.1", "j", 4))
+    store.log.append(LINE, keys=[key], cursors=[Cursor("j.1", "j", 4)])
     assert store.log.find_key("t", "k") == key
     assert store.log.find_key("other", "k") is None
     with pytest.raises(IntegrityError):
-        store.log.append(LINE, keys=[key], cursor=Cursor("j.1", "j", 9))
+        store.log.append(LINE, keys=[key], cursors=[Cursor("j.1", "j", 9)])
     assert store.log.cursors() == {"j.1": 4}
     assert len(list(store.log.read())) == 1
-    store.log.append(LINE, cursor=Cursor("j.1", "j", 7))
+    store.log.append(LINE, cursors=[Cursor("j.1", "j", 7)])
     assert store.log.cursors() == {"j.1": 7}
 
 

@@ -123,6 +123,7 @@ class Agent:
         self._ports: dict[int, int] = {}
         self._told_state: RunState | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
 
     async def run(self) -> None:
         """Listen, start the workers, and stay until the last report is on the disk."""
@@ -139,7 +140,9 @@ class Agent:
         write_atomically(self._run_dir.agent_file, json.dumps(about), durable=True)
         self._supervisor.start()
         while self._supervisor.phase is not RunPhase.OVER or not self._journal.settled:
-            await asyncio.sleep(TICK_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), TICK_S)
+            self._ended.clear()
             self._tick()
         server.close()
         self._close()
@@ -230,6 +233,7 @@ class Agent:
     async def _exited(self, worker_id: str, how: Exit) -> None:
         await self._lines.last_words(worker_id)
         self._supervisor.exited(worker_id, how)
+        self._ended.set()
 
     def _hear(self, worker_id: str, message: WorkerMessage) -> None:
         run = self._supervisor

@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
 """Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
+_LIVELY = 0.25
+"""Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
 _MOST_BEGINNINGS = 5
 """How often a job's run may end before any worker has started without being charged for it."""
 _VANISHED = ("the backend does not know the run any more: its directory may have been deleted",)
@@ -110,7 +112,7 @@ class Reconciler:
     def run(self, stop: threading.Event, every_s: float = 0.2) -> None:
         """Pass after pass until told to stop; what goes wrong is reported by :attr:`trouble` and tried again."""
         while not stop.is_set():
-            failed = False
+            failed, seq = False, self.journal.seq
             try:
                 self.step()
                 self.trouble = self.journal.trouble
@@ -120,7 +122,8 @@ class Reconciler:
             except Exception as error:
                 failed, self.trouble = True, f"{type(error).__name__}: {error}"
                 _log.exception("a pass failed; trying again")
-            self._nudged.wait(every_s)
+            lively = self.journal.seq != seq
+            self._nudged.wait(every_s * _LIVELY if lively else every_s)
             self._nudged.clear()
             if failed:
                 stop.wait(_AFTER_TROUBLE_S)

@@ -5,6 +5,7 @@ that keeps telling such things is ended. The others are not disturbed by it.
 """
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -27,13 +28,15 @@ from penstock.control.state.entries import (
 from penstock.control.state.journal import Journal, SetAsideError
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Cursor
-from penstock.core import CodecError, EventError, InputError, Report, ReportKind, RunStatus, Usage
+from penstock.core import CodecError, EventError, InputError, Report, ReportKind, RunStatus, Usage, clean_text
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 MOST_NONSENSE = 50
 """Reports of one run that cannot be taken in; then it is ended."""
 _FIGURES_KEPT = 1_000
+_TAKING_IN = "taking in its reports"
+_SHOWN = 500
 _ENDS = (ReportKind.SUSPENDED, ReportKind.FINISHED, ReportKind.FAILED)
 _FAULTS = (
     SetAsideError, CodecError, EventError, InputError,
@@ -66,10 +69,14 @@ class ReportIntake:
         self._nonsense: dict[str, int] = {}
 
     def listen(self, statuses: Iterable[RunStatus]) -> None:
-        """Take in what is new."""
+        """Take in what is new: the next report of every run together, then the one after it, and so on."""
+        waiting: dict[str, deque[Report]] = {}
         for status in statuses:
             with self._troubles.contained(status.run_id, "reading its reports"):
-                self._listen_to(status)
+                waiting[status.run_id] = deque(self._unread(status))
+        while waiting := {run_id: reports for run_id, reports in waiting.items() if reports}:
+            for run_id in self._take_in([reports.popleft() for reports in waiting.values()]):
+                del waiting[run_id]
 
     def heard_out(self, status: RunStatus) -> bool:
         """Whether everything a run told is known."""
@@ -90,17 +97,15 @@ class ReportIntake:
                     if run_id in listed or job_of_run(run_id) in state.jobs
                 }
 
-    def _listen_to(self, status: RunStatus) -> None:
+    def _unread(self, status: RunStatus) -> list[Report]:
+        """What a run told since the last pass, as far as it matters."""
         read_to = self._read_to.get(status.run_id, 0)
         first_sight = status.run_id not in self.figures
         if not first_sight and status.last_seq <= read_to:
-            return
+            return []
         reports = self._backend.reports(status.run_id, 0 if first_sight else read_to)
         self._note_figures(status.run_id, reports)
-        for report in _news([report for report in reports if report.seq > read_to]):
-            self._take_in(report)
-        if reports:
-            self._read_to[status.run_id] = max(read_to, reports[-1].seq)
+        return list(_news([report for report in reports if report.seq > read_to]))
 
     def _note_figures(self, run_id: str, reports: Iterable[Report]) -> None:
         figures = self.figures.get(run_id, RunFigures())
@@ -109,31 +114,56 @@ class ReportIntake:
                 figures = figures.after(report)
         self.figures[run_id] = figures
 
-    def _take_in(self, report: Report) -> None:
-        """A report that means something goes into the log together with the fact that it was read."""
+    def _take_in(self, reports: list[Report]) -> list[str]:
+        """Reports of different runs go into the log together, each with the fact that it was read.
+
+        If that fails they go one by one: a report to blame is passed over. Returns the runs that have to be heard
+        again in the next pass.
+        """
         try:
-            self._record(report)
+            self._record(reports)
         except UnavailableError:
             raise  # the store is away: nobody's report is to blame
-        except _FAULTS as error:
-            _log.exception("run %s: report %d, %s, is passed over", report.run_id, report.seq, report.kind)
-            self._doubt(report, f"report {report.seq} ({report.kind}) cannot be taken in: {type(error).__name__}")
-        self._read_to[report.run_id] = report.seq
+        except Exception as error:
+            if len(reports) > 1:
+                return [run_id for report in reports for run_id in self._take_in([report])]
+            return self._pass_over(reports[0], error)
+        for report in reports:
+            self._read_to[report.run_id] = report.seq
+            self._troubles.over(report.run_id, _TAKING_IN)
+            if report.kind is ReportKind.NONSENSE:
+                self._doubt(report, report.reason or "it told something that cannot be")
+        return []
 
-    def _record(self, report: Report) -> None:
-        spent = self._spent(report)
+    def _pass_over(self, report: Report, error: Exception) -> list[str]:
+        if not isinstance(error, _FAULTS):
+            what = clean_text(f"{_TAKING_IN} failed: {type(error).__name__}: {error}", _SHOWN)
+            self._troubles.lasts(report.run_id, _TAKING_IN, what)
+            return [report.run_id]
+        _log.error("run %s: report %d, %s, is passed over", report.run_id, report.seq, report.kind, exc_info=error)
+        self._doubt(report, f"report {report.seq} ({report.kind}) cannot be taken in: {type(error).__name__}")
+        self._read_to[report.run_id] = report.seq
+        return []
+
+    def _record(self, reports: list[Report]) -> None:
+        spent = {report.run_id: self._spent(report) for report in reports}
+        entries: list[Entry] = []
+        cursors: list[Cursor] = []
         with self._journal.reading() as state:
-            record = state.jobs.get(job_of_run(report.run_id))
-            if record is None:
-                return
-            lesson = self._lesson(report, record)
-            heard = self._report_reader.entries(self._with_step(report), record, state, self._journal.now())
-            entries = [self._completed(entry, record, spent) for entry in heard]
-            if entries:
-                self._journal.record(*entries, cursor=Cursor(report.run_id, record.id, report.seq))
-            self._believe(lesson, record)
-        if report.kind is ReportKind.NONSENSE:
-            self._doubt(report, report.reason or "it told something that cannot be")
+            for report in sorted(reports, key=lambda report: report.at):
+                record = state.jobs.get(job_of_run(report.run_id))
+                if record is None:
+                    continue
+                lesson = self._lesson(report, record)
+                heard = self._report_reader.entries(self._with_step(report), record, state, self._journal.now())
+                if heard:
+                    cursors.append(Cursor(report.run_id, record.id, report.seq))
+                entries += [self._completed(entry, record, spent[report.run_id]) for entry in heard]
+                entries += self._learned(lesson, record)
+            if len(reports) > 1 and entries:
+                self._journal.record_all(entries, cursors=cursors)
+            elif entries:
+                self._journal.record(*entries, cursors=cursors)
 
     def _doubt(self, report: Report, what: str) -> None:
         """Tell the job's story, and end a run that talks nonsense all the time."""
@@ -182,12 +212,14 @@ class ReportIntake:
             return replace(report, step=self.figures[report.run_id].step)
         return report
 
-    def _believe(self, lesson: Learned, record: JobRecord) -> None:
+    def _learned(self, lesson: Learned, record: JobRecord) -> list[Entry]:
         now, fingerprint = self._journal.now(), record.fingerprint
+        found: list[Entry] = []
         if lesson.curve is not None:
-            self._journal.record(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
+            found.append(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
         if lesson.costs is not None:
-            self._journal.record(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
+            found.append(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
+        return found
 
 
 def _news(reports: list[Report]) -> Iterator[Report]:

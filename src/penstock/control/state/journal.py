@@ -170,19 +170,19 @@ class Journal:
         """What somebody should look at, although everything goes on."""
         return [self.quarantine.warning] if self.quarantine.warning else []
 
-    def record(self, *entries: Entry, cursor: Cursor | None = None) -> None:
+    def record(self, *entries: Entry, cursors: Sequence[Cursor] = ()) -> None:
         """Take in and write. Entries are moved forward in time where they would be older than the last one."""
         with self.lock:
             try:
-                self._commit(entries, cursor=cursor)
+                self._commit(entries, cursors=cursors)
             except _CulpritError:
-                self._commit_one_by_one(entries, cursor)
+                self._commit_one_by_one(entries, cursors)
 
-    def record_all(self, entries: Sequence[Entry], key: Key | None = None) -> None:
+    def record_all(self, entries: Sequence[Entry], key: Key | None = None, cursors: Sequence[Cursor] = ()) -> None:
         """Take in and write all of them, or none."""
         with self.lock:
             try:
-                self._commit(entries, keys=() if key is None else (key,))
+                self._commit(entries, keys=() if key is None else (key,), cursors=cursors)
             except _CulpritError as error:
                 why = f"{type(error.__cause__).__name__}: {error.__cause__}"
                 raise SetAsideError(f"one of {len(entries)} entries cannot be taken in, so none was: {why}") from error
@@ -243,7 +243,7 @@ class Journal:
             return problem
         return None
 
-    def _commit_one_by_one(self, entries: Sequence[Entry], cursor: Cursor | None) -> None:
+    def _commit_one_by_one(self, entries: Sequence[Entry], cursors: Sequence[Cursor]) -> None:
         """Everything that can be taken in is; the first that cannot is told about."""
         error: SetAsideError | None = None
         for entry in entries:
@@ -251,11 +251,11 @@ class Journal:
                 self._commit([entry])
             except SetAsideError as problem:
                 error = error or problem
-        self._commit((), cursor=cursor)
+        self._commit((), cursors=cursors)
         if error is not None:
             raise error
 
-    def _commit(self, entries: Sequence[Entry], *, keys: Sequence[Key] = (), cursor: Cursor | None = None) -> None:
+    def _commit(self, entries: Sequence[Entry], *, keys: Sequence[Key] = (), cursors: Sequence[Cursor] = ()) -> None:
         """Apply, decide, write, carry out. A failure before the end leaves state and log as they were."""
         if self._stale:
             self._read_again()
@@ -271,7 +271,7 @@ class Journal:
                 raise _CulpritError from error
             self._set_aside(ordered[0], error)
         decided = time.perf_counter()
-        self._write([*ordered, *following], keys, cursor)
+        self._write([*ordered, *following], keys, cursors)
         written = time.perf_counter()
         for entry in following:
             self.state.apply(entry)
@@ -305,11 +305,11 @@ class Journal:
         self._retry.failed(at, f"nothing can be decided: {why}")
         return DecisionFailed(at=at, why=why)
 
-    def _write(self, entries: Sequence[Entry], keys: Sequence[Key], cursor: Cursor | None) -> None:
-        if not entries and cursor is None:
+    def _write(self, entries: Sequence[Entry], keys: Sequence[Key], cursors: Sequence[Cursor]) -> None:
+        if not entries and not cursors:
             return
         try:
-            last = self.store.log.append(*map(self._line, entries), keys=keys, cursor=cursor)
+            last = self.store.log.append(*map(self._line, entries), keys=keys, cursors=cursors)
         except BaseException:
             with contextlib.suppress(Exception):
                 self._read_again()

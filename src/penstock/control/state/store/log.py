@@ -60,12 +60,12 @@ class Log:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def append(self, *lines: Line, keys: Iterable[Key] = (), cursor: Cursor | None = None) -> int:
+    def append(self, *lines: Line, keys: Iterable[Key] = (), cursors: Iterable[Cursor] = ()) -> int:
         """Write entries and what belongs to them, all or nothing; returns the number of the last one."""
         with self._database.begin() as connection:
             for key in keys:
                 connection.execute(insert(idempotency).values(at=lines[0].at, **_columns(key)))
-            if cursor is not None:
+            for cursor in cursors:
                 _advance(connection, cursor)
             rows = [_columns(line) | {"checksum": checksum_of(line)} for line in lines]
             for row in rows:
