@@ -34,6 +34,7 @@ class Forecasts:
         self._seen = -1
         self._next_at = self._looked_at = -math.inf
         self._allowance_s = 0.0
+        self._crowded = False
         self._expected: dict[str, float] = {}
         self._first: dict[str, float] = {}
 
@@ -51,7 +52,7 @@ class Forecasts:
         Who asks for it ``now`` has somebody waiting: that look is short, only a few active jobs are worth it, and in a
         rush of submissions it is left out, so that looking never takes more than a small share of the time.
         """
-        if not self._looking.acquire(timeout=_PATIENCE_S if now else -1):
+        if not self._looking.acquire(timeout=-1 if not now else 0.0 if self._crowded else _PATIENCE_S):
             return
         try:
             began = self._clock()
@@ -63,6 +64,7 @@ class Forecasts:
     def _refresh(self, now: bool, within_s: float) -> bool:
         journal = self._journal
         with journal.reading() as state:
+            self._crowded = state.settings is not None and state.scheduler.active_count() > FEW
             if (
                 journal.seq == self._seen
                 or state.settings is None
