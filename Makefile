@@ -9,7 +9,7 @@ WORKERS ?= auto
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu fuzz unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu fuzz unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-live: $(STAMP) ## the live platform: latencies with 5,000 jobs, promises a
 
 bench-growth: $(STAMP) ## what years of use cost: a server on 100,000 finished jobs (JOBS="20000 1000000" for others)
 	$(BIN)/python -m bench.growth $(JOBS)
+
+bench-crowd: $(STAMP) ## a crowd in front of one server: 200 dashboards, 500 log followers, 100 submissions a second
+	$(BIN)/python -m bench.crowd
 
 bench-report: $(STAMP) ## how large a report of 5,000 jobs is and how fast it opens; how long a scrape takes
 	$(BIN)/python -m bench.report

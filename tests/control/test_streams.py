@@ -1,12 +1,16 @@
 """Server-sent events: nothing is missed, nothing comes twice, and a broken connection goes on where it was."""
 
+import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 import pytest
 
+from penstock.control.api.streams import SharedReads
+from penstock.core import InputError
 from penstock.wire import MissingError
 from penstock.wire.views import EventView
 from tests.control.build import Platform
@@ -117,3 +121,27 @@ def test_open_streams_end_when_the_server_stops(world: Platform) -> None:
         threading.Thread(target=listen, daemon=True).start()
         until(opened.is_set, "the stream")
     until(ended.is_set, "the end of the stream")
+
+
+def test_what_many_streams_want_at_once_is_read_once() -> None:
+    calls: list[str] = []
+
+    def slow() -> str:
+        calls.append("read")
+        time.sleep(0.05)
+        return "page"
+
+    def broken() -> str:
+        raise InputError("no worker w9", "w0")
+
+    async def everybody() -> None:
+        reads = SharedReads()
+        assert await asyncio.gather(*(reads.read("end", slow) for _ in range(50))) == ["page"] * 50
+        assert await reads.read("elsewhere", slow) == "page"
+        refused = await asyncio.gather(*(reads.read("broken", broken) for _ in range(3)), return_exceptions=True)
+        assert [type(error) for error in refused] == [InputError] * 3
+        await asyncio.sleep(0.3)
+        assert not reads._reads, "what was read is kept for ever"
+
+    asyncio.run(everybody())
+    assert calls == ["read", "read"]

@@ -17,6 +17,7 @@ from penstock.core import PenstockError
 from penstock.web.charts import Options
 from penstock.web.format import TONES
 from penstock.web.prerender import prerendered
+from penstock.web.refresh_pace import RefreshPace
 from penstock.web.session import sign_in_url
 from penstock.web.urls import ROOT, STATIC, STYLE_URL
 from penstock.web.viewer import Viewer
@@ -25,6 +26,7 @@ from penstock.wire import UnauthorizedError
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _TICK_S = 0.25
+PACE = RefreshPace(_TICK_S)
 _THEMES = {"auto": None, "light": False, "dark": True}
 
 NAVIGATION = (
@@ -153,18 +155,23 @@ def go_to(url: str) -> None:
 def live(viewer: Viewer, refresh: Callable[[], Awaitable[None]], *, idle_s: float = 1.0) -> None:
     """Call ``refresh`` soon after something happened, and every ``idle_s`` seconds while nothing does.
 
+    How soon depends on how many pages are open (:mod:`penstock.web.refresh_pace`).
+
     The timer belongs to the page and ends with it. A token that was revoked meanwhile ends at the sign-in form.
     """
     seen, looked_at = viewer.position(), time.monotonic()
+    PACE.opened()
+    ui.context.client.on_delete(PACE.closed)
 
     async def tick() -> None:
         nonlocal seen, looked_at
-        latest = viewer.position()
-        if latest == seen and time.monotonic() - looked_at < idle_s:
+        latest, since = viewer.position(), time.monotonic() - looked_at
+        if since < PACE.pause_s or (latest == seen and since < idle_s):
             return
         seen, looked_at = latest, time.monotonic()
         try:
-            await refresh()
+            with PACE.refreshing():
+                await refresh()
         except UnauthorizedError:
             go_to(sign_in_url(f"{ROOT}/"))
         except PenstockError as error:

@@ -1,5 +1,6 @@
 """Routes about jobs: submit, quote, list, steer, explain, and follow their output."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -8,6 +9,8 @@ from fastapi.responses import StreamingResponse
 from penstock.control.api.dependencies import Caller, OpenStreams, Service
 from penstock.control.api.inputs import EventNumber, Key, LastEvent, Name, Spec
 from penstock.control.api.streams import Feed, Message, resume_point
+from penstock.control.platform.service import Platform
+from penstock.control.state.store import Principal
 from penstock.wire import (
     ArrayRequest,
     ArraySubmission,
@@ -140,12 +143,19 @@ def follow_logs(
 ) -> StreamingResponse:
     """Output as it comes, as server-sent events; each id is a cursor to resume from. Ends when the job is over."""
     position = resume_point(last_event_id, cursor)
-    first: LogPage | None = platform.logs(job_id, who, cursor=position, worker=worker)
+    read = partial(_log_page, platform, who, job_id, worker)
+    first: LogPage | None = read(position)
 
-    def more() -> tuple[list[Message], bool]:
+    async def more() -> tuple[list[Message], bool]:
         nonlocal position, first
-        page, first = first or platform.logs(job_id, who, cursor=position, worker=worker), None
+        page, first = first, None
+        if page is None:
+            page = await streams.reads.read((job_id, worker, position), partial(read, position))
         position = page.next
         return ([(position, "log", {"text": page.text})] if page.text else []), page.complete
 
     return streams.response(who, Feed(more))
+
+
+def _log_page(platform: Platform, who: Principal, job_id: str, worker: str | None, cursor: str | None) -> LogPage:
+    return platform.logs(job_id, who, cursor=cursor, worker=worker)

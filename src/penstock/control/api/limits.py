@@ -82,6 +82,7 @@ class Callers:
         self._identification = identification
         self._clock = clock
         self._known: OrderedDict[str, tuple[RequestSource, float]] = OrderedDict()
+        self._asking: dict[str, anyio.Lock] = {}
 
     async def of(self, address: str, authorization: bytes | None, cookies: bytes | None = None) -> RequestSource:
         secret = (authorization or b"").decode("latin-1").partition(" ")[2].strip()
@@ -89,23 +90,33 @@ class Callers:
         if not secret and not cookie:
             return RequestSource(f"address {address}")
         memory = hashlib.sha256(f"{bool(secret)} {secret or cookie}".encode()).hexdigest()
-        known, until = self._known.get(memory, (None, 0.0))
-        if known is not None and self._clock() < until:
-            return known
-        found = await self._looked_up(secret, cookie)
-        if found is None:
-            return RequestSource(f"address {address}")
-        self._known[memory] = found, self._clock() + _REMEMBERED_S
-        if len(self._known) > _MOST_CALLERS:
-            self._known.popitem(last=False)
-        return found
+        found = self._remembered(memory) or await self._looked_up(memory, secret, cookie)
+        return RequestSource(f"address {address}") if found is None else found
 
-    async def _looked_up(self, secret: str, cookie: str) -> RequestSource | None:
-        """A database that does not answer stops this request and not the event loop."""
+    def _remembered(self, memory: str) -> RequestSource | None:
+        known, until = self._known.get(memory, (None, 0.0))
+        return known if self._clock() < until else None
+
+    async def _looked_up(self, memory: str, secret: str, cookie: str) -> RequestSource | None:
+        """A database that does not answer stops this request and not the event loop.
+
+        Many who come with the same token at once wait for one look-up, not for one each.
+        """
         with anyio.move_on_after(LOOK_UP_S):
-            return await anyio.to_thread.run_sync(
-                self._identify, secret, cookie, abandon_on_cancel=True, limiter=self._lookups
-            )
+            async with self._asking.setdefault(memory, anyio.Lock()):
+                if (found := self._remembered(memory)) is not None:
+                    return found
+                try:
+                    found = await anyio.to_thread.run_sync(
+                        self._identify, secret, cookie, abandon_on_cancel=True, limiter=self._lookups
+                    )
+                finally:
+                    self._asking.pop(memory, None)
+                if found is not None:
+                    self._known[memory] = found, self._clock() + _REMEMBERED_S
+                    if len(self._known) > _MOST_CALLERS:
+                        self._known.popitem(last=False)
+                return found
         raise UnavailableError(
             f"the database has not answered for {LOOK_UP_S:.0f} s", "a database that answers", "Try again in a moment"
         )

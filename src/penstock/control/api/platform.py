@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from penstock.control.api.dependencies import Caller, OpenStreams, Service
 from penstock.control.api.inputs import EventNumber, LastEvent, Name, event_number
@@ -67,9 +68,9 @@ def follow_events(
     position = platform.last_event if start is None else event_number(start)
     require(who, Action.LOOK)
 
-    def more() -> tuple[list[Message], bool]:
+    async def more() -> tuple[list[Message], bool]:
         nonlocal position
-        page = platform.new_events(who, position)
+        page = await run_in_threadpool(platform.new_events, who, position)
         position = page.next
         return [(str(event.seq), event.kind, event.model_dump(mode="json")) for event in page.events], False
 

@@ -5,9 +5,9 @@ A stream lasts as long as whoever opened it is let in, and no longer: a token th
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from penstock.control.state.store import Principal
 from penstock.core import InputError
 from penstock.wire import UnauthorizedError, problem
 
+T = TypeVar("T")
 _POLL_S = 0.2
 _LONGEST_POLL_S = 1.0
 _SILENCE_S = 15.0
@@ -29,10 +30,29 @@ Message = tuple[str, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Where a stream's messages come from. ``more`` may wait for a disk; ``news`` says, at no cost, whether to ask."""
+    """Where a stream's messages come from, and whether those were all; ``news`` says, at no cost, whether to ask."""
 
-    more: Callable[[], tuple[list[Message], bool]]
+    more: Callable[[], Awaitable[tuple[list[Message], bool]]]
     news: Callable[[], bool] | None = None
+
+
+class SharedReads:
+    """What many streams want to read at the same time is read once, and kept for a moment.
+
+    Whoever follows a log sooner or later waits at its end, and hundreds do: the disk is asked for all of them together.
+    """
+
+    def __init__(self) -> None:
+        self._reads: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def read(self, key: Hashable, function: Callable[[], T]) -> T:
+        """What ``function`` says, called in a thread; what it said for the same key a moment ago is as good."""
+        found = self._reads.get(key)
+        if found is None:
+            found = self._reads[key] = asyncio.ensure_future(run_in_threadpool(function))
+            found.add_done_callback(lambda done: done.get_loop().call_later(_POLL_S, self._reads.pop, key, None))
+        result: T = await asyncio.shield(found)
+        return result
 
 
 class StreamWakeups:
@@ -69,6 +89,7 @@ class Streams:
         self._platform = platform
         self._slots = slots
         self._wakeups = StreamWakeups()
+        self.reads = SharedReads()
         platform.credentials.subscribe(self._wakeups.ring)
 
     def response(self, who: Principal, feed: Feed) -> StreamingResponse:
@@ -94,7 +115,7 @@ class Streams:
             messages: list[Message] = []
             complete = False
             if feed.news is None or feed.news():
-                messages, complete = await run_in_threadpool(feed.more)
+                messages, complete = await feed.more()
             for text in map(frame, messages):
                 yield text
             if complete:
