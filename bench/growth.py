@@ -44,6 +44,7 @@ from penstock.wire import JobPhase
 YEAR_S = 365 * 86400.0
 AT_ONCE = 500
 WRITTEN = 20_000
+PATIENCE_S = 600.0
 SAMPLES = 100
 IDLE_S = 20.0
 LIFE_S = 600.0
@@ -276,7 +277,7 @@ def _grant(record: JobRecord) -> GrantRow:
 @contextmanager
 def timed_start(folder: Path) -> Iterator[tuple[float, Client, psutil.Process]]:
     began = time.perf_counter()
-    with running(folder, "bench.live", "serve", str(folder)) as (client, process):
+    with running(folder, "bench.live", "serve", str(folder), patience_s=PATIENCE_S) as (client, process):
         yield time.perf_counter() - began, client, process
 
 

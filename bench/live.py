@@ -77,12 +77,12 @@ def lifted(data_dir: Path) -> Config:
 
 
 @contextmanager
-def running(data_dir: Path, *command: str) -> Iterator[tuple[Client, psutil.Process]]:
+def running(data_dir: Path, *command: str, patience_s: float = PATIENCE_S) -> Iterator[tuple[Client, psutil.Process]]:
     """A server in a process of its own, which is stopped afterwards."""
     with (data_dir / "bench-server.log").open("wb") as log:
         process = subprocess.Popen([sys.executable, "-m", *command], stdout=log, stderr=log)
     try:
-        with answering(data_dir, process) as client:
+        with answering(data_dir, process, patience_s) as client:
             yield client, psutil.Process(process.pid)
     finally:
         process.terminate()
@@ -91,8 +91,8 @@ def running(data_dir: Path, *command: str) -> Iterator[tuple[Client, psutil.Proc
         process.kill()
 
 
-def answering(data_dir: Path, process: "subprocess.Popen[bytes]") -> Client:
-    deadline = time.monotonic() + PATIENCE_S
+def answering(data_dir: Path, process: "subprocess.Popen[bytes]", patience_s: float = PATIENCE_S) -> Client:
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
         with suppress(Exception):
             client = Client.local(data_dir)

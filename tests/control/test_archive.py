@@ -111,7 +111,7 @@ def test_a_thousand_jobs_leave_a_small_memory_and_a_short_start(memory: Path, mo
         found = read_log(store)
     assert found.seq - found.snapshot_seq < 400
     assert state_to_data(Journal(store, lambda: 0.0).state) == before
-    assert len(list(store.archive.between())) == JOBS
+    assert len(list(store.archive.read())) == JOBS
     kinds = Counter(line.kind for line in store.log.read())
     assert kinds["Submitted"] == kinds["RunFinished"] == JOBS
     up_to, removed = store.compaction.progress()

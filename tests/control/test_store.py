@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import event, inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Role, Store
@@ -191,3 +191,26 @@ def test_a_database_that_cannot_be_opened_is_named_without_its_password(tmp_path
     assert "sesame" not in str(caught.value)
     with pytest.raises(InputError, match="cannot be opened"):
         Store(f"sqlite:///{tmp_path}/no/such/folder/x.db")
+
+
+@pytest.mark.parametrize(
+    "words", ["CREATE TABLE leases", "CREATE TABLE outcomes", "ix_grants_until", "UPDATE alembic_version"]
+)
+def test_an_upgrade_that_is_interrupted_leaves_the_database_as_it_was(url: str, words: str) -> None:
+    """At any statement; the next start upgrades it."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*given: object) -> None:
+        if words in str(given[2]):
+            raise Killed
+
+    engine = open_engine(url)
+    event.listen(engine, "before_cursor_execute", kill)
+    with pytest.raises(Killed):
+        migrate(engine)
+    with engine.connect() as connection:
+        assert inspect(connection).get_table_names() == []
+    engine.dispose()
+    Store(url).close()

@@ -148,3 +148,20 @@ def test_what_is_written_can_be_read(world: Platform) -> None:
     world.journal.record(SaveFailed(at=world.clock.time, job_id=job, run_id=f"{job}.1", step=3, reason="full"))
     world.passes(40)
     assert all(line.checksum and line.intact for line in world.journal.store.log.read())
+
+
+def test_a_damaged_record_of_a_finished_job_is_told_and_disturbs_nobody_else(world: Platform) -> None:
+    job, other = world.submit(work=100), world.submit(work=100)
+    world.passes(120)
+    assert world.journal.state.jobs == {}
+    with world.journal.store._engine.begin() as connection:
+        connection.execute(text("UPDATE archive SET record = '{\"id\": 1' WHERE job_id = :job"), {"job": job})
+        connection.execute(text("UPDATE jobs SET spec = 'torn' WHERE id = :job"), {"job": job})
+    with serving(world) as served, served.http() as http:
+        assert {each["id"] for each in http.get("/v1/jobs").json()["jobs"]} == {job, other}
+        answer = http.get(f"/v1/jobs/{job}")
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert "cannot be read" in answer.json()["message"]
+        assert http.get(f"/v1/jobs/{other}").status_code == 200
+        assert http.get("/v1/report").json()["jobs"]["finished"] == 2
+    assert [record.id for record in world.journal.records()] == [other]

@@ -54,6 +54,8 @@ from penstock.wire import (
 
 _EVENTS_AT_ONCE = 500
 _MOST_NODE_LINES = 100_000
+_MOST_REPLAYED = 10_000
+"""Jobs of the past that are played again under other policies; each takes memory, and the oldest tell least."""
 
 
 class Platform:
@@ -267,7 +269,7 @@ class Platform:
         """The past under other policies, what really happened first; it takes everybody's jobs, so only admins may."""
         require(who, Action.REPLAY)
         lines = self._journal.store.history.lines(NODE_KINDS, limit=_MOST_NODE_LINES)
-        records = self._journal.records()
+        records = self._journal.records(newest=_MOST_REPLAYED)
         with self._journal.reading() as state:
             past = past_of(records, state, lines)
         recorded = recorded_outcome(records, past.policy)

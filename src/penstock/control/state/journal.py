@@ -35,9 +35,9 @@ from penstock.control.state.quarantine import Quarantine
 from penstock.control.state.reading import LogReading, read_log
 from penstock.control.state.records import JobRecord
 from penstock.control.state.state_data import StillState, record_from_data, record_to_data
-from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Store
+from penstock.control.state.store import Cursor, DamagedError, GrantRow, JobRow, Key, Line, Store
 from penstock.control.state.upkeep import Upkeep
-from penstock.core import PenstockError, encode, plain
+from penstock.core import CodecError, PenstockError, encode, plain
 from penstock.tools import SteadyClock
 from penstock.wire import OVER
 
@@ -46,6 +46,8 @@ UNREAD = (Decided.__name__, Ticked.__name__)
 """Kinds of entries that only reading a state from the log needs."""
 _LONG_READ = 2_000
 """After reading so many entries at a start, the next one shall have it easier."""
+_UNREADABLE = (CodecError, KeyError, TypeError, ValueError, AttributeError)
+"""What a damaged record of the archive raises."""
 _FIRST_RETRY_S = 1.0
 _LAST_RETRY_S = 60.0
 """A decision that failed is tried again after the first, then after twice as long each time, up to the last."""
@@ -375,7 +377,15 @@ class Journal:
         if record is not None:
             return record
         data = self.store.archive.find(job_id)
-        return None if data is None else record_from_data(data)
+        if data is None:
+            return None
+        try:
+            return record_from_data(data)
+        except _UNREADABLE as error:
+            raise DamagedError(
+                f"what was kept of job {job_id!r} cannot be read ({error})", "a record as it was written",
+                "Its row in the list, its output and the log are still there",
+            ) from error  # fmt: skip
 
     def over_counts(self) -> dict[tuple[str, str], int]:
         """How many listed jobs are over, by state and tenant."""
@@ -387,14 +397,15 @@ class Journal:
             if state in OVER
         }
 
-    def records(
-        self, since: float | None = None, until: float | None = None, tenant: str | None = None
-    ) -> list[JobRecord]:
-        """Every job there was between the two, whether or not it is over, in order of submission."""
+    def records(self, *, newest: int | None = None) -> list[JobRecord]:
+        """Every job there is and was that can be read, or so many of those that came last, in order of submission."""
         with self.reading() as state:
-            found = {each.id: each for each in state.jobs.values() if tenant in (None, each.job.tenant)}
-        archived = map(record_from_data, self.store.archive.between(since, until, tenant))
-        found = {record.id: record for record in archived} | found
+            after = 0 if newest is None else max(0, state.submitted - newest)
+            found = {each.id: each for each in state.jobs.values()}
+        for data in self.store.archive.read(after=after):
+            with contextlib.suppress(*_UNREADABLE):
+                record = record_from_data(data)
+                found.setdefault(record.id, record)
         return sorted(found.values(), key=lambda record: record.number)
 
     @contextmanager

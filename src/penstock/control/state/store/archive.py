@@ -24,21 +24,12 @@ class ArchiveRepository:
             )
         return found
 
-    def between(
-        self, since: float | None = None, until: float | None = None, tenant: str | None = None
-    ) -> Iterator[Mapping[str, Any]]:
-        """Jobs that were there at some time between the two, in order of their numbers; page by page."""
+    def read(self, *, after: int = 0) -> Iterator[Mapping[str, Any]]:
+        """Jobs with a number after this one, in order of their numbers; page by page."""
         query = select(jobs.c.number, archive.c.record).join(jobs, jobs.c.id == archive.c.job_id)
-        if since is not None:
-            query = query.where(jobs.c.ended_at >= since)
-        if until is not None:
-            query = query.where(jobs.c.submitted_at <= until)
-        if tenant is not None:
-            query = query.where(jobs.c.tenant == tenant)
-        last = -1
-        while page := self._page(query.where(jobs.c.number > last).order_by(jobs.c.number).limit(_PAGE)):
+        while page := self._page(query.where(jobs.c.number > after).order_by(jobs.c.number).limit(_PAGE)):
             yield from (record for _, record in page)
-            last = page[-1][0]
+            after = page[-1][0]
 
     def _page(self, query: Any) -> Sequence[Any]:
         with self._database.connect() as connection:

@@ -95,7 +95,10 @@ def prepare(engine: Engine, lease: Lease) -> None:
 
 
 def migrate(engine: Engine, lease: Lease | None = None) -> None:
-    """Bring the schema to the newest version. Safe on an empty and on an up-to-date database."""
+    """Bring the schema to the newest version, or leave it as it was: whoever is killed over it begins again.
+
+    Safe on an empty and on an up-to-date database. SQLite begins no transaction by itself when a table is made.
+    """
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
@@ -104,6 +107,8 @@ def migrate(engine: Engine, lease: Lease | None = None) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     try:
         with _opening(engine), engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
             if lease is not None:
                 lease.fence(connection)
             config.attributes["connection"] = connection

@@ -98,7 +98,7 @@ jobs = Table(
     Column("name", String(200), nullable=False),
     Column("tenant", String(120), nullable=False),
     Column("state", String(20), nullable=False),
-    Column("spec", JSON, nullable=False),
+    Column("spec", ReadableJSON, nullable=False),
     Column("quote", JSON),
     Column("submitted_at", Float, nullable=False),
     Column("started_at", Float),
@@ -149,7 +149,7 @@ archive = Table(
     "archive",
     metadata,
     Column("job_id", String(120), ForeignKey("jobs.id"), primary_key=True),
-    Column("record", JSON, nullable=False),
+    Column("record", ReadableJSON, nullable=False),
 )
 
 compactions = Table(
