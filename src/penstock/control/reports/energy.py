@@ -78,5 +78,6 @@ class EnergyAccount:
 
 
 def overlap_s(holding: Holding, since: float, until: float) -> float:
-    end = until if holding.until is None else min(holding.until, until)
-    return max(0.0, end - max(holding.since, since))
+    end = until if holding.until is None or holding.until > until else holding.until
+    start = holding.since if holding.since > since else since
+    return end - start if end > start else 0.0

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from penstock.control.reports.energy import UNKNOWN_ENERGY, EnergyAccount, EnergyUse, overlap_s
@@ -63,6 +63,11 @@ class JobFacts:
     failures: int
     reason: str
     drawn: EnergyUse = UNKNOWN_ENERGY
+    promise: str = field(init=False)
+    """kept, broken, open, given up, refused or none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "promise", self._promise())
 
     @classmethod
     def of(cls, record: JobRecord, state: PlatformState) -> "JobFacts":
@@ -86,9 +91,7 @@ class JobFacts:
             reason=row.reason, drawn=EnergyUse(row.energy_j, bool(row.energy_estimated)),
         )  # fmt: skip
 
-    @property
-    def promise(self) -> str:
-        """kept, broken, open, given up, refused or none."""
+    def _promise(self) -> str:
         if self.verdict is Verdict.REFUSED:
             return "refused"
         if self.verdict is not Verdict.PROMISED or math.isinf(self.deadline):

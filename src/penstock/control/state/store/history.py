@@ -138,7 +138,7 @@ class History:
         if tenant is not None:
             query = query.where(or_(events.c.tenant == tenant, events.c.tenant.is_(None)))
         with self._database.connect() as connection:
-            found = connection.execute(query.order_by(events.c.seq.desc()).limit(limit)).mappings()
+            found = connection.execute(query.order_by(events.c.seq.desc()).limit(limit)).mappings().all()
             return [line_of(row) for row in found][::-1]
 
     def lines_of(self, job_ids: Sequence[str], kinds: Sequence[str], *, since: float) -> list[Line]:
@@ -147,7 +147,7 @@ class History:
         with self._database.connect() as connection:
             for some in batches(job_ids):
                 query = select(events).where(events.c.job_id.in_(some), events.c.kind.in_(kinds), events.c.at >= since)
-                found += [line_of(row) for row in connection.execute(query).mappings()]
+                found += [line_of(row) for row in connection.execute(query).mappings().all()]
         return sorted(found, key=lambda line: line.seq)
 
 

@@ -5,8 +5,7 @@ The whole record of such a job is in the archive; reading thousands of records t
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from penstock.control.state.store.jobs import JobRow
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeRow:
+class OutcomeRow(NamedTuple):
     """One job that is over. Times that never come are infinite; the columns are in this order."""
 
     id: str
@@ -51,7 +49,7 @@ class OutcomeRepository:
         if tenant is not None:
             query = query.where(outcomes.c.tenant == tenant)
         with self._database.connect() as connection:
-            rows = [OutcomeRow(*row) for row in connection.execute(query)]
+            rows = [OutcomeRow._make(row) for row in connection.execute(query).all()]
         return sorted(rows, key=lambda row: row.number)
 
 
