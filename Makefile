@@ -9,7 +9,7 @@ WORKERS ?= auto
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu fuzz unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
+
+chaos: $(STAMP) ## half an hour of killed, frozen and locked parts under real jobs, with a table of what was survived (MINUTES=30)
+	$(BIN)/python -m tests.live.chaos $${MINUTES:-30}
 
 fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test does it for 40)
 	FUZZ_S=$${FUZZ_S:-600} $(BIN)/python -m pytest -q tests/serve/test_fuzz.py

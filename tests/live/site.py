@@ -74,10 +74,24 @@ class Site:
             events += page
         return events
 
-    def kill_server(self) -> None:
+    def server_pid(self) -> int | None:
+        """The server's process, while there is one."""
         address = DataDir(self.data).address()
-        if address is not None and address.pid in {process.pid for process in self.processes()}:
-            os.kill(address.pid, signal.SIGKILL)
+        return address.pid if address and address.pid in {process.pid for process in self.processes()} else None
+
+    def of_jobs(self) -> list[psutil.Process]:
+        """Processes that are neither the server nor a helper that it keeps and that ends with it."""
+        server = self.server_pid()
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if server not in (process.pid, process.ppid()):
+                    found.append(process)
+        return found
+
+    def kill_server(self) -> None:
+        if (pid := self.server_pid()) is not None:
+            os.kill(pid, signal.SIGKILL)
             until(lambda: not DataDir(self.data).is_served(), "the end of a killed server")
 
     def stop_server(self) -> None:
