@@ -112,7 +112,6 @@ __all__ = [
     "SpreadView",
     "StintView",
     "StorableText",
-    "StorageFullError",
     "StoryView",
     "Submission",
     "TenantView",
