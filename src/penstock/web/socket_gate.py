@@ -29,7 +29,7 @@ _SIGNED_OUT = 4401
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class SocketRefusal:
     """Why a connection is not let in."""
 
     status: int
@@ -67,7 +67,7 @@ class SocketGate:
                 await app(scope, receive, send)
                 return
             found = await self._admit(HTTPConnection(scope))
-            if isinstance(found, Refusal):
+            if isinstance(found, SocketRefusal):
                 await _refuse(found, scope, receive, send)
             elif scope["type"] == "http":
                 await app(scope, receive, send)
@@ -76,24 +76,28 @@ class SocketGate:
 
         return gated
 
-    async def _admit(self, connection: HTTPConnection) -> Principal | Refusal:
+    async def _admit(self, connection: HTTPConnection) -> Principal | SocketRefusal:
         origin = connection.headers.get("origin")
         if origin is None and connection.scope["type"] == "websocket":
-            return Refusal(403, "a connection of a page says where it comes from")
+            return SocketRefusal(403, "a connection of a page says where it comes from")
         if origin is not None and urlsplit(origin).netloc != connection.headers.get("host", ""):
-            return Refusal(403, "another site's page has no connection here")
+            return SocketRefusal(403, "another site's page has no connection here")
         who = await run_in_threadpool(
             self._credentials.session_holder, connection.cookies.get(SESSION_COOKIE), _address(connection)
         )
         if self._buckets.take(f"session {who.session_id}" if who else f"address {_address(connection)}"):
-            return Refusal(429, "too many connections in a short time")
+            return SocketRefusal(429, "too many connections in a short time")
         if who is None:
-            return Refusal(401, "sign in first")
+            return SocketRefusal(401, "sign in first")
         page = parse_qs(connection.url.query).get("client_id", [""])[0]
         if self._pages.get(page, who.session_id) != who.session_id:
-            return Refusal(403, "this page belongs to somebody else")
+            return SocketRefusal(403, "this page belongs to somebody else")
         mine = sum(socket.who.session_id == who.session_id for socket in self._open)
-        return who if mine < _MOST_PER_SESSION and len(self._open) < _MOST else Refusal(429, "too many pages are open")
+        return (
+            who
+            if mine < _MOST_PER_SESSION and len(self._open) < _MOST
+            else SocketRefusal(429, "too many pages are open")
+        )
 
     async def _while_valid(self, app: ASGIApp, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         socket = OpenSocket(who, asyncio.Event())
@@ -148,7 +152,7 @@ async def _first(receiving: Any, ended: asyncio.Event) -> Message | None:
         over.cancel()
 
 
-async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(refusal: SocketRefusal, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": 4000 + refusal.status, "reason": refusal.why})
