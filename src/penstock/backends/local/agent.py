@@ -38,7 +38,6 @@ from penstock.backends.agent.supervisor import Supervisor
 from penstock.backends.agent.usage import Held, UsageMeter
 from penstock.backends.agent.worker_lines import WorkerLines
 from penstock.backends.local.device_locks import DeviceLocks
-from penstock.backends.local.keeper import kept
 from penstock.backends.local.requests import (
     ANSWERS,
     REQUESTS,
@@ -58,6 +57,7 @@ from penstock.backends.local.rundir import (
     hold_lock,
     socket_directory,
 )
+from penstock.backends.local.subreaper import run_below_subreaper
 from penstock.core import (
     LONGEST_LINE,
     AgentAddress,
@@ -360,7 +360,7 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
     identity = Identity(options.run_as, os.umask(0o077))
     run_dir = RunDir(options.run_dir.resolve())
     if options.detach or options.kept:
-        return kept(lambda: _run(run_dir, options.listen, identity, secrets, options.clock_offset))
+        return run_below_subreaper(lambda: _run(run_dir, options.listen, identity, secrets, options.clock_offset))
     return _run(run_dir, options.listen, identity, secrets, options.clock_offset)
 
 

@@ -22,7 +22,7 @@ from penstock.backends.base import BackendError, ShortageError, SilentError
 from penstock.backends.local.agent_launcher import AgentLauncher, shortages_told
 from penstock.backends.local.devices import Inventory, discover
 from penstock.backends.local.environment_process import LIMIT_S, EnvironmentProcess
-from penstock.backends.local.graves import Graves
+from penstock.backends.local.orphan_reaper import OrphanReaper
 from penstock.backends.local.python_environments import PythonEnvironment
 from penstock.backends.local.requests import (
     Answer,
@@ -112,7 +112,7 @@ class LocalBackend:
         self._launcher = AgentLauncher(self._root)
         self._clock = clock or SteadyClock()
         self._launching: set[str] = set()
-        self._graves = Graves()
+        self._orphans = OrphanReaper()
         self._silent = SilentAgents()
         with _clear_disk_errors(self._root):
             for folder in (state, self._root, self._checkpoints, self._environments) if users.any else (self._root,):
@@ -211,22 +211,22 @@ class LocalBackend:
         run_dir = self._directory(run_id)
         if run_dir.is_alive():
             raise InputError(f"run {run_id!r} still lives", "a run that has ended", "Stop it first")
-        self._graves.bury([run_dir])
+        self._orphans.reap([run_dir])
         run_dir.forget()
         self._readers.pop(run_id, None)
-        self._graves.forget(run_id)
+        self._orphans.forget(run_id)
         self._silent.forget(run_id)
 
     def runs(self) -> tuple[RunStatus, ...]:
-        """Every run with its state. A run that is told to be dead has no process left: see :class:`Graves`.
+        """Every run with its state. A run that is told to be dead has no process left: see :class:`OrphanReaper`.
 
         One that was written down and never started, because a server died in between, is not there yet.
         """
         found = {run_dir.run_id: run_dir for run_dir in marked_runs(self._root)}
         states = {run_id: _state_of(one) for run_id, one in found.items()}
         dead = [found[run_id] for run_id, state in states.items() if state is RunState.ENDED]
-        self._graves.bury(dead)
-        self._graves.visit(found, spared=self._launching)
+        self._orphans.reap(dead)
+        self._orphans.watch(found, spared=self._launching)
         begun = [one for one in found.values() if states[one.run_id] is not RunState.ENDED or one.has_begun()]
         return tuple(
             RunStatus(run_id=one.run_id, state=states[one.run_id], last_seq=last_report(one.journal, one.run_id)[0])

@@ -2,7 +2,7 @@
 
 A process that leaves its group, its session and its environment (``env -i setsid``) is still a descendant. The kernel
 gives orphans to their nearest ancestor that asked for them: to the agent while it lives, and after its death to the
-keeper, which asked as well. So there is no way out of a run but to end both.
+parent, which asked as well. So there is no way out of a run but to end both.
 """
 
 import os
@@ -17,7 +17,7 @@ _INSIST_S = 10.0
 _UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def kept(agent: Callable[[], int]) -> int:
+def run_below_subreaper(agent: Callable[[], int]) -> int:
     """Run an agent in a child of this process, outlive it, and leave nothing of it behind; returns its exit code."""
     become_subreaper()
     pid = _fork()
@@ -46,7 +46,7 @@ def _fork() -> int:
 
 
 def _wait_for(agent: int) -> int:
-    """The exit code of the agent; orphans that end meanwhile are buried."""
+    """The exit code of the agent; orphans that end meanwhile are waited for."""
     while True:
         pid, status = os.wait()
         if pid == agent:

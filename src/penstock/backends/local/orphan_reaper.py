@@ -15,30 +15,30 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Graves:
-    """Runs that were seen alive, and runs whose processes have been ended."""
+class OrphanReaper:
+    """Agents that were seen alive, and runs whose processes have been ended."""
 
     _agents: dict[str, ProcessMark] = field(default_factory=dict)
-    _buried: set[str] = field(default_factory=set)
+    _reaped: set[str] = field(default_factory=set)
 
-    def bury(self, dead: Iterable[RunDir]) -> None:
-        """End what agents that are dead have left running; a run that came alive again is buried again."""
-        fresh = [one for one in dead if one.run_id not in self._buried and not one.is_alive()]
+    def reap(self, dead: Iterable[RunDir]) -> None:
+        """End what agents that are dead have left running; a run that came alive again is looked after again."""
+        fresh = [one for one in dead if one.run_id not in self._reaped and not one.is_alive()]
         if fresh:
             kill_strays([one.path for one in fresh])
-            self._buried.update(one.run_id for one in fresh)
+            self._reaped.update(one.run_id for one in fresh)
 
-    def visit(self, found: Mapping[str, RunDir], spared: Collection[str]) -> None:
+    def watch(self, found: Mapping[str, RunDir], spared: Collection[str]) -> None:
         """Take note of the agents that are there, and end those whose directory is not there any more."""
         for run_id in [run_id for run_id in self._agents if run_id not in found and run_id not in spared]:
             _log.warning("the directory of run %s is gone; its processes are ended", run_id)
             kill_marked(self._agents.pop(run_id))
         for run_id, one in found.items():
-            if run_id in self._buried and one.is_alive():
-                self._buried.discard(run_id)
+            if run_id in self._reaped and one.is_alive():
+                self._reaped.discard(run_id)
             if run_id not in self._agents and (agent := one.read_agent()) is not None:
                 self._agents[run_id] = ProcessMark.of(int(agent["pid"]), AGENT_PROGRAM)
 
     def forget(self, run_id: str) -> None:
         self._agents.pop(run_id, None)
-        self._buried.discard(run_id)
+        self._reaped.discard(run_id)
