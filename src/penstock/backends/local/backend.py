@@ -182,6 +182,7 @@ class LocalBackend:
                 own_directory(Path(launch.checkpoint_dir), user)
             run_dir.write_launch(launch)
             self._start_agent(run_dir, user, secrets)
+            self._orphans.expect(run_dir)
             _wait_for_agent(run_dir)
 
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:

@@ -7,6 +7,7 @@ removed under its agent is looked after too: the agent is still there, and nobod
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from penstock.backends.agent.processes import ProcessMark, kill_marked, kill_strays
 from penstock.backends.local.rundir import AGENT_PROGRAM, RunDir
@@ -18,6 +19,7 @@ _log = logging.getLogger(__name__)
 class OrphanReaper:
     """Agents that were seen alive, and runs whose processes have been ended."""
 
+    _paths: dict[str, Path] = field(default_factory=dict)
     _agents: dict[str, ProcessMark] = field(default_factory=dict)
     _reaped: set[str] = field(default_factory=set)
 
@@ -28,17 +30,25 @@ class OrphanReaper:
             kill_strays([one.path for one in fresh])
             self._reaped.update(one.run_id for one in fresh)
 
+    def expect(self, run_dir: RunDir) -> None:
+        """A run was started here: from now on its directory has to be there."""
+        self._paths[run_dir.run_id] = run_dir.path
+
     def watch(self, found: Mapping[str, RunDir], spared: Collection[str]) -> None:
         """Take note of the agents that are there, and end those whose directory is not there any more."""
-        for run_id in [run_id for run_id in self._agents if run_id not in found and run_id not in spared]:
+        for run_id in [run_id for run_id in self._paths if run_id not in found and run_id not in spared]:
             _log.warning("the directory of run %s is gone; its processes are ended", run_id)
-            kill_marked(self._agents.pop(run_id))
+            if (agent := self._agents.pop(run_id, None)) is not None:
+                kill_marked(agent)
+            kill_strays([self._paths.pop(run_id)])
         for run_id, one in found.items():
+            self._paths[run_id] = one.path
             if run_id in self._reaped and one.is_alive():
                 self._reaped.discard(run_id)
-            if run_id not in self._agents and (agent := one.read_agent()) is not None:
-                self._agents[run_id] = ProcessMark.of(int(agent["pid"]), AGENT_PROGRAM)
+            if run_id not in self._agents and (told := one.read_agent()) is not None:
+                self._agents[run_id] = ProcessMark.of(int(told["pid"]), AGENT_PROGRAM)
 
     def forget(self, run_id: str) -> None:
+        self._paths.pop(run_id, None)
         self._agents.pop(run_id, None)
         self._reaped.discard(run_id)

@@ -9,6 +9,7 @@ _HAPPENED = {
     "hang": "it gave no sign of life",
     "lost": "its processes were gone",
     "launch": "it could not be started",
+    "vanished": "its run was gone",
     "nonsense": "it said what cannot be true",
 }
 _TRACEBACK = "Traceback (most recent call last):"
