@@ -34,6 +34,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "GET /v1/report": (Action.LOOK, None),
     "GET /v1/quotas": (Action.LOOK, None),
     "POST /v1/jobs": (Action.SUBMIT, {"work": 10}),
+    "POST /v1/arrays": (Action.SUBMIT, {"job": {"work": 10}, "array": "1..2"}),
     "POST /v1/quote": (Action.SUBMIT, {"work": 10}),
     "POST /v1/jobs/{job_id}/cancel": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/pause": (Action.STEER, None),

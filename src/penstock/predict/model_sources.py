@@ -46,8 +46,8 @@ def offers_hook(script: Path) -> bool:
         if not script.is_file():
             return False
         with script.open("rb") as file:
-            return f"def {HOOK}(".encode() in file.read(_LARGEST_SCRIPT)
-    except OSError:
+            return f"def {HOOK}(" in file.read(_LARGEST_SCRIPT).decode()
+    except (OSError, UnicodeDecodeError):
         return False
 
 
