@@ -4,7 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TESTS  ?= tests
-WORKERS ?= auto
+# one more than there are cores: tests of real processes wait a quarter of their time
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # also where Python may not write bytecode by itself: every process of ours starts from it
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
@@ -51,7 +52,7 @@ test-search: $(STAMP) ## the property tests with new random examples, some for l
 chaos: $(STAMP) ## half an hour of killed, frozen and locked parts under real jobs, with a table of what was survived (MINUTES=30)
 	$(BIN)/python -m tests.live.chaos $${MINUTES:-30}
 
-fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test does it for 40)
+fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test does it for 15)
 	FUZZ_S=$${FUZZ_S:-600} $(BIN)/python -m pytest -q tests/serve/test_fuzz.py
 
 test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)

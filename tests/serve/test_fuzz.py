@@ -15,7 +15,7 @@ from penstock.client import Client, DataDir, ensure_server
 from tests.control.serving import end_everything_on
 
 ROOT = Path(__file__).parents[2]
-SECONDS = int(os.environ.get("FUZZ_S", "40"))
+SECONDS = int(os.environ.get("FUZZ_S", "15"))
 SEED = ["--generation-database", "none"] if "FUZZ_S" in os.environ else ["--generation-deterministic"]
 
 
