@@ -4,8 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TESTS  ?= tests
-# one more than there are cores: tests of real processes wait a quarter of their time
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= auto
 # also where Python may not write bytecode by itself: every process of ours starts from it
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
