@@ -70,7 +70,18 @@ if TYPE_CHECKING:
         Withdraw,
     )
     from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
-    from penstock.core.limits import LATEST, LONGEST_TEXT, MOST_SECONDS, MOST_STEPS, clean_text, is_count, is_duration
+    from penstock.core.limits import (
+        LATEST,
+        LONGEST_TEXT,
+        MOST_SECONDS,
+        MOST_STEPS,
+        SECRET_NAME,
+        TENANT_NAME,
+        clean_text,
+        is_count,
+        is_duration,
+        is_storable,
+    )
     from penstock.core.moments import resolve_moment
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
@@ -142,8 +153,10 @@ __all__ = [
     "MOST_STEPS",
     "NO_COSTS",
     "PROTOCOL_VERSION",
+    "SECRET_NAME",
     "STORE_REPLIES",
     "STORE_REQUESTS",
+    "TENANT_NAME",
     "WORKER_MESSAGES",
     "Admit",
     "AgentAddress",
@@ -263,6 +276,7 @@ __all__ = [
     "is_count",
     "is_duration",
     "is_plugin",
+    "is_storable",
     "load_plugin",
     "parse_bytes",
     "parse_deadline",

@@ -15,6 +15,9 @@ LATEST = 253_402_128_000.0
 """The last day but one of the year 9999, in seconds since the epoch: calendars end there, in every time zone."""
 LONGEST_TEXT = 4000
 """Characters of one text that a worker says: a reason, a path, a line of output that is kept."""
+TENANT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+"""What tenants are called: their names become folders, users and parts of addresses."""
+SECRET_NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,127}"
 _MOST_WHOLE = 2**53
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -38,6 +41,11 @@ def is_duration(seconds: float | None) -> bool:
 def is_figure(number: float | None) -> bool:
     """Whether it is finite, or not given."""
     return number is None or math.isfinite(number)
+
+
+def is_storable(text: str) -> bool:
+    """Whether databases, files and processes take it: no NUL, no half of a surrogate pair."""
+    return _UNSTORABLE.search(text) is None
 
 
 def clean_text(text: str, most: int = LONGEST_TEXT) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from penstock.core import InputError, PenstockError, Strictness, UnknownNameError
+from penstock.core import SECRET_NAME, InputError, PenstockError, Strictness, UnknownNameError, is_storable
 from penstock.spec.commands import check_command
 from penstock.spec.quantities import (
     Amount,
@@ -28,7 +28,7 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,127}")
 IN_FILE = "file:"
 """In front of the name of a secret that workers find in a file."""
-_SECRET = re.compile(r"(file:)?[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_SECRET = re.compile(rf"(file:)?{SECRET_NAME}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT"}
@@ -61,7 +61,7 @@ def reading(read: Callable[[object], Value]) -> BeforeValidator:
 def read_text(value: object) -> str:
     """Text that is not empty; a path will do."""
     text = fspath(value) if isinstance(value, str | PathLike) else None
-    if not isinstance(text, str) or not text.strip() or not _can_be_passed_on(text):
+    if not isinstance(text, str) or not text.strip() or not is_storable(text):
         raise InputError(f"{shown(value)} is not usable text", "a string that is not empty", "Put it in quotes")
     return text
 
@@ -193,14 +193,9 @@ def _word(value: object, what: str = "") -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float | PathLike):
         raise InputError(f"{what}{shown(value)} is not a word", "text or a number", "Put it in quotes")
     word = str(value)
-    if not _can_be_passed_on(word):
+    if not is_storable(word):
         raise InputError(f"{what}{shown(word)} cannot be given to a process", "Unicode text without zero bytes")
     return word
-
-
-def _can_be_passed_on(text: str) -> bool:
-    """Whether an operating system takes it: no zero bytes, no halves of surrogate pairs."""
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _described(*forms: Mapping[str, Any]) -> WithJsonSchema:

@@ -23,6 +23,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from penstock.control import Credentials, Principal, Role
+from penstock.core import TENANT_NAME
 from penstock.core import require as require_package
 from penstock.web.oidc_settings import OidcSettings
 from penstock.web.session import address_of, entered, inside, sign_in_form
@@ -190,9 +191,6 @@ def oidc_routes(provider: IdentityProvider, credentials: Credentials) -> APIRout
     return router
 
 
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
-
 def _same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
 
@@ -209,7 +207,7 @@ def vouched_for(
     settings = provider.settings
     tenant, role = settings.tenant_of(claims), settings.role_of(claims)
     name = next((str(claims[key]) for key in ("email", "preferred_username", "sub") if claims.get(key)), "")
-    if not _TENANT.fullmatch(tenant) or not role:
+    if not re.fullmatch(TENANT_NAME, tenant) or not role:
         raise UnauthorizedError(
             f"{name} is known to the identity provider, and has no {'role' if tenant else 'tenant'} here",
             f"a claim {settings.role_claim if tenant else settings.tenant_claim} that this server knows",

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from penstock.core import LATEST
+from penstock.core import LATEST, TENANT_NAME
 from penstock.wire.texts import StorableText, storable
 
 
@@ -175,7 +175,7 @@ class ResumeRequest(WireModel):
 class TokenRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     name: Annotated[StorableText, Field(min_length=1, max_length=120)]
-    tenant: str = Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    tenant: str = Field(min_length=1, max_length=63, pattern=f"^{TENANT_NAME}$")
     role: str = Field(default="user", pattern="^(viewer|user|tenant-admin|admin)$")
     scope: list[Annotated[str, Field(pattern="^(read|submit|steer|admin)$")]] = Field(
         default=[], max_length=4, description="What it may be used for; empty: all that its role may do."

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out
 
 VARIABLES = {
@@ -21,7 +22,7 @@ VARIABLES = {
 
 
 def config(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of job files, for editors.")] = False,
 ) -> None:
     """Show which settings are in effect and where things are kept."""

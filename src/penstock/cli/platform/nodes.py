@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table
 
 app = typer.Typer(invoke_without_command=True, help="What there is to run on; drain and undrain.")
@@ -12,9 +13,7 @@ NodeArgument = Annotated[str, typer.Argument(help="The name of a node.")]
 
 
 @app.callback()
-def listing(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-) -> None:
+def listing(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the nodes."""
     if context.invoked_subcommand is not None:
         return

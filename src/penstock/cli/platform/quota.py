@@ -5,15 +5,14 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table
 
 app = typer.Typer(invoke_without_command=True, help="What tenants may have at most: show it, set it.")
 
 
 @app.callback()
-def listing(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-) -> None:
+def listing(context: typer.Context, as_json: JsonOption = False) -> None:
     """List the quotas; those of * hold for every tenant without its own."""
     if context.invoked_subcommand is not None:
         return

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import clock
 
@@ -25,9 +26,7 @@ def put(name: NameArgument, tenant: TenantOption = None) -> None:
 
 
 @app.command("list")
-def listing(
-    tenant: TenantOption = None, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-) -> None:
+def listing(tenant: TenantOption = None, as_json: JsonOption = False) -> None:
     """List the names of secrets, without their values."""
     with connect() as client:
         stored = client.secrets(tenant=tenant)

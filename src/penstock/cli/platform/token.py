@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import clock
 
@@ -30,7 +31,7 @@ def create(
 
 
 @app.command("list")
-def listing(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def listing(as_json: JsonOption = False) -> None:
     """List tokens, without their secrets."""
     with connect() as client:
         tokens = client.tokens()

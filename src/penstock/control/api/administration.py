@@ -6,10 +6,11 @@ from fastapi import APIRouter, Path, Query
 
 from penstock.control.api.dependencies import Caller, Service
 from penstock.control.api.inputs import MOST_NUMBER, Name
+from penstock.core import TENANT_NAME
 from penstock.wire import AuditPage, QuotaRequest, QuotaView, StorableText, TokenRequest, TokenView
 
 router = APIRouter(prefix="/v1", tags=["administration"])
-Tenant = Annotated[str, Path(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]*)$", max_length=63)]
+Tenant = Annotated[str, Path(pattern=rf"^(\*|{TENANT_NAME})$", max_length=63)]
 
 
 @router.get("/tokens")

@@ -5,12 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from penstock.control.api.dependencies import Caller, Service
+from penstock.core import SECRET_NAME, TENANT_NAME
 from penstock.wire import SecretRequest, SecretView
 
 router = APIRouter(tags=["secrets"])
 
-Name = Annotated[str, Path(max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-Tenant = Annotated[str | None, Query(max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Name = Annotated[str, Path(max_length=128, pattern=f"^{SECRET_NAME}$")]
+Tenant = Annotated[str | None, Query(max_length=63, pattern=f"^{TENANT_NAME}$")]
 
 
 @router.get("/v1/secrets")

@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.core import InputError, UnknownNameError
+from penstock.core import SECRET_NAME, TENANT_NAME, InputError, UnknownNameError, is_storable
 from penstock.tools import write_atomically
 
 LARGEST_BYTES = 64 << 10
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_TEXT = re.compile("[^\\0\\ud800-\\udfff]*")
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NAME, _TENANT = re.compile(SECRET_NAME), re.compile(TENANT_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +37,7 @@ class SecretRepository:
         if not _NAME.fullmatch(name):
             raise InputError(f"the name {name!r}", "letters, digits, '_', '.' and '-', at most 128, a letter first")
         size = len(value.encode(errors="surrogatepass"))
-        if not 0 < size <= LARGEST_BYTES or not _TEXT.fullmatch(value):
+        if not 0 < size <= LARGEST_BYTES or not is_storable(value):
             raise InputError(f"a secret of {size} bytes", f"1 to {LARGEST_BYTES} bytes of text without NUL")
         folder = self._folder(tenant)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
