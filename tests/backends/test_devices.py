@@ -11,7 +11,7 @@ from penstock.backends.agent.environment import MeetingPoint, base_environment, 
 from penstock.backends.agent.states import WorkerGroup
 from penstock.backends.agent.usage import Held, UsageMeter
 from penstock.backends.local.devices import CPU_KIND, cpu_slots, find_ascend, find_nvidia
-from penstock.backends.local.rundir import RunDir
+from penstock.backends.runs.rundir import RunDir
 from penstock.core import AgentAddress, ClusterError, DeviceSlot, InputError, UnknownNameError, Worker
 from tests.backends.watching import NODE, make_launch
 from tests.tools.fake_nvml import FakeGpu, fake_nvml

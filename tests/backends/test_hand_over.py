@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.backends import Backend
-from penstock.backends.local.device_locks import DeviceLocks
+from penstock.backends.runs.device_locks import DeviceLocks
 from penstock.core import DeviceSlot, Report, ReportKind, Worker
 from tests.backends.watching import NODE, make_launch, status, wait_for, wait_for_output
 

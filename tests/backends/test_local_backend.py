@@ -18,8 +18,8 @@ import pytest
 from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
 from penstock.backends.agent.progress import ProgressFile
 from penstock.backends.agent.spawner import Spawner
-from penstock.backends.local import backend as backend_module
-from penstock.backends.local.rundir import MARKS, RunDir, marked_runs
+from penstock.backends.runs import backend as backend_module
+from penstock.backends.runs.rundir import MARKS, RunDir, marked_runs
 from penstock.core import InputError, Launch, ReportKind, Worker
 from tests.backends.watching import (
     CAREFUL,

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.backends import LocalBackend, ShortageError, SilentError, fake_devices
 from penstock.backends.local import agent_launcher
-from penstock.backends.local.rundir import RunDir
+from penstock.backends.runs.rundir import RunDir
 from penstock.core import ReportKind
 from tests.backends.watching import SLEEPER, make_launch, processes_of, python, until, wait_for, wait_for_end
 
@@ -151,5 +151,5 @@ def test_a_zygote_that_was_killed_is_replaced(local: LocalBackend, state_dir: Pa
         assert wait_for_end(local, run_id).kind is ReportKind.FINISHED
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
-            if str(state_dir / "runs") in words and "penstock.backends.local.agent_zygote" in words:
+            if str(state_dir / "runs") in words and "penstock.backends.runs.agent_zygote" in words:
                 process.kill()

@@ -96,7 +96,7 @@ def test_a_job_that_deletes_its_directory_fails_for_a_clear_reason(site: Site) -
 def test_a_server_killed_between_launch_and_start_loses_nothing(site: Site) -> None:
     warm = submit(site, ["true"])
     until(lambda: state_of(site, warm) == "finished", "a first job")
-    zygote = next(p for p in site.processes() if "penstock.backends.local.agent_zygote" in p.cmdline())
+    zygote = next(p for p in site.processes() if "penstock.backends.runs.agent_zygote" in p.cmdline())
     zygote.suspend()
     job_id = submit(site, ["true"], retries=0)
     until((site.data / "runs" / f"{job_id}.1" / "launch.json").exists, "the launch")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.backends.agent.processes import ProcessMark, kill_marked, kill_strays
-from penstock.backends.local.rundir import AGENT_PROGRAM, RunDir
+from penstock.backends.runs.rundir import AGENT_PROGRAM, RunDir
 
 _log = logging.getLogger(__name__)
 

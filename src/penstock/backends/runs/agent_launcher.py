@@ -20,11 +20,11 @@ from typing import Any
 
 from penstock.backends.agent.processes import SHORTAGES
 from penstock.backends.base import BackendError, ShortageError
-from penstock.backends.local.rundir import RunDir
+from penstock.backends.runs.rundir import RunDir
 
 _log = logging.getLogger(__name__)
 _FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
-_MODULES = "penstock.backends.local"
+_MODULES = "penstock.backends.runs"
 _QUIT_S = 5.0
 
 

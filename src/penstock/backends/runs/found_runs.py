@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.agent.report_journal import ReportJournalReader
-from penstock.backends.local.rundir import RunDir
+from penstock.backends.runs.rundir import RunDir
 from penstock.core import Launch, Report
 
 

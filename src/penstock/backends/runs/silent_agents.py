@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field
 
 from penstock.backends.agent.processes import ProcessMark, kill_marked, kill_strays, signal_below
-from penstock.backends.local.requests import Answer, Request, StopRequest, ask
-from penstock.backends.local.rundir import AGENT_PROGRAM, RunDir
+from penstock.backends.runs.requests import Answer, Request, StopRequest, ask
+from penstock.backends.runs.rundir import AGENT_PROGRAM, RunDir
 
 _log = logging.getLogger(__name__)
 ANSWER_S = 3.0

@@ -1,6 +1,6 @@
 """A warm process that forks agents, so that only one pays for starting Python and importing what an agent needs.
 
-``python -m penstock.backends.local.agent_zygote ROOT`` reads one request a line from its standard input and answers
+``python -m penstock.backends.runs.agent_zygote ROOT`` reads one request a line from its standard input and answers
 each with one line. It ends with its input, and agents do not notice: each is detached, below a subreaper of its own. It
 has one thread, and nothing happens in it but forking.
 """
@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from penstock.backends.local import agent
+from penstock.backends.runs import agent
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from penstock.backends.agent.ownership import let_through
 from penstock.core import CodecError, Launch, RunState, build, plain
 from penstock.tools import UnixUser, write_atomically
 
-AGENT_PROGRAM = "penstock.backends.local.agent"
+AGENT_PROGRAM = "penstock.backends.runs.agent"
 """What the command line of every agent names, and of nobody who is none of ours."""
 REQUESTS_SOCKET = "agent.sock"
 """Where servers reach the agent."""

@@ -1,7 +1,7 @@
 """The process beside a run of this machine: it starts the workers, listens to them and to servers, and writes down
 what happens.
 
-``python -m penstock.backends.local.agent RUN_DIR`` runs in the foreground; with ``--detach`` it lives in its own
+``python -m penstock.backends.runs.agent RUN_DIR`` runs in the foreground; with ``--detach`` it lives in its own
 session and outlasts whoever started it. One thread, one event loop; no torch. All decisions are the
 :class:`~penstock.backends.agent.supervisor.Supervisor`'s; this carries them out. With ``--run-as USER`` the workers are
 that user's processes and the agent stays whose it is: they can neither read what it writes nor tell it more than the
@@ -37,8 +37,8 @@ from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
 from penstock.backends.agent.supervisor import Supervisor
 from penstock.backends.agent.usage import Held, UsageMeter
 from penstock.backends.agent.worker_lines import WorkerLines
-from penstock.backends.local.device_locks import DeviceLocks
-from penstock.backends.local.requests import (
+from penstock.backends.runs.device_locks import DeviceLocks
+from penstock.backends.runs.requests import (
     ANSWERS,
     REQUESTS,
     Answer,
@@ -49,7 +49,7 @@ from penstock.backends.local.requests import (
     SuspendRequest,
     UsageRequest,
 )
-from penstock.backends.local.rundir import (
+from penstock.backends.runs.rundir import (
     REQUESTS_SOCKET,
     WORKERS_SOCKET,
     RunDir,
@@ -57,7 +57,7 @@ from penstock.backends.local.rundir import (
     hold_lock,
     socket_directory,
 )
-from penstock.backends.local.subreaper import run_below_subreaper
+from penstock.backends.runs.subreaper import run_below_subreaper
 from penstock.core import (
     LONGEST_LINE,
     AgentAddress,
