@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TESTS  ?= tests
 WORKERS ?= auto
+# a test that hangs says where, ends its worker and fails; the others go on
+NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # also where Python may not write bytecode by itself: every process of ours starts from it
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
@@ -43,7 +45,7 @@ engines: ## install the browser and the Prometheus that some tests drive, where 
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	@$(COMPILE)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) $(TESTS)
 
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)

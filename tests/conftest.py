@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.tools.engines import running_browser
+from tests.tools.engines import SharedBrowser, shared_browser
 from tests.tools.processes import Guard, hear_interrupts_again
 
 settings.register_profile("penstock", deadline=None, derandomize=True)
@@ -36,6 +36,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator["Browser"]:
-    with running_browser() as found:
+def browsers() -> Iterator[SharedBrowser]:
+    with shared_browser() as found:
         yield found
+
+
+@pytest.fixture
+def browser(browsers: SharedBrowser) -> "Browser":
+    return browsers.get()

@@ -1,13 +1,13 @@
 """Real programs that some tests drive. Without them such a test is skipped, or fails where they are required.
 
 The browser is Debian's Chromium, driven by Playwright, which brings no browser of its own here. A process can hold one
-Playwright at a time, so all tests share the browser of the fixture in ``tests/conftest.py``.
+Playwright at a time, so all tests share the browser of the fixture in ``tests/conftest.py``, until it falls silent.
 """
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,15 +33,39 @@ def engine(*names: str) -> str:
     pytest.skip(complaint)
 
 
+class SharedBrowser:
+    """The browser that tests share; after one that did not answer, the next test gets a new one."""
+
+    def __init__(self, launch: Callable[[], "Browser"], silent: list[str]) -> None:
+        self._launch = launch
+        self.silent = silent
+        self._browser: Browser | None = None
+
+    def get(self) -> "Browser":
+        if self.silent or self._browser is None or not self._browser.is_connected():
+            self.close()
+            self.silent.clear()
+            self._browser = self._launch()
+        return self._browser
+
+    def close(self) -> None:
+        if self._browser is not None:
+            with suppress(AssertionError):  # it may be silent here too; the guard of the run ends it
+                self._browser.close()
+            self._browser = None
+
+
 @contextmanager
-def running_browser() -> Iterator["Browser"]:
+def shared_browser() -> Iterator[SharedBrowser]:
     from playwright.sync_api import sync_playwright
+
+    from tests.tools.browser_calls import limited_calls
 
     named = os.environ.get("PENSTOCK_CHROMIUM")
     program = engine(*([named] if named else []), "chromium", "chromium-browser", "google-chrome")
-    with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=program, args=list(BROWSER_FLAGS))
+    with limited_calls() as silent, sync_playwright() as tool:
+        shared = SharedBrowser(lambda: tool.chromium.launch(executable_path=program, args=list(BROWSER_FLAGS)), silent)
         try:
-            yield browser
+            yield shared
         finally:
-            browser.close()
+            shared.close()
