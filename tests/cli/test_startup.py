@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from penstock.cli.verbs import VERBS
 from penstock.simulate import Profiles, generate, write_trace
+from tests.tools.commandline import penstock
 
 HEAVY = {"numba", "llvmlite", "torch", "sqlalchemy", "alembic", "fastapi", "uvicorn", "nicegui", "scipy", "sklearn"}
 _PROGRAM = """
@@ -66,6 +68,20 @@ print(*sys.modules)
     )
     assert "penstock.client.transport" in done.stdout.split()
     assert not {"click", "httpx", "pygments", "requests", "urllib3"} & set(done.stdout.split())
+
+
+def test_every_command_of_one_process_holds_every_verb_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    usual = typer.Typer.__call__
+
+    def counting(self: typer.Typer, *given: Any, **options: Any) -> Any:
+        held.append(len(self.registered_commands) + len(self.registered_groups))
+        return usual(self, *given, **options)
+
+    monkeypatch.setattr(typer.Typer, "__call__", counting)
+    for _ in range(3):
+        assert penstock("policies").returncode == 0
+    assert held == [len(VERBS)] * 3
 
 
 @pytest.mark.parametrize("name", VERBS)

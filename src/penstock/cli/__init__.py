@@ -2,26 +2,18 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
 from penstock.cli.verbs import add_verbs
 from penstock.core import PenstockError
 
-app = typer.Typer(
-    name="penstock",
-    help="Penstock meters accelerators onto training jobs.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 
 def main() -> None:
     """Run the command line: 0 done, 1 went wrong, 2 cannot be done as asked, 130 interrupted."""
-    add_verbs(app, sys.argv[1:])
     try:
-        app(standalone_mode=True)
+        _application(sys.argv[1:])(standalone_mode=True)
     except PenstockError as error:
         from penstock.cli.terminal.console import complain
 
@@ -32,8 +24,18 @@ def main() -> None:
         sys.exit(1)
 
 
-@app.callback(invoke_without_command=True)
-def _app(
+def _application(words: Sequence[str]) -> typer.Typer:
+    """The command line for these words: a new one each time, which holds every verb once."""
+    app = typer.Typer(
+        name="penstock", help="Penstock meters accelerators onto training jobs.", add_completion=False,
+        pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
+    app.callback(invoke_without_command=True)(_options)
+    add_verbs(app, words)
+    return app
+
+
+def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
     ca: str = typer.Option("", "--ca", help="Certificates that vouch for the server, in PEM [PENSTOCK_CA]."),
