@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from penstock.control.future.forecasts import Forecasts
@@ -160,8 +162,18 @@ class Platform:
         return record
 
 
+@cache
+def _empty_database() -> bytes:
+    """A database with the newest schema and nothing in it; migrating one takes longer than most tests."""
+    with TemporaryDirectory() as folder:
+        Store(f"sqlite:///{folder}/penstock.db").close()
+        return Path(folder, "penstock.db").read_bytes()
+
+
 @contextmanager
 def platform(folder: Path, **options: Any) -> Iterator[Platform]:
+    if not (database := folder / "penstock.db").exists():
+        database.write_bytes(_empty_database())
     built = Platform(f"sqlite:///{folder}/penstock.db", **options)
     try:
         yield built
