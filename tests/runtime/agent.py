@@ -104,7 +104,8 @@ class Agent:
     def __init__(self, zygote: Zygote, folder: Path, script: Path, *arguments: str) -> None:
         Agent._runs += 1
         self.folder = folder
-        self.checkpoints = folder / "checkpoints"
+        self.checkpoints: Path | str = folder / "checkpoints"
+        self.env: dict[str, str] = {}
         self.peers: dict[str, Peer] = {}
         self.world: list[str] = []
         self.generation = -1
@@ -260,7 +261,7 @@ class Agent:
             "LOCAL_WORLD_SIZE": str(len(world)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
             "PENSTOCK_AGENT": str(self.address), "PENSTOCK_WORKER": worker, "PENSTOCK_RUN_DIR": str(self.folder),
             "PENSTOCK_GENERATION": str(self.generation), "PENSTOCK_CHECKPOINT_DIR": str(self.checkpoints),
-            "OMP_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1", **self.env,
         }  # fmt: skip
 
     def _accept(self, server: socket.socket) -> None:

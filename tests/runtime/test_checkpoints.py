@@ -16,7 +16,8 @@ from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
 from penstock.core import CheckpointSaved, InputError, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints, best_interval_s
-from penstock.runtime.checkpoints.checkpoint import Manifest, NotSaved, Saved
+from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
+from penstock.runtime.checkpoints.manifest import Manifest
 from penstock.runtime.checkpoints.safe_reading import UnsafeCheckpointError
 from penstock.runtime.checkpoints.state import Parts
 from tests.runtime.agent import Agent
@@ -45,7 +46,7 @@ def save(files: Checkpoints, step: int, value: float) -> Path:
     saved = files.settle()
     assert isinstance(saved, Saved), saved
     assert saved.step == step
-    return saved.path
+    return Path(saved.path)
 
 
 def weight(parts: Parts) -> float:
@@ -176,7 +177,7 @@ def test_code_planted_in_a_checkpoint_is_not_run_and_the_one_before_is_used(
     assert manifest is not None
     assert manifest.step == 1
     assert "a checkpoint that Penstock has written" in caplog.text
-    forged = Manifest.read(bad.with_suffix(".json"))
+    forged = Manifest.parse(bad.with_suffix(".json").read_text())
     with pytest.raises(UnsafeCheckpointError):
         files.load(forged, parts_with(3.0))
     assert not mark.exists()
@@ -277,7 +278,7 @@ def test_regular_checkpoints_and_a_last_one(launch: Callable[..., Agent]) -> Non
     assert {one["code"] for one in agent.wait_exits()} == {0}, agent.errors()
     steps = [one.step for one in agent.heard(CheckpointSaved)]
     assert steps == [12, 24, 30]
-    manifest = json.loads((agent.checkpoints / "step-0000000030.json").read_text())
+    manifest = json.loads((Path(agent.checkpoints) / "step-0000000030.json").read_text())
     assert manifest["step"] == 30
 
 

@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_and_no_rubbish(disk: Disk) -> 
     save(files, 1, 1.0)
     disk.fill()
     assert try_to_save(files, 2).reason == "No space left on device"
-    assert sorted(path.name for path in files.directory.iterdir()) == ["step-0000000001", "step-0000000001.json"]
+    assert sorted(path.name for path in Path(files.location).iterdir()) == ["step-0000000001", "step-0000000001.json"]
     assert step_of(files) == 1
     disk.free()
     save(files, 3, 3.0)

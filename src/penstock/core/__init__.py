@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         is_duration,
         is_storable,
     )
+    from penstock.core.locations import is_url, located
     from penstock.core.moments import resolve_moment
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
@@ -277,7 +278,9 @@ __all__ = [
     "is_duration",
     "is_plugin",
     "is_storable",
+    "is_url",
     "load_plugin",
+    "located",
     "parse_bytes",
     "parse_deadline",
     "parse_device_group",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.runtime.checkpoints.checkpoint import Checkpoints, Manifest, best_interval_s
+    from penstock.runtime.checkpoints.checkpoint import Checkpoints, best_interval_s
+    from penstock.runtime.checkpoints.manifest import Manifest
     from penstock.runtime.training.run import Run, init
     from penstock.runtime.training.step import Step
     from penstock.runtime.world.group import WorldLostError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from penstock.core import InputError, UnknownNameError
+from penstock.core import InputError, UnknownNameError, located
 from penstock.spec.documents import Document, KeyPath, parse_value, read_document
 from penstock.spec.files import validated
 from penstock.spec.model import JobFile
@@ -100,7 +100,7 @@ class _Merge:
         if value is None or value == () or value == []:
             return
         if name in _FROM_HERE:
-            value = str(self.here / str(value))
+            value = located(str(value), self.here)
         self._put(_PATHS.get(name, (name,)), value, "--" + name.replace("_", "-"))
 
     def goal(self, deadline: object, strictness: object, best_effort: object) -> None:

@@ -22,6 +22,7 @@ from penstock.core import (
     Strictness,
     Work,
     format_duration,
+    located,
     parse_deadline,
 )
 from penstock.spec.amounts import filled
@@ -241,7 +242,7 @@ class JobFile(Part):
             environment = environment.model_copy(update={"requirements": str(root / environment.requirements)})
         checkpoint = self.checkpoint
         if checkpoint.dir is not None:
-            checkpoint = checkpoint.model_copy(update={"dir": str(root / checkpoint.dir)})
+            checkpoint = checkpoint.model_copy(update={"dir": located(checkpoint.dir, root)})
         model = str(root / self.model) if self.model is not None and self.model.endswith(".json") else self.model
         return self.model_copy(update={"environment": environment, "checkpoint": checkpoint, "model": model})
 

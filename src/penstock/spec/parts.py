@@ -79,7 +79,10 @@ class EnvironmentPart(Part):
 class CheckpointPart(Part):
     """Where and how often the job saves its state."""
 
-    dir: Text | None = Field(default=None, description="Directory of the checkpoints; one inside the run's by default.")
+    dir: Text | None = Field(
+        default=None,
+        description="Where checkpoints lie: a directory, or a URL (s3://bucket/job) that every machine reaches.",
+    )
     every: Duration = Field(default=600.0, description="How often a checkpoint is written.")
 
 

@@ -79,6 +79,7 @@ from penstock.core import (
     Worker,
     WorkerMessage,
     World,
+    is_url,
     plain,
 )
 from penstock.tools import SteadyClock, UnixUser, acting_as, write_atomically
@@ -386,8 +387,9 @@ def _run(
     let_through(run_dir.path, identity.user)
     own_directory(run_dir.job, identity.user)
     run_dir.progress.unlink(missing_ok=True)
-    with suppress(OSError), acting_as(identity.user):
-        Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
+    if not is_url(launch.checkpoint_dir):
+        with suppress(OSError), acting_as(identity.user):
+            Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
     asyncio.run(_supervise(run_dir, launch, listen, identity, secrets, clock_offset))
     return 0
 

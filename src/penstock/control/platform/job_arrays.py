@@ -5,7 +5,6 @@ A member is a job like any other. It is called after the array (``train-17``), s
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from penstock.control.loop.job_reader import JobDraft
 from penstock.core import InputError
@@ -36,11 +35,11 @@ class JobArray:
 
     def _member(self, draft: JobDraft, index: int) -> JobDraft:
         name, job_id = f"{draft.name}-{index}", f"{self.id}-{index}"
-        own = Path(draft.recipe.checkpoint_dir)
+        folder, _, own = draft.recipe.checkpoint_dir.rpartition("/")
         recipe = replace(
             draft.recipe,
             env=tuple(sorted((*draft.recipe.env, (INDEX_VARIABLE, str(index))))),
-            checkpoint_dir=str(own.with_name(job_id) if own.name == self.id else own / str(index)),
+            checkpoint_dir=f"{folder}/{job_id}" if own == self.id else f"{folder}/{own}/{index}",
         )
         spec = {**draft.spec, "name": name}
         return replace(draft, name=name, job=replace(draft.job, id=job_id), recipe=recipe, spec=spec)

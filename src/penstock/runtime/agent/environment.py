@@ -19,7 +19,7 @@ class WorkerEnvironment:
     generation: int = 0
     agent: AgentAddress | None = None
     secret: str = field(default="", repr=False)
-    checkpoints: Path | None = None
+    checkpoints: str | None = None
     checkpoint_every: str | None = None
     rendezvous: str = ""
 
@@ -35,7 +35,7 @@ class WorkerEnvironment:
             generation=_number(env, "PENSTOCK_GENERATION", 0),
             agent=AgentAddress.parse(env["PENSTOCK_AGENT"]) if env.get("PENSTOCK_AGENT") else None,
             secret=_secret(env),
-            checkpoints=_path(env, "PENSTOCK_CHECKPOINT_DIR"),
+            checkpoints=env.get("PENSTOCK_CHECKPOINT_DIR") or None,
             checkpoint_every=env.get(CHECKPOINT_EVERY) or None,
             rendezvous="env://" if env.get("MASTER_ADDR") else "",
         )

@@ -1,34 +1,31 @@
 """Checkpoints that are whole or not there.
 
-A checkpoint is written to a hidden directory, synced, renamed to ``step-…``, and counts only once its manifest
-(``step-….json``: step, files, sizes, checksums) exists, which is written last; older ones are deleted after that. Only
-the copy into host memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`); files are written by
+A checkpoint counts only once its manifest (step, files, sizes, checksums) exists, which is written last, wherever its
+files lie (:mod:`penstock.runtime.checkpoints.storage`); older ones are deleted after that. Only the copy into host
+memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`); files are written by
 ``torch.distributed.checkpoint`` in the background. A checkpoint that cannot be written is cleared away, leaves those
 before it alone and is told; training goes on. Reading checks every checksum, runs nothing that a checkpoint holds
 (:mod:`penstock.runtime.checkpoints.safe_reading`) and falls back to the newest intact one.
 """
 
-import hashlib
-import json
+import io
 import logging
-import shutil
 import time
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
 from penstock.core import InputError
+from penstock.runtime.checkpoints.manifest import Manifest
 from penstock.runtime.checkpoints.safe_reading import (
     SafeReader,
     TensorPlanner,
@@ -38,37 +35,11 @@ from penstock.runtime.checkpoints.safe_reading import (
 )
 from penstock.runtime.checkpoints.staging import Arena, Copy
 from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
-from penstock.tools import sync_directory, sync_file, write_atomically
+from penstock.runtime.checkpoints.storage import EXTRAS, Draft, open_storage
 
 _log = logging.getLogger(__name__)
-_EXTRAS = "extras.pt"
 # One writer without collectives is what we want for replicated state; torch warns about it in its own thread.
 warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSum:
-    """What a file must look like to be trusted."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """The record that makes a directory a checkpoint."""
-
-    step: int
-    directory: str
-    made_at: float
-    files: tuple[FileSum, ...]
-
-    @classmethod
-    def read(cls, path: Path) -> "Manifest":
-        fields = json.loads(path.read_text())
-        fields["files"] = tuple(FileSum(**one) for one in fields["files"])
-        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +47,7 @@ class Saved:
     """A checkpoint that is now whole, and how long training stood still for it."""
 
     step: int
-    path: Path
+    path: str
     blocking_s: float
 
 
@@ -85,7 +56,7 @@ class NotSaved:
     """A checkpoint that could not be written, and why; the ones before it are still there."""
 
     step: int
-    path: Path
+    path: str
     reason: str
 
 
@@ -93,9 +64,7 @@ class NotSaved:
 class _Writing:
     """The checkpoint that is being written."""
 
-    step: int
-    path: Path
-    partial: Path
+    draft: Draft
     blocking_s: float = 0.0
     copy: Copy | None = None
     written: "Future[Any] | None" = None
@@ -113,12 +82,13 @@ class _Writing:
 
 
 class Checkpoints:
-    """The checkpoints of one run in one directory; at most one is being written."""
+    """The checkpoints of one run in one place, a directory or a URL; at most one is being written."""
 
-    def __init__(self, directory: Path, keep: int = 2) -> None:
+    def __init__(self, location: str | Path, keep: int = 2) -> None:
         if keep < 1:
             raise InputError(f"keep={keep} checkpoints", "at least 1", "Leave it out to keep two")
-        self.directory = directory
+        self.location = str(location)
+        self._storage = open_storage(location)
         self._keep = keep
         self._arena = Arena()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="penstock-checkpoint")
@@ -139,8 +109,7 @@ class Checkpoints:
         member writes its shards and rank 0 commits. The caller sees to it that the one before is settled.
         """
         started = time.perf_counter()
-        target = self.directory / f"step-{snapshot.step:010d}"
-        writing = _Writing(snapshot.step, target, self.directory / f".{target.name}.partial")
+        writing = _Writing(self._storage.draft(snapshot.step))
         if group is None:
             writing.copy = self._arena.begin(snapshot.tensors, snapshot.updated)
             writing.committed = self._background.submit(self._write_alone, writing, writing.copy, snapshot)
@@ -174,32 +143,31 @@ class Checkpoints:
             return self._give_up(writing, error)
         if writing.committed is None:
             return None
-        return Saved(step=writing.step, path=writing.path, blocking_s=writing.blocking_s)
+        return Saved(step=writing.draft.step, path=writing.draft.path, blocking_s=writing.blocking_s)
 
     def sweep(self) -> None:
-        """Remove what an earlier run did not finish writing: drafts, and directories whose manifest never came."""
-        for draft in self.directory.glob(".step-*.partial"):
-            _discard(draft)
-        for directory in self.directory.glob(f"step-{'[0-9]' * 10}"):
-            if not directory.with_suffix(".json").exists():
-                _discard(directory)
+        """Remove what an earlier run did not finish writing: drafts, and files whose manifest never came."""
+        self._storage.sweep()
 
     def newest(self) -> Manifest | None:
         """The newest checkpoint whose every byte is what its manifest says."""
-        for path in sorted(self.directory.glob("step-*.json"), reverse=True):
+        for name in self._storage.manifests():
             try:
-                manifest = Manifest.read(path)
-                self._verify(manifest)
+                manifest = self._storage.read_manifest(name)
+                place = self._storage.fetch(manifest)
+                manifest.verify(place)
+                read_metadata(place)
+                read_extras(place / EXTRAS)
             except (OSError, ValueError, TypeError, KeyError, UnsafeCheckpointError) as error:
-                _log.warning("checkpoint %s is damaged (%s); trying the one before it", path.stem, error)
+                _log.warning("checkpoint %s is damaged (%s); trying the one before it", name, error)
             else:
                 return manifest
         return None
 
     def load(self, manifest: Manifest, parts: Parts, group: dist.ProcessGroup | None = None) -> None:
         """Read a checkpoint into the parts, whatever world wrote it."""
-        place = self.directory / manifest.directory
-        extras = read_extras(place / _EXTRAS)
+        place = self._storage.fetch(manifest)
+        extras = read_extras(place / EXTRAS)
         host = frozenset(extras["host"])
         reader = SafeReader(place)
         specs = [
@@ -210,10 +178,14 @@ class Checkpoints:
         room = parts.room_for(specs)
         load(room, storage_reader=reader, planner=TensorPlanner(), process_group=group, no_dist=group is None)
         parts.restore(room, extras)
+        self._storage.release()
 
     def _begin_together(self, writing: _Writing, snapshot: Snapshot, group: dist.ProcessGroup) -> None:
         written = async_save(
-            snapshot.tensors, storage_writer=_writer(writing.partial), process_group=group, async_stager=self._arena
+            snapshot.tensors,
+            storage_writer=self._storage.writer(writing.draft),
+            process_group=group,
+            async_stager=self._arena,
         )
         assert isinstance(written, Future)
         writing.written = written
@@ -222,57 +194,30 @@ class Checkpoints:
 
     def _write_alone(self, writing: _Writing, copy: Copy, snapshot: Snapshot) -> None:
         copy.finish()
-        save(copy.tensors, storage_writer=_writer(writing.partial), no_dist=True)
-        self._commit(snapshot, writing.partial, writing.path)
+        save(copy.tensors, storage_writer=self._storage.writer(writing.draft), no_dist=True)
+        self._commit(writing.draft, snapshot)
 
     def _commit_together(self, writing: _Writing, written: Future[Any], snapshot: Snapshot) -> None:
         written.result()
-        self._commit(snapshot, writing.partial, writing.path)
+        self._commit(writing.draft, snapshot)
 
     def _give_up(self, writing: _Writing, error: BaseException) -> NotSaved:
         """Make room again, and say what is wrong in one line unless it is nothing a disk does."""
-        _discard(writing.partial)
-        manifest = writing.path.with_suffix(".json")
-        if not manifest.exists():
-            _discard(writing.path)
+        self._storage.discard(writing.draft)
         cause = _cause(error)
         reason = str(cause.strerror or cause) if isinstance(cause, OSError) else f"{type(cause).__name__}: {cause}"
         _log.error(
             "the checkpoint of step %d cannot be written to %s: %s. Training goes on, the next one is tried when it is "
-            "due, and those written before are kept.", writing.step, self.directory, reason,
+            "due, and those written before are kept.", writing.draft.step, self.location, reason,
             exc_info=None if isinstance(cause, OSError) else error,
         )  # fmt: skip
-        return NotSaved(step=writing.step, path=writing.path, reason=reason)
+        return NotSaved(step=writing.draft.step, path=writing.draft.path, reason=reason)
 
-    def _commit(self, snapshot: Snapshot, partial: Path, target: Path) -> None:
-        with (partial / _EXTRAS).open("wb") as file:
-            torch.save(snapshot.extras, file)
-            sync_file(file)
-        files = tuple(_sum(path) for path in sorted(partial.iterdir()))
-        sync_directory(partial)
-        shutil.rmtree(target, ignore_errors=True)
-        partial.rename(target)
-        sync_directory(self.directory)
-        manifest = Manifest(step=snapshot.step, directory=target.name, made_at=time.time(), files=files)
-        write_atomically(target.with_suffix(".json"), json.dumps(asdict(manifest), indent=1), durable=True)
-        self._forget_old()
-
-    def _forget_old(self) -> None:
-        for path in sorted(self.directory.glob("step-*.json"))[: -self._keep]:
-            path.unlink(missing_ok=True)
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-
-    def _verify(self, manifest: Manifest) -> None:
-        """Every byte as it was written, in files beside each other, and nothing in them that would have to be run."""
-        for name in (manifest.directory, *(expected.name for expected in manifest.files)):
-            if Path(name).name != name:
-                raise ValueError(f"{name!r} is not a name")
-        place = self.directory / manifest.directory
-        for expected in manifest.files:
-            if _sum(place / expected.name) != expected:
-                raise ValueError(f"{expected.name} differs from what was written")
-        read_metadata(place)
-        read_extras(place / _EXTRAS)
+    def _commit(self, draft: Draft, snapshot: Snapshot) -> None:
+        extras = io.BytesIO()
+        torch.save(snapshot.extras, extras)
+        self._storage.commit(draft, extras.getvalue())
+        self._storage.keep_newest(self._keep)
 
 
 def best_interval_s(blocking_s: float, mean_time_between_failures_s: float) -> float:
@@ -285,27 +230,9 @@ def best_interval_s(blocking_s: float, mean_time_between_failures_s: float) -> f
     return float((2 * blocking_s * mean_time_between_failures_s) ** 0.5)
 
 
-def _writer(partial: Path) -> FileSystemWriter:
-    return FileSystemWriter(partial, sync_files=True, overwrite=True)
-
-
 def _cause(error: BaseException) -> BaseException:
     """What a disk said, dug out of what torch made of it."""
     if isinstance(error, CheckpointException) and error.failures:
         return _cause(next(iter(error.failures.values()))[0])
     deeper = error.__cause__ or error.__context__
     return error if isinstance(error, OSError) or deeper is None else _cause(deeper)
-
-
-def _sum(path: Path) -> FileSum:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileSum(name=path.name, bytes=path.stat().st_size, sha256=digest)
-
-
-def _discard(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()

@@ -140,7 +140,7 @@ class Keeper:
     def _announce(self, outcome: Saved | NotSaved | None) -> None:
         if isinstance(outcome, Saved):
             self.saved_step, self._complained = outcome.step, ("", 0.0)
-            self._link.say(CheckpointSaved(step=outcome.step, path=str(outcome.path), blocking_s=outcome.blocking_s))
+            self._link.say(CheckpointSaved(step=outcome.step, path=outcome.path, blocking_s=outcome.blocking_s))
         elif outcome is not None:
             self._complain(outcome)
 
@@ -152,4 +152,4 @@ class Keeper:
         if news and (self.group is None or dist.get_rank(self.group) == 0):
             self._complained = (outcome.reason, time.monotonic())
             reason = clean_text(outcome.reason)
-            self._link.say(CheckpointFailed(step=outcome.step, path=str(outcome.path), reason=reason))
+            self._link.say(CheckpointFailed(step=outcome.step, path=outcome.path, reason=reason))

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from penstock.core import InputError, ParallelPlan, gpt_layers
+from penstock.core import InputError, ParallelPlan, gpt_layers, is_url
 from penstock.runtime.parallel.full_state import newest, restore, save
 from penstock.runtime.parallel.gpt import GPTShape
 from penstock.runtime.parallel.optimizer import PlannedOptimizer
@@ -151,9 +151,21 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sequence", type=int, default=32)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--data", type=Path, help="a file of 16-bit tokens; counting tokens if left out")
-    parser.add_argument("--checkpoints", type=Path, default=os.environ.get(CHECKPOINT_VARIABLE), help="where to save")
+    parser.add_argument(
+        "--checkpoints", type=_folder, default=os.environ.get(CHECKPOINT_VARIABLE), help="where to save"
+    )
     parser.add_argument("--checkpoint-every", type=float, default=600.0, help="seconds between checkpoints")
     return parser.parse_args(words)
+
+
+def _folder(text: str) -> Path:
+    if is_url(text):
+        raise InputError(
+            f"checkpoints of a planned model at {text}",
+            "a directory that all machines see",
+            "Mount it, or choose another",
+        )
+    return Path(text)
 
 
 def _join() -> torch.device:

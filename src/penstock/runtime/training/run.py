@@ -210,10 +210,10 @@ def init(
     """
     place = WorkerEnvironment.from_environment()
     device = _device(place)
-    directory = Path(checkpoint_dir) if checkpoint_dir is not None else place.checkpoints
+    location = checkpoint_dir if checkpoint_dir is not None else place.checkpoints
     link = AgentLink(place.agent, place.worker, place.secret)
     parts = Parts(device)
-    files = Checkpoints(directory, keep) if directory is not None else None
+    files = Checkpoints(location, keep) if location is not None else None
     keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every))
     run = Run(
         link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device

@@ -1,0 +1,68 @@
+"""The record that makes a set of files a checkpoint: what they are called, how long they are, what they add up to."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+_DIGITS = 10
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSum:
+    """What a file must look like to be trusted."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Which files of which directory are the checkpoint of a step."""
+
+    step: int
+    directory: str
+    made_at: float
+    files: tuple[FileSum, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Manifest":
+        """Read one; whatever is not a manifest, or points outside of its place, is a ValueError or a TypeError."""
+        fields = json.loads(text)
+        fields["files"] = tuple(FileSum(**one) for one in fields["files"])
+        manifest = cls(**fields)
+        for name in (manifest.directory, *(file.name for file in manifest.files)):
+            if Path(name).name != name:
+                raise ValueError(f"{name!r} is not a name")
+        return manifest
+
+    def verify(self, place: Path) -> None:
+        """A ValueError unless the files in ``place`` are to the byte what was written."""
+        for expected in self.files:
+            if sum_of(place / expected.name) != expected:
+                raise ValueError(f"{expected.name} differs from what was written")
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+
+def directory_name(step: int) -> str:
+    """What the directory of a step is called; names sort as steps do."""
+    return f"step-{step:0{_DIGITS}d}"
+
+
+def sum_of(path: Path) -> FileSum:
+    with path.open("rb") as file:
+        return sum_of_stream(path.name, file)
+
+
+def sum_of_stream(name: str, file: IO[bytes]) -> FileSum:
+    """Of what is left to read of a file."""
+    digest, size = hashlib.sha256(), 0
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+    return FileSum(name=name, bytes=size, sha256=digest.hexdigest())
