@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
+from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.progress import ProgressFile
 from penstock.backends.agent.spawner import Spawner
 from penstock.backends.runs import backend as backend_module
@@ -283,10 +284,8 @@ def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says
 
         def on_exited(self, worker_id: str, how: object) -> None: ...
 
-        def on_line(self, worker_id: str, stream: str, line: str) -> None: ...
-
     async def forge() -> None:
-        spawner = Spawner(tmp_path, make_launch(("true",)), {}, Listener())
+        spawner = Spawner(tmp_path, make_launch(("true",)), {}, RunLog(tmp_path, lambda *_: None), Listener())
         for pid in (stranger, 1):
             spawner._on_zygote_event({"event": "started", "id": "nobody", "pid": pid})
         spawner.close()

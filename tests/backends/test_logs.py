@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.backends.agent.logs import LogWriter, read_log, segments
-from penstock.backends.agent.outputs import WorkerOutput
+from penstock.backends.agent.outputs import WorkerLog, WorkerOutput
 from penstock.backends.agent.progress import parse_file, parse_line
 from penstock.core import ReportKind
 
@@ -85,7 +85,8 @@ def test_a_writer_that_comes_back_appends(tmp_path: Path) -> None:
 def test_lines_of_both_streams_are_kept_whole(tmp_path: Path) -> None:
     merged = LogWriter(tmp_path / "merged.log")
     heard: list[tuple[str, str]] = []
-    output = WorkerOutput(tmp_path / "w0", merged, 3, lambda stream, line: heard.append((stream, line)))
+    log = WorkerLog(tmp_path / "w0", merged, 3, lambda stream, line: heard.append((stream, line)))
+    output = WorkerOutput(tmp_path / "w0", log)
     out, err = (stream.fifo.open("wb", buffering=0) for stream in output.streams)
     out.write(b"one\ntw")
     err.write(b"wrong \xff\n")
@@ -101,14 +102,14 @@ def test_lines_of_both_streams_are_kept_whole(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert (tmp_path / "merged.log").read_bytes() == b"[3] one\n[3] wrong \xff\n[3] two\n[3] end without newline\n"
     assert (tmp_path / "w0" / "stdout.log").read_bytes() == b"one\ntwo\nend without newline"
-    assert list(output.tail) == ["one", "wrong \ufffd", "two", "end without newline"]
+    assert list(log.tail()) == ["one", "wrong \ufffd", "two", "end without newline"]
     assert sorted(file.name for file in (tmp_path / "w0").iterdir()) == ["output.log", "stderr.log", "stdout.log"]
 
 
 def test_output_without_any_newline_is_cut_into_lines(tmp_path: Path) -> None:
     merged = LogWriter(tmp_path / "merged.log")
     heard: list[str] = []
-    output = WorkerOutput(tmp_path / "w0", merged, 0, lambda _, line: heard.append(line))
+    output = WorkerOutput(tmp_path / "w0", WorkerLog(tmp_path / "w0", merged, 0, lambda _, line: heard.append(line)))
     with output.streams[0].fifo.open("wb", buffering=0) as out:
         for _ in range(5):
             out.write(b"x" * 30_000)

@@ -46,7 +46,8 @@ class VersionError(ProtocolError):
 class Hello:
     """A worker has found its agent. ``elastic``: it can change its world without being started again.
 
-    ``store`` makes this a line to the meeting store of that generation and not the one that orders come over.
+    ``store`` makes this a line to the meeting store of that generation and not the one that orders come over; ``part``
+    makes it the line of the host that starts the worker elsewhere.
     """
 
     worker: str
@@ -55,6 +56,7 @@ class Hello:
     version: int = PROTOCOL_VERSION
     secret: str = field(default="", repr=False)
     store: int | None = None
+    part: str = ""
 
     def __post_init__(self) -> None:
         _require(0 < len(self.worker) <= _LONGEST_NAME, "worker", f"a name of at most {_LONGEST_NAME} characters")

@@ -7,10 +7,11 @@ drains a pipe when the process is gone.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from penstock.backends.agent.logs import LogWriter
 from penstock.backends.agent.ownership import hand_over, let_through
@@ -19,7 +20,10 @@ from penstock.tools import UnixUser
 
 MERGED_LOG = "merged.log"
 """Where all workers of a run write together, in the run's directory."""
+STREAMS = ("stdout", "stderr")
 TAIL_LINES = 20
+MOST_REMARKS = 20
+"""Words of ours in the output of one run."""
 _CHUNK = 64 * 1024
 _LONGEST_LINE = 64 * 1024
 _LONGEST_TAIL_LINE = 2000
@@ -30,19 +34,40 @@ def worker_directory(run_directory: Path, worker_id: str) -> Path:
     return run_directory / "workers" / worker_id
 
 
-@dataclass(slots=True)
-class Stream:
-    """One pipe and the log it feeds."""
+class LineSink(Protocol):
+    """Where the complete lines of one worker go."""
 
-    name: str
-    fifo: Path
-    handle: int
-    log: LogWriter
-    partial: bytes = b""
+    rank: int
+
+    def take(self, stream: str, lines: Sequence[bytes], raw: bytes | None = None) -> None:
+        """Some lines; ``raw`` is how they came, where that is known."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A last word of ours about the worker."""
+        ...
+
+    def tail(self) -> tuple[str, ...]:
+        """Its last lines."""
+        ...
+
+    def close(self) -> None: ...
 
 
-class WorkerOutput:
-    """Both streams of one process; ``on_line`` hears every complete line with the name of its stream."""
+class OutputSink(Protocol):
+    """Where the output of all workers of a run goes."""
+
+    def open(self, worker_id: str, rank: int) -> LineSink: ...
+
+    def remark(self, text: str) -> None:
+        """A word of ours among the output of the workers, as long as there are not too many."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class WorkerLog:
+    """The logs of one worker on the disk: one for each stream, one for both, and its share of the merged one."""
 
     def __init__(
         self,
@@ -50,18 +75,90 @@ class WorkerOutput:
         merged: LogWriter,
         rank: int,
         on_line: Callable[[str, str], None],
-        user: UnixUser | None = None,
         mask: Mask = NOTHING_HIDDEN,
     ) -> None:
         self._mask = mask
-        for folder in (directory.parent, directory):
-            let_through(folder, user)
         self._merged = merged
         self._on_line = on_line
         self._both = LogWriter(directory / "output.log")
+        self._streams = {name: LogWriter(directory / f"{name}.log") for name in STREAMS}
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.rank = rank
-        self.tail: deque[str] = deque(maxlen=TAIL_LINES)
-        self.streams = tuple(_open_stream(directory, name, user) for name in ("stdout", "stderr"))
+
+    def take(self, stream: str, lines: Sequence[bytes], raw: bytes | None = None) -> None:
+        shown = [self._mask(line) for line in lines]
+        whole = b"".join(line + b"\n" for line in shown)
+        self._streams[stream].write(whole if raw is None or self._mask.hides else raw)
+        self._both.write(whole)
+        self._merged.write(b"".join(b"[%d] %s\n" % (self.rank, line) for line in shown))
+        for line in shown:
+            text = line.decode(errors="replace")
+            self.note(text)
+            self._on_line(stream, text)
+
+    def note(self, text: str) -> None:
+        self._tail.append(text[-_LONGEST_TAIL_LINE:])
+
+    def tail(self) -> tuple[str, ...]:
+        return tuple(self._tail)
+
+    def close(self) -> None:
+        for log in (self._both, *self._streams.values()):
+            log.close()
+
+
+class RunLog:
+    """All output of a run, below its directory; ``on_line`` hears every line with its worker and stream."""
+
+    def __init__(self, directory: Path, on_line: Callable[[str, str, str], None], mask: Mask = NOTHING_HIDDEN) -> None:
+        self._directory = directory
+        self._on_line = on_line
+        self._mask = mask
+        self._merged = LogWriter(directory / MERGED_LOG)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._remarks = 0
+
+    def open(self, worker_id: str, rank: int) -> WorkerLog:
+        directory = worker_directory(self._directory, worker_id)
+        return WorkerLog(
+            directory, self._merged, rank, lambda stream, line: self._take(worker_id, stream, line), self._mask
+        )
+
+    def remark(self, text: str) -> None:
+        if self._remarks < MOST_REMARKS:
+            self._remarks += 1
+            self._merged.write(b"penstock: %s\n" % text.encode(errors="replace"))
+
+    def tail(self) -> tuple[str, ...]:
+        """The last lines of the whole run."""
+        return tuple(self._tail)
+
+    def close(self) -> None:
+        self._merged.close()
+
+    def _take(self, worker_id: str, stream: str, line: str) -> None:
+        self._tail.append(line)
+        self._on_line(worker_id, stream, line)
+
+
+@dataclass(slots=True)
+class Stream:
+    """One pipe."""
+
+    name: str
+    fifo: Path
+    handle: int
+    partial: bytes = b""
+
+
+class WorkerOutput:
+    """Both streams of one process, on their way into a log."""
+
+    def __init__(self, directory: Path, log: LineSink, user: UnixUser | None = None) -> None:
+        for folder in (directory.parent, directory):
+            let_through(folder, user)
+        self.log = log
+        self.streams = tuple(_open_stream(directory, name, user) for name in STREAMS)
 
     def read(self, stream: Stream) -> bool:
         """Take in what is there, a chunk at most; whether there was anything."""
@@ -69,9 +166,7 @@ class WorkerOutput:
             data = os.read(stream.handle, _CHUNK)
         except BlockingIOError:
             return False
-        lines = [self._mask(line) for line in _split(stream, data)]
-        stream.log.write(b"".join(line + b"\n" for line in lines) if self._mask.hides else data)
-        self._take(stream, lines)
+        self.log.take(stream.name, list(_split(stream, data)), data)
         return True
 
     def close(self) -> None:
@@ -80,22 +175,11 @@ class WorkerOutput:
             while self.read(stream):
                 pass
             if stream.partial:
-                rest = self._mask(stream.partial)
-                stream.log.write(rest if self._mask.hides else b"")
-                self._take(stream, [rest])
+                self.log.take(stream.name, [stream.partial], b"")
             os.close(stream.handle)
-            stream.log.close()
             with suppress(OSError):
                 stream.fifo.unlink()
-        self._both.close()
-
-    def _take(self, stream: Stream, lines: list[bytes]) -> None:
-        self._both.write(b"".join(line + b"\n" for line in lines))
-        self._merged.write(b"".join(b"[%d] %s\n" % (self.rank, line) for line in lines))
-        for line in lines:
-            text = line.decode(errors="replace")
-            self.tail.append(text[-_LONGEST_TAIL_LINE:])
-            self._on_line(stream.name, text)
+        self.log.close()
 
 
 def _open_stream(directory: Path, name: str, user: UnixUser | None) -> Stream:
@@ -104,7 +188,7 @@ def _open_stream(directory: Path, name: str, user: UnixUser | None) -> Stream:
     os.mkfifo(fifo, 0o600)
     hand_over(fifo, user)
     handle = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    return Stream(name, fifo, handle, LogWriter(directory / f"{name}.log"))
+    return Stream(name, fifo, handle)
 
 
 def _split(stream: Stream, data: bytes) -> Iterator[bytes]:

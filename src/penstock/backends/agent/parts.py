@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from penstock.core import AgentAddress, InputError, Launch, Worker
+from penstock.core import AgentAddress, InputError, Launch, Worker, load_plugin
 
 HOST_MODULE = "penstock.backends.agent.worker_host"
 HOST_COMMAND = (sys.executable, "-P", "-m", HOST_MODULE)
@@ -131,18 +131,36 @@ PartLauncherFactory = Callable[[PartRun, PartListener], PartLauncher]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartEngine:
-    """Which engine an agent uses: ``module:factory`` of a :data:`PartLauncherFactory`, and its settings as JSON."""
+    """Which engine an agent uses: ``module:factory`` of a :data:`PartLauncherFactory`, and its settings as JSON.
+
+    A part whose host has not come within ``start_limit_s`` fails with the engine's words; without a limit it may wait
+    in the engine's queue for as long as that takes.
+    """
 
     factory: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    start_limit_s: float | None = 300.0
 
     def to_json(self) -> str:
-        return json.dumps({"factory": self.factory, "settings": dict(self.settings)})
+        return json.dumps(
+            {"factory": self.factory, "settings": dict(self.settings), "start_limit_s": self.start_limit_s}
+        )
+
+    def launcher(self, run: PartRun, listener: PartListener) -> PartLauncher:
+        """The engine's side of a run."""
+        make: PartLauncherFactory = load_plugin("engine", self.factory)
+        return make(run, listener)
 
     @classmethod
     def from_json(cls, text: str) -> "PartEngine":
         try:
             found = json.loads(text)
-            return cls(factory=str(found["factory"]), settings=dict(found["settings"]))
+            limit_s = found["start_limit_s"]
+            return cls(
+                factory=str(found["factory"]), settings=dict(found["settings"]),
+                start_limit_s=None if limit_s is None else float(limit_s),
+            )  # fmt: skip
         except (ValueError, TypeError, KeyError):
-            raise InputError(f"an engine given as {text!r}", 'a JSON object with "factory" and "settings"') from None
+            raise InputError(
+                f"an engine given as {text!r}", 'a JSON object with "factory", "settings" and "start_limit_s"'
+            ) from None

@@ -53,7 +53,7 @@ def start_process(
 
     Who it runs as is settled before that is asked of the kernel, which forgets the wish when the user changes.
     """
-    first = _die_with_parent if identity.user is None else _confined
+    first = die_with_parent if identity.user is None else _confined
     return subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, umask=identity.umask,
         process_group=0, preexec_fn=first, **process_options(identity.user),  # noqa: PLW1509 (an agent has one thread)
@@ -202,13 +202,14 @@ def _prctl(option: int, value: int) -> None:
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have the kernel kill this process with the one that started it."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _confined() -> None:
     give_up_privileges()
-    _die_with_parent()
+    die_with_parent()
 
 
 def _leads_group(pid: int) -> bool:

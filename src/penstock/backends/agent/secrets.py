@@ -29,6 +29,12 @@ def deliver(
     return variables
 
 
+def split(uses: Sequence[SecretUse], values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Values by variable for workers elsewhere: those that become variables, and those that become files there."""
+    variables = {use.variable: values[use.secret] for use in uses if not use.as_file}
+    return variables, {use.variable: values[use.secret] for use in uses if use.as_file}
+
+
 class Mask:
     """Takes the values of secrets out of output; each line of a value by itself, for output comes in lines."""
 

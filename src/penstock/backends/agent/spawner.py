@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import time
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +20,8 @@ from typing import Protocol
 
 from penstock.backends.agent import processes
 from penstock.backends.agent.environment import Script, find_script, wants_torch
-from penstock.backends.agent.logs import LogWriter
-from penstock.backends.agent.outputs import MERGED_LOG, TAIL_LINES, Stream, WorkerOutput, worker_directory
+from penstock.backends.agent.outputs import OutputSink, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
-from penstock.backends.agent.secrets import NOTHING_HIDDEN, Mask
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
 from penstock.core import Launch
@@ -34,9 +31,6 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 SWEEP_S = 5.0
 """How long to insist on the end of processes that were killed; one that hangs in the kernel cannot be helped."""
-
-MOST_REMARKS = 20
-"""Words of ours in the output of one run."""
 
 MOST_TRIES = 60
 """How often a worker is tried that the machine has no process or memory for: five minutes, all together."""
@@ -56,8 +50,6 @@ class Listener(Protocol):
 
     def on_exited(self, worker_id: str, how: Exit) -> None: ...
 
-    def on_line(self, worker_id: str, stream: str, line: str) -> None: ...
-
 
 @dataclass(slots=True)
 class Process:
@@ -74,18 +66,18 @@ class Process:
 
 
 class Spawner:
-    """All processes of one run; their output goes below ``directory``, and they are started as ``identity`` says."""
+    """All processes of one run here; their pipes lie below ``directory``, and they are started as ``identity`` says."""
 
     def __init__(
         self,
         directory: Path,
         launch: Launch,
         base_env: Mapping[str, str],
+        output: OutputSink,
         listener: Listener,
         identity: processes.Identity = processes.OURSELVES,
-        mask: Mask = NOTHING_HIDDEN,
     ) -> None:
-        self._mask = mask
+        self._output = output
         self._directory = directory
         self._identity = identity
         self._command = launch.command
@@ -94,31 +86,30 @@ class Spawner:
         self._base_env = base_env
         self._listener = listener
         self._loop = asyncio.get_running_loop()
-        self._merged = LogWriter(directory / MERGED_LOG)
-        self._last_lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._processes: dict[str, Process] = {}
         self._numbers = itertools.count()
-        self._remarks = 0
         self._zygote: ZygoteClient | None = None
         self._script = find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
 
     def spawn(self, worker_id: str, rank: int, env: Mapping[str, str]) -> None:
         """Start a worker; the listener hears the rest."""
-        output = WorkerOutput(
-            worker_directory(self._directory, worker_id), self._merged, rank,
-            lambda stream, line: self._on_line(worker_id, stream, line), self._identity.user,
-            self._mask,
-        )  # fmt: skip
+        sink = self._output.open(worker_id, rank)
+        output = WorkerOutput(worker_directory(self._directory, worker_id), sink, self._identity.user)
         process = self._processes[worker_id] = Process(worker_id, f"{worker_id}#{next(self._numbers)}", env, output)
         for stream in output.streams:
             self._loop.add_reader(stream.handle, self._read, output, stream)
         self._fork(process) if self._use_zygote else self._execute(process)
 
+    @property
+    def worker_ids(self) -> tuple[str, ...]:
+        """Workers that have been asked for and have not ended."""
+        return tuple(self._processes)
+
     def set_rank(self, worker_id: str, rank: int) -> None:
         """Later lines of a worker carry its new rank."""
         if process := self._processes.get(worker_id):
-            process.output.rank = rank
+            process.output.log.rank = rank
 
     def terminate(self, worker_id: str) -> None:
         process = self._processes.get(worker_id)
@@ -135,16 +126,6 @@ class Spawner:
             processes.kill_group(process.pid)
         elif process:
             self._gone(process, *DROPPED)
-
-    def tail(self) -> tuple[str, ...]:
-        """The last lines of the whole run."""
-        return tuple(self._last_lines)
-
-    def remark(self, text: str) -> None:
-        """A word of ours among the output of the workers, as long as there are not too many."""
-        if self._remarks < MOST_REMARKS:
-            self._remarks += 1
-            self._merged.write(b"penstock: %s\n" % text.encode(errors="replace"))
 
     def sweep(self) -> None:
         """Kill what the workers left behind; the zygote stays warm."""
@@ -173,12 +154,11 @@ class Spawner:
                 self._lose_zygote(self._zygote)
 
     def close(self) -> None:
-        """Let the zygote go and close the logs; no worker is left."""
+        """Let the zygote go; no worker is left."""
         if self._zygote:
             self._loop.remove_reader(self._zygote.output)
             self._zygote.quit()
             self._zygote.process.wait()
-        self._merged.close()
 
     def _execute(self, process: Process) -> None:
         argv = [self._script.interpreter, *self._script.argv] if self._script else list(self._command)
@@ -202,7 +182,7 @@ class Spawner:
     def _try_later(self, process: Process, error: OSError) -> None:
         """The machine is short of processes or memory: no fault of the worker, which waits for better times."""
         process.tries += 1
-        self.remark(f"worker {process.worker_id} cannot be started now ({error.strerror}); trying again")
+        self._output.remark(f"worker {process.worker_id} cannot be started now ({error.strerror}); trying again")
         self._loop.call_later(min(process.tries, _LONGEST_PAUSE_S), self._execute_again, process)
 
     def _execute_again(self, process: Process) -> None:
@@ -214,7 +194,7 @@ class Spawner:
             return  # dropped meanwhile
         missing = isinstance(error, FileNotFoundError)
         where = f" (working directory {self._cwd!r})" if error.filename == self._cwd else ""
-        process.output.tail.append(f"penstock: cannot start {program!r}{where}: {error.strerror}")
+        process.output.log.note(f"penstock: cannot start {program!r}{where}: {error.strerror}")
         self._gone(process, NOT_FOUND if missing else NOT_EXECUTABLE, None)
 
     def _fork(self, process: Process) -> None:
@@ -285,11 +265,7 @@ class Spawner:
         for stream in process.output.streams:
             self._loop.remove_reader(stream.handle)
         process.output.close()
-        self._listener.on_exited(process.worker_id, Exit(code, by, tuple(process.output.tail)))
-
-    def _on_line(self, worker_id: str, stream: str, line: str) -> None:
-        self._last_lines.append(line)
-        self._listener.on_line(worker_id, stream, line)
+        self._listener.on_exited(process.worker_id, Exit(code, by, process.output.log.tail()))
 
     def _read(self, output: WorkerOutput, stream: Stream) -> None:
         output.read(stream)

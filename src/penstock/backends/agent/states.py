@@ -74,11 +74,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a worker's process ended, with its last words."""
+    """How a worker's process ended, with its last words; ``reason`` where an engine has ended it."""
 
     code: int
     signal: int | None = None
     tail: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

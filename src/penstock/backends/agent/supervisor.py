@@ -34,6 +34,8 @@ HAND_OVER_S = 60.0
 MOST_NONSENSE = 1000
 """Messages that a run may send which cannot be read or cannot be true; then it is ended."""
 _NONSENSE_TOLD = 3
+_LEAVING_SHARE = 0.8
+"""Of the time in which a place is taken away, for workers that end by themselves."""
 HANG_CODE = 124
 """The code of a run that was ended because it hung, as ``timeout`` has it."""
 NONSENSE_CODE = 65
@@ -112,6 +114,7 @@ class Supervisor:
         """A worker's process exists."""
         member = self.members[worker_id]
         member.pid = pid
+        self.sign_of_life()
         self._host.report(
             ReportKind.WORKER_STARTED, worker=worker_id, rank=member.rank, pid=pid, generation=member.generation
         )
@@ -192,6 +195,38 @@ class Supervisor:
             if worker_id in self.world.ids and not self._finishing:
                 self._finishing, self._first_death = True, None
 
+    def leaving(self, worker_id: str, within_s: float, reason: str) -> None:
+        """The place of a worker is being taken away. Elastic others go on without it; plain ones end while they can.
+
+        A world that has not met yet cannot be told anything: its worker is lost when its place is.
+        """
+        if self.phase is not RunPhase.RUNNING or worker_id not in self.members:
+            return
+        left = self.world.without(worker_id)
+        if self._next and worker_id in self._next.ids and worker_id not in self.world.ids:
+            self._terminate(self.members[worker_id], within_s * _LEAVING_SHARE)
+            self._lose_newcomer(self._next, worker_id)
+        elif not self._is_elastic() or not left:
+            outcome = RunEnding(ReportKind.FAILED, {"code": 143, "reason": reason})
+            self._end(outcome, politely=self._is_elastic(), grace_s=within_s * _LEAVING_SHARE)
+        elif self._may_change():
+            generation = max(self._commanded, self.world.generation) + 1
+            self._move_to(WorkerGroup(generation, left, self._host.now(), in_place=True))
+            if self._next:
+                self._next.generation = generation + 1
+                self._lose_newcomer(self._next, worker_id)
+
+    def returns(self, worker: Worker) -> bool:
+        """Whether a worker that has ended will be started again in the same place."""
+        coming = self._next.workers if self.phase is RunPhase.RESTARTING and self._next else ()
+        return any((one.id, one.place) == (worker.id, worker.place) for one in coming)
+
+    def can_spare(self, worker_id: str) -> bool:
+        """Whether the others would go on without a worker of the present world, or the present world without it."""
+        if self.phase is not RunPhase.RUNNING:
+            return False
+        return worker_id not in self.world.ids or self._can_go_on(self.world.without(worker_id))
+
     def sign_of_life(self) -> None:
         """Output or progress of any worker."""
         self._alive_at = self._host.now()
@@ -200,7 +235,7 @@ class Supervisor:
         """A worker's process has ended."""
         member = self.members.pop(worker_id)
         died = how.code != 0 and not member.asked
-        reason = "asked" if member.asked else "died" if died else "done"
+        reason = how.reason or ("asked" if member.asked else "died" if died else "done")
         self._host.report(
             ReportKind.WORKER_EXITED,
             worker=worker_id,
@@ -420,7 +455,8 @@ class Supervisor:
 
     def _end_if_hung(self, now: float) -> None:
         limit = self._launch.hang_after_s
-        silent = limit is not None and now - self._alive_at > limit
+        started = all(member.pid is not None for member in self.members.values())
+        silent = limit is not None and started and now - self._alive_at > limit
         met = self.world.met or self.world.joined
         unmet = self.world.announced and not met and now - self.world.since > JOIN_TIMEOUT_S
         if silent or unmet:
@@ -479,5 +515,5 @@ class Supervisor:
 
 
 def _death(how: Exit) -> RunEnding:
-    reason = "signal" if how.signal is not None else "exit"
+    reason = how.reason or ("signal" if how.signal is not None else "exit")
     return RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})

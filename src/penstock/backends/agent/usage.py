@@ -8,7 +8,7 @@ small reads for each process of the run, whatever else runs on the machine.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,14 @@ class Held:
 
     gpus: tuple[str, ...] = ()
     threads: int = 0
+
+
+def held_by(environments: Iterable[Mapping[str, str]]) -> Held:
+    """What workers occupy. One without a GPU occupies processor cores: as many as its slot has threads."""
+    every = list(environments)
+    gpus = [env["CUDA_VISIBLE_DEVICES"] for env in every if "CUDA_VISIBLE_DEVICES" in env]
+    threads = [int(env["OMP_NUM_THREADS"]) for env in every if env.get("OMP_NUM_THREADS", "").isdecimal()]
+    return Held(gpus=tuple(dict.fromkeys(gpus)), threads=0 if gpus else sum(threads))
 
 
 @dataclass(frozen=True, slots=True)

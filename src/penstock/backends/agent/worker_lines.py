@@ -8,7 +8,7 @@ that cannot be read is passed over and given to ``doubt``: one mistake of a scri
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from penstock.backends.agent.meeting_stores import MeetingStores
@@ -34,10 +34,15 @@ LAST_WORDS_S = 1.0
 """How long to wait for what a worker sent before it ended."""
 
 
+ServeHost = Callable[[Hello, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Talks with the host of a part until its line breaks."""
+
+
 class WorkerLines:
     """All lines to the workers of one run.
 
-    ``hear`` gets every message with the name of its worker, ``doubt`` what is wrong with one that is none.
+    ``hear`` gets every message with the name of its worker, ``doubt`` what is wrong with one that is none. ``host``
+    serves those who start workers elsewhere.
     """
 
     def __init__(
@@ -47,11 +52,13 @@ class WorkerLines:
         *,
         hear: Callable[[str, WorkerMessage], None],
         doubt: Callable[[str, str], None],
+        host: ServeHost | None = None,
     ) -> None:
         self._secret = secret
         self._stores = stores
         self._hear = hear
         self._doubt = doubt
+        self._host = host
         self._lines: dict[str, asyncio.StreamWriter] = {}
         self._ends: dict[str, asyncio.Event] = {}
         self._servers: list[asyncio.Server] = []
@@ -78,6 +85,10 @@ class WorkerLines:
                 await asyncio.wait_for(ended.wait(), LAST_WORDS_S)
         self._lines.pop(worker_id, None)
 
+    def is_cut_off(self, worker_id: str) -> bool:
+        """Whether a worker that has had a line has none any more."""
+        return worker_id in self._ends and worker_id not in self._lines
+
     def close(self) -> None:
         for server in self._servers:
             server.close()
@@ -89,6 +100,9 @@ class WorkerLines:
             hello = await self._welcome(reader)
             if hello.store is not None:
                 await self._stores.serve(hello.store, reader, writer)
+                return
+            if hello.part:
+                await self._serve_host(hello, reader, writer)
                 return
             worker_id = hello.worker
             self._lines[worker_id], self._ends[worker_id] = writer, ended
@@ -107,6 +121,11 @@ class WorkerLines:
             if self._lines.get(worker_id) is writer:
                 del self._lines[worker_id]
             writer.close()
+
+    async def _serve_host(self, hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._host is None:
+            raise ProtocolError(f"part {hello.part}, in a run whose workers are processes of this machine")
+        await self._host(hello, reader, writer)
 
     async def _welcome(self, reader: asyncio.StreamReader) -> Hello:
         try:

@@ -11,6 +11,7 @@ protocol knows.
 import argparse
 import asyncio
 import json
+import logging
 import os
 import secrets as random
 import shutil
@@ -19,23 +20,26 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.backends.agent import processes
-from penstock.backends.agent.environment import MeetingPoint, base_environment, free_port, worker_environment
+from penstock.backends.agent.environment import base_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.namespaces import hide_other_processes
+from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.ownership import hand_over, let_through, own_directory
-from penstock.backends.agent.plan_file import write_plan
+from penstock.backends.agent.part_workers import PartWorkers
+from penstock.backends.agent.parts import PartEngine, PartFate, PartRun
 from penstock.backends.agent.processes import OURSELVES, Identity
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
-from penstock.backends.agent.secrets import Mask, deliver
-from penstock.backends.agent.spawner import Spawner
+from penstock.backends.agent.run_workers import ProcessWorkers, RunWorkers
+from penstock.backends.agent.secrets import Mask, deliver, split
 from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
+from penstock.backends.agent.subreaper import run_below_subreaper
 from penstock.backends.agent.supervisor import Supervisor
-from penstock.backends.agent.usage import Held, UsageMeter
 from penstock.backends.agent.worker_lines import WorkerLines
 from penstock.backends.runs.device_locks import DeviceLocks
 from penstock.backends.runs.requests import (
@@ -57,7 +61,6 @@ from penstock.backends.runs.rundir import (
     hold_lock,
     socket_directory,
 )
-from penstock.backends.runs.subreaper import run_below_subreaper
 from penstock.core import (
     LONGEST_LINE,
     AgentAddress,
@@ -84,10 +87,21 @@ from penstock.core import (
 )
 from penstock.tools import SteadyClock, UnixUser, acting_as, write_atomically
 
+_log = logging.getLogger(__name__)
+
 TICK_S = 0.1
 METER_EVERY_S = 5.0
 """How often energy is added up when nobody asks."""
-LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """What a backend says to its agents: where to listen for workers, who starts them if not the agent, as whom."""
+
+    listen: AgentAddress | None = None
+    engine: PartEngine | None = None
+    identity: Identity = OURSELVES
+    clock_offset: float | None = None
 
 
 class Agent:
@@ -97,46 +111,67 @@ class Agent:
         self,
         run_dir: RunDir,
         launch: Launch,
-        listen: AgentAddress | None = None,
-        identity: Identity = OURSELVES,
+        options: AgentOptions,
         secrets: Mapping[str, str] | None = None,
-        clock_offset: float | None = None,
     ) -> None:
         self._run_dir = run_dir
         self._launch = launch
-        self._user = identity.user
+        self._user = options.identity.user
         self._sockets = socket_directory(run_dir.path, self._user)
-        self._address = listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
-        self._clock = SteadyClock(offset=clock_offset)
+        self._address = options.listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
+        self._clock = SteadyClock(offset=options.clock_offset)
         self._journal = ReportJournalWriter(run_dir.journal, launch.run_id, self._clock)
-        inherited = {**os.environ, **(self._user.variables if self._user else {})}
-        delivered = deliver(launch.secrets, secrets or {}, run_dir.secrets, self._user)
-        self._base_env = {**base_environment(inherited, launch, run_dir.paths), **delivered}
-        self._meter = UsageMeter(os.getpid(), run_dir.usage)
         self._metered_at = time.monotonic()
         self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
-        self._spawner = Spawner(run_dir.path, launch, self._base_env, self, identity, Mask((secrets or {}).values()))
+        self._output = RunLog(run_dir.path, self._on_line, Mask((secrets or {}).values()))
         self._stores = MeetingStores()
-        self._lines = WorkerLines(_new_secret(run_dir, self._user), self._stores, hear=self._hear, doubt=self._doubt)
+        secret = _new_secret(run_dir, self._user)
+        self._workers: RunWorkers
+        serve_host = None
+        if options.engine is None:
+            self._workers = self._processes(options.identity, secrets or {})
+        else:
+            self._workers = parts = self._parts(options.engine, secret, secrets or {})
+            serve_host = parts.serve
+        self._lines = WorkerLines(secret, self._stores, hear=self._hear, doubt=self._doubt, host=serve_host)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
-        self._ports: dict[int, int] = {}
-        self._told_state: RunState | None = None
+        self._told_state = ""
         self._background: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
+
+    def _processes(self, identity: Identity, secrets: Mapping[str, str]) -> ProcessWorkers:
+        inherited = {**os.environ, **(self._user.variables if self._user else {})}
+        delivered = deliver(self._launch.secrets, secrets, self._run_dir.secrets, self._user)
+        return ProcessWorkers(
+            self._run_dir.path, self._launch,
+            {**base_environment(inherited, self._launch, self._run_dir.paths), **delivered}, self._output, self,
+            identity=identity, secret_file=self._run_dir.secret_file, plan_file=self._run_dir.plan_file,
+            usage_file=self._run_dir.usage,
+        )  # fmt: skip
+
+    def _parts(self, engine: PartEngine, secret: str, secrets: Mapping[str, str]) -> PartWorkers:
+        variables, files = split(self._launch.secrets, secrets)
+        workers = PartWorkers(
+            self._launch, self._output, self, secret=secret, variables=variables, files=files,
+            start_limit_s=engine.start_limit_s, usage_file=self._run_dir.usage,
+        )  # fmt: skip
+        run = PartRun(run_id=self._launch.run_id, directory=self._run_dir.path, settings=engine.settings)
+        workers.use(engine.launcher(run, workers))
+        return workers
 
     async def run(self) -> None:
         """Listen, start the workers, and stay until the last report is on the disk."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGCHLD, self._spawner.reap)
+        loop.add_signal_handler(signal.SIGCHLD, self._workers.reap)
         loop.add_signal_handler(signal.SIGTERM, self._supervisor.stop, self._launch.grace_s, "signal")
         self._address = await self._lines.listen(self._address)
-        if self._address.path:
-            hand_over(Path(self._address.path), self._user)
+        self._workers.listen(self._address)
         requests = self._sockets / REQUESTS_SOCKET
         server = await asyncio.start_unix_server(self._serve, path=requests, limit=LONGEST_LINE)
         self.report(ReportKind.LAUNCHED, pid=os.getpid())
+        self._tell(RunState.ACCEPTED)
         about = {"pid": os.getpid(), "started_at": self._clock(), "socket": str(requests)}
         write_atomically(self._run_dir.agent_file, json.dumps(about), durable=True)
         self._supervisor.start()
@@ -146,7 +181,7 @@ class Agent:
             self._ended.clear()
             self._tick()
         server.close()
-        self._close()
+        await self._close()
 
     # --- host of the supervisor ---------------------------------------------------------------------------------------
 
@@ -154,38 +189,29 @@ class Agent:
         return time.monotonic()
 
     def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None:
-        meeting = MeetingPoint(
-            agent=self._address, secret_file=self._run_dir.secret_file, master=LOOPBACK, port=self._port_of(group)
-        )
-        env = worker_environment(
-            self._base_env, group, worker, meeting=meeting, restart_count=self._launch.attempt + restarts
-        )
         self._locks.take(worker.id, worker.place)
-        write_plan(self._run_dir.plan_file, self._launch, group.size)
-        if self._launch.plans and self._run_dir.plan_file.exists():
-            hand_over(self._run_dir.plan_file, self._user)
-        self._spawner.spawn(worker.id, group.rank_of(worker.id), env)
+        self._workers.spawn(group, worker, restarts)
 
     def terminate(self, member: Member) -> None:
-        self._spawner.terminate(member.worker.id)
+        self._workers.terminate(member.worker.id)
 
     def kill(self, member: Member) -> None:
-        self._spawner.kill(member.worker.id)
+        self._workers.kill(member.worker.id)
 
     def send(self, worker_id: str, message: AgentMessage) -> None:
         if isinstance(message, World):
-            self._spawner.set_rank(worker_id, message.rank)
+            self._workers.set_rank(worker_id, message.rank)
         self._lines.send(worker_id, message)
 
     def report(self, kind: ReportKind, **said: Any) -> None:
         if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
             self._progress.flush()
         if kind is ReportKind.FAILED and not said.get("tail"):
-            said["tail"] = self._spawner.tail()
+            said["tail"] = self._output.tail()
         self._journal.append(kind, said)
 
     def sweep(self) -> None:
-        self._spawner.sweep()
+        self._workers.sweep()
 
     def is_free(self, device: DeviceSlot) -> bool:
         return self._locks.is_free(device)
@@ -213,7 +239,21 @@ class Agent:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    def on_line(self, worker_id: str, stream: str, line: str) -> None:
+    def on_leaving(self, worker_id: str, within_s: float, words: str) -> None:
+        _log.info("worker %s has to leave within %g s: %s", worker_id, within_s, words)
+        self._supervisor.leaving(worker_id, within_s, PartFate.EVICTED)
+
+    def on_file_progress(self, said: dict[str, Any]) -> None:
+        self._supervisor.sign_of_life()
+        self._progress.take(said)
+
+    def can_spare(self, worker_id: str) -> bool:
+        return self._supervisor.can_spare(worker_id)
+
+    def is_cut_off(self, worker_id: str) -> bool:
+        return self._lines.is_cut_off(worker_id)
+
+    def _on_line(self, worker_id: str, stream: str, line: str) -> None:
         self._supervisor.sign_of_life()
         member = self._supervisor.members.get(worker_id)
         if stream != "stdout" or member is None or member.elastic or member.rank != 0:
@@ -228,7 +268,7 @@ class Agent:
 
     def _doubt(self, worker_id: str, what: str) -> None:
         """Tell whoever reads the run's output, and count."""
-        self._spawner.remark(f"ignored what worker {worker_id} said: {what}")
+        self._output.remark(f"ignored what worker {worker_id} said: {what}")
         self._supervisor.nonsense(f"worker {worker_id} said what cannot be: {what}")
 
     async def _exited(self, worker_id: str, how: Exit) -> None:
@@ -288,55 +328,49 @@ class Agent:
             case StopRequest():
                 self._supervisor.stop(request.grace_s)
             case UsageRequest():
-                return Answer(usage=self._meter.sample(self._held()))
+                return Answer(usage=self._workers.usage())
         return Answer()
-
-    def _held(self) -> Held:
-        """A worker without a GPU occupies processor cores: as many as its slot has threads."""
-        environments = [dict(member.worker.device_env) for member in self._supervisor.members.values()]
-        gpus = [env["CUDA_VISIBLE_DEVICES"] for env in environments if "CUDA_VISIBLE_DEVICES" in env]
-        threads = [int(env["OMP_NUM_THREADS"]) for env in environments if "OMP_NUM_THREADS" in env]
-        return Held(gpus=tuple(dict.fromkeys(gpus)), threads=0 if gpus else sum(threads))
 
     # --- time ----------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
         if said := self._progress_file.news():
-            self._supervisor.sign_of_life()
-            self._progress.take(said)
+            self.on_file_progress(said)
         self._progress.flush_when_due()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
             self._meter_usage()
         self._journal.flush()
         self._supervisor.tick()
+        self._workers.tick(self._supervisor.returns)
         self._tell_state()
 
     def _tell_state(self) -> None:
         """Leave the state where servers find it without asking."""
-        if (state := self._supervisor.state) is not self._told_state:
+        state, words = self._supervisor.state, self._workers.waiting()
+        if state is RunState.STARTING and words is not None:
+            state = RunState.WAITING if words else RunState.ACCEPTED
+        self._tell(state, words or "")
+
+    def _tell(self, state: RunState, words: str = "") -> None:
+        text = f"{state.value}\n{words}" if words else state.value
+        if text != self._told_state:
             with suppress(OSError):
-                write_atomically(self._run_dir.state_file, state.value)
-                self._told_state = state
+                write_atomically(self._run_dir.state_file, text)
+                self._told_state = text
 
     def _meter_usage(self) -> None:
         self._metered_at = time.monotonic()
-        self._meter.sample(self._held())
-        self._meter.save()
+        self._workers.usage()
 
     def _record_progress(self, said: dict[str, Any]) -> None:
         group = self._supervisor.world
         self._journal.append(ReportKind.PROGRESS, {**said, "width": group.size, "generation": group.generation})
 
-    def _port_of(self, group: WorkerGroup) -> int:
-        if group.generation not in self._ports:
-            self._ports[group.generation] = free_port()
-        return self._ports[group.generation]
-
-    def _close(self) -> None:
+    async def _close(self) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
         self._lines.close()
-        self._spawner.close()
-        self._spawner.sweep()
+        await self._workers.close()
+        self._output.close()
         self._journal.close()
         discard_sockets(self._sockets, self._run_dir.path)
         self._run_dir.secret_file.unlink(missing_ok=True)
@@ -348,6 +382,7 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--detach", action="store_true", help="live on in a session of its own")
     parser.add_argument("--listen", type=AgentAddress.parse, help="where workers reach the agent: tcp://host:port")
+    parser.add_argument("--parts", type=PartEngine.from_json, help="who starts workers elsewhere, in JSON")
     parser.add_argument("--run-as", type=UnixUser.named, help="whose processes the workers are")
     parser.add_argument("--clock-offset", type=float, help="what to add to the machine's clock for the server's time")
     parser.add_argument("--kept", action="store_true", help="below a process that ends what the agent leaves behind")
@@ -358,20 +393,17 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
         os._exit(0)
     if options.detach:
         os.setsid()
-    identity = Identity(options.run_as, os.umask(0o077))
+    agent = AgentOptions(
+        listen=options.listen, engine=options.parts, identity=Identity(options.run_as, os.umask(0o077)),
+        clock_offset=options.clock_offset,
+    )  # fmt: skip
     run_dir = RunDir(options.run_dir.resolve())
     if options.detach or options.kept:
-        return run_below_subreaper(lambda: _run(run_dir, options.listen, identity, secrets, options.clock_offset))
-    return _run(run_dir, options.listen, identity, secrets, options.clock_offset)
+        return run_below_subreaper(lambda: _run(run_dir, agent, secrets))
+    return _run(run_dir, agent, secrets)
 
 
-def _run(
-    run_dir: RunDir,
-    listen: AgentAddress | None,
-    identity: Identity,
-    secrets: Mapping[str, str],
-    clock_offset: float | None,
-) -> int:
+def _run(run_dir: RunDir, options: AgentOptions, secrets: Mapping[str, str]) -> int:
     for unheeded in (signal.SIGINT, signal.SIGHUP):
         signal.signal(unheeded, _heed_not)
     lock = hold_lock(run_dir)
@@ -381,16 +413,17 @@ def _run(
     if launch is None:
         sys.stderr.write(f"no launch.json in {run_dir.path}: nothing to run\n")
         return 2
+    identity = options.identity
     processes.become_subreaper()
     if identity.user is not None and not hide_other_processes():
         sys.stderr.write("workers see the machine's other processes: this kernel gives a run no view of its own\n")
     let_through(run_dir.path, identity.user)
     own_directory(run_dir.job, identity.user)
     run_dir.progress.unlink(missing_ok=True)
-    if not is_url(launch.checkpoint_dir):
+    if options.engine is None and not is_url(launch.checkpoint_dir):
         with suppress(OSError), acting_as(identity.user):
             Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
-    asyncio.run(_supervise(run_dir, launch, listen, identity, secrets, clock_offset))
+    asyncio.run(_supervise(run_dir, launch, options, secrets))
     return 0
 
 
@@ -398,15 +431,8 @@ def _heed_not(_number: int, _frame: object) -> None:
     """A handler, because workers would inherit a signal that is ignored."""
 
 
-async def _supervise(
-    run_dir: RunDir,
-    launch: Launch,
-    listen: AgentAddress | None,
-    identity: Identity,
-    secrets: Mapping[str, str],
-    clock_offset: float | None,
-) -> None:
-    await Agent(run_dir, launch, listen, identity, secrets, clock_offset).run()
+async def _supervise(run_dir: RunDir, launch: Launch, options: AgentOptions, secrets: Mapping[str, str]) -> None:
+    await Agent(run_dir, launch, options, secrets).run()
 
 
 def _new_secret(run_dir: RunDir, user: UnixUser | None) -> str:

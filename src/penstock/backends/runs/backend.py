@@ -220,10 +220,7 @@ class AgentBackend:
         states |= {one.run_id: RunState.ENDING for one in dead if one.has_begun() and not self.end_parts(one.run_id)}
         self._orphans.watch(found, spared=self._launching)
         begun = [one for one in found.values() if states[one.run_id] is not RunState.ENDED or one.has_begun()]
-        return tuple(
-            RunStatus(run_id=one.run_id, state=states[one.run_id], last_seq=last_report(one.journal, one.run_id)[0])
-            for one in begun
-        )
+        return tuple(_status(one, states[one.run_id]) for one in begun)
 
     def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
         run_dir = self._known(run_id)
@@ -280,6 +277,12 @@ class AgentBackend:
                 f"the agent of run {run_id!r} cannot be reached with a {type(request).__name__}: {error}."
                 " The run's reports say how it ended."
             ) from error
+
+
+def _status(run_dir: RunDir, state: RunState) -> RunStatus:
+    words = run_dir.read_reason() if state is RunState.WAITING else ""
+    seq = last_report(run_dir.journal, run_dir.run_id)[0]
+    return RunStatus(run_id=run_dir.run_id, state=state, last_seq=seq, reason=words)
 
 
 def _is_new(launch: Launch, known: Launch | None, run_dir: RunDir) -> bool:

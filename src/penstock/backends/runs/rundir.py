@@ -87,9 +87,16 @@ class RunDir:
         if not self.is_alive():
             return RunState.ENDED
         try:
-            return RunState(self.state_file.read_text())
+            return RunState(self.state_file.read_text().partition("\n")[0])
         except (FileNotFoundError, ValueError):
             return RunState.STARTING
+
+    def read_reason(self) -> str:
+        """Why the run is not further, in the words of its engine."""
+        try:
+            return self.state_file.read_text().partition("\n")[2]
+        except OSError:
+            return ""
 
     def read_agent(self) -> dict[str, Any] | None:
         """The agent's pid and socket, once an agent has started for the present launch."""

@@ -1,4 +1,4 @@
-"""The parent of an agent: it waits, and ends what an agent that was killed has left behind.
+"""The parent of an agent or of a worker host: it waits, and ends what an agent that was killed has left behind.
 
 A process that leaves its group, its session and its environment (``env -i setsid``) is still a descendant. The kernel
 gives orphans to their nearest ancestor that asked for them: to the agent while it lives, and after its death to the
@@ -8,7 +8,7 @@ parent, which asked as well. So there is no way out of a run but to end both.
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from penstock.backends.agent.processes import SHORTAGES, become_subreaper, kill_below
@@ -17,19 +17,32 @@ _INSIST_S = 10.0
 _UNHEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_below_subreaper(agent: Callable[[], int]) -> int:
-    """Run an agent in a child of this process, outlive it, and leave nothing of it behind; returns its exit code."""
+def run_below_subreaper(
+    agent: Callable[[], int],
+    forwarded: Collection[signal.Signals] = (),
+    at_end: Callable[[], None] = lambda: None,
+) -> int:
+    """Run an agent in a child of this process, outlive it, and leave nothing of it behind; returns its exit code.
+
+    Signals that are ``forwarded`` reach the child, others that would end this process are not heeded.
+    """
     become_subreaper()
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)
     pid = _fork()
     if pid == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         return agent()
     for number in _UNHEEDED:
         signal.signal(number, signal.SIG_IGN)
+    for number in forwarded:
+        signal.signal(number, lambda got, _: _pass_on(pid, got))
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
     code = _wait_for(pid)
     deadline = time.monotonic() + _INSIST_S
     while kill_below(os.getpid(), frozenset()) and time.monotonic() < deadline:
         time.sleep(0.01)
         _reap()
+    at_end()
     os._exit(code)
 
 
@@ -43,6 +56,11 @@ def _fork() -> int:
             if error.errno not in SHORTAGES or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
+
+
+def _pass_on(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _wait_for(agent: int) -> int:

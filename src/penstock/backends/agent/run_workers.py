@@ -1,0 +1,136 @@
+"""The workers of one run, wherever they live: what an agent asks of its processes or of its parts in an engine."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from penstock.backends.agent.environment import MeetingPoint, free_port, worker_environment
+from penstock.backends.agent.outputs import RunLog
+from penstock.backends.agent.ownership import hand_over
+from penstock.backends.agent.plan_file import write_plan
+from penstock.backends.agent.processes import OURSELVES, Identity
+from penstock.backends.agent.spawner import Listener, Spawner
+from penstock.backends.agent.states import WorkerGroup
+from penstock.backends.agent.usage import UsageMeter, held_by
+from penstock.core import AgentAddress, Launch, Usage, Worker
+
+LOOPBACK = "127.0.0.1"
+
+
+class RunWorkers(Protocol):
+    """Starts and ends workers; whoever asked hears ``on_started`` and then exactly one ``on_exited`` of each."""
+
+    def listen(self, address: AgentAddress) -> None:
+        """Workers reach the agent there; nothing is started before this is known."""
+        ...
+
+    def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None: ...
+
+    def set_rank(self, worker_id: str, rank: int) -> None:
+        """Later lines of a worker carry its new rank."""
+        ...
+
+    def terminate(self, worker_id: str) -> None: ...
+
+    def kill(self, worker_id: str) -> None: ...
+
+    def sweep(self) -> None:
+        """End what workers left behind."""
+        ...
+
+    def reap(self) -> None:
+        """A child of this process has ended."""
+        ...
+
+    def tick(self, returns: Callable[[Worker], bool]) -> None:
+        """Time has passed; ``returns`` says of a worker that has ended whether it will be started again."""
+        ...
+
+    def waiting(self) -> str | None:
+        """Why workers are not there yet, in the engine's words; None if nothing is waited for."""
+        ...
+
+    def usage(self) -> Usage:
+        """What all of them use; totals are kept for later."""
+        ...
+
+    async def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+class ProcessWorkers:
+    """Workers that are processes of this machine."""
+
+    def __init__(
+        self,
+        directory: Path,
+        launch: Launch,
+        base_env: Mapping[str, str],
+        output: RunLog,
+        listener: Listener,
+        *,
+        identity: Identity = OURSELVES,
+        secret_file: Path,
+        plan_file: Path,
+        usage_file: Path,
+    ) -> None:
+        self._launch = launch
+        self._base_env = base_env
+        self._user = identity.user
+        self._secret_file = secret_file
+        self._plan_file = plan_file
+        self._spawner = Spawner(directory, launch, base_env, output, listener, identity)
+        self._meter = UsageMeter(os.getpid(), usage_file)
+        self._environments: dict[str, Mapping[str, str]] = {}
+        self._ports: dict[int, int] = {}
+        self._address = AgentAddress()
+
+    def listen(self, address: AgentAddress) -> None:
+        self._address = address
+        if address.path:
+            hand_over(Path(address.path), self._user)
+
+    def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None:
+        port = self._ports.setdefault(group.generation, 0) or free_port()
+        self._ports[group.generation] = port
+        meeting = MeetingPoint(agent=self._address, secret_file=self._secret_file, master=LOOPBACK, port=port)
+        env = worker_environment(
+            self._base_env, group, worker, meeting=meeting, restart_count=self._launch.attempt + restarts
+        )
+        write_plan(self._plan_file, self._launch, group.size)
+        if self._launch.plans and self._plan_file.exists():
+            hand_over(self._plan_file, self._user)
+        self._environments[worker.id] = dict(worker.device_env)
+        self._spawner.spawn(worker.id, group.rank_of(worker.id), env)
+
+    def set_rank(self, worker_id: str, rank: int) -> None:
+        self._spawner.set_rank(worker_id, rank)
+
+    def terminate(self, worker_id: str) -> None:
+        self._spawner.terminate(worker_id)
+
+    def kill(self, worker_id: str) -> None:
+        self._spawner.kill(worker_id)
+
+    def sweep(self) -> None:
+        self._spawner.sweep()
+
+    def reap(self) -> None:
+        self._spawner.reap()
+
+    def tick(self, returns: Callable[[Worker], bool]) -> None:
+        """Nothing is held for a worker that has ended."""
+
+    def waiting(self) -> str | None:
+        return None
+
+    def usage(self) -> Usage:
+        used = self._meter.sample(held_by(self._environments[one] for one in self._spawner.worker_ids))
+        self._meter.save()
+        return used
+
+    async def close(self) -> None:
+        self._spawner.close()
+        self._spawner.sweep()

@@ -1,0 +1,24 @@
+"""Workers behind hosts of an engine keep every promise of a backend."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.backends import Backend
+from penstock.backends.testing import ProcessConformance
+from tests.backends.spanning import SpanningBackend
+from tests.backends.watching import processes_of, until
+
+
+class TestSpanningBackend(ProcessConformance):
+    @pytest.fixture
+    def opened(self, tmp_path: Path) -> Iterator[Callable[[], Backend]]:
+        state = tmp_path / "state"
+        yield lambda: SpanningBackend(state)
+        backend = SpanningBackend(state)
+        for run in backend.runs():
+            if run.alive:
+                backend.stop(run.run_id, 0.0)
+        until(lambda: not any(run.alive for run in backend.runs()), "all agents to leave")
+        assert processes_of(state) == []
