@@ -127,8 +127,10 @@ class ProcessWorkers:
         return None
 
     def usage(self) -> Usage:
-        used = self._meter.sample(held_by(self._environments[one] for one in self._spawner.worker_ids))
+        """Devices of a worker that has ended count up to the next sample, which its end brings about."""
+        used = self._meter.sample(held_by(self._environments.values()))
         self._meter.save()
+        self._environments = {one: self._environments[one] for one in self._spawner.worker_ids}
         return used
 
     async def close(self) -> None:
