@@ -272,3 +272,15 @@ def test_secrets_are_named_and_never_given() -> None:
         assert "hf_abc=/+secret" not in str(refused.value), "it may be the value itself"
     with pytest.raises(InputError, match="both a secret and a variable"):
         parse_job(base | {"secrets": ["TOKEN"], "environment": {"env": {"TOKEN": "x"}}})
+
+
+def test_who_says_that_it_can_resume(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("import torch\nprint('penstock.elastic is not used')\n")
+    (tmp_path / "mine.py").write_text("import torch\nimport penstock.elastic as elastic\n")
+    here = {"environment": {"working_dir": str(tmp_path)}, "work": 5}
+    assert not parse_job({"script": "plain.py", **here}).says_resumable
+    assert parse_job({"script": "plain.py", "resumable": True, **here}).says_resumable
+    assert parse_job({"script": "mine.py", **here}).says_resumable
+    assert not parse_job({"script": "mine.py", "resumable": False, **here}).says_resumable
+    assert parse_job({"command": "python mine.py --lr 3", **here}).says_resumable
+    assert not parse_job({"command": "python gone.py", **here}).says_resumable

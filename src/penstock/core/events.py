@@ -83,6 +83,15 @@ class CostsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumableChanged:
+    """It turned out that the job goes on from where it was when its devices change, or that it begins again."""
+
+    at: float
+    job_id: str
+    resumable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFailed:
     """A worker died: the gang stops and loses what was done since its last checkpoint."""
 
@@ -155,6 +164,6 @@ class Tick:
 
 Event = (
     JobSubmitted | JobCancelled | JobPaused | JobResumed | JobFailed | Progress | JobFinished | CurveChanged
-    | CostsChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining | NodeChanged | DeviceLost | DeviceRestored
-    | TenantChanged | Tick
+    | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining | NodeChanged | DeviceLost
+    | DeviceRestored | TenantChanged | Tick
 )  # fmt: skip

@@ -65,7 +65,8 @@ class Job:
     Nobody has to give a number of devices. ``at_least`` and ``at_most`` bound what an elastic policy may choose;
     ``requested`` is what the person would have asked a rigid scheduler for, and the only thing rigid policies use.
     Among jobs that nobody promised anything, those of higher ``priority`` go first. With ``measure_first`` a deadline
-    is answered once the curve is more than a guess.
+    is answered once the curve is more than a guess. One that is not ``resumable`` begins again when it loses or changes
+    its devices: only a promise to somebody else may do that to it.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Job:
     batch: int = 0
     costs: Costs = NO_COSTS
     measure_first: bool = False
+    resumable: bool = True
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.submitted_at) or self.submitted_at < 0:

@@ -113,6 +113,8 @@ class ReportKind(StrEnum):
     SUSPENDED = "suspended"
     FINISHED = "finished"
     FAILED = "failed"
+    RESUMABLE = "resumable"
+    """It can go on from where it was when its devices change: its script speaks the protocol."""
     NONSENSE = "nonsense"
     """Something that could not be read or cannot be true; ``reason`` says what. It is ignored."""
 

@@ -27,6 +27,7 @@ from penstock.policies.registry import (
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
 from penstock.policies.tiresias import Tiresias
+from penstock.policies.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.view import KindConditions, TenantTable, View
 
 __all__ = [
@@ -68,6 +69,8 @@ __all__ = [
     "Themis",
     "Tiresias",
     "View",
+    "admit_undisturbed",
+    "allocate_undisturbed",
     "offered_policies",
     "parameters_of",
     "patience",

@@ -61,7 +61,8 @@ class Assignment:
     """For every row of a :class:`View` a kind and a width (0 = no devices); per kind, when to ask again at the latest.
 
     ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises. Rows that
-    are ``pinned`` are not moved by the placement while they keep their width.
+    are ``pinned`` are not moved by the placement while they keep their width. ``missed`` counts the promised jobs that
+    will be late.
     """
 
     kinds: Ints
@@ -69,18 +70,21 @@ class Assignment:
     wake_at: tuple[float, ...]
     plans: Plans | None = None
     pinned: Bools | None = None
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
     """One width per row of a :class:`KindView` (0 = no devices), and when to ask again at the latest.
 
-    ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises.
+    ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises. ``missed``
+    counts the promised jobs that will be late.
     """
 
     widths: Ints
     wake_at: float = math.inf
     plans: Plans | None = None
+    missed: int = 0
 
 
 class JobsView(Protocol):

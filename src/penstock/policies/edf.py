@@ -53,7 +53,8 @@ class EdfAdmission(PlannedPolicy):
         others = view.order_by_priority(view.deadline, view.submitted)
         others = others[widths[others] == 0]
         widths += _widest_in_order(others, view.levels, view.depth, view.capacity - int(widths.sum()))
-        return Allocation(widths, layout.plans.next_change(view.now), layout.plans)
+        missed = int(layout.missed.sum())
+        return Allocation(widths, layout.plans.next_change(view.now), layout.plans, missed)
 
 
 @compiled

@@ -4,7 +4,8 @@ A decision is taken at every event and no policy reads all columns: gathering th
 time and have to be computed, would cost as much as a simple policy itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from penstock.policies.columns import Bools, Floats, Ints
@@ -18,6 +19,19 @@ class ColumnSource(Protocol):
         """The columns that need not be gathered."""
 
     def __getitem__(self, name: str, /) -> Any: ...
+
+
+class SomeRows:
+    """Columns of which only the rows that are ``left`` are shown; ``whole`` gives them by name."""
+
+    ready: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, whole: Callable[[str], Any], left: Ints) -> None:
+        self._whole = whole
+        self._left = left
+
+    def __getitem__(self, name: str, /) -> Any:
+        return self._whole(name)[self._left]
 
 
 class GatheredColumns:
@@ -55,8 +69,12 @@ class JobColumns(GatheredColumns):
     hard: Bools = gathered()
     priority: Ints = gathered()
     """Higher goes first among jobs that nobody promised anything; mostly all the same."""
+    resumable: Bools = gathered()
+    """Goes on from where it was when its devices change; the others begin again."""
     remaining: Floats = gathered()
     """Iterations left."""
+    whole: Floats = gathered()
+    """Iterations from the beginning to the end."""
     width: Ints = gathered()
     """Devices held now."""
     executed: Floats = gathered()

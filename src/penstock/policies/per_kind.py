@@ -39,8 +39,9 @@ class PerKind(Policy):
     def allocate(self, view: View) -> Assignment:
         if len(view.conditions) == 1:
             decision = self.policy.allocate(view.of_kind(0))
-            return Assignment(view.bound, decision.widths, (decision.wake_at,), decision.plans)
-        widths, wake_at, plans = (
+            return Assignment(view.bound, decision.widths, (decision.wake_at,), decision.plans, missed=decision.missed)
+        missed, widths, wake_at, plans = (
+            0,
             view.width.copy(),
             [np.inf] * len(view.conditions),
             Plans(view.plan_at, view.plan_width, view.plan_kind),
@@ -54,9 +55,10 @@ class PerKind(Policy):
                 raise InvariantError(f"{len(rows)} jobs but widths of shape {decision.widths.shape}")
             widths[rows] = decision.widths
             wake_at[kind] = decision.wake_at
+            missed += decision.missed
             if decision.plans is not None:
                 plans = _with_plans(plans, rows, decision.plans, kind)
-        return Assignment(view.bound, widths, tuple(wake_at), plans)
+        return Assignment(view.bound, widths, tuple(wake_at), plans, missed=missed)
 
     def explain(self, view: View, row: int) -> str:
         kind = int(view.bound[row])

@@ -7,7 +7,7 @@ this view and chooses one option per row. Columns are read-only; what is seldom 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from penstock.core import FREE, Job, Overhead
 from penstock.policies.arrivals import ArrivalStatistics
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Floats, Ints
-from penstock.policies.job_columns import ColumnSource, JobColumns
+from penstock.policies.job_columns import ColumnSource, JobColumns, SomeRows
 from penstock.policies.kind_options import KindOptions
 from penstock.policies.kind_view import KindView
 
@@ -109,8 +109,32 @@ class View(JobColumns):
         left, steps = self.conditions[kind].capacity, [(self.now, self.conditions[kind].capacity)]
         for until, devices in sorted(self._leases[kind]):
             left -= devices
-            steps.append((max(until, self.now), left))
+            steps.append((max(until, self.now), max(left, 0)))
         return tuple(steps)
+
+    def without(self, rows: Ints, ends: Floats) -> "View":
+        """The same world without some rows, and without the devices they hold until these ends."""
+        left, held, bound = np.setdiff1d(np.arange(len(self)), rows), self.width[rows], self.bound[rows]
+        conditions = [
+            here._replace(capacity=here.capacity - int(held[bound == kind].sum()))
+            for kind, here in enumerate(self.conditions)
+        ]
+        given_back = [
+            zip(ends[bound == kind].tolist(), (-held[bound == kind]).tolist(), strict=True)
+            for kind in range(len(self.conditions))
+        ]
+        return View(
+            now=self.now, slot=self.slot, overhead=self.overhead, conditions=conditions,
+            jobs=[self.jobs[row] for row in left.tolist()], columns=SomeRows(partial(getattr, self), left),
+            tenant=self.tenant[left], bound=self.bound[left],
+            options=[KindOptions(SomeRows(partial(getattr, each), left)) for each in self.by_kind],
+            tenants=lambda: self.tenants, arrivals=lambda: self.arrivals,
+            leases=[[*leases, *more] for leases, more in zip(self._leases, given_back, strict=True)],
+        )  # fmt: skip
+
+    def working_share(self, interval: float) -> float:
+        """What decisions that far apart leave of everybody's time."""
+        return 1.0 - min(self.overhead.every_round_s / max(interval, 1.0), 0.9)
 
     @cached_property
     def tenants(self) -> TenantTable:

@@ -75,6 +75,7 @@ _DERIVED: dict[str, Callable[[JobTable, Projection, Any], Any]] = {
     "hard": lambda table, _projection, used: table.hard[used].astype(bool),
     "start_s": lambda table, _projection, used: table.start_s[used] + table.end_s[used],
     "resize_s": lambda table, projection, used: table.change_s(projection.now, table.width[used], used),
+    "resumable": lambda table, _projection, used: table.resumable[used].astype(bool),
     "still_s": _still_s,
     "pause_s": _pause_s,
 }

@@ -26,6 +26,8 @@ from penstock.policies import (
     PerKind,
     Policy,
     View,
+    admit_undisturbed,
+    allocate_undisturbed,
 )
 from penstock.scheduler.columns import ReplacedColumns, TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
@@ -100,7 +102,7 @@ class Decider:
                 return Draft(
                     wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
                 )
-            assignment = self._wide.allocate(view)
+            assignment = allocate_undisturbed(self._wide, view)
             changes = _checked_changes(view, assignment)
             return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes)
         except BaseException:
@@ -137,7 +139,7 @@ class Decider:
             return _Answers()
         standing, sequence = table.standing[rows].copy(), table.sequence[rows]
         keys = sequence[asked].tolist()
-        quotes = self._admits.admit(self._view(holdings, slot, moment, _Answers()), asked)
+        quotes = admit_undisturbed(self._admits, self._view(holdings, slot, moment, _Answers()), asked)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
         for row, key, quote in zip(asked.tolist(), keys, quotes, strict=True):

@@ -27,6 +27,7 @@ from penstock.core import (
     Suspend,
     Verdict,
     Withdraw,
+    format_duration,
 )
 from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
 from penstock.scheduler.arrivals import Arrivals
@@ -150,6 +151,8 @@ class Holdings:
         table, row = self.table, self.row(record)
         table.project_row(row, now)
         held = bool(table.width[row])
+        if held:
+            self._lose_unresumable(row, record, now)
         record.paused = Service(
             remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
@@ -206,6 +209,12 @@ class Holdings:
         self.table.forecast()
         self.of(record).dirty = True
 
+    def change_resumable(self, record: Record) -> None:
+        """Take up whether the job goes on or begins again when its devices change."""
+        row = self.row(record)
+        self.table.jobs[row], self.table.resumable[row] = record.job, record.job.resumable
+        self.of(record).dirty = True
+
     def change_rules(self, slot: float, keeping: set[int]) -> None:
         """Decisions come at another pace; of the plans only those of ``keeping`` are kept."""
         for state in self.kinds.values():
@@ -228,9 +237,12 @@ class Holdings:
         """Its workers are gone: what was done since the last checkpoint is lost, and so are the devices."""
         table, row = self.table, self.row(record)
         table.project_row(row, now)
-        lost = self._unsaved(row, record)
-        table.remaining[row] += lost
-        table.progressed[row] -= lost
+        if record.job.resumable:
+            lost = self._unsaved(row, record)
+            table.remaining[row] += lost
+            table.progressed[row] -= lost
+        else:
+            self._lose_unresumable(row, record, now)
         self.let_go(record, now)
 
     def let_go(self, record: Record, now: float) -> None:
@@ -290,6 +302,7 @@ class Holdings:
         row = self.row(record)
         out.append(Suspend(record.job.id))
         record.tell(now, f"suspended: its {self.table.width[row]} devices go to others")
+        self._lose_unresumable(row, record, now)
         self._let_go(row, record, now)
 
     def _let_go(self, row: int, record: Record, now: float) -> None:
@@ -309,6 +322,8 @@ class Holdings:
         out.append(_instruct(record, grant, held))
         if record.story is not None:
             record.tell(now, _describe_grant(record, grant, held))
+        if held:
+            self._lose_unresumable(row, record, now)
         if kind != record.kind:
             record.kind = kind
             table.bound[row] = self.position(kind)
@@ -321,6 +336,13 @@ class Holdings:
         record.has_run = True
         if record.state in (JobState.PENDING, JobState.SUSPENDED):
             record.state = JobState.RUNNING
+
+    def _lose_unresumable(self, row: int, record: Record, now: float) -> None:
+        """A job that cannot resume begins again."""
+        if not record.job.resumable:
+            lost, seconds = self.table.begin_again(row), float(self.table.unsaved_s[row])
+            if lost > 0:
+                record.tell(now, _describe_loss(lost, seconds))
 
     def _unsaved(self, row: int, record: Record) -> float:
         """Iterations since the last checkpoint; one is also written whenever the devices change."""
@@ -345,6 +367,13 @@ def _describe_grant(record: Record, grant: Grant, held: int) -> str:
     if held == grant.width:
         return f"moved to other devices: {where}"
     return f"{'grew' if grant.width > held else 'shrank'} from {held} to {where}"
+
+
+def _describe_loss(lost: float, seconds: float) -> str:
+    return (
+        f"it begins again, {format_duration(seconds)} of work ({lost:g} iterations) are lost: "
+        "nothing says that it can resume"
+    )
 
 
 def _quote(record: Record) -> Quote:

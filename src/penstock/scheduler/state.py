@@ -32,6 +32,7 @@ from penstock.core import (
     JobSubmitted,
     Progress,
     Quote,
+    ResumableChanged,
     Stop,
     Suspend,
     TenantChanged,
@@ -155,7 +156,8 @@ class State:
         """A job's workers are gone; it goes on from its last checkpoint."""
         self.holdings.stop_gang(record, at)
         self.outbox.append(Suspend(record.job.id))
-        record.tell(at, f"{why}; it goes on from its last checkpoint")
+        going_on = "it goes on from its last checkpoint" if record.job.resumable else "it begins again"
+        record.tell(at, f"{why}; {going_on}")
 
     def _check_time(self, at: float, what: object) -> None:
         if not at >= self.now:
@@ -291,6 +293,15 @@ class State:
             self.holdings.change_costs(record)
             self.excuse(record.kind, f"{event.job_id} takes another time to start or end than it did")
 
+    def _on_resumable_changed(self, event: ResumableChanged) -> None:
+        record = self.live(event.job_id)
+        if record.job.resumable == event.resumable:
+            return
+        record.job = replace(record.job, resumable=event.resumable)
+        if record.paused is None:
+            self.holdings.change_resumable(record)
+        record.tell(event.at, "it can resume" if event.resumable else "it cannot resume: it begins again when stopped")
+
     def _on_worker_failed(self, event: WorkerFailed) -> None:
         record = self.live(event.job_id)
         if not self.holdings.devices(record):
@@ -317,6 +328,7 @@ EVENTS: dict[type, Callable[[State, Any], None]] = {
     Progress: State._on_progress,
     CurveChanged: State._on_curve_changed,
     CostsChanged: State._on_costs_changed,
+    ResumableChanged: State._on_resumable_changed,
     WorkerFailed: State._on_worker_failed,
     TenantChanged: State._on_tenant_changed,
     Tick: State._on_tick,

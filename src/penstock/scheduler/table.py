@@ -17,12 +17,12 @@ from penstock.scheduler.windows import Windows
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
-    "reserve_s", "trained_at",
+    "reserve_s", "trained_at", "whole",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind")
+_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
-    "plan_width", "plan_kind", "priority", "end_s",
+    "plan_width", "plan_kind", "priority", "end_s", "whole",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -78,6 +78,7 @@ class JobTable:
     end_s: Floats
     reserve_s: Floats
     trained_at: Floats
+    whole: Floats
     standing: Ints
     sequence: Ints
     width: Ints
@@ -86,6 +87,7 @@ class JobTable:
     tenant: Ints
     bound: Ints
     plan_kind: Ints
+    resumable: Ints
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.options = [OptionTable(kind) for kind in kinds]
@@ -129,6 +131,8 @@ class JobTable:
         self.deadline[row] = job.deadline
         self.hard[row] = job.hard
         self.priority[row] = job.priority
+        self.whole[row] = job.work.iterations
+        self.resumable[row] = job.resumable
         self.set_costs(row, job)
         for kind, size in enumerate(sizes):
             self.set_size(row, kind, size)
@@ -243,6 +247,13 @@ class JobTable:
         left = float(self.projected(now, slice(row, row + 1)).remaining[0])
         ran = max(0.0, later - max(now, float(self.resumes_at[row])))
         return max(0.0, left - (float(self.rate[row]) * ran if self.width[row] else 0.0))
+
+    def begin_again(self, row: int) -> float:
+        """Everything is still to be done; returns the iterations that are lost by that."""
+        lost = float(self.whole[row] - self.remaining[row])
+        self.remaining[row] = self.whole[row]
+        self.progressed[row] = self.corrected[row] = 0.0
+        return max(lost, 0.0)
 
     def forecast(self) -> None:
         """Recompute the projected end of every row."""

@@ -16,6 +16,11 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _NAME = re.compile(r"\w+")
+_ELASTIC = re.compile(
+    rb"^[ \t]*(?:import[ \t]+penstock\.elastic\b|from[ \t]+penstock\.elastic[ \t]+import\b"
+    rb"|from[ \t]+penstock[ \t]+import[ \t(]+[^\n#]*\belastic\b)",
+    re.MULTILINE,
+)
 
 
 def local_modules(script: Path, working_dir: Path) -> tuple[Path, ...]:
@@ -30,6 +35,11 @@ def local_modules(script: Path, working_dir: Path) -> tuple[Path, ...]:
                 found[module] = None
                 waiting.append(module)
     return tuple(sorted(found))
+
+
+def imports_elastic(script: Path) -> bool:
+    """Whether a script uses our library, by which it can go on when its devices change."""
+    return _ELASTIC.search(_text(script)) is not None
 
 
 def _imported(file: Path, roots: tuple[Path, ...]) -> Iterator[Path]:

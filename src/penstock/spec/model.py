@@ -47,6 +47,7 @@ from penstock.spec.fields import (
     WorkAmount,
 )
 from penstock.spec.fingerprint import fingerprint_of
+from penstock.spec.local_modules import imports_elastic
 from penstock.spec.parts import (
     CheckpointPart,
     Devices,
@@ -111,6 +112,10 @@ class JobFile(Part):
         default=None, description="Stop and retry a job that reports nothing for this long; never by default."
     )
     grace: Delay = Field(default=30.0, description="Time between the polite request to stop and the end.")
+    resumable: Flag | None = Field(
+        default=None,
+        description="Whether it goes on from a checkpoint when it is started again; found out by default.",
+    )
     profile: ProfileMode = Field(
         default=Profiling.AUTO,
         description="How an unknown speed is measured: auto (while it runs), first (short runs before), never.",
@@ -209,6 +214,15 @@ class JobFile(Part):
     def uses_own_trainer(self) -> bool:
         """Whether the job is a model alone, which Penstock trains by itself."""
         return self.model is not None and self.command is None and self.script is None
+
+    @property
+    def says_resumable(self) -> bool:
+        """Whether the file says that the job goes on when its devices change, or a script does by using our library."""
+        if self.resumable is not None:
+            return self.resumable
+        words = (self.script,) if self.script is not None else words_of(self.command or ())
+        scripts = [self.working_dir / word for word in words if word.endswith(".py")]
+        return self.uses_own_trainer or any(map(imports_elastic, scripts))
 
     def to_job(self, *, job_id: str, curve: Curve, now: float) -> Job:
         """The job the scheduler sees. Rigid policies get the fewest devices it accepts, so that they can start it."""

@@ -125,6 +125,8 @@ class Supervisor:
     def hello(self, worker_id: str, elastic: bool) -> None:
         """A worker speaks the protocol."""
         if member := self.members.get(worker_id):
+            if elastic and not any(each.elastic for each in self.members.values()):
+                self._host.report(ReportKind.RESUMABLE)
             member.elastic = elastic
 
     def ready(self, worker_id: str) -> None:

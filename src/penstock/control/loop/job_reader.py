@@ -85,7 +85,11 @@ class JobReader:
         self._stores.plans.check(file, self._stores.usable(file.kinds))
         curve, costs = self._stores.expected(recipe.fingerprint, file.kinds)
         job = file.to_job(job_id=job_id, curve=curve, now=now)
-        job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
+        with acting_as(user):
+            resumable = file.says_resumable
+        job = replace(
+            job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER, resumable=resumable
+        )
         planless = needs_plans(file, recipe.fingerprint, self._stores)
         predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores, user)
         return JobDraft(

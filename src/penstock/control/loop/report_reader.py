@@ -12,6 +12,7 @@ from penstock.control.state.entries import (
     Launched,
     Progressed,
     Resized,
+    ResumableLearned,
     RunFailed,
     RunFinished,
     RunSuspended,
@@ -29,6 +30,7 @@ EXIT = "exit"
 """The reason a backend gives for a run that ended by itself with a code other than 0."""
 
 _MOST_DOUBLINGS = 30
+_SHOWS_RESUMABLE = (ReportKind.RESUMABLE, ReportKind.CHECKPOINTED)
 
 ASKED = "asked"
 """The reason a backend gives for a worker that ended because it was told to."""
@@ -55,7 +57,7 @@ class ReportReader:
         understood = _UNDERSTOOD.get(report.kind)
         entry = understood(self, report, record, state, at) if understood else None
         saved = self._saved(report, record, state, at) if report.kind is ReportKind.SUSPENDED else None
-        return [entry for entry in (entry, saved) if entry is not None]
+        return [entry for entry in (self._resumable(report, record, at), entry, saved) if entry is not None]
 
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
         """A run that is gone, and whether it is worth another try."""
@@ -65,6 +67,13 @@ class ReportReader:
             return entry
         wait = min(recipe.backoff_s * 2.0 ** min(streak - 1, _MOST_DOUBLINGS), self.most_s)
         return replace(entry, retry_at=at + wait)
+
+    def _resumable(self, report: Report, record: JobRecord, at: float) -> Entry | None:
+        """News if the run shows that it can go on later, unless the job file says that it cannot."""
+        shows = report.kind in _SHOWS_RESUMABLE or (report.kind is ReportKind.SUSPENDED and report.step)
+        if not shows or record.job.resumable or record.submission.spec.get("resumable") is False:
+            return None
+        return ResumableLearned(at=at, job_id=record.id, run_id=report.run_id)
 
     def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
         return self._saved(report, record, state, at) if report.run_id == record.run_id else None

@@ -238,6 +238,15 @@ class CostsLearned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResumableLearned:
+    """A run showed that its job can go on from where it was when its devices change."""
+
+    at: float
+    job_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
     """What follows from everything before it: answers, devices and plans."""
 
@@ -325,6 +334,7 @@ class Ticked:
 AboutJob = (
     PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Launched | Progressed | Resized
     | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
+    | ResumableLearned
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (

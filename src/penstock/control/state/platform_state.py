@@ -35,6 +35,7 @@ from penstock.control.state.entries import (
     Quarantined,
     Recovered,
     Resized,
+    ResumableLearned,
     Resumed,
     RunFailed,
     RunFinished,
@@ -75,6 +76,7 @@ from penstock.core import (
     Progress,
     Quote,
     Resize,
+    ResumableChanged,
     Resume,
     Start,
     Stop,
@@ -428,6 +430,11 @@ class PlatformState:
             record.job = replace(record.job, costs=entry.costs)
         self._feed(*(CostsChanged(entry.at, record.id, entry.costs) for record in told))
 
+    def _on_resumable_learned(self, entry: ResumableLearned) -> None:
+        record = self._live(entry.job_id)
+        record.job = replace(record.job, resumable=True)
+        self._feed(ResumableChanged(entry.at, record.id, resumable=True))
+
     def _can_use(self, record: JobRecord, curve: Curve) -> bool:
         if record.job.curve == curve or record.job.curve.kinds != curve.kinds:
             return False
@@ -510,6 +517,7 @@ PlatformState._handlers = {
     RunFailed: PlatformState._on_run_failed,
     CurveLearned: PlatformState._on_curve_learned,
     CostsLearned: PlatformState._on_costs_learned,
+    ResumableLearned: PlatformState._on_resumable_learned,
     Decided: PlatformState._on_decided,
     DecisionFailed: lambda _state, _entry: None,
     Quarantined: PlatformState._on_quarantined,

@@ -6,6 +6,9 @@ end. A plan is a row of ``(at, width)`` steps that ends with width 0.
 Decisions are at least a slot apart, so a planned change may come up to a slot late, and every plan is made for that:
 whatever the delays, at time t a job holds at least the narrowest width that its plan had in the slot before t. So wider
 widths count from a slot after they are planned, narrower ones at once, and a peak shorter than a slot does not count.
+
+A job that cannot resume does everything ``again`` when its devices change, so it is planned on one width from its
+beginning to its end; ``again`` is negative for all others.
 """
 
 import numpy as np
@@ -30,24 +33,37 @@ def released_at(finish: float, slot: float) -> float:
 
 
 @compiled
+def share_in(levels: Ints, depth: int, free: int, cap: int, again: float) -> int:
+    """Index of the level that a plan of at most level ``cap`` takes of what is free, or -1; exactly ``cap`` if it must
+    not change later."""
+    if again >= 0.0:
+        return cap if levels[cap] <= free else UNREACHABLE
+    return level_in(levels, depth, free, cap)
+
+
+@compiled
 def finish_time(
     times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
-    cap: int, held: int, ready: float, remaining: float, limit: float, slot: float,
+    cap: int, held: int, ready: float, remaining: float, again: float, limit: float, slot: float,
 ) -> float:  # fmt: skip
     """The latest that ``remaining`` is done on at most level ``cap`` of what is free; infinite if after ``limit``.
 
     ``held`` devices make progress from ``ready`` on; -1 are some of another kind. Every change costs its pause, and
     ``start`` besides if there were no devices. A plan that would have too many steps counts as unreachable.
     """
-    planned = level_in(levels, depth, free[0], cap)
+    planned = share_in(levels, depth, free[0], cap, again)
     current, wider, wider_at, steps = planned, UNREACHABLE, np.inf, 1
     if planned >= 0 and levels[planned] != held:
         ready = max(ready, times[0] + pauses[planned] + (start if held == 0 else 0.0))
+    if again >= 0.0 and held != 0 and (planned < 0 or levels[planned] != held):
+        remaining = again
     for k in range(count):
         if times[k] >= limit:
             return np.inf
-        index = level_in(levels, depth, free[k], cap) if k else planned
+        index = share_in(levels, depth, free[k], cap, again) if k else planned
         if index != planned:
+            if again >= 0.0 and current >= 0:
+                return np.inf
             planned = index
             steps += 1
             if steps >= PLAN_STEPS:
@@ -79,7 +95,7 @@ def finish_time(
 @compiled
 def smallest_share(
     times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
-    held: int, ready: float, remaining: float, limit: float, slot: float,
+    held: int, ready: float, remaining: float, again: float, limit: float, slot: float,
 ) -> tuple[int, float]:  # fmt: skip
     """The lowest level index that finishes by ``limit``, and when; (-1, inf) if none does."""
     if depth == 0 or times[0] + remaining / rates[depth - 1] > limit:
@@ -88,7 +104,7 @@ def smallest_share(
         if times[0] + remaining / rates[cap] > limit:
             continue
         finish = finish_time(
-            times, free, count, levels, rates, pauses, start, depth, cap, held, ready, remaining, limit, slot
+            times, free, count, levels, rates, pauses, start, depth, cap, held, ready, remaining, again, limit, slot
         )  # fmt: skip
         if finish < np.inf:
             return cap, finish
@@ -98,7 +114,7 @@ def smallest_share(
 @compiled
 def later_start(
     times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
-    cap: int, held: int, ready: float, remaining: float, limit: float, slot: float,
+    cap: int, held: int, ready: float, remaining: float, again: float, limit: float, slot: float,
 ) -> tuple[float, float]:  # fmt: skip
     """The latest time, in whole slots, from which level ``cap`` still finishes by ``limit``, and when it does then.
 
@@ -115,8 +131,8 @@ def later_start(
         later[0], free_later[0], later[1], free_later[1] = now, 0, since, free[k - 1]
         later[2 : 2 + count - k], free_later[2 : 2 + count - k] = times[k:count], free[k:count]
         finish = finish_time(
-            later, free_later, 2 + count - k, levels, rates, pauses, start, depth, cap, held, ready, remaining, limit,
-            slot,
+            later, free_later, 2 + count - k, levels, rates, pauses, start, depth, cap, held, ready, remaining, again,
+            limit, slot,
         ) if since > now else np.inf  # fmt: skip
         if finish < np.inf:
             early, found, end = middle, since, finish
@@ -127,8 +143,8 @@ def later_start(
 
 @compiled
 def reserve(
-    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, since: float, finish: float, slot: float,
-    at: Floats, width: Ints,
+    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, again: float, since: float,
+    finish: float, slot: float, at: Floats, width: Ints,
 ) -> int:  # fmt: skip
     """Take at most level ``cap`` of what is free, from ``since`` until it counts as free again, and write the plan.
 
@@ -139,7 +155,7 @@ def reserve(
     last, count = breakpoint_at(times, free, count, released_at(finish, slot))
     step = -1
     for k in range(first, last):
-        index = level_in(levels, depth, free[k], cap)
+        index = share_in(levels, depth, free[k], cap, again)
         taken = levels[index] if index >= 0 else 0
         if step < 0 or width[step] != taken:
             if times[k] >= finish:

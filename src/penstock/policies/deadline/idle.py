@@ -88,6 +88,8 @@ def _kind_to_start_on(
             continue
         if likely.held[job] > 0 and likely.bound[job] == kind:
             return kind
+        if is_promised and certain.again[job] >= 0.0 and not _in_time_from_now(certain, job, kind, 0):
+            continue
         if is_promised and end_after(certain, job, kind, narrowest, 0.0, at, planned, planned_kind) == np.inf:
             continue
         speed = likely.rates[kind, job, 0] / (narrowest * likely.prices[kind])
@@ -97,11 +99,25 @@ def _kind_to_start_on(
 
 
 @compiled
+def _in_time_from_now(inputs: PlanInputs, job: int, kind: int, level: int) -> bool:
+    """Whether a job without devices is in time if it begins now on one width and keeps that."""
+    still = inputs.pauses[kind, job, level] + inputs.starts[job] + inputs.ends[job]
+    seconds = inputs.remaining[job] / inputs.rates[kind, job, level]
+    return bool(inputs.now + still + seconds <= inputs.limit[job])
+
+
+@compiled
+def _stays(inputs: PlanInputs, job: int) -> bool:
+    """Whether it holds devices and would begin again on others."""
+    return bool(inputs.again[job] >= 0.0 and inputs.held[job] > 0)
+
+
+@compiled
 def _gain(likely: PlanInputs, job: int, kind: int, width: int, idle: int) -> float:
     """Speed per device that the next level adds, relative to the narrowest; 0 if it does not pay or fit."""
     levels, rates, depth = likely.levels[kind, job], likely.rates[kind, job], likely.depth[kind, job]
     level = usable(levels, depth, width)
-    if level < 0 or level + 1 >= depth or levels[level + 1] - width > idle:
+    if level < 0 or level + 1 >= depth or levels[level + 1] - width > idle or _stays(likely, job):
         return 0.0
     pause = likely.pauses[kind, job, level + 1]
     if likely.held[job] == 0:
@@ -153,7 +169,7 @@ def _move(
     """Whoever would run much faster on idle devices of another kind, and long enough to earn back the pause, moves."""
     for job in order:
         here = kinds[job]
-        if widths[job] == 0:
+        if widths[job] == 0 or _stays(likely, job):
             continue
         rate = likely.rates[here, job, level_of(likely.levels[here, job], likely.depth[here, job], widths[job])]
         best, best_level, fastest = -1, -1, rate * WORTH_A_MOVE
@@ -185,5 +201,6 @@ def immovable(
             continue
         kind = kinds[job]
         pause = inputs.pauses[kind, job, level_of(inputs.levels[kind, job], inputs.depth[kind, job], widths[job])]
-        pinned[job] = end_after(inputs, job, kind, widths[job], pause, at, planned, planned_kind) == np.inf
+        late = end_after(inputs, job, kind, widths[job], pause, at, planned, planned_kind) == np.inf
+        pinned[job] = late or _stays(inputs, job)
     return pinned

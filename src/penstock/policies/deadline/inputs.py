@@ -40,6 +40,8 @@ class PlanInputs(NamedTuple):
     ready: Floats
     """When the devices that are held make progress again."""
     remaining: Floats
+    again: Floats
+    """Iterations that are left whenever devices change, of a job that cannot resume; -1 for the others."""
     limit: Floats
     """By when each job must have ended."""
     prices: Floats
@@ -63,7 +65,7 @@ def terms_of(view: View) -> Terms:
     """
     strict = _strict(view)
     interval = min(each.interval for each in view.conditions)
-    likely_rates = _stacked([each.rates for each in view.by_kind]) * _working_share(view, interval)
+    likely_rates = _stacked([each.rates for each in view.by_kind]) * view.working_share(interval)
     cautious = strict._replace(limit=strict.limit - view.overhead.worst_s - view.reserve_s)
     prices = kind_prices(likely_rates, strict.levels, strict.depth)
     return Terms(cautious, strict, strict._replace(rates=likely_rates, limit=strict.limit.copy(), prices=prices))
@@ -72,12 +74,12 @@ def terms_of(view: View) -> Terms:
 def _strict(view: View) -> PlanInputs:
     """The slowest speeds and a decision in every slot; in so many slots there may be one decision more than slots."""
     levels, depth = _stacked([each.levels for each in view.by_kind]), np.stack([each.depth for each in view.by_kind])
-    rates = _stacked([_slowest(each.rates, each.doubts) for each in view.by_kind]) * _working_share(view, view.slot)
+    rates = _stacked([_slowest(each.rates, each.doubts) for each in view.by_kind]) * view.working_share(view.slot)
     pauses: Floats = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
     columns = {
         "resizes": view.resize_s, "starts": view.start_s - view.end_s - view.resize_s, "ends": view.end_s,
         "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s, "remaining": view.remaining,
-        "limit": view.deadline - view.overhead.every_round_s,
+        "again": np.where(view.resumable, -1.0, view.whole), "limit": view.deadline - view.overhead.every_round_s,
     }  # fmt: skip
     best_effort = np.isinf(view.deadline)
     inputs = PlanInputs(
@@ -98,11 +100,6 @@ def device_seconds(inputs: PlanInputs) -> Floats:
     costs = np.full(rates.shape, np.inf)
     np.divide(counts * inputs.remaining * inputs.prices[:, None], rates, out=costs, where=inputs.depth > 0)
     return np.asarray(costs.min(axis=0))
-
-
-def _working_share(view: View, interval: float) -> float:
-    """What decisions that far apart leave of everybody's time."""
-    return 1.0 - min(view.overhead.every_round_s / max(interval, 1.0), 0.9)
 
 
 def _slowest(rates: Floats, doubts: Floats) -> Floats:

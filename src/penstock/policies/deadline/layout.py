@@ -21,6 +21,7 @@ from penstock.policies.deadline.calendar import (
     smallest_share,
 )
 from penstock.policies.deadline.inputs import PlanInputs
+from penstock.policies.filling import usable
 from penstock.policies.view import View
 from penstock.tools import compiled
 
@@ -167,8 +168,8 @@ def share_on(inputs: PlanInputs, job: int, kind: int, calendar: Calendar) -> tup
     level, last_step = smallest_share(
         calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
         inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job],
-        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job] - inputs.ends[job],
-        inputs.slot,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.again[job],
+        inputs.limit[job] - inputs.ends[job], inputs.slot,
     )  # fmt: skip
     return level, last_step + inputs.ends[job]
 
@@ -181,8 +182,8 @@ def _latest(
     since, last_step = later_start(
         calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
         inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job], level,
-        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.limit[job] - inputs.ends[job],
-        inputs.slot,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.again[job],
+        inputs.limit[job] - inputs.ends[job], inputs.slot,
     )  # fmt: skip
     return (since, last_step + inputs.ends[job]) if last_step < np.inf else (inputs.now, end)
 
@@ -196,7 +197,7 @@ def write_plan(
     finish[job], kinds[job] = end, kind
     calendar.sizes[kind] = reserve(
         calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
-        inputs.depth[kind, job], level, since, end, inputs.slot, at[job], width[job],
+        inputs.depth[kind, job], level, inputs.again[job], since, end, inputs.slot, at[job], width[job],
     )  # fmt: skip
 
 
@@ -213,10 +214,13 @@ def followed_to(
     inputs: PlanInputs, job: int, kind: int, times: Floats, widths: Ints, count: int, held: int, ready: float
 ) -> float:
     """When a job that sticks to these steps of its plan ends at the latest; infinite if after its limit."""
-    depth, end = inputs.depth[kind, job], float(inputs.ends[job])
+    depth, end, again = inputs.depth[kind, job], float(inputs.ends[job]), inputs.again[job]
+    cap = depth - 1
+    if again >= 0.0:
+        cap = max(usable(inputs.levels[kind, job], depth, widths[:count].max()), 0)
     return end + finish_time(
         times, widths, count, inputs.levels[kind, job], inputs.rates[kind, job], inputs.pauses[kind, job],
-        inputs.starts[job], depth, depth - 1, held, ready, inputs.remaining[job], inputs.limit[job] - end, inputs.slot,
+        inputs.starts[job], depth, cap, held, ready, inputs.remaining[job], again, inputs.limit[job] - end, inputs.slot,
     )  # fmt: skip
 
 
@@ -235,16 +239,17 @@ def earliest_end(inputs: PlanInputs, job: int, calendar: Calendar, held: bool) -
 
     Without ``held`` it gives back what it holds now.
     """
-    earliest = np.inf
+    earliest, again, remaining = np.inf, inputs.again[job], inputs.remaining[job]
+    if again >= 0.0 and not held:
+        remaining = again
     for kind in range(len(inputs.levels)):
         depth = inputs.depth[kind, job]
-        if depth == 0:
-            continue
-        end = finish_time(
-            calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
-            inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], depth, depth - 1,
-            held_on(inputs, job, kind) if held else 0, inputs.ready[job] if held else inputs.now,
-            inputs.remaining[job], np.inf, inputs.slot,
-        )  # fmt: skip
-        earliest = min(earliest, end)
+        for cap in range(0 if again >= 0.0 else max(depth - 1, 0), depth):
+            end = finish_time(
+                calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+                inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], depth, cap,
+                held_on(inputs, job, kind) if held else 0, inputs.ready[job] if held else inputs.now, remaining, again,
+                np.inf, inputs.slot,
+            )  # fmt: skip
+            earliest = min(earliest, end)
     return earliest + float(inputs.ends[job])

@@ -11,7 +11,8 @@ from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import device_seconds, terms_of
+from penstock.policies.deadline.inputs import PlanInputs, device_seconds, terms_of
+from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.promises import (
     add_promises,
     cheapest_first,
@@ -71,7 +72,7 @@ class DeadlinePolicy(Policy):
     def allocate(self, view: View) -> Assignment:
         terms = terms_of(view)
         layout, cautious = kept_promises(view, terms)
-        promised = view.standing == Standing.PROMISED
+        promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
         cheap_first = _turns(view, promised, device_seconds(terms.likely))
         plans, room = layout.plans, layout.calendar.with_room(len(view))
         bring_forward(
@@ -84,10 +85,16 @@ class DeadlinePolicy(Policy):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
         wake_at = min(plans.next_change(view.now), _next_answer(view))
-        return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned)
+        return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
     def explain(self, view: View, row: int) -> str:
         return explain_plan(view, row)
+
+
+def _missed(inputs: PlanInputs, layout: Layout) -> int:
+    """How many of the planned rows are late by their plans."""
+    in_time = layout.finish[layout.rows] <= inputs.limit[layout.rows]
+    return len(layout.rows) - int(np.count_nonzero(in_time))
 
 
 def _turns(view: View, promised: Bools, cost: Floats) -> Ints:

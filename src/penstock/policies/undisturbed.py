@@ -1,0 +1,119 @@
+"""Jobs that cannot resume keep what they hold: the policy decides about the others, on the devices that are left.
+
+Whoever begins again when its devices change is not resized, moved or stopped for work that nobody was promised. So
+under every policy such jobs are taken out of the view, with their devices, until their projected ends. Only where a
+promise to somebody else would be missed by that do they come back into the view, those with the least behind them
+first, and no more of them than it takes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.core import Quote
+from penstock.policies.base import Admission, Assignment, Plans, Policy
+from penstock.policies.columns import Bools, Floats, Ints, Standing
+from penstock.policies.view import View
+
+
+class HeldRows(NamedTuple):
+    """Rows that keep what they hold, and when they will have ended at the latest."""
+
+    rows: Ints
+    ends: Floats
+
+    def only(self, chosen: Bools) -> "HeldRows":
+        return HeldRows(self.rows[chosen], self.ends[chosen])
+
+
+def allocate_undisturbed(policy: Policy, view: View) -> Assignment:
+    """What the policy decides when no job that cannot resume is disturbed without need.
+
+    As many times as it takes doublings to count such jobs if a promise is in danger, else once.
+    """
+    held = undisturbed(view)
+    if not len(held.rows):
+        return policy.allocate(view)
+    best: Assignment | None = None
+    for kept in _choices(view, held):
+        decided = _merged(view, kept, _decided(policy, view.without(*kept)))
+        if best is None or decided.missed < best.missed:
+            best = decided
+        if not best.missed:
+            break
+    assert best is not None
+    return best
+
+
+def admit_undisturbed(admission: Admission[View], view: View, rows: Ints) -> Sequence[Quote | None]:
+    """The answers when promised jobs that cannot resume keep what they hold."""
+    held = undisturbed(view)
+    kept = held.only(view.standing[held.rows] == Standing.PROMISED)
+    if not len(kept.rows):
+        return admission.admit(view, rows)
+    return admission.admit(view.without(*kept), rows - np.searchsorted(np.sort(kept.rows), rows))
+
+
+def undisturbed(view: View) -> HeldRows:
+    """Who holds devices and would begin again on others; promised ones only if they are in time as they are."""
+    rows = np.flatnonzero(~view.resumable & (view.width > 0))
+    if not len(rows):
+        return HeldRows(rows, np.empty(0))
+    held = HeldRows(rows, _ends(view, rows))
+    limits = view.deadline[rows] - view.overhead.every_round_s
+    return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits))
+
+
+def _decided(policy: Policy, view: View) -> Assignment:
+    if len(view):
+        return policy.allocate(view)
+    return Assignment(view.bound, view.bound, tuple(np.inf for _ in view.kinds), Plans.none(0))
+
+
+def _ends(view: View, rows: Ints) -> Floats:
+    """On certain terms: the slowest speed on at least so many devices, with a decision in every slot."""
+    rates = np.array([_slowest_rate(view, row) for row in rows.tolist()]) * view.working_share(view.slot)
+    return np.asarray(view.now + view.still_s[rows] + view.remaining[rows] / rates)
+
+
+def _slowest_rate(view: View, row: int) -> float:
+    options, width = view.by_kind[int(view.bound[row])], int(view.width[row])
+    depth = int(options.depth[row])
+    rates = options.rates[row, :depth] * (1.0 - options.doubts[row, :depth])
+    enough = options.levels[row, :depth] >= width
+    return float(rates[enough].min() if enough.any() else rates[-1])
+
+
+def _choices(view: View, held: HeldRows) -> Iterator[HeldRows]:
+    """All of them, then one less, two, four, …; promised ones stay."""
+    promised = view.standing[held.rows] == Standing.PROMISED
+    order = np.lexsort((view.executed[held.rows], promised))
+    free = len(order) - int(np.count_nonzero(promised))
+    count = 0
+    while True:
+        kept = np.sort(order[count:])
+        yield HeldRows(held.rows[kept], held.ends[kept])
+        if count == free:
+            return
+        count = min(max(2 * count, 1), free)
+
+
+def _merged(view: View, kept: HeldRows, decided: Assignment) -> Assignment:
+    left = np.setdiff1d(np.arange(len(view)), kept.rows)
+    kinds, widths, pinned = view.bound.copy(), view.width.copy(), np.zeros(len(view), dtype=bool)
+    kinds[left], widths[left], pinned[kept.rows] = decided.kinds, decided.widths, True
+    if decided.pinned is not None:
+        pinned[left] = decided.pinned
+    plans = None if decided.plans is None else _merged_plans(view, kept, left, decided.plans)
+    return replace(decided, kinds=kinds, widths=widths, plans=plans, pinned=pinned)
+
+
+def _merged_plans(view: View, kept: HeldRows, left: Ints, plans: Plans) -> Plans:
+    merged = Plans.none(len(view))
+    merged.at[left], merged.width[left], merged.kind[left] = plans.at, plans.width, plans.kind
+    rows = kept.rows
+    merged.at[rows, 0], merged.width[rows, 0], merged.kind[rows] = view.now, view.width[rows], view.bound[rows]
+    merged.at[rows, 1] = kept.ends
+    return merged

@@ -1,0 +1,49 @@
+"""A real server and scripts that know nothing of it: nothing they did is thrown away, and nothing is made up."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.site import OVER, Site, until
+
+_NEVER_SAVES = """
+import time
+for step in range(1, 11):
+    time.sleep(1.0)
+    print(f"penstock: step={step} total=10", flush=True)
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    found = Site(tmp_path, slots=2)
+    yield found
+    found.close()
+
+
+def submit(site: Site, code: str, **more: object) -> str:
+    where = {"working_dir": str(site.folder)}
+    spec = {"command": [sys.executable, "-c", code], "work": "10 steps", "environment": where, **more}
+    return site.ask(lambda client: client.submit(spec)).job.id
+
+
+def state_of(site: Site, job_id: str) -> str:
+    return site.ask(lambda client: client.job(job_id)).state
+
+
+def test_a_script_that_never_saves_runs_once_beside_short_jobs(site: Site) -> None:
+    plain = submit(site, _NEVER_SAVES, name="plain", deadline="2m")
+    until(lambda: any(worker.run_id.startswith(plain) for worker in site.workers()), "its start")
+    short: list[str] = []
+    while state_of(site, plain) not in OVER:
+        if not short or state_of(site, short[-1]) in OVER:
+            short.append(submit(site, "import time; time.sleep(0.5)", devices=1, work="5 steps"))
+        time.sleep(0.5)
+    told = site.ask(lambda client: client.why(plain)).entries
+    assert state_of(site, plain) == "finished", told
+    launched = [event for event in site.events() if event.kind == "Launched" and event.job_id == plain]
+    assert len(launched) == 1, told
+    assert len(short) >= 1

@@ -1,0 +1,165 @@
+"""Jobs that cannot resume: what they hold stays theirs unless a promise to somebody else needs it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.core import (
+    Cluster,
+    Curve,
+    Deadline,
+    JobFinished,
+    JobPaused,
+    JobResumed,
+    JobSubmitted,
+    Progress,
+    ResumableChanged,
+    Suspend,
+    Tick,
+    Verdict,
+    WorkerFailed,
+)
+from penstock.policies import POLICIES, policy_named
+from penstock.scheduler import JobState, Scheduler
+from penstock.scheduler.testing import CheckedWorld, clusters, scripts
+from penstock.scheduler.testing.strategies import ScriptEntry
+from tests.scheduler.build import grants, job, kinds, scheduler
+
+SLOTS = st.sampled_from([0.0, 1.0, 60.0])
+FLAT = Curve.from_table({1: 1.0, 2: 1.0})
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_short_jobs_that_come_by_do_not_restart_it(policy: str) -> None:
+    machine = scheduler("1x2", policy)
+    machine.handle(JobSubmitted(0.0, job("plain", 60.0, curve=FLAT, resumable=False)))
+    held = machine.devices_of("plain")
+    assert held
+    for k in range(1, 11):
+        sent = machine.handle(JobSubmitted(5.0 * k, job(f"short-{k}", 5.0, submitted_at=5.0 * k)))
+        machine.validate()
+        assert Suspend("plain") not in sent
+        assert "plain" not in grants(sent)
+        ended = [JobFinished(at, name) for at, name in machine.finishing_by(5.0 * k + 4.9)]
+        machine.handle(*ended, Tick(5.0 * k + 4.9))
+    assert machine.devices_of("plain") == held
+    assert machine.remaining("plain", 60.0) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_it_does_not_grow_when_devices_become_free() -> None:
+    machine = scheduler("1x4", "deadline")
+    machine.handle(JobSubmitted(0.0, job("other", 10.0)), JobSubmitted(0.0, job("plain", 100.0, resumable=False)))
+    before = machine.devices_of("plain")
+    machine.handle(JobFinished(10.0, "other"))
+    assert machine.devices_of("plain") == before
+    machine.handle(ResumableChanged(11.0, "plain", resumable=True))
+    assert len(machine.devices_of("plain")) == 4
+    assert machine.remaining("plain") == pytest.approx(100.0 - 11.0 * len(before))
+
+
+def test_a_promise_may_interrupt_it_and_then_it_begins_again() -> None:
+    machine = scheduler("1x4", "deadline")
+    machine.handle(JobSubmitted(0.0, job("plain", 1000.0, at_least=4, resumable=False)))
+    sent = machine.handle(JobSubmitted(50.0, job("due", 400.0, submitted_at=50.0, goal=Deadline(151.0))))
+    quote = machine.quote_of("due")
+    assert quote is not None
+    assert quote.verdict is Verdict.PROMISED
+    assert "Suspend" in kinds(sent)
+    assert machine.remaining("plain") == 1000.0
+    story = " ".join(entry.text for entry in machine.why("plain").entries)
+    assert "50s of work (200 iterations) are lost" in story
+    machine.handle(JobFinished(150.0, "due"))
+    machine.validate()
+    assert machine.remaining("plain", 151.0) == pytest.approx(996.0)
+
+
+def test_a_promise_goes_around_it_where_that_is_in_time() -> None:
+    machine = scheduler("1x4", "deadline")
+    machine.handle(JobSubmitted(0.0, job("plain", 1000.0, at_most=2, resumable=False)))
+    held = machine.devices_of("plain")
+    machine.handle(JobSubmitted(50.0, job("due", 400.0, submitted_at=50.0, goal=Deadline(300.0))))
+    quote = machine.quote_of("due")
+    assert quote is not None
+    assert quote.verdict is Verdict.PROMISED
+    assert machine.devices_of("plain") == held
+    assert len(machine.devices_of("due")) == 2
+
+
+def test_no_more_of_them_are_interrupted_than_a_promise_takes() -> None:
+    machine = scheduler("1x4", "deadline")
+    for k in range(4):
+        machine.handle(
+            JobSubmitted(float(k), job(f"plain-{k}", 1000.0, at_most=1, submitted_at=float(k), resumable=False))
+        )
+    machine.handle(JobSubmitted(50.0, job("due", 100.0, submitted_at=50.0, goal=Deadline(160.0))))
+    assert [machine.state_of(f"plain-{k}") for k in range(4)].count(JobState.SUSPENDED) == 1
+    assert machine.state_of("plain-3") is JobState.SUSPENDED, "the one with the least behind it"
+
+
+def test_its_own_promise_counts_on_one_width() -> None:
+    """Four devices for 20 s, then two: one that resumes is in time, one that begins again would not be."""
+    machine = scheduler("1x4", "deadline")
+    machine.handle(JobSubmitted(0.0, job("first", 200.0, at_least=4, at_most=4, goal=Deadline(51.0))))
+    machine.handle(JobSubmitted(0.0, job("plain", 100.0, resumable=False, goal=Deadline(160.0))))
+    quote = machine.quote_of("plain")
+    assert quote is not None
+    assert quote.verdict is Verdict.PROMISED
+    CheckedWorld(machine, held={"first": machine.devices_of("first")}, started={"first"}).run([], [])
+    machine.validate()
+    assert machine.state_of("plain") is JobState.FINISHED
+
+
+def test_reported_progress_is_lost_too() -> None:
+    machine = scheduler("1x4", "fifo")
+    machine.handle(JobSubmitted(0.0, job("plain", 100.0, resumable=False)))
+    machine.handle(Progress(10.0, "plain", 40.0))
+    machine.handle(WorkerFailed(20.0, "plain"))
+    assert machine.remaining("plain") == 100.0
+    machine.handle(JobPaused(30.0, "plain"))
+    assert machine.remaining("plain") == 100.0
+    machine.handle(JobResumed(40.0, "plain"), Tick(41.0))
+    machine.validate()
+
+
+def test_a_failed_worker_of_one_that_resumes_loses_little() -> None:
+    machine = scheduler("1x4", "fifo")
+    machine.handle(JobSubmitted(0.0, job("plain", 100.0, checkpoint_every_s=10.0)))
+    machine.handle(WorkerFailed(25.0, "plain"))
+    assert machine.remaining("plain") == pytest.approx(80.0)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), cluster=clusters(), slot=SLOTS, share=st.integers(1, 3))
+def test_promises_are_kept_among_jobs_that_cannot_resume(
+    data: st.DataObject, cluster: Cluster, slot: float, share: int
+) -> None:
+    script, times = data.draw(scripts(misfortunes=False))
+    script = [_unresumable(entry) if k % share == 0 else entry for k, entry in enumerate(script)]
+    machine = Scheduler(cluster, policy_named("deadline"), slot=slot)
+    world = CheckedWorld(machine)
+    world.run(script, times)
+    machine.validate()
+    assert machine.active() == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    data=st.data(), cluster=clusters(), slot=st.sampled_from([0.0, 1.0, 60.0]), policy=st.sampled_from(sorted(POLICIES))
+)
+def test_misfortunes_lose_no_job_that_cannot_resume(
+    data: st.DataObject, cluster: Cluster, slot: float, policy: str
+) -> None:
+    script, times = data.draw(scripts(misfortunes=True))
+    script = [_unresumable(entry) for entry in script]
+    machine = Scheduler(cluster, policy_named(policy), slot=slot, stories=False)
+    world = CheckedWorld(machine)
+    if policy in ("edf-admission", "elasticflow"):
+        machine._state.promises_bind = False
+    world.run(script, times)
+    assert world.held == {}
+
+
+def _unresumable(entry: ScriptEntry) -> ScriptEntry:
+    return replace(entry, job=replace(entry.job, resumable=False)) if isinstance(entry, JobSubmitted) else entry
