@@ -42,6 +42,7 @@ BLOWS = Counter(
     lock_database=1, submit_unruly=1, submit_absurdity=1, submit_plain=2, cancel=2, pause=2, resume=1,
 )  # fmt: skip
 LONGEST_LULL_S = 1.2
+_SHOWN = 300
 ABSURD = (
     {"work": "900_000_000_000 steps", "deadline": "1h"}, {"work": "1 steps", "deadline": "99999999999w"},
     {"work": "999999999999999 steps"}, {"work": "1 steps", "args": ["a\0b"]}, {"work": "1 steps", "devices": 2**70},
@@ -67,6 +68,7 @@ class Chaos:
         self.books = site.folder / "books"
         self.plans: dict[str, Plan] = {}
         self.dealt: Counter[str] = Counter()
+        self.struck: set[str] = set()
         self._random = random.Random(seed)
         self.books.mkdir()
         (self.books / "slow").touch()
@@ -158,11 +160,12 @@ class Chaos:
 
     def kill_worker(self) -> None:
         if workers := self.site.workers():
-            self._kill(self._random.choice(workers).pid)
+            chosen = self._random.choice(workers)
+            self._kill(chosen.run_id, chosen.pid)
 
     def kill_agent(self) -> None:
         if agents := self.site.agents():
-            self._kill(self._random.choice(agents)[1])
+            self._kill(*self._random.choice(agents))
 
     def cancel(self) -> None:
         """Of a job that nobody will miss; one that ended before us keeps its outcome."""
@@ -208,7 +211,8 @@ class Chaos:
     def _one_of(self, plans: list[Plan]) -> Plan | None:
         return self._random.choice(plans) if plans else None
 
-    def _kill(self, pid: int) -> None:
+    def _kill(self, run_id: str, pid: int) -> None:
+        self.struck.add(run_id)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -233,6 +237,8 @@ def survive(site: Site, seed: int) -> Counter[str]:
         site.stop_server()
     except Exception as error:
         error.add_note(f"PENSTOCK_CHAOS_SEED={seed}, after {dict(chaos.dealt)}; jobs: {chaos.plans}")
+        for event in site.events():
+            error.add_note(f"{event.seq} {event.job_id} {event.kind} {str(event.payload)[:_SHOWN]}")
         raise
     return chaos.dealt
 
@@ -255,7 +261,7 @@ def _is_ending(kind: str, payload: dict[str, Any]) -> bool:
 
 def check_samples(chaos: Chaos) -> None:
     check_nothing_ran_twice(chaos.books)
-    elastic = [Books.of(chaos.books, plan.id) for plan in chaos.plans.values() if plan.is_elastic]
+    elastic = [Books.of(chaos.books, plan.id, chaos.struck) for plan in chaos.plans.values() if plan.is_elastic]
     for books in elastic:
         books.check_every_sample_once(samples=SAMPLES, batch=BATCH, epochs=EPOCHS)
         books.check_one_run_at_a_time()

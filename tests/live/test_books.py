@@ -74,3 +74,11 @@ def test_two_runs_at_once_are_noticed() -> None:
     Books(first + second).check_one_run_at_a_time()
     with pytest.raises(AssertionError, match=r"j\.1 was still training when j\.2 began"):
         Books(first + late + second).check_one_run_at_a_time()
+
+
+def test_only_a_run_that_was_struck_in_its_end_may_be_followed_by_another() -> None:
+    again = {**END[0], "run": "j.2", "at": 10.0}
+    lines = [*FIRST, *SECOND, *END, again]
+    Books(lines, frozenset({"j.1"})).check_every_sample_once(samples=4, batch=2, epochs=1)
+    with pytest.raises(AssertionError, match="in two runs"):
+        Books(lines, frozenset({"j.2"})).check_every_sample_once(samples=4, batch=2, epochs=1)
