@@ -316,6 +316,54 @@ def test_a_worker_lost_on_the_way_does_not_spoil_the_end() -> None:
     assert scene.host.told(ReportKind.FINISHED) == [{"code": 0}]
 
 
+def test_a_worker_that_is_done_is_not_started_again_for_a_world_that_still_waits_for_others() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.resize(1, workers(3))
+    scene.bye("w0")
+    scene.exit("w0")
+    scene.later(1.0)
+    assert "w0" not in scene.host.alive
+    scene.exit("w1")
+    scene.exit("w2", 143, 15)
+    assert scene.host.told(ReportKind.FINISHED) == [{"code": 0}]
+
+
+def test_elastic_others_go_on_without_a_worker_whose_place_is_taken_away() -> None:
+    scene = Scene(3).elastic("w0", "w1", "w2").train()
+    scene.run.leaving("w1", 10.0, "evicted")
+    assert scene.run.world.ids == ("w0", "w2")
+    assert scene.host.did[-1] == ("leave", "w1")
+    scene.exit("w1")
+    scene.train()
+    assert [said["width"] for said in scene.host.told(ReportKind.RESIZED)] == [2]
+
+
+@pytest.mark.parametrize("elastic", [True, False])
+def test_a_run_that_cannot_go_on_elsewhere_saves_while_its_place_is_taken_away(elastic: bool) -> None:
+    scene = Scene(1 if elastic else 2)
+    if elastic:
+        scene.elastic("w0").train()
+    scene.run.leaving("w0", 10.0, "evicted")
+    assert scene.host.did[-1] == (("suspend", "w0") if elastic else ("terminate", "w1"))
+    scene.later(8.1)
+    assert scene.host.did[-1][0] == ("terminate" if elastic else "kill")
+    for worker_id in sorted(scene.host.alive):
+        scene.exit(worker_id, 143, 15)
+    assert scene.host.told(ReportKind.FAILED)[0]["reason"] == "evicted"
+
+
+def test_a_place_is_held_for_a_worker_that_is_started_again_there_and_for_no_other() -> None:
+    scene = Scene(2)
+    stays, goes = workers(2)
+    scene.run.resize(1, (stays,))
+    scene.exit("w1", 143, 15)
+    assert not scene.run.returns(goes)
+    assert scene.run.returns(stays)
+    scene.exit("w0", 143, 15)
+    assert scene.host.alive == {"w0"}
+    assert not scene.run.returns(stays), "it is there"
+
+
 def test_commands_are_refused_once_a_run_ends() -> None:
     scene = Scene(1)
     scene.run.stop(5.0)
@@ -332,7 +380,7 @@ _MOVES = st.lists(
         st.tuples(st.just("joined"), st.just(0)),
         st.tuples(st.just("exit"), st.integers(0, 3)),
         st.tuples(st.just("die"), st.integers(0, 3)),
-        st.tuples(st.just("bye"), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["bye", "leaving"]), st.integers(0, 3)),
         st.tuples(st.sampled_from(["take", "free"]), st.integers(0, 3)),
         st.tuples(st.just("tick"), st.sampled_from([1, 7, 200, 700])),
         st.tuples(st.sampled_from(["suspend", "stop"]), st.just(0)),
@@ -380,6 +428,8 @@ def _move(scene: Scene, move: str, argument: int, number: int) -> None:
                 scene.host.taken.discard(DeviceSlot(NODE, argument))
             case "tick":
                 scene.later(argument)
+            case "leaving":
+                run.leaving(worker_id, 5.0, "evicted")
             case "suspend":
                 run.suspend()
             case "stop":

@@ -1,12 +1,17 @@
 """A worker's network interface is the one through which it reaches its agent."""
 
+import importlib.machinery
 import socket
+import sys
+import types
 
 import pytest
+import torch
 
 from penstock.core import AgentAddress
 from penstock.runtime.agent import network
-from penstock.runtime.agent.network import interface_towards
+from penstock.runtime.agent.network import choose_interface, interface_towards
+from penstock.runtime.world import accelerators
 
 
 @pytest.mark.parametrize("address", ["unix:/run/a.sock", "tcp://127.0.0.1:80", "tcp://localhost:80", "tcp://[::1]:80"])
@@ -28,3 +33,25 @@ def test_the_loopbacks_addresses_are_read_from_the_system() -> None:
 
 def test_where_there_is_no_way_libraries_choose_by_themselves() -> None:
     assert interface_towards(AgentAddress.parse("tcp://no-such-host.invalid:1")) is None
+
+
+def test_every_library_between_workers_is_told_unless_somebody_has_told_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "interface_towards", lambda _agent: "ib0")
+    environ = {"NCCL_SOCKET_IFNAME": "eth7"}
+    choose_interface(AgentAddress.parse("tcp://10.1.0.1:2900"), environ)
+    assert environ == {"NCCL_SOCKET_IFNAME": "eth7", "GLOO_SOCKET_IFNAME": "ib0", "HCCL_SOCKET_IFNAME": "ib0"}
+    beside: dict[str, str] = {}
+    choose_interface(AgentAddress.parse("unix:/run/a.sock"), beside)
+    assert beside == {"GLOO_SOCKET_IFNAME": "ib0"}
+
+
+def test_npus_speak_hccl_where_their_package_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    npu = types.SimpleNamespace(is_available=lambda: True, device_count=lambda: 2, set_device=lambda _device: None)
+    package = types.ModuleType("torch_npu")
+    package.__spec__ = importlib.machinery.ModuleSpec("torch_npu", None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert (accelerators.accelerator(), accelerators.collective_backend(False)) == ("cpu", "gloo")
+    monkeypatch.setitem(sys.modules, "torch_npu", package)
+    monkeypatch.setattr(torch, "npu", npu, raising=False)
+    assert accelerators.collective_backend(False) == "cpu:gloo,npu:hccl"
+    assert accelerators.collective_backend(True) == "gloo"

@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--unused", action="store_true", help="have DDP look for parameters without gradients")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--sleep", type=float, default=0.0)
+    parser.add_argument("--hurry", default="", help="sleep no more once this file exists")
     parser.add_argument("--linger", default="", help="do not end before this file exists")
     parser.add_argument("--save-steps", type=int)
     parser.add_argument("--die", default="", help="worker:step:where, where is before, backward or after")
@@ -68,7 +69,7 @@ def main() -> None:
     for step in run.steps((x, y), global_batch=args.batch, steps=args.steps, seed=3, micro_batch=args.micro):
         with step as batch:
             write("share", step=step.number, samples=step.samples, rank=run.rank, generation=run.generation)
-            time.sleep(args.sleep)
+            time.sleep(0.0 if args.hurry and Path(args.hurry).exists() else args.sleep)
             die("before", step.number)
             for bx, by in step.parts() if args.micro else [batch]:
                 with torch.autocast(run.device.type, torch.bfloat16, enabled=args.bf16):

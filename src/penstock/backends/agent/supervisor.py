@@ -308,8 +308,11 @@ class Supervisor:
         return waited_s >= HAND_OVER_S or self._host.is_free(worker.place)
 
     def _hand_over(self) -> None:
-        """Start newcomers whose devices have become free; where they have not, free what others may wait for."""
-        if self._next is None:
+        """Start newcomers whose devices have become free; where they have not, free what others may wait for.
+
+        Nobody is started for a world that will not come, because the work is done.
+        """
+        if self._next is None or self._finishing:
             return
         self._spawn_missing(self._next)
         waits = any(worker.id not in self.members for worker in self._next.workers)

@@ -3,6 +3,7 @@
 import fcntl
 import socket
 import struct
+from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from penstock.core import AgentAddress
 
 _SIOCGIFADDR = 0x8915
 LOOPBACK = "lo"
+SOCKET_INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "HCCL_SOCKET_IFNAME")
 
 
 def interface_towards(agent: AgentAddress) -> str | None:
@@ -20,6 +22,14 @@ def interface_towards(agent: AgentAddress) -> str | None:
         own = _own_address(agent)
         return next((name for _, name in socket.if_nameindex() if own in _addresses(name)), None)
     return None
+
+
+def choose_interface(agent: AgentAddress, environ: MutableMapping[str, str]) -> None:
+    """Tell gloo, NCCL and HCCL which interface to use, unless somebody has; on one machine only gloo has to know."""
+    interface = interface_towards(agent)
+    for variable in ("GLOO_SOCKET_IFNAME",) if agent.is_local else SOCKET_INTERFACES:
+        if interface is not None:
+            environ.setdefault(variable, interface)
 
 
 def _own_address(agent: AgentAddress) -> str:

@@ -7,7 +7,6 @@ break; then the survivors open the next from the last step they completed. ``doc
 
 import atexit
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from penstock.runtime.training.data import Loader
 from penstock.runtime.training.order import SampleOrder
 from penstock.runtime.training.step import Step, Surroundings, Word
 from penstock.runtime.training.wrapping import Wrapped, wrap
+from penstock.runtime.world.accelerators import take_device
 from penstock.runtime.world.membership import Membership
 
 _DEFAULT_INTERVAL_S = 300.0
@@ -209,7 +209,7 @@ def init(
     one that died at once; a worker waits ``patience_s`` for a new world before it gives up.
     """
     place = WorkerEnvironment.from_environment()
-    device = _device(place)
+    device = take_device(place.local_rank)
     location = checkpoint_dir if checkpoint_dir is not None else place.checkpoints
     link = AgentLink(place.agent, place.worker, place.secret)
     parts = Parts(device)
@@ -227,16 +227,6 @@ def _interval(every: float | str | None, steps: int | None, of_the_file: str | N
     if every is None and steps is None:
         return Interval(parse_duration(of_the_file) if of_the_file else _DEFAULT_INTERVAL_S, None)
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps)
-
-
-def _device(place: WorkerEnvironment) -> torch.device:
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    # Survivors must outlive a lost peer; the watchdog's default is to end the process.
-    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
-    device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
-    torch.cuda.set_device(device)
-    return device
 
 
 def _total(order: SampleOrder, steps: int | None, epochs: int | None) -> int:

@@ -19,8 +19,9 @@ from torch._C._distributed_c10d import FileStore, HashStore, PrefixStore, Store
 
 from penstock.core import PenstockError, World
 from penstock.runtime.agent.environment import WorkerEnvironment
-from penstock.runtime.agent.network import interface_towards
+from penstock.runtime.agent.network import choose_interface
 from penstock.runtime.agent.store import AgentStore
+from penstock.runtime.world.accelerators import collective_backend
 
 _POLL_S = 0.002
 _OVER = "over"
@@ -54,8 +55,8 @@ def open_group(
     world: World, place: WorkerEnvironment, *, timeout_s: float, patience_s: float, called_off: Callable[[], bool]
 ) -> None:
     """Join the default process group of a world; raises WorldLostError if that is called off meanwhile."""
-    if place.agent is not None and (interface := interface_towards(place.agent)):
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+    if place.agent is not None:
+        choose_interface(place.agent, os.environ)
     store = _store(world, place, timeout_s)
     shared = False
     if store is not None and world.size > 1:
@@ -63,7 +64,7 @@ def open_group(
         shared = _share_a_device(store, world)
     before = _sockets()
     dist.init_process_group(
-        backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() and not shared else "gloo",
+        backend=collective_backend(shared),
         store=PrefixStore("group", store) if store is not None else None,
         init_method=None if store is not None else "env://",
         rank=world.rank,
