@@ -145,3 +145,22 @@ def test_a_job_that_cannot_be_read_starts_no_server(
     assert expected in refused.err
     assert "Traceback" not in refused.err
     assert not (tmp_path / "data").exists()
+
+
+def test_waiting_ends_as_the_jobs_end(world: Platform, penstock: Penstock) -> None:
+    done, gone = world.submit(work=5), world.submit(work=1e6)
+    penstock("cancel", gone)
+    world.passes(60)
+    waited = penstock("wait", done)
+    assert waited.code == 0
+    assert f"{done} finished" in waited.err
+    assert penstock("wait", done, gone).code == 4
+
+
+def test_a_wait_is_given_up_and_the_job_goes_on(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(work=1e6)
+    given_up = penstock("wait", job, "--timeout", "0.2s")
+    assert given_up.code == 124
+    assert "the job goes on" in given_up.err
+    assert world.phase(job).value in ("pending", "running")
+    assert penstock("wait", job, "--timeout", "soon").code == 2

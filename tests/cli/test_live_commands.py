@@ -265,6 +265,39 @@ def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
     assert (ended["state"], ended["run_id"], ended["failures"]) == ("finished", run, 0)
 
 
+def test_a_job_is_submitted_again_with_a_difference(penstock: Terminal) -> None:
+    first = penstock(
+        "submit", "--deadline", "1h", "--work", "2 steps", "--name", "twice", "--", "train.py", "2", "0", "0"
+    )
+    before = first.stdout.strip()
+    assert penstock("wait", before, "--timeout", "300s").returncode == 0
+    again = penstock("resubmit", before, "--set", "args=[3, 0, 0]")
+    assert again.returncode == 0, again.stderr
+    after = again.stdout.strip()
+    assert penstock("wait", after, "--timeout", "300s").returncode == 0
+    shown = penstock.json("show", after)
+    assert (shown["name"], shown["spec"]["args"]) == ("twice", ["3", "0", "0"])  # type: ignore[index, call-overload]
+    assert after != before
+    assert "step=3 total=3" in penstock("logs", after).stdout
+    refused = penstock("resubmit", before, "--set", "work=nonsense")
+    assert refused.returncode == 2
+    assert "work" in refused.stderr
+
+
+def test_a_server_is_stopped_and_the_job_goes_on(penstock: Terminal) -> None:
+    gated = penstock.home / "gated.py"
+    gated.write_text(GATED.replace("gate", "second-gate"))
+    job = penstock("submit", "--best-effort", "--work", "9 steps", "--", str(gated)).stdout.strip()
+    penstock.wait(job, "running")
+    assert penstock("status").returncode == 0
+    stopped = penstock("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "jobs that run go on" in stopped.stderr
+    assert penstock("status").returncode == 1
+    (penstock.home / "second-gate").touch()
+    assert penstock("wait", job, "--timeout", "300s").returncode == 0
+
+
 def test_the_same_from_python(penstock: Terminal) -> None:
     code = (
         "import penstock;"

@@ -177,3 +177,29 @@ def test_a_secret_is_stored_from_standard_input_listed_and_deleted(
 def test_a_server_that_keeps_no_secrets_says_so(world: Platform, penstock: Penstock) -> None:
     assert world.platform is not None
     assert "keeps no secrets" in penstock("secrets", "list").err
+
+
+def test_status_tells_of_the_server_and_its_jobs(world: Platform, penstock: Penstock) -> None:
+    world.submit(work=1e6)
+    world.passes(2)
+    told = penstock("status")
+    assert told.code == 0
+    assert "devices" in told.out
+    assert "1 running" in told.out
+    assert penstock("status", "--json").json()["running"] is True
+
+
+def test_status_starts_no_server_and_stop_needs_none(penstock: Penstock, tmp_path: Path) -> None:
+    told = penstock("status")
+    assert told.code == 1
+    assert "no server runs on" in told.out
+    stopped = penstock("stop")
+    assert stopped.code == 0
+    assert "no server runs on" in stopped.err
+    assert not (tmp_path / "data" / "penstock.db").exists()
+
+
+def test_stop_leaves_servers_elsewhere_alone(world: Platform, penstock: Penstock) -> None:
+    refused = penstock("stop")
+    assert refused.code == 2
+    assert "unset PENSTOCK_SERVER" in refused.err

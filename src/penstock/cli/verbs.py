@@ -50,6 +50,12 @@ VERBS = {
     "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
     "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
     "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
+    "wait": Verb(
+        "jobs.wait", "wait", "Wait until jobs are over, and end with the exit code of the first that did not finish."
+    ),
+    "resubmit": Verb(
+        "jobs.resubmit", "resubmit", "Submit the job file of a job again, as a new job with checkpoints of its own."
+    ),
     "cancel": Verb("jobs.cancel", "cancel", "End jobs for good."),
     "pause": Verb(
         "jobs.pause", "pause", "Take jobs out of scheduling; they save their state and give up their promise."
@@ -58,6 +64,8 @@ VERBS = {
     "top": Verb("platform.top", "command", "Devices, jobs with promise and forecast, and the news, live."),
     "dashboard": Verb("platform.dashboard", "command", "Open the dashboard."),
     "nodes": Verb("platform.nodes", "app", "What there is to run on; drain and undrain."),
+    "status": Verb("platform.status", "status", "Say whether a server runs and how it is, without starting one."),
+    "stop": Verb("platform.stop", "stop", "Stop the server of this machine."),
     "serve": Verb("platform.serve", "command", "Run the platform until Ctrl-C."),
     "backup": Verb("platform.backup", "command", "Write the whole database, as of one moment, to a file."),
     "restore": Verb("platform.restore", "command", "Put a backup in the place of the database."),

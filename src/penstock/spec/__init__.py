@@ -8,7 +8,7 @@
 from penstock.spec.documents import parse_yaml
 from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
-from penstock.spec.flags import Flags, from_flags
+from penstock.spec.flags import Flags, from_flags, from_mapping_and_flags
 from penstock.spec.model import JobFile
 from penstock.spec.parts import CheckpointPart, DevicesPart, EnvironmentPart, GoalPart, RetriesPart
 from penstock.spec.quantities import Amount, WorkUnit, read_array, read_deadline
@@ -26,6 +26,7 @@ __all__ = [
     "WorkUnit",
     "dump_yaml",
     "from_flags",
+    "from_mapping_and_flags",
     "job",
     "json_schema",
     "load_job_file",

@@ -5,7 +5,8 @@ replaces what the file says; ``--env`` adds to it; ``--set KEY=VALUE`` reaches e
 the current directory, paths in the file from the file.
 """
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -65,6 +66,21 @@ def from_flags(
     document = read_document(file) if file else Document({}, _SOURCE)
     merge = _Merge(document.values, here)
     merge.command(tuple(command))
+    return _merged(document, merge, file.absolute().parent if file else here, env, sets, flags)
+
+
+def from_mapping_and_flags(
+    values: Mapping[str, Any], source: str, *, sets: Sequence[str] = (), **flags: Unpack[Flags]
+) -> JobFile:
+    """The job that another's job file describes, with what flags say over it; complaints name ``source``."""
+    here = Path.cwd()
+    document = Document(copy.deepcopy(dict(values)), source)
+    return _merged(document, _Merge(document.values, here), here, (), sets, flags)
+
+
+def _merged(
+    document: Document, merge: "_Merge", base: Path, env: Sequence[str], sets: Sequence[str], flags: Flags
+) -> JobFile:
     for name, value in flags.items():
         if name not in Flags.__annotations__:
             raise UnknownNameError.of("flag", name, Flags.__annotations__)
@@ -73,7 +89,6 @@ def from_flags(
     merge.goal(*(flags.get(name) for name in _GOAL))
     merge.variables(env)
     merge.overrides(sets)
-    base = file.absolute().parent if file else here
     return validated(Document(merge.values, document.source, document.lines, merge.labels), base=base)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
+from penstock.cli.jobs.ending import DECLINED
 from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from penstock.client import Client
     from penstock.spec import JobFile
     from penstock.wire import JobDetail, JobView, Submission
-
-DECLINED = 3
-"""The exit code for a job that was refused."""
 
 
 @describes_job
@@ -42,14 +40,16 @@ def submit(
         return
     with connect() as client:
         answer = hand_in(client, file)
-    if as_json:
-        print_json(answer)
-        return
-    print(answer.job.id)
-    tell_answer(answer.job)
-    if answer.job.state == "declined":
+    print_json(answer) if as_json else tell_submission(answer.job)
+
+
+def tell_submission(job: "JobDetail") -> None:
+    """The id on stdout, the answer beside it; a refusal is an exit code too."""
+    print(job.id)
+    tell_answer(job)
+    if job.state == "declined":
         raise typer.Exit(DECLINED)
-    say(f"follow it: penstock logs -f {answer.job.id}")
+    say(f"follow it: penstock logs -f {job.id}")
 
 
 def tell_answer(job: "JobDetail") -> None:
