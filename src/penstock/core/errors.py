@@ -33,6 +33,8 @@
     ├── SetAsideError               an entry of the log that the scheduler failed on; it is passed over
     ├── AlreadyServedError          another server holds the data directory: exit code 3
     ├── ServerStartError            a server could not be started; says what its log said
+    ├── StillServingError           a server that was asked to end and did not
+    ├── WaitedError                 a wait that took as long as it was allowed to: exit code 124
     ├── BackendError                a backend could not do as it was told
     │   ├── SilentError             whoever looks after a run does not answer
     │   └── ShortageError           the machine has too little of something for one more run, at present
