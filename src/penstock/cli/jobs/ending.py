@@ -11,17 +11,15 @@ if TYPE_CHECKING:
 
 DECLINED = 3
 """The exit code for a job that was refused."""
-TIMED_OUT = 124
-"""The exit code of a wait that was given up, as ``timeout`` has it."""
 EXIT_CODES = {"finished": 0, "failed": 1, "declined": DECLINED, "cancelled": 4}
 """What a verb ends with where the job itself gives no code."""
 _FIRST_POLL_S, _LAST_POLL_S = 0.1, 2.0
 
 
 class WaitedError(PenstockError):
-    """A wait that took as long as it was allowed to."""
+    """A wait that took as long as it was allowed to; the exit code is that of ``timeout``."""
 
-    exit_code = TIMED_OUT
+    exit_code = 124
 
 
 def exit_code(ended: "JobDetail") -> int:
