@@ -41,7 +41,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> DeviceProfile:
         item, seen = affordable_network(number, "cpu")
         session.measure(item, 0.05, issued=seen.issued)
     session.save()
-    return fit_profile("cpu", device_named("cpu"), read_measurements(folder), options=BoostingOptions(trees=3))
+    return fit_profile("cpu", device_named("cpu"), read_measurements(folder), options=BoostingOptions(trees=3, bins=16))
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
 
 from .made_up import CHIP, add, conv, gemm, measured, some_additions, some_products, true_seconds
 
-QUICK = BoostingOptions(trees=40, rate=0.2)
+QUICK = BoostingOptions(trees=40, rate=0.2, bins=32)
+FEW = BoostingOptions(trees=5, bins=16)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_kernels_that_sometimes_take_far_longer_are_longer_in_a_sum_than_usually
     rng, calls = np.random.default_rng(5), some_products(60, seed=51)
     rows = [
         replace(row, seconds=row.seconds * (1.6 if rng.random() < 0.25 else 1.0), alone=True)
-        for row in measured(calls * 20)
+        for row in measured(calls * 10)
     ]
     found = fit_kernels(rows, CHIP, options=QUICK).predict([row.call for row in rows])
     truth = np.array([row.seconds for row in rows])
@@ -58,9 +59,9 @@ def test_kernels_that_sometimes_take_far_longer_are_longer_in_a_sum_than_usually
 
 
 def test_layers_measured_alone_teach_their_shapes_but_are_not_remembered_one_by_one() -> None:
-    rows, few = [replace(row, alone=True) for row in measured(some_products(80, seed=61))], BoostingOptions(trees=5)
-    (alone,) = fit_kernels(rows, CHIP, options=few).families.values()
-    (both,) = fit_kernels([*rows, replace(rows[0], alone=False)], CHIP, options=few).families.values()
+    rows = [replace(row, alone=True) for row in measured(some_products(80, seed=61))]
+    (alone,) = fit_kernels(rows, CHIP, options=FEW).families.values()
+    (both,) = fit_kernels([*rows, replace(rows[0], alone=False)], CHIP, options=FEW).families.values()
 
     assert alone.layer_memory is None
     assert both.layer_memory is not None
@@ -134,7 +135,7 @@ def test_nothing_to_predict_is_no_error(model: KernelModel) -> None:
 def test_the_same_rows_give_the_same_model() -> None:
     rows = measured(some_products(60, seed=3))
     calls = some_products(20, seed=4)
-    first, second = (fit_kernels(rows, CHIP, options=BoostingOptions(trees=10)).predict(calls) for _ in range(2))
+    first, second = (fit_kernels(rows, CHIP, options=replace(FEW, trees=10)).predict(calls) for _ in range(2))
 
     assert np.array_equal(first.seconds, second.seconds)
 
@@ -220,8 +221,8 @@ def test_how_slow_a_relative_is_as_a_whole_is_no_law_of_shapes() -> None:
 
 
 def test_a_new_generation_with_scarce_issue_slots_is_told_from_its_datasheet(tmp_path: Path) -> None:
-    rows, few = products_on("v100") + products_on("a100", seed=1), BoostingOptions(trees=5)
-    models = {name: fit_kernels(rows, device_named(name), options=few) for name in ("h100", "p100")}
+    rows = products_on("v100") + products_on("a100", seed=1)
+    models = {name: fit_kernels(rows, device_named(name), options=FEW) for name in ("h100", "p100")}
     models["h100"].save(tmp_path / "h100.npz")
 
     assert models["h100"].families["gemm"].issue_share == device_named("h100").issue_share
