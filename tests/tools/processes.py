@@ -16,7 +16,8 @@ from contextlib import suppress
 import psutil
 
 MARK = "TEST_RUN_MARK"
-_GRACE_S = 3.0
+GRACE = "TEST_RUN_GRACE_S"
+_GRACE_S = float(os.environ.get(GRACE, "3"))
 _POLL_S = 0.3
 
 

@@ -11,7 +11,9 @@ import psutil
 import pytest
 
 from tests.packaging.building import CHECKOUT
-from tests.tools.processes import MARK
+from tests.tools.processes import GRACE, MARK
+
+HOOKS = "tests.tools.run_hooks"
 
 LEAVING = """
 import os, subprocess, sys, time
@@ -34,10 +36,11 @@ def test_interrupts_are_heard():
 
 
 def start(folder: Path, code: str, *options: str, deaf: bool = False) -> "subprocess.Popen[str]":
-    """A run of its own, with the hooks that this run has."""
+    """A run of its own, with the hooks that this run has and no plugins that it does not need."""
     (folder / "test_inner.py").write_text(code)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "--rootdir", str(folder), *options]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", HOOKS, "--rootdir", str(folder), *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", MARK))}
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", GRACE: "0.3"}
     shell = "trap '' INT; exec \"$@\"" if deaf else 'exec "$@"'
     return subprocess.Popen(
         ["sh", "-c", shell, "sh", *command], cwd=folder, text=True,
@@ -65,7 +68,7 @@ def wait_until_gone(folder: Path) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "1")], ids=["alone", "xdist"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_run_leaves_nothing(number: signal.Signals, options: tuple[str, ...], tmp_path: Path) -> None:
     with start(tmp_path, LEAVING.format(seconds=3600), *options) as run:
@@ -75,6 +78,11 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals, options: tupl
         run.send_signal(number)
         run.wait(120)
         wait_until_gone(tmp_path)
+
+
+def test_this_run_has_the_hooks(request: pytest.FixtureRequest) -> None:
+    assert request.config.pluginmanager.has_plugin(HOOKS)
+    assert MARK in os.environ
 
 
 def test_a_run_that_ends_leaves_nothing(tmp_path: Path) -> None:
