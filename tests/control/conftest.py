@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.control.build import Platform, platform
+from tests.tools.plain_loops import plain_loops_in_servers
+
+__all__ = ["plain_loops_in_servers", "world"]
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.control.conftest import world
+from tests.tools.plain_loops import plain_loops_in_servers
 from tests.web.site import WebSite
 
-__all__ = ["world"]
+__all__ = ["plain_loops_in_servers", "world"]
 
 
 @pytest.fixture(scope="session")
