@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,19 @@ from penstock.control.loop.learning import Learner
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.entries import Submitted
 from penstock.control.state.records import JobRecord
-from penstock.core import INTERPRETER, Cluster, Curve, Deadline, DeviceSlot, Grant, InputError, Report, ReportKind
+from penstock.core import (
+    INTERPRETER,
+    Cluster,
+    Curve,
+    Deadline,
+    DeviceSlot,
+    Grant,
+    InputError,
+    Report,
+    ReportKind,
+    Source,
+)
+from penstock.policies import weakest_source
 
 NOW = 1_000_000.0
 PLACES = (DeviceSlot("node-0", 0), DeviceSlot("node-0", 1))
@@ -194,3 +207,24 @@ def test_a_pipe_or_a_huge_file_keeps_no_request_waiting(reader: JobReader, tmp_p
         spec |= {"args": [str(path)]} if key == "args" else {}
         with contextlib.suppress(InputError):
             reader.read(spec, job_id="j-1", tenant="t", now=NOW)
+
+
+def told(seq: int, kind: ReportKind, at: float, **more: Any) -> Report:
+    return Report(run_id="j-1.1", seq=seq, at=NOW + at, kind=kind, **more)
+
+
+def test_a_silent_run_teaches_how_long_it_took(tell: Runner, reader: JobReader, spec: dict[str, object]) -> None:
+    assert tell(told(1, ReportKind.LAUNCHED, 1.0)) is None
+    curve = tell(told(2, ReportKind.FINISHED, 50.0))
+    assert curve is not None
+    assert curve.rate(2, "gpu") == pytest.approx(10.0, rel=0.01)
+    assert weakest_source(reader.read(spec, job_id="j-2", tenant="blue", now=NOW).job) is not Source.GUESSED
+
+
+def test_speeds_are_kept_in_the_steps_of_the_script(tell: Runner, reader: JobReader, spec: dict[str, object]) -> None:
+    """The file says 500 steps, the script counts to 60 and makes one step a second."""
+    curves = [tell(told(k, ReportKind.PROGRESS, float(k), step=k, total=60)) for k in range(1, 20)]
+    learned = [curve for curve in curves if curve is not None][-1]
+    assert learned.rate(2, "gpu") == pytest.approx(500 / 60, rel=0.05), "of this job, in the unit of its file"
+    known = reader.read({**spec, "work": "60 steps"}, job_id="j-2", tenant="blue", now=NOW).job.curve
+    assert known.rate(2, "gpu") == pytest.approx(1.0, rel=0.05), "of the next, in steps of the script"

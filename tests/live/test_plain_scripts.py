@@ -47,3 +47,22 @@ def test_a_script_that_never_saves_runs_once_beside_short_jobs(site: Site) -> No
     launched = [event for event in site.events() if event.kind == "Launched" and event.job_id == plain]
     assert len(launched) == 1, told
     assert len(short) >= 1
+
+
+def test_a_silent_script_is_not_stopped_on_a_guess_and_teaches_how_long_it_took(site: Site) -> None:
+    """By the guess, a step a second, a thousand steps end long after the deadline."""
+    code, more = "import time; time.sleep(8.0)", {"work": "1000 steps", "deadline": "2m", "devices": 1}
+    job = submit(site, code, name="silent", **more)
+    detail = site.ask(lambda client: client.job(job))
+    assert detail.quote is not None
+    assert (detail.quote.verdict, detail.quote.speed, detail.expected_at) == ("deferred", "guessed", None)
+    assert "not known yet" in detail.quote.reason
+    until(site.workers, "its start")
+    submit(site, "pass", devices=1, work="5 steps")
+    until(lambda: state_of(site, job) in OVER, "its end")
+    assert state_of(site, job) == "finished"
+    spec = {"command": [sys.executable, "-c", code], "environment": {"working_dir": str(site.folder)}, **more}
+    known = site.ask(lambda client: client.quote(spec))
+    assert known.verdict == "promised"
+    assert known.speed != "guessed"
+    assert 4.0 < known.device_seconds < 60.0

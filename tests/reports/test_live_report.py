@@ -89,14 +89,26 @@ def test_a_broken_promise_is_listed_with_what_the_log_knows(served: Served, admi
     world.passes(3)
     while not world.record(job).over:
         for run in world.backend.alive():
-            world.backend.fail(run)
+            world.backend.vanish(run)
         world.passes(4)
     report = admin.report(since="1h")
     (broken,) = report.broken
     assert (broken.job_id, broken.name, broken.late_s) == (job, "doomed", None)
-    assert broken.why == "it failed for good: exit"
+    assert broken.why == "it failed for good: lost"
     assert report.promises.kept_ratio == 0
     assert "never finished" in admin.job_report(job).words[0]
+
+
+def test_a_script_that_fails_by_itself_is_no_promise_broken_by_the_platform(served: Served, admin: Client) -> None:
+    world = served.world
+    job = world.submit(work=100, within=60, name="doomed", retries=0)
+    world.passes(3)
+    world.backend.fail(*world.backend.alive())
+    world.passes(2)
+    report = admin.report(since="1h")
+    assert (report.promises.made, report.promises.failed, report.promises.broken) == (1, 1, 0)
+    assert report.broken == []
+    assert admin.job_report(job).words[0] == "Its deadline was promised, and its own script failed."
 
 
 def test_resizes_and_their_pauses(served: Served, admin: Client) -> None:
@@ -258,7 +270,7 @@ def test_the_page_says_the_same_and_escapes_what_people_wrote(served: Served, ad
     world.passes(3)
     while not world.record(job).over:
         for run in world.backend.alive():
-            world.backend.fail(run)
+            world.backend.vanish(run)
         world.passes(4)
     page = report_page(admin.report(since="1h"))
     assert "0.0% of the promises were kept" in page

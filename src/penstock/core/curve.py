@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -57,6 +57,10 @@ class Scaling:
         if planned not in ((), self.counts):
             raise CurveError(f"plans for {planned} devices", f"none, or one for each of {self.counts}")
 
+    def scaled(self, factor: float) -> "Scaling":
+        spread = tuple((count, nodes, rate * factor) for count, nodes, rate in self.spread)
+        return replace(self, rates=tuple(rate * factor for rate in self.rates), spread=spread)
+
     def plan(self, count: int) -> ParallelPlan | None:
         """How the model is split on ``count`` devices, where plans decide that."""
         return next((plan for plan in self.plans if plan.devices == count), None)
@@ -98,6 +102,10 @@ class Curve:
         if not runnable:
             raise CurveError("a throughput table without a single runnable count", "at least one positive rate")
         return cls(((kind, Scaling(counts=tuple(runnable), rates=tuple(runnable.values()), source=source)),))
+
+    def scaled(self, factor: float) -> "Curve":
+        """The same curve in another unit of work: ``factor`` of ours for one of its own."""
+        return self if factor == 1.0 else Curve(tuple((kind, each.scaled(factor)) for kind, each in self.scalings))
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -53,8 +53,8 @@ class Verdict(StrEnum):
 class Quote:
     """What we tell a job at submission.
 
-    ``finish_at`` is when a promised job is done at the latest by its plan, ``expected_at`` when any job probably is;
-    ``speed`` says what all of that rests on.
+    ``deadline`` is what is promised; ``finish_at`` is when a promised job is done at the latest by its plan,
+    ``expected_at`` when any job probably is; ``speed`` says what all of that rests on.
     """
 
     job_id: str
@@ -67,3 +67,4 @@ class Quote:
     answer_by: float = math.inf
     expected_at: float = math.inf
     speed: Source | None = None
+    deadline: float = math.inf

@@ -47,7 +47,7 @@ def promised(name: str, deadline: float, plan: Plan, end: float) -> Quote:
     """The deadline is promised; by its plan the job ends at ``end``."""
     early = format_duration(deadline - end)
     return Quote(
-        job_id=name, verdict=Verdict.PROMISED, finish_at=end,
+        job_id=name, verdict=Verdict.PROMISED, finish_at=end, deadline=deadline,
         devices=max((width for _, width in plan.steps), default=0), device_seconds=plan.device_seconds(),
         reason=f"planned to finish {early} before its deadline, with every earlier promise kept",
     )  # fmt: skip

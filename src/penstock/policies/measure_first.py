@@ -1,7 +1,7 @@
-"""Nobody is promised anything on a guess.
+"""Nobody is promised anything on a guess, and nobody is turned away on one.
 
-A job whose speed was never measured is let onto free devices before its deadline is answered: some seconds of its own
-run tell more than any model. Until then, and no longer than :func:`patience` allows, the answer is "not yet".
+A job whose speed was never measured is let onto devices before its deadline is answered: some seconds of its own run
+tell more than any model. Until then the answer is "not yet", until its deadline has passed.
 """
 
 import math
@@ -16,7 +16,9 @@ from penstock.policies.columns import Ints
 
 LONGEST_S = 120.0
 SHARE = 0.25
-"""A job waits for its answer at most this share of the time until its deadline: the rest is for training."""
+"""A job waits for its speed on every kind of device at most this share of the time until its deadline."""
+_NOT_KNOWN = "its speed was never measured and is not known yet: its deadline is answered when it has run some seconds"
+_TOO_LATE = "its deadline has passed before its speed was known; it runs when it can"
 
 
 class MeasureFirst:
@@ -26,14 +28,16 @@ class MeasureFirst:
         self._admission = admission
 
     def admit(self, view: JobsView, rows: Ints) -> Sequence[Quote | None]:
-        unknown = {row for row in rows.tolist() if _waits(view.jobs[row], view.now)}
+        unknown = {row for row in rows.tolist() if is_unmeasured(view.jobs[row], view.now)}
         asked = np.array([row for row in rows.tolist() if row not in unknown], dtype=np.int64)
         answers = iter(self._admission.admit(view, asked)) if len(asked) else iter(())
-        return [_not_yet(view.jobs[row]) if row in unknown else next(answers) for row in rows.tolist()]
+        return [
+            _unknown(view.jobs[row], view.now) if row in unknown else next(answers) for row in rows.tolist()
+        ]  # fmt: skip
 
 
 def patience(job: Job) -> float:
-    """Until when a job may be measured before it is answered on a guess after all."""
+    """Until when a job waits to be measured on every kind of device it may run on; one is enough after that."""
     return job.submitted_at + min(LONGEST_S, SHARE * (job.deadline - job.submitted_at))
 
 
@@ -43,17 +47,15 @@ def weakest_source(job: Job) -> Source:
     return next(source for source in (Source.GUESSED, Source.PREDICTED, Source.MEASURED) if source in found)
 
 
-def _waits(job: Job, now: float) -> bool:
-    return (
-        job.measure_first
-        and math.isfinite(job.deadline)
-        and now < patience(job)
-        and weakest_source(job) is Source.GUESSED
-    )
+def is_unmeasured(job: Job, now: float) -> bool:
+    """Whether the deadline of a job waits for its speed."""
+    if not (job.measure_first and math.isfinite(job.deadline)):
+        return False
+    guessed = [scaling.source is Source.GUESSED for _, scaling in job.curve.scalings]
+    return any(guessed) if now < patience(job) else all(guessed)
 
 
-def _not_yet(job: Job) -> Quote:
-    return Quote(
-        job_id=job.id, verdict=Verdict.DEFERRED, answer_by=patience(job),
-        reason="its speed was never measured: it runs on free devices for some seconds, then its deadline is answered",
-    )  # fmt: skip
+def _unknown(job: Job, now: float) -> Quote:
+    if now < job.deadline:
+        return Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason=_NOT_KNOWN)
+    return Quote(job_id=job.id, verdict=Verdict.BEST_EFFORT, reason=_TOO_LATE)

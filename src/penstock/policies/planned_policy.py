@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from penstock.core import format_duration
+from penstock.core import Source, format_duration
 from penstock.policies.base import KindPolicy
 from penstock.policies.columns import Standing
 from penstock.policies.filling import width_at
 from penstock.policies.kind_view import KindView
+from penstock.policies.measure_first import weakest_source
 from penstock.policies.view import View
 
+_NOT_KNOWN = "; when it ends is not known yet: its speed was never measured"
 _TOLD = {
     Standing.UNANSWERED: "it has not been answered yet",
     Standing.DEFERRED: "its deadline cannot be promised yet",
@@ -28,12 +30,13 @@ def explain_plan(view: KindView | View, row: int) -> str:
     """What a row was told, what it holds, and what its plan says."""
     needed = int(width_at(view.plan_at[row], view.plan_width[row], view.now))
     told, held = _TOLD[int(view.standing[row])], int(view.width[row])
+    then = _until(view, row) if weakest_source(view.jobs[row]) is not Source.GUESSED else _NOT_KNOWN
     if not held:
-        return f"{told}; it waits{_until(view, row)}"
+        return f"{told}; it waits{then}"
     if needed >= held:
-        return f"{told}; it holds the {held} devices its plan needs{_until(view, row)}"
+        return f"{told}; it holds the {held} devices its plan needs{then}"
     why = f"{needed} by plan, the others were idle" if needed else "they were idle"
-    return f"{told}; it holds {held} devices: {why}{_until(view, row)}"
+    return f"{told}; it holds {held} devices: {why}{then}"
 
 
 def _until(view: KindView | View, row: int) -> str:

@@ -226,7 +226,11 @@ class Holdings:
     def withdraw(self, record: Record, why: str, now: float, out: list[Instruction]) -> None:
         """Take a promise back: the job runs at best effort from now on, and everybody is told."""
         quote = replace(
-            _quote(record), verdict=Verdict.BEST_EFFORT, reason=f"its promise is withdrawn: {why}", finish_at=math.inf
+            _quote(record),
+            verdict=Verdict.BEST_EFFORT,
+            reason=f"its promise is withdrawn: {why}",
+            finish_at=math.inf,
+            deadline=math.inf,
         )
         record.quote = quote
         self.table.standing[self.row(record)] = Standing.ADMITTED

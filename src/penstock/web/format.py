@@ -73,6 +73,6 @@ def promise(quote: QuoteView | None) -> str:
     """The heart of a quote in a few words."""
     if quote is None:
         return "not answered yet"
-    if quote.finish_at is not None and quote.verdict == "promised":
-        return f"promised by {clock(quote.finish_at)}"
+    if quote.deadline is not None and quote.verdict == "promised":
+        return f"promised by {clock(quote.deadline)}"
     return quote.verdict

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from penstock.wire.texts import StorableText, storable
     from penstock.wire.views import (
+        NO_PROGRESS,
         ArrayRequest,
         ArraySubmission,
         AuditPage,
@@ -63,12 +64,14 @@ if TYPE_CHECKING:
         TokenView,
         VersionView,
         stamp,
+        tells_nothing,
     )
 
 __all__ = [
     "ACTIVE",
     "BOOKKEEPING",
     "MEDIA_TYPE",
+    "NO_PROGRESS",
     "OVER",
     "ArrayRequest",
     "ArraySubmission",
@@ -126,6 +129,7 @@ __all__ = [
     "problem",
     "stamp",
     "storable",
+    "tells_nothing",
 ]
 
 __getattr__ = lazy_door(__name__)

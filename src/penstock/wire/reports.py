@@ -36,6 +36,7 @@ class PromisesView(WireModel):
     kept: int = 0
     broken: int = 0
     given_up: int = Field(default=0, description="Cancelled by a person before the deadline could be met or missed.")
+    failed: int = Field(default=0, description="Whose own scripts failed: no platform could have kept them.")
     open: int = 0
     refused: int = 0
 
@@ -103,6 +104,7 @@ class ForecastView(WireModel):
     """
 
     jobs: int = 0
+    unknown: int = Field(default=0, description="Finished without a forecast: their speed was not known in time.")
     median_error: float | None = None
     mean_absolute_error: float | None = None
     worst_error: float | None = None
@@ -150,7 +152,7 @@ class JobReport(WireModel):
     verdict: str | None
     deadline: datetime | None
     promised_finish_at: datetime | None
-    promise: str = Field(description="kept, broken, open, given up, refused or none")
+    promise: str = Field(description="kept, broken, open, given up, failed, refused or none")
     late_s: float | None
     waited_s: float | None
     device_seconds: float

@@ -27,7 +27,8 @@ class WireModel(BaseModel):
 class QuoteView(WireModel):
     verdict: str
     reason: str
-    finish_at: datetime | None = None
+    deadline: datetime | None = Field(default=None, description="What is promised.")
+    finish_at: datetime | None = Field(default=None, description="When it is done at the latest by the plan behind it.")
     devices: int = 0
     device_seconds: float = 0.0
     counter_offer: datetime | None = None
@@ -85,6 +86,17 @@ class JobDetail(JobView):
     retry_at: datetime | None = None
     exit_code: int | None = Field(default=None, description="Of the last failed run.")
     history: list[StintView] = []
+
+
+QUIET_S = 20.0
+NO_PROGRESS = "none told yet; print lines such as `penstock: step=3 total=100` and its end can be foreseen"
+
+
+def tells_nothing(job: JobDetail, now: float) -> bool:
+    """Whether a job has run for a while without a word about its progress."""
+    if job.state != "running" or job.started_at is None or (job.progress is not None and job.progress.step is not None):
+        return False
+    return now - job.started_at.timestamp() > QUIET_S
 
 
 class JobPage(WireModel):

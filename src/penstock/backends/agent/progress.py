@@ -64,12 +64,14 @@ class ProgressRecorder:
         self._record = record
         self._latest: dict[str, Any] | None = None
         self._recorded_at = 0.0
+        self.has_begun = False
+        """Whether any progress was told."""
 
     def take(self, values: dict[str, Any]) -> None:
         """What a worker says of its progress; without a step it says nothing."""
         said = clean_progress(values)
         if "step" in said:
-            self._latest = said
+            self._latest, self.has_begun = said, True
             self.flush_when_due()
 
     def flush_when_due(self) -> None:

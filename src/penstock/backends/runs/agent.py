@@ -90,6 +90,8 @@ from penstock.tools import SteadyClock, UnixUser, acting_as, write_atomically
 _log = logging.getLogger(__name__)
 
 TICK_S = 0.1
+QUIET_S = 30.0
+"""A run that has told no progress for so long is told how to, once, in its own log."""
 METER_EVERY_S = 5.0
 """How often energy is added up when nobody asks."""
 
@@ -138,6 +140,7 @@ class Agent:
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
         self._told_state = ""
+        self._quiet_until: float | None = time.monotonic() + QUIET_S
         self._background: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
 
@@ -337,12 +340,23 @@ class Agent:
         if said := self._progress_file.news():
             self.on_file_progress(said)
         self._progress.flush_when_due()
+        self._hint_at_progress()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
             self._meter_usage()
         self._journal.flush()
         self._supervisor.tick()
         self._workers.tick(self._supervisor.returns)
         self._tell_state()
+
+    def _hint_at_progress(self) -> None:
+        if self._quiet_until is None or time.monotonic() < self._quiet_until:
+            return
+        self._quiet_until = None
+        if not self._progress.has_begun and not any(member.elastic for member in self._supervisor.members.values()):
+            self._output.remark(
+                f"no progress was told in {QUIET_S:g} s, so nobody can say when this will be done; "
+                "print lines such as `penstock: step=3 total=100`"
+            )
 
     def _tell_state(self) -> None:
         """Leave the state where servers find it without asking."""

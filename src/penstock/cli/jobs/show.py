@@ -1,5 +1,7 @@
 """``penstock show``: everything about one job."""
 
+import time
+
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out
@@ -13,6 +15,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(detail)
         return
+    from penstock.wire import NO_PROGRESS, tells_nothing
+
     out.print(f"{detail.id}  {detail.name}  {detail.state}  {bar(share_done(detail))}")
     out.print(
         f"submitted {clock(detail.submitted_at)}, started {clock(detail.started_at)}, ended {clock(detail.ended_at)}"
@@ -24,6 +28,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     if (progress := detail.progress) is not None and progress.step is not None:
         loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
         out.print(f"step {progress.step} of {progress.total}{loss}, saved at step {progress.saved_step or 0}")
+    elif tells_nothing(detail, time.time()):
+        out.print(f"progress: {NO_PROGRESS}", soft_wrap=True)
     for stint in detail.history:
         until = clock(stint.until) if stint.until else "now"
         out.print(f"{clock(stint.since)} to {until}: {len(stint.devices)} x {stint.kind} {stint.devices}")

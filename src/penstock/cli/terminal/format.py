@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 BAR_CELLS = 12
 _DOUBTS = {
-    "guessed": "its speed is a guess, nobody has measured it: `penstock quote --measure` does",
+    "guessed": "its speed is a guess, so when it will be done is not known yet: `penstock quote --measure` measures it",
     "predicted": "its speed is partly predicted: `penstock quote --measure` measures it",
 }
 
@@ -79,5 +79,7 @@ def bar(share: float) -> str:
 
 def due(job: "JobView") -> str:
     """When it is expected to be done."""
-    planned = job.quote.finish_at if job.quote is not None else None
-    return ago(job.expected_at or planned)
+    if job.quote is None or job.state in OVER:
+        return ago(job.expected_at)
+    unknown = job.quote.speed == "guessed" and job.expected_at is None
+    return "not known yet" if unknown else ago(job.expected_at or job.quote.finish_at)

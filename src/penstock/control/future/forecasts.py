@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from penstock.control.future.forecast import forecast
 from penstock.control.state.journal import Journal
+from penstock.core import Source
+from penstock.policies import weakest_source
 
 _log = logging.getLogger(__name__)
 FEW = 300
@@ -39,7 +41,7 @@ class Forecasts:
         self._first: dict[str, float] = {}
 
     def expected_at(self, job_id: str) -> float | None:
-        """When this job will probably be done; ``None`` if it is over or nobody can say."""
+        """When this job will probably be done; ``None`` if it is over or its speed is not known yet."""
         return self._expected.get(job_id)
 
     def first_expected_at(self, job_id: str) -> float | None:
@@ -73,12 +75,13 @@ class Forecasts:
                 return False
             self._seen, self._next_at = journal.seq, self._clock() + self._every_s
             stage = state.scheduler.twin()
+            unknown = {job_id for job_id in stage.active() if weakest_source(stage.job(job_id)) is Source.GUESSED}
         try:
             ends = forecast(stage, stage.active(), within_s=within_s)
         except Exception:
             _log.exception("no forecast: the policy fails; those made before stand")
             return True
-        self._expected = {job_id: at for job_id, at in ends.items() if math.isfinite(at)}
+        self._expected = {job_id: at for job_id, at in ends.items() if math.isfinite(at) and job_id not in unknown}
         self._first = {job_id: self._first.get(job_id, at) for job_id, at in self._expected.items()}
         return True
 

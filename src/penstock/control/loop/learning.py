@@ -22,15 +22,21 @@ _NEWS = 0.05
 """A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
 _NEWS_S = 1.0
 """A delay is news when what is expected of the next one changes by more than this and a fifth."""
+_UNKNOWN_SPREAD = 0.2
+"""The share by which the speed of a run may differ from the next that is known by its duration only."""
 _ENDS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What is believed from now on, where it is not what was believed before."""
+    """What is believed from now on, where it is not what was believed before.
+
+    ``alone``: the curve is in the unit of this job file and of no other.
+    """
 
     curve: Curve | None = None
     costs: Costs | None = None
+    alone: bool = False
 
 
 class Learning(Protocol):
@@ -43,13 +49,20 @@ class Learning(Protocol):
 
 @dataclass(slots=True)
 class _Watch:
-    """The two meters of one run, and the generation of workers they look at."""
+    """The two meters of one run, and the generation of workers they look at; ``since`` is when it was given devices."""
 
     speed: "ProgressMeter"
     delay: "DelayMeter"
     generation: int
     width: int
+    since: float
     total: int | None = None
+    silent: bool = True
+    """Whether it has told no progress, and nobody has touched it."""
+
+    def scale(self, work: float) -> float:
+        """Iterations of the job file that a step of the script counts for."""
+        return work / self.total if self.total else 1.0
 
 
 @dataclass(slots=True)
@@ -68,28 +81,26 @@ class Learner:
         costs = self._delay(report, record, watch)
         if report.kind in _ENDS:
             self._watches.pop(report.run_id, None)
-        return Learned(curve, costs)
+        return Learned(curve, costs, alone=watch.scale(record.work) != 1.0)
 
     def _begin(self, run_id: str, record: JobRecord) -> _Watch:
         from penstock.learn import DelayMeter, ProgressMeter
 
         fresh = record.stint == 1 and not record.failures
-        meter = DelayMeter(max(record.granted_at, record.retry_at), 0 if fresh else -1)
+        since = max(record.granted_at, record.retry_at)
+        meter = DelayMeter(since, 0 if fresh else -1)
         width = record.grant.width if record.grant else 0
-        watch = self._watches[run_id] = _Watch(ProgressMeter(), meter, record.generation, width)
+        watch = self._watches[run_id] = _Watch(ProgressMeter(), meter, record.generation, width, since)
         return watch
 
     def _speed(self, report: Report, record: JobRecord, watch: _Watch) -> Curve | None:
         measured = self._measured(report, record, watch)
         if measured is None or record.grant is None:
             return None
-        scale = record.work / watch.total if watch.total else 1.0
         kind, width = record.grant.kind, report.width or watch.width
-        self.stores.speeds.observe(
-            record.fingerprint, kind, width, measured.rate * scale, measured.seconds, measured.spread * scale
-        )
+        self.stores.speeds.observe(record.fingerprint, kind, width, measured.rate, measured.seconds, measured.spread)
         self.stores.learned()
-        curve = self.stores.curve(record.fingerprint, record.job.kinds)
+        curve = self.stores.curve(record.fingerprint, record.job.kinds).scaled(watch.scale(record.work))
         believed = record.job.curve.rate(width, kind)
         known = _source(record.job.curve, kind) == _source(curve, kind)
         return None if known and abs(curve.rate(width, kind) - believed) <= _NEWS * believed else curve
@@ -99,13 +110,28 @@ class Learner:
         meter = watch.speed
         if report.kind is ReportKind.RESIZED:
             meter.resized()
+            watch.silent = False
         if report.kind is ReportKind.PROGRESS and report.step is not None:
             meter.report(report.at, report.step)
             watch.total = report.total or watch.total
+            watch.silent = False
+        if report.kind is ReportKind.FINISHED and watch.silent:
+            return self._from_its_end(report, record, watch)
         found = meter.measured()
         hurry = report.kind in _ENDS or weakest_source(record.job) is Source.GUESSED
         long_enough = _GLANCE_S if hurry else _WATCHED_S
         return meter.drain() if found is not None and found.seconds >= long_enough else None
+
+    def _from_its_end(self, report: Report, record: JobRecord, watch: _Watch) -> "Measurement | None":
+        """A run that told nothing and did everything: its work over its time."""
+        from penstock.learn import Measurement
+
+        seconds, whole = report.at - watch.since, record.stint == 1 or not record.job.resumable
+        if not whole or seconds < _GLANCE_S:
+            return None
+        rate = record.work / seconds
+        spread = _UNKNOWN_SPREAD * rate
+        return Measurement(rate=rate, spread=spread, seconds=seconds, steps=round(record.work))
 
     def _delay(self, report: Report, record: JobRecord, watch: _Watch) -> Costs | None:
         from penstock.learn import Delay

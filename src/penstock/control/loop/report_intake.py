@@ -216,7 +216,8 @@ class ReportIntake:
         now, fingerprint = self._journal.now(), record.fingerprint
         found: list[Entry] = []
         if lesson.curve is not None:
-            found.append(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=fingerprint))
+            shared = "" if lesson.alone else fingerprint
+            found.append(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=shared))
         if lesson.costs is not None:
             found.append(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
         return found

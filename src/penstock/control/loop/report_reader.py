@@ -15,6 +15,7 @@ from penstock.control.state.entries import (
     ResumableLearned,
     RunFailed,
     RunFinished,
+    RunNoted,
     RunSuspended,
     SaveFailed,
     WorkerLost,
@@ -30,6 +31,7 @@ EXIT = "exit"
 """The reason a backend gives for a run that ended by itself with a code other than 0."""
 
 _MOST_DOUBLINGS = 30
+_SAME_TOTAL = 0.01
 _SHOWS_RESUMABLE = (ReportKind.RESUMABLE, ReportKind.CHECKPOINTED)
 
 ASKED = "asked"
@@ -57,7 +59,8 @@ class ReportReader:
         understood = _UNDERSTOOD.get(report.kind)
         entry = understood(self, report, record, state, at) if understood else None
         saved = self._saved(report, record, state, at) if report.kind is ReportKind.SUSPENDED else None
-        return [entry for entry in (self._resumable(report, record, at), entry, saved) if entry is not None]
+        beside = (self._resumable(report, record, at), self._other_total(report, record, at))
+        return [entry for entry in (*beside, entry, saved) if entry is not None]
 
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
         """A run that is gone, and whether it is worth another try."""
@@ -74,6 +77,18 @@ class ReportReader:
         if not shows or record.job.resumable or record.submission.spec.get("resumable") is False:
             return None
         return ResumableLearned(at=at, job_id=record.id, run_id=report.run_id)
+
+    def _other_total(self, report: Report, record: JobRecord, at: float) -> Entry | None:
+        """A script that counts to something else than the job file says is told of once."""
+        if not report.total or abs(report.total - record.work) <= _SAME_TOTAL * record.work:
+            return None
+        text = (
+            f"its script counts to {report.total}, its job file to {record.work:g}: progress is taken as a share of "
+            f"the script's count; write `work: {report.total} steps`, or its speed is mistaken next time"
+        )
+        if any(note.text == text for note in record.notes):
+            return None
+        return RunNoted(at=at, job_id=record.id, run_id=report.run_id, text=text)
 
     def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
         return self._saved(report, record, state, at) if report.run_id == record.run_id else None

@@ -21,7 +21,7 @@ from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLef
 from penstock.control.state.journal import Journal, Request
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Goal, Node, Quote, UnknownNameError, Verdict, parse_deadline
+from penstock.core import BestEffort, Deadline, Goal, Node, Quote, Source, UnknownNameError, Verdict, parse_deadline
 from penstock.policies import weakest_source
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
 
@@ -121,7 +121,7 @@ class Commands:
         job = replace(draft.job, submitted_at=now)
         later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
         answer = quote(stage, job, now) or later
-        if stage.is_active(job.id):
+        if stage.is_active(job.id) and weakest_source(job) is not Source.GUESSED:
             answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
         reason = f"{answer.reason}; {draft.note}" if draft.note else answer.reason
         return replace(answer, speed=weakest_source(job), reason=reason)

@@ -28,11 +28,12 @@ from penstock.wire import (
     stamp,
 )
 
+_MOMENTS = ("deadline", "finish_at", "counter_offer", "answer_by", "expected_at")
 _ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "tail")
 
 
 def quote_view(quote: Mapping[str, Any]) -> QuoteView:
-    moments = {name: stamp(quote.get(name)) for name in ("finish_at", "counter_offer", "answer_by", "expected_at")}
+    moments = {name: stamp(quote.get(name)) for name in _MOMENTS}
     plain = {name: quote.get(name) for name in ("verdict", "reason", "devices", "device_seconds", "speed")}
     return QuoteView.model_validate(plain | moments)
 

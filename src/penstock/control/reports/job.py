@@ -56,6 +56,7 @@ def _promise(job: JobFacts, evidence: Evidence) -> str:
         "refused": f"It was refused: {job.reason}." if job.reason else "It was refused.",
         "open": f"Its deadline is promised; there are {format_duration(max(0.0, job.deadline - evidence.until))} left.",
         "given up": "Its deadline was promised, and somebody cancelled it.",
+        "failed": "Its deadline was promised, and its own script failed.",
     }
     if job.promise in sentences:
         return sentences[job.promise]

@@ -36,7 +36,8 @@ def _promise_words(report: PeriodReport) -> tuple[str, str]:
     p = report.promises
     ratio = p.kept_ratio
     title = "No promise fell due" if ratio is None else f"{100 * ratio:.1f}% of the promises were kept"
-    text = f"{p.kept} kept, {p.broken} broken, {p.given_up} given up, {p.open} still open. "
+    text = f"{p.kept} kept, {p.broken} broken, {p.given_up} given up, {p.failed} failed by themselves, "
+    text += f"{p.open} still open. "
     text += f"{p.made} new ones were made and {p.refused} jobs refused in advance."
     return title, text
 
@@ -82,12 +83,16 @@ def _pauses(pauses: SpreadView) -> str:
 def _forecast_words(report: PeriodReport) -> str:
     f = report.forecast
     if f.median_error is None or f.mean_absolute_error is None or f.worst_error is None:
-        return "No job finished of which an end was expected."
+        return "No job finished of which an end was expected." + _unknown_words(f.unknown)
     return (
         f"Over {f.jobs} jobs that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
         f"away from what was first expected on average (median {100 * f.median_error:+.0f}%, worst "
-        f"{100 * f.worst_error:+.0f}%; plus means later)."
+        f"{100 * f.worst_error:+.0f}%; plus means later)." + _unknown_words(f.unknown)
     )
+
+
+def _unknown_words(jobs: int) -> str:
+    return f" Of {jobs} more nobody said when, because their speed was not known." if jobs else ""
 
 
 def _words(report: PeriodReport) -> str:

@@ -41,6 +41,8 @@ STEPS = tuple(kind.__name__ for kind in (Launched, Progressed))
 KINDS = (*STEPS, *TROUBLES)
 
 Happening = Launched | Progressed | Resized | RunFailed | WorkerLost
+OWN_FAULTS = frozenset({"exit", "nonsense"})
+"""Reasons of failures that are the script's own: no platform could have kept the promise."""
 _MOST_BROKEN = 100
 _STRETCHES = 28
 
@@ -64,7 +66,7 @@ class JobFacts:
     reason: str
     drawn: EnergyUse = UNKNOWN_ENERGY
     promise: str = field(init=False)
-    """kept, broken, open, given up, refused or none."""
+    """kept, broken, open, given up, failed, refused or none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "promise", self._promise())
@@ -98,6 +100,8 @@ class JobFacts:
             return "none"
         if self.phase is JobPhase.CANCELLED:
             return "given up"
+        if self.phase is JobPhase.FAILED and self.reason in OWN_FAULTS:
+            return "failed"
         if self.phase not in OVER:
             return "open"
         return "kept" if self.phase is JobPhase.FINISHED and self.late_s <= LATE_TOLERANCE_S else "broken"
@@ -251,11 +255,12 @@ def _counts(jobs: Sequence[JobFacts], evidence: Evidence) -> JobCountsView:
 
 
 def _promises(jobs: Sequence[JobFacts], evidence: Evidence) -> PromisesView:
-    given = ("kept", "broken", "given up", "open")
+    given = ("kept", "broken", "given up", "failed", "open")
     return PromisesView(
         made=sum(job.promise in given and _in(job.submitted_at, evidence) for job in jobs),
         kept=len(_settled(jobs, "kept", evidence)), broken=len(_settled(jobs, "broken", evidence)),
-        given_up=len(_settled(jobs, "given up", evidence)), refused=len(_settled(jobs, "refused", evidence)),
+        given_up=len(_settled(jobs, "given up", evidence)), failed=len(_settled(jobs, "failed", evidence)),
+        refused=len(_settled(jobs, "refused", evidence)),
         open=sum(job.promise == "open" for job in jobs),
     )  # fmt: skip
 
@@ -307,11 +312,13 @@ def _tenants(jobs: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:
 
 
 def _forecast(jobs: Sequence[JobFacts], evidence: Evidence) -> ForecastView:
-    errors = [error for job in jobs if _in(job.ended_at, evidence) and (error := job.forecast_error) is not None]
+    finished = [job for job in jobs if _in(job.ended_at, evidence) and job.phase is JobPhase.FINISHED]
+    errors = [error for job in finished if (error := job.forecast_error) is not None]
+    unknown = len(finished) - len(errors)
     if not errors:
-        return ForecastView()
+        return ForecastView(unknown=unknown)
     return ForecastView(
-        jobs=len(errors), median_error=median(errors), mean_absolute_error=fmean(map(abs, errors)),
+        jobs=len(errors), unknown=unknown, median_error=median(errors), mean_absolute_error=fmean(map(abs, errors)),
         worst_error=max(errors, key=abs),
     )  # fmt: skip
 

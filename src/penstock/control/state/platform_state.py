@@ -78,10 +78,12 @@ from penstock.core import (
     Resize,
     ResumableChanged,
     Resume,
+    Source,
     Start,
     Stop,
     Suspend,
     Tick,
+    Verdict,
     Withdraw,
     WorkerFailed,
     format_duration,
@@ -92,6 +94,7 @@ from penstock.wire import JobPhase
 
 _log = logging.getLogger(__name__)
 _ROUNDING = 1e-9
+_KNOWN_NOW = "its speed is known now; its deadline cannot be promised yet, it is asked again"
 
 
 class PlatformState:
@@ -423,6 +426,11 @@ class PlatformState:
         for record in told:
             record.job = replace(record.job, curve=entry.curve)
         self._feed(*(CurveChanged(entry.at, record.id, entry.curve) for record in told))
+        for record in told:
+            if record.quote is not None and record.quote.speed is Source.GUESSED:
+                reason = _KNOWN_NOW if record.quote.verdict is Verdict.DEFERRED else record.quote.reason
+                record.quote = replace(record.quote, speed=weakest_source(record.job), reason=reason)
+                self.touched.add(record.id)
 
     def _on_costs_learned(self, entry: CostsLearned) -> None:
         told = [record for record in self.kin.get(entry.fingerprint, {}).values() if record.job.costs != entry.costs]

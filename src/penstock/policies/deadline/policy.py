@@ -11,7 +11,7 @@ from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import PlanInputs, device_seconds, terms_of
+from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds, terms_of
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.promises import (
     add_promises,
@@ -20,12 +20,15 @@ from penstock.policies.deadline.promises import (
     promised_rows,
 )
 from penstock.policies.greedy import by_priority
+from penstock.policies.measure_first import is_unmeasured
 from penstock.policies.parameters import Parameter
 from penstock.policies.planned_policy import explain_plan
 from penstock.policies.planning import widths_at
 from penstock.policies.view import View
 
 ANSWER_WITHIN_S = 1e-3
+MEASURED_WITHIN_S = 30.0
+"""Seconds on devices after which a job that has not shown its speed takes its turn like any other."""
 
 
 class DeadlinePolicy(Policy):
@@ -39,6 +42,8 @@ class DeadlinePolicy(Policy):
       wherever that harms nobody.
     * *Idle devices*, highest priority first: a first share for everybody who has none; then nobody is disturbed without
       need; then the job that gains most speed per device, if it lives long enough to earn back the pause.
+    * *Measuring*: whoever cannot be answered because its speed is not known goes first, on the fewest devices it takes
+      and for some seconds; promised jobs with time to spare make room for that.
 
     O(jobs x breakpoints) per decision, and again per job that is asked.
     """
@@ -70,10 +75,11 @@ class DeadlinePolicy(Policy):
         return answers(view, rows, layout, cautious, costly)
 
     def allocate(self, view: View) -> Assignment:
-        terms = terms_of(view)
+        measured = to_measure(view)
+        terms = _with_room(terms_of(view), measured) if measured.any() else terms_of(view)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        cheap_first = _turns(view, promised, device_seconds(terms.likely))
+        cheap_first = _turns(view, promised, measured, device_seconds(terms.likely))
         plans, room = layout.plans, layout.calendar.with_room(len(view))
         bring_forward(
             cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
@@ -84,7 +90,7 @@ class DeadlinePolicy(Policy):
         for rows in by_priority(view, cheap_first):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
-        wake_at = min(plans.next_change(view.now), _next_answer(view))
+        wake_at = min(plans.next_change(view.now), _next_answer(view), _measured_by(view, measured & (widths > 0)))
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
     def explain(self, view: View, row: int) -> str:
@@ -97,16 +103,44 @@ def _missed(inputs: PlanInputs, layout: Layout) -> int:
     return len(layout.rows) - int(np.count_nonzero(in_time))
 
 
-def _turns(view: View, promised: Bools, cost: Floats) -> Ints:
-    """Who comes first: high priorities, then cheap jobs; jobs that may not make it only after all promised ones."""
+def to_measure(view: View) -> Bools:
+    """Whose deadline waits for its speed and who has not had the time to show it."""
+    measured = np.zeros(len(view), dtype=bool)
+    deferred = (view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline)
+    for row in np.flatnonzero(deferred).tolist():
+        measured[row] = is_unmeasured(view.jobs[row], view.now) and view.executed[row] < MEASURED_WITHIN_S
+    return measured
+
+
+def _measured_by(view: View, rows: Bools) -> float:
+    """When the first of those that are being measured has had its time."""
+    left = MEASURED_WITHIN_S - view.executed[rows].max(initial=0.0)
+    return float(view.now + left + ANSWER_WITHIN_S) if rows.any() else np.inf
+
+
+def _with_room(terms: Terms, measured: Bools) -> Terms:
+    """Everybody promised begins as late as it may, and those to be measured take as little as they can."""
+    patient = np.ones(len(measured), dtype=bool)
+    terms.likely.limit[measured] = np.inf
+    return terms._replace(
+        cautious=terms.cautious._replace(patient=patient), strict=terms.strict._replace(patient=patient)
+    )
+
+
+def _turns(view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
+    """Who comes first: whoever is to be measured, high priorities, cheap jobs.
+
+    Jobs that may not make it come only after all promised ones.
+    """
     dearest = cost[promised].max(initial=-np.inf)
     hopes = ~promised & (np.isfinite(view.deadline) | (cost > dearest))
-    return np.lexsort((view.sequence, cost, hopes, -view.priority))
+    return np.lexsort((view.sequence, cost, hopes, -view.priority, ~measured))
 
 
 def _next_answer(view: View) -> float:
     """Just after the last chance of the first deferred job that waits, to tell it; not if that stops everybody."""
     if view.overhead.every_round_s > 0:
         return np.inf
-    waits = (view.standing == Standing.DEFERRED) & (view.width == 0)
-    return float(last_chances(view)[waits].min(initial=np.inf)) + ANSWER_WITHIN_S
+    chances = last_chances(view) + ANSWER_WITHIN_S
+    waits = (view.standing == Standing.DEFERRED) & (view.width == 0) & (chances > view.now)
+    return float(chances[waits].min(initial=np.inf))

@@ -16,7 +16,7 @@ from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
 from penstock.web.view_models import JobOverview, StepFunction
 from penstock.web.viewer import Viewer
-from penstock.wire import OVER, MissingError
+from penstock.wire import NO_PROGRESS, OVER, MissingError, tells_nothing
 
 
 async def build(viewer: Viewer, request: Request) -> None:
@@ -175,7 +175,9 @@ def expected(overview: JobOverview) -> str:
     if overview.detail.state in OVER:
         return f"It is over: {overview.detail.state}."
     if band is None:
-        return "No forecast: it is not in the plan yet."
+        quote = overview.detail.quote
+        unknown = quote is not None and quote.speed == "guessed"
+        return "Not known yet: its speed was never measured." if unknown else "No forecast: it is not in the plan yet."
     words = (
         f"Expected to end {from_now(band.likely, overview.now)}, between {clock(band.early)} and {clock(band.late)}."
     )
@@ -214,6 +216,8 @@ def facts_html(overview: JobOverview) -> str:
     if progress is not None and progress.step is not None:
         total = progress.total or round(progress.work)
         facts.append(("Progress", f"step {progress.step:,} of {total:,}, loss {number(progress.loss)}"))
+    elif tells_nothing(job, overview.now):
+        facts.append(("Progress", NO_PROGRESS))
     if job.failures or job.reason:
         facts.append(("Failures", f"{job.failures}. {job.reason}"))
     bar = _bar(overview)

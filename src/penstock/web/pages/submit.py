@@ -223,8 +223,12 @@ class _Answer:
 def quote_html(quote: QuoteView, power: DevicePower | None) -> str:
     """A quote as people read it."""
     facts = []
+    if quote.deadline is not None:
+        facts.append(("Promised by", clock(quote.deadline)))
+    if quote.speed == "guessed":
+        facts.append(("Expected end", "not known yet: its speed was never measured"))
     if quote.finish_at is not None:
-        facts.append(("Done by", clock(quote.finish_at)))
+        facts.append(("Planned end", f"{clock(quote.finish_at)} at the latest"))
         facts.append(("Devices", f"up to {quote.devices}"))
         facts.append(("Device time", device_time(quote.device_seconds)))
         facts.append(("Energy", _energy(quote.device_seconds, power)))
