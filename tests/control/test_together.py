@@ -18,7 +18,7 @@ def at_once(world: Platform, *actions: Callable[[], Ticket]) -> list[Ticket | Ex
     with ThreadPoolExecutor(len(actions)) as pool:
         with world.journal.lock:
             futures = [pool.submit(action) for action in actions]
-            _until(lambda: len(world.journal._waiting) == len(actions))
+            _until(lambda: world.journal.group.waiting == len(actions))
         return [future.exception() or future.result() for future in futures]  # type: ignore[misc]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from penstock.core.decisions import Decision
@@ -67,24 +68,44 @@ def build(kind: type, data: Mapping[str, Any]) -> Any:
     return _build(kind, data)
 
 
-def _plain_fields(value: object) -> dict[str, Any]:
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(cast("Any", value)) if field.init}
-
-
 def _plain(value: object) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, ParallelPlan):
-        return value.to_mapping()
-    if is_dataclass(value):
-        named = {"type": type(value).__name__} if isinstance(value, Goal) else {}
-        return named | _plain_fields(value)
+    return _writer(type(value))(value)
+
+
+def _plain_fields(value: object) -> dict[str, Any]:
+    return {name: _plain(getattr(value, name)) for name in _written(type(value))}
+
+
+@lru_cache(maxsize=256)
+def _written(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.init)
+
+
+@lru_cache(maxsize=1024)
+def _writer(kind: type) -> Callable[[Any], Any]:
+    """How values of a type are written; found out once for each type."""
+    if issubclass(kind, float):
+        return _plain_number
+    if issubclass(kind, Enum):
+        return attrgetter("value")
+    if issubclass(kind, tuple | list):
+        return lambda value: [_plain(item) for item in value]
+    if issubclass(kind, Mapping):
+        return lambda value: {key: _plain(item) for key, item in value.items()}
+    if issubclass(kind, ParallelPlan):
+        return ParallelPlan.to_mapping
+    if not is_dataclass(kind):
+        return _as_it_is
+    if issubclass(kind, Goal):
+        return lambda value: {"type": kind.__name__, **_plain_fields(value)}
+    return _plain_fields
+
+
+def _plain_number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _as_it_is(value: Any) -> Any:
     return value
 
 
@@ -102,7 +123,8 @@ def _build(kind: type, data: Mapping[str, Any]) -> Any:
     readers = _readers(kind)
     if kind.__name__ in _RETIRED:
         data = {name: value for name, value in data.items() if name not in _RETIRED[kind.__name__]}
-    if unknown := sorted(set(data) - set(readers)):
+    if not data.keys() <= readers.keys():
+        unknown = sorted(set(data) - set(readers))
         raise CodecError(f"{kind.__name__} with unknown fields {', '.join(unknown)}: written by a newer version?")
     try:
         return kind(**{name: readers[name](value) for name, value in data.items()})

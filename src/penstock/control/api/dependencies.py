@@ -3,6 +3,7 @@
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
 
 from penstock.control.api.streams import Streams
 from penstock.control.platform.service import Platform
@@ -18,14 +19,15 @@ async def service(request: Request) -> Platform:
 Service = Annotated[Platform, Depends(service)]
 
 
-def caller(request: Request, platform: Service) -> Principal:
-    """Whoever the bearer token belongs to."""
+async def caller(request: Request, platform: Service) -> Principal:
+    """Whoever the bearer token belongs to; only one that was not shown lately is looked up, in a thread."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret:
         raise UnauthorizedError(
             "The request has no token", "a header Authorization: Bearer TOKEN", "`penstock token create` makes one"
         )
-    return platform.authenticate(secret, address_of(request))
+    address = address_of(request)
+    return platform.recognise(secret, address) or await run_in_threadpool(platform.authenticate, secret, address)
 
 
 def address_of(request: Request) -> str:

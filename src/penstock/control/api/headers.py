@@ -1,6 +1,5 @@
 """Headers that keep other sites out of pages: not in a frame, not guessed at, not told where one came from."""
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS = {
@@ -9,6 +8,7 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
 }
+_RAW = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
 
 class SecurityHeaders:
@@ -20,9 +20,9 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
+                said = {name.lower() for name, _ in message.get("headers", ())}
+                ours = [header for header in _RAW if header[0] not in said]
+                message = {**message, "headers": [*message.get("headers", ()), *ours]}
             await send(message)
 
         await self._app(scope, receive, sending if scope["type"] == "http" else send)

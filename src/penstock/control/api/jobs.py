@@ -28,19 +28,14 @@ from penstock.wire import (
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 
-@router.post("/jobs", status_code=201)
-def submit(
-    spec: Spec,
-    platform: Service,
-    who: Caller,
-    response: Response,
-    idempotency_key: Key = None,
-) -> Submission:
+@router.post("/jobs", status_code=201, response_model=Submission)
+def submit(spec: Spec, platform: Service, who: Caller, idempotency_key: Key = None) -> Response:
     """Submit a job. Sent again with the same Idempotency-Key it is the same job, and the answer is 200."""
     submission = platform.submit(spec, who, key=idempotency_key)
-    response.status_code = 200 if submission.again else 201
-    response.headers["Location"] = f"/v1/jobs/{submission.job.id}"
-    return submission
+    return Response(
+        submission.model_dump_json(), 200 if submission.again else 201,
+        {"Location": f"/v1/jobs/{submission.job.id}"}, "application/json",
+    )  # fmt: skip
 
 
 @router.post("/arrays", status_code=201)

@@ -213,7 +213,8 @@ class RequestLimits:
             if not more:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                    message = await receive()
             except TimeoutError:
                 raise HTTPException(408, "The request did not end in time", headers=_HANG_UP) from None
             received += len(message.get("body", b""))

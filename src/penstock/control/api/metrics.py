@@ -11,13 +11,11 @@ from ipaddress import ip_address
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from prometheus_client.exposition import choose_encoder
-from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.control.api.dependencies import Service, caller
 from penstock.control.observe.metrics import OTHER, Metrics
 from penstock.control.platform.access import Action, require
-from penstock.control.platform.service import Platform
 
 router = APIRouter(tags=["platform"])
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
@@ -30,14 +28,10 @@ async def metrics(request: Request, platform: Service) -> Response:
     A few milliseconds that wait for nobody, so no thread is asked: beside threads that plan, each handing over costs.
     """
     if not (request.app.state.open_metrics or _on_this_machine(request)):
-        await run_in_threadpool(_must_be_admin, request, platform)
+        require(await caller(request, platform), Action.MEASURE)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
     observed: Metrics = request.app.state.metrics
     return Response(encode(observed.registry), media_type=content_type)
-
-
-def _must_be_admin(request: Request, platform: Platform) -> None:
-    require(caller(request, platform), Action.MEASURE)
 
 
 def _on_this_machine(request: Request) -> bool:

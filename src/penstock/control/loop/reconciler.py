@@ -36,6 +36,8 @@ _SNAPSHOT_EVERY = 10_000
 _AFTER_TROUBLE_S = 2.0
 _LIVELY = 0.25
 """Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
+_APART_S = 0.05
+"""Between the beginnings of two passes at least: in a rush of submissions one pass serves many of them."""
 _MOST_BEGINNINGS = 5
 """How often a job's run may end before any worker has started without being charged for it."""
 _VANISHED = ("the backend does not know the run any more: its directory may have been deleted",)
@@ -112,7 +114,7 @@ class Reconciler:
     def run(self, stop: threading.Event, every_s: float = 0.2) -> None:
         """Pass after pass until told to stop; what goes wrong is reported by :attr:`trouble` and tried again."""
         while not stop.is_set():
-            failed, seq = False, self.journal.seq
+            failed, seq, began = False, self.journal.seq, time.monotonic()
             try:
                 self.step()
                 self.trouble = self.journal.trouble
@@ -124,9 +126,8 @@ class Reconciler:
                 _log.exception("a pass failed; trying again")
             lively = self.journal.seq != seq
             self._nudged.wait(every_s * _LIVELY if lively else every_s)
+            stop.wait(_AFTER_TROUBLE_S if failed else began + _APART_S - time.monotonic())
             self._nudged.clear()
-            if failed:
-                stop.wait(_AFTER_TROUBLE_S)
 
     def nudge(self) -> None:
         """Something was recorded that is worth a pass at once."""

@@ -84,7 +84,7 @@ class Metrics:
             self._count(entry)
         state = self._journal.state
         if self.job_counts.follows(state):
-            for job_id in state.touched:
+            for job_id in state.changed & state.jobs.keys():
                 self._follow(state.jobs[job_id])
 
     def passed(self, seconds: float) -> None:

@@ -46,6 +46,13 @@ class Credentials:
         self._note_use(found)
         return replace(found, address=address)
 
+    def recognise(self, secret: str, address: str = "") -> Principal | None:
+        """The holder of a token that was shown a moment ago; waits for nobody. Others have to :meth:`authenticate`."""
+        found = self._unless_expired(self._tokens.remembered(secret.strip()))
+        if found is None or self._is_use_due(found, self._journal.now()):
+            return None
+        return replace(found, address=address)
+
     def holder(self, secret: str) -> Principal | None:
         """Whoever holds a token, if it is valid."""
         return self._unless_expired(self._tokens.check(secret.strip()))
@@ -122,11 +129,14 @@ class Credentials:
     def _unless_expired(self, found: Principal | None) -> Principal | None:
         return None if found is None or found.is_expired(self._journal.now()) else found
 
+    def _is_use_due(self, who: Principal, now: float) -> bool:
+        return now - self._noted.get(who.id, 0.0) >= _USE_NOTED_EVERY_S
+
     def _note_use(self, who: Principal) -> None:
         """Once a minute is enough for people; a database that is busy is not asked to wait for it."""
         now = self._journal.now()
         with self._lock:
-            if now - self._noted.get(who.id, 0.0) < _USE_NOTED_EVERY_S:
+            if not self._is_use_due(who, now):
                 return
             self._noted[who.id] = now
         with contextlib.suppress(SQLAlchemyError):

@@ -59,8 +59,12 @@ class JobPresenter:
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
-            history=[_stint(grant) for grant in self._journal.store.jobs.history(row.id)],
+            history=self._history(record),
         )  # fmt: skip
+
+    def _history(self, record: JobRecord) -> list[StintView]:
+        """What it held when; nothing is looked up of a job that has never held anything."""
+        return [_stint(grant) for grant in self._journal.store.jobs.history(record.id)] if record.stint else []
 
     def story(self, record: JobRecord) -> StoryView:
         with self._journal.reading() as state:

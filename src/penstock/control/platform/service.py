@@ -95,6 +95,10 @@ class Platform:
         """The holder of a valid token; raises :class:`~penstock.wire.UnauthorizedError`."""
         return self.credentials.authenticate(secret, address)
 
+    def recognise(self, secret: str, address: str = "") -> Principal | None:
+        """The holder of a token that was shown a moment ago; waits for nobody, and knows nobody else."""
+        return self.credentials.recognise(secret, address)
+
     def still_valid(self, holder: Principal) -> Principal:
         """The holder, as long as its token and session count; raises :class:`~penstock.wire.UnauthorizedError`."""
         return self.credentials.still_valid(holder)

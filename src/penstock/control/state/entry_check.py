@@ -5,17 +5,19 @@ it is refused here. Decisions are left out: they hold nothing that came from out
 """
 
 import json
+from typing import Any
 
 from penstock.control.state.entries import Decided, Entry
 from penstock.core import LATEST, CodecError, InputError, decode, encode
 
 
-def check_readable(entry: Entry) -> None:
-    """Raises :class:`~penstock.core.InputError` for an entry that no later start could read."""
+def readable_payload(entry: Entry) -> dict[str, Any]:
+    """An entry as it is written; raises :class:`~penstock.core.InputError` for one that no later start could read."""
     if isinstance(entry, Decided):
-        return
+        return encode(entry)
     try:
-        text = json.dumps(encode(entry), allow_nan=False)
+        payload = encode(entry)
+        text = json.dumps(payload, allow_nan=False)
         text.encode()
         decode(json.loads(text))
     except (CodecError, TypeError, ValueError, RecursionError) as error:
@@ -24,6 +26,7 @@ def check_readable(entry: Entry) -> None:
         _check_texts(entry, text)
     if not entry.at <= LATEST:
         raise _unreadable(entry, "it is dated after the year 9999")
+    return payload
 
 
 def _check_texts(entry: Entry, text: str) -> None:

@@ -11,11 +11,10 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.control.state import snapshots
 from penstock.control.state.entries import (
@@ -29,7 +28,8 @@ from penstock.control.state.entries import (
     Ticked,
     job_of,
 )
-from penstock.control.state.entry_check import check_readable
+from penstock.control.state.entry_check import readable_payload
+from penstock.control.state.group_commit import CulpritError, GroupCommit, Request
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.quarantine import Quarantine
 from penstock.control.state.reading import LogReading, read_log
@@ -37,7 +37,7 @@ from penstock.control.state.records import JobRecord
 from penstock.control.state.state_data import StillState, record_from_data, record_to_data
 from penstock.control.state.store import Cursor, DamagedError, GrantRow, JobRow, Key, Line, Store
 from penstock.control.state.upkeep import Upkeep
-from penstock.core import CodecError, PenstockError, encode, plain
+from penstock.core import CodecError, PenstockError, plain
 from penstock.tools import SteadyClock
 from penstock.wire import OVER
 
@@ -55,39 +55,6 @@ _LAST_RETRY_S = 60.0
 
 class SetAsideError(PenstockError):
     """Something could not be taken in and is passed over; everything else goes on."""
-
-
-class _CulpritError(Exception):
-    """One of several entries cannot be taken in; nothing was written, and they have to come one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """An entry somebody wants written, and the word by which they would know it again."""
-
-    entry: Entry
-    key: Key | None = None
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Somebody who waits for the lock to have something written."""
-
-    make: Callable[[], Request | None]
-    done: bool = False
-    error: Exception | None = None
-
-    def ask(self) -> Request | None:
-        """What to write; if nothing, or if that cannot be said, the wait is over."""
-        try:
-            request = self.make()
-        except Exception as problem:
-            request, self.error = None, problem
-        self.done = request is None
-        return request
-
-    def finish(self, error: Exception | None) -> None:
-        self.done, self.error = True, error
 
 
 @dataclass(slots=True)
@@ -138,7 +105,7 @@ class Journal:
         self._stale = False
         self._retry = _DecisionRetry()
         self._observers: list[JournalObserver] = []
-        self._waiting: deque[_Waiting] = deque()
+        self.group = GroupCommit(self.lock, self._write_requests)
         self._publishing = threading.Lock()
         self._being_listed: list[JobRow] = []
         self.state = PlatformState()
@@ -177,7 +144,7 @@ class Journal:
         with self.lock:
             try:
                 self._commit(entries, cursors=cursors)
-            except _CulpritError:
+            except CulpritError:
                 self._commit_one_by_one(entries, cursors)
 
     def record_all(self, entries: Sequence[Entry], key: Key | None = None, cursors: Sequence[Cursor] = ()) -> None:
@@ -185,7 +152,7 @@ class Journal:
         with self.lock:
             try:
                 self._commit(entries, keys=() if key is None else (key,), cursors=cursors)
-            except _CulpritError as error:
+            except CulpritError as error:
                 why = f"{type(error.__cause__).__name__}: {error.__cause__}"
                 raise SetAsideError(f"one of {len(entries)} entries cannot be taken in, so none was: {why}") from error
 
@@ -196,54 +163,12 @@ class Journal:
                 self._commit(())
 
     def record_with_others(self, make: Callable[[], Request | None]) -> None:
-        """Record what ``make`` says when it is called with the lock held; nothing if it says nothing.
+        """Record what ``make`` says when it is called with the lock held, together with what others want recorded."""
+        self.group.record(make)
 
-        Making a commit last takes the disk some milliseconds, whatever is in it: all who wait for the lock meanwhile
-        are written down together by the first of them who gets it.
-        """
-        waiting = _Waiting(make)
-        self._waiting.append(waiting)
-        with self.lock:
-            while not waiting.done:
-                self._commit_together()
-        if waiting.error is not None:
-            raise waiting.error
-
-    def _commit_together(self) -> None:
-        """One transaction for everyone who waits; two requests with the same key come one after the other."""
-        batch: list[tuple[_Waiting, Request]] = []
-        again: list[_Waiting] = []
-        keys: set[tuple[str, str]] = set()
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            request = waiting.ask()
-            if request is None:
-                continue
-            if request.key is not None and (request.key.tenant, request.key.key) in keys:
-                again.append(waiting)
-                continue
-            batch.append((waiting, request))
-            if request.key is not None:
-                keys.add((request.key.tenant, request.key.key))
-        self._waiting.extendleft(reversed(again))
-        try:
-            error = self._try([request for _, request in batch])
-        except _CulpritError:
-            for waiting, request in batch:
-                waiting.finish(self._try([request]))
-        else:
-            for waiting, _ in batch:
-                waiting.finish(error)
-
-    def _try(self, requests: Sequence[Request]) -> Exception | None:
+    def _write_requests(self, requests: Sequence[Request]) -> None:
         keys = [request.key for request in requests if request.key is not None]
-        try:
-            self._commit([request.entry for request in requests], keys=keys)
-        except _CulpritError:
-            raise
-        except Exception as problem:
-            return problem
-        return None
+        self._commit([request.entry for request in requests], keys=keys)
 
     def _commit_one_by_one(self, entries: Sequence[Entry], cursors: Sequence[Cursor]) -> None:
         """Everything that can be taken in is; the first that cannot is told about."""
@@ -262,24 +187,25 @@ class Journal:
         if self._stale:
             self._read_again()
         ordered = list(self._in_order(entries))
-        for entry in ordered:
-            check_readable(entry)
+        payloads = [readable_payload(entry) for entry in ordered]
         began = time.perf_counter()
         try:
             following = self._take_in(ordered)
         except Exception as error:
             self._read_again()
             if len(ordered) > 1:
-                raise _CulpritError from error
+                raise CulpritError from error
             self._set_aside(ordered[0], error)
         decided = time.perf_counter()
-        self._write([*ordered, *following], keys, cursors)
+        lines = [self._line(entry, payload) for entry, payload in zip(ordered, payloads, strict=True)]
+        self._write([*lines, *map(self._line, following)], keys, cursors)
         written = time.perf_counter()
         for entry in following:
             self.state.apply(entry)
         thinking_s = decided - began + time.perf_counter() - written
         for observer in self._observers:
             observer.recorded([*ordered, *following], written - decided, thinking_s)
+        self.state.changed.clear()
 
     def _take_in(self, entries: Sequence[Entry]) -> list[Entry]:
         """Apply the entries to the state; returns what follows from them and is to be written with them."""
@@ -307,11 +233,11 @@ class Journal:
         self._retry.failed(at, f"nothing can be decided: {why}")
         return DecisionFailed(at=at, why=why)
 
-    def _write(self, entries: Sequence[Entry], keys: Sequence[Key], cursors: Sequence[Cursor]) -> None:
-        if not entries and not cursors:
+    def _write(self, lines: Sequence[Line], keys: Sequence[Key], cursors: Sequence[Cursor]) -> None:
+        if not lines and not cursors:
             return
         try:
-            last = self.store.log.append(*map(self._line, entries), keys=keys, cursors=cursors)
+            last = self.store.log.append(*lines, keys=keys, cursors=cursors)
         except BaseException:
             with contextlib.suppress(Exception):
                 self._read_again()
@@ -469,11 +395,12 @@ class Journal:
             latest = max(latest, entry.at)
             yield entry if entry.at == latest else replace(entry, at=latest)
 
-    def _line(self, entry: Entry) -> Line:
+    def _line(self, entry: Entry, payload: Mapping[str, Any] | None = None) -> Line:
         job_id = job_of(entry)
         return Line(
-            at=entry.at, kind=type(entry).__name__, payload=encode(entry), job_id=job_id, tenant=self._tenant(entry)
-        )
+            at=entry.at, kind=type(entry).__name__, payload=payload or readable_payload(entry), job_id=job_id,
+            tenant=self._tenant(entry),
+        )  # fmt: skip
 
     def _tenant(self, entry: Entry) -> str | None:
         if isinstance(entry, Submitted):

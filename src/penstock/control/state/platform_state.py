@@ -126,6 +126,11 @@ class PlatformState:
         """How many jobs there have ever been."""
 
         self.touched: set[str] = set()
+        """Jobs of which the stored list may show an older row."""
+
+        self.changed: set[str] = set()
+        """Jobs that changed since the journal last told its observers."""
+
         self._scheduler: Scheduler | None = None
 
     @property
@@ -161,7 +166,7 @@ class PlatformState:
             _log.info("passed over %s: %s", type(entry).__name__, error)
         self.at = entry.at
         if (job_id := job_of(entry)) in self.jobs:
-            self.touched.add(str(job_id))
+            self._mark_changed(str(job_id))
 
     def decision(self, at: float) -> Decided | None:
         """What should be decided now, if anything is due; nothing changes by asking. The only place that asks."""
@@ -236,8 +241,12 @@ class PlatformState:
         return tuple(DeviceSlot(cluster.nodes[device.node].name, device.slot) for device in devices)
 
     def _touch(self, job_id: str) -> JobRecord:
-        self.touched.add(job_id)
+        self._mark_changed(job_id)
         return self.jobs[job_id]
+
+    def _mark_changed(self, job_id: str) -> None:
+        self.touched.add(job_id)
+        self.changed.add(job_id)
 
     def _engage(self, job_id: str) -> JobRecord:
         record = self.engaged[job_id] = self._touch(job_id)
@@ -499,7 +508,7 @@ class PlatformState:
             for record in self.jobs.values():
                 if not record.over:
                     record.tell(entry.at, f"the platform was set up anew: it runs under {entry.policy}")
-                    self.touched.add(record.id)
+                    self._mark_changed(record.id)
             self._obey()
         self.settings = entry
 

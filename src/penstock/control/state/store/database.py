@@ -67,10 +67,14 @@ class Database:
         self._engine = engine
         self._lease = lease
 
+    def check(self) -> None:
+        """A server that lost the lease reads nothing either: what it would tell is somebody else's now."""
+        self._lease.check()
+
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """To read. A server that lost the lease reads nothing either: what it would tell is somebody else's now."""
-        self._lease.check()
+        """To read."""
+        self.check()
         with told(), self._engine.connect() as connection:
             yield connection
 

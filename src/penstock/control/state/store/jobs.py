@@ -126,19 +126,29 @@ def _write_rows(connection: Connection, rows: Sequence[JobRow]) -> None:
     """Insert or update rows, and count them where they stand now instead of where they stood."""
     stood = _standing(connection, [row.id for row in rows])
     moved: Counter[tuple[str, str]] = Counter()
-    new = []
+    new: list[dict[str, Any]] = []
+    changed: list[dict[str, Any]] = []
     for row in rows:
         values = {name: getattr(row, name) for name in row.__slots__}
         if row.id in stood:
-            connection.execute(update(jobs).where(jobs.c.id == row.id).values(**values))
+            changed.append({f"new_{name}": value for name, value in values.items()})
             moved[stood[row.id]] -= 1
         else:
             new.append(values)
         moved[row.state, row.tenant] += 1
+    if changed:
+        connection.execute(_CHANGED_ROW, changed)
     if new:
         connection.execute(insert(jobs), new)
     for (state, tenant), change in moved.items():
         _count(connection, state, tenant, change)
+
+
+_CHANGED_ROW = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("new_id"))
+    .values({name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in JobRow.__slots__ if name != "id"})
+)
 
 
 def _standing(connection: Connection, job_ids: Sequence[str]) -> dict[str, tuple[str, str]]:

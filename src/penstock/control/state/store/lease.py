@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, Row, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, bindparam, insert, select, text, update
 
 from penstock.control.state.store.faults import told
 from penstock.control.state.store.tables import leases
@@ -114,13 +114,11 @@ class Lease:
         SQLite begins a transaction with its first change, so there the row is written as it is.
         """
         self.check()
-        mine = leases.c.name == _WRITER, leases.c.epoch == self.epoch
+        mine = {"mine": self.epoch}
         if connection.dialect.name == "postgresql":
-            held = (
-                connection.execute(select(leases.c.epoch).where(*mine).with_for_update(read=True)).first() is not None
-            )
+            held = connection.execute(_LOCKED, mine).first() is not None
         else:
-            held = bool(connection.execute(update(leases).where(*mine).values(epoch=self.epoch)).rowcount)
+            held = bool(connection.execute(_WRITTEN_AGAIN, mine).rowcount)
         if not held:
             self._lose()
 
@@ -204,6 +202,12 @@ class Lease:
             self.lost = True
             _log.critical("another server has claimed the database: this one writes nothing any more and ends")
         raise _lost_error()
+
+
+_MINE = leases.c.name == _WRITER, leases.c.epoch == bindparam("mine")
+_LOCKED = select(leases.c.epoch).where(*_MINE).with_for_update(read=True)
+_WRITTEN_AGAIN = update(leases).where(*_MINE).values(epoch=bindparam("mine"))
+"""What every transaction begins with, made once."""
 
 
 def _lost_error() -> LeaseLostError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 
-from penstock.control.state.store.database import Database
+from penstock.control.state.store.database import Database, batches
 from penstock.control.state.store.tables import events, idempotency, runs
 
 _PAGE = 1000
@@ -63,18 +63,17 @@ class Log:
     def append(self, *lines: Line, keys: Iterable[Key] = (), cursors: Iterable[Cursor] = ()) -> int:
         """Write entries and what belongs to them, all or nothing; returns the number of the last one."""
         with self._database.begin() as connection:
-            for key in keys:
-                connection.execute(insert(idempotency).values(at=lines[0].at, **_columns(key)))
-            for cursor in cursors:
-                _advance(connection, cursor)
+            if new_keys := [{"at": lines[0].at, **_columns(key)} for key in keys]:
+                connection.execute(_NEW_KEY, new_keys)
+            _advance(connection, cursors)
             rows = [_columns(line) | {"checksum": checksum_of(line)} for line in lines]
             for row in rows:
                 del row["seq"]
             if len(rows) > 1:
-                connection.execute(insert(events), rows[:-1])
+                connection.execute(_NEW_ENTRY, rows[:-1])
             if not rows:
                 return 0
-            last: int = connection.execute(insert(events).values(**rows[-1]).returning(events.c.seq)).scalar_one()
+            last: int = connection.execute(_LAST_ENTRY, rows[-1]).scalar_one()
         return last
 
     def add_checksums(self, lines: Sequence[Line]) -> None:
@@ -138,10 +137,23 @@ def _columns(value: Line | Key | Cursor) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__slots__}
 
 
-def _advance(connection: Connection, cursor: Cursor) -> None:
-    known = runs.c.run_id == cursor.run_id
-    if not connection.execute(update(runs).where(known).values(reports_read=cursor.reports_read)).rowcount:
-        connection.execute(insert(runs).values(**_columns(cursor)))
+def _advance(connection: Connection, cursors: Iterable[Cursor]) -> None:
+    latest = {cursor.run_id: cursor for cursor in cursors}
+    if not latest:
+        return
+    known: set[str] = set()
+    for some in batches(list(latest)):
+        known |= set(connection.scalars(select(runs.c.run_id).where(runs.c.run_id.in_(some))))
+    if moved := [{"run": run_id, "read": latest[run_id].reports_read} for run_id in known]:
+        connection.execute(_MOVED_CURSOR, moved)
+    if new := [_columns(cursor) for cursor in latest.values() if cursor.run_id not in known]:
+        connection.execute(_NEW_CURSOR, new)
+
+
+_NEW_KEY, _NEW_ENTRY, _NEW_CURSOR = insert(idempotency), insert(events), insert(runs)
+_LAST_ENTRY = insert(events).returning(events.c.seq)
+_MOVED_CURSOR = update(runs).where(runs.c.run_id == bindparam("run")).values(reports_read=bindparam("read"))
+"""Statements of every commit, made once: putting one together takes longer than SQLite takes to carry it out."""
 
 
 def line_of(row: RowMapping) -> Line:

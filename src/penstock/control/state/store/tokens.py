@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +12,8 @@ from sqlalchemy import Select, insert, select, update
 
 from penstock.control.state.store.database import Database
 from penstock.control.state.store.tables import tokens
+
+_MOST_REMEMBERED = 10_000
 
 
 class Role(StrEnum):
@@ -68,6 +71,8 @@ class TokenRepository:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._revoked: set[str] = set()
+        self._shown: OrderedDict[str, Principal] = OrderedDict()
+        """By hash, whom the tokens stand for that were shown last."""
 
     def create(
         self,
@@ -95,7 +100,19 @@ class TokenRepository:
         return secret, principal
 
     def check(self, secret: str) -> Principal | None:
-        return self._one(select(tokens).where(tokens.c.hash == _hash(secret)))
+        digest = _hash(secret)
+        found = self._one(select(tokens).where(tokens.c.hash == digest))
+        if found is not None:
+            self._shown[digest] = found
+            if len(self._shown) > _MOST_REMEMBERED:
+                self._shown.popitem(last=False)
+        return found
+
+    def remembered(self, secret: str) -> Principal | None:
+        """Whom a token stands for that was checked before; costs nothing to ask, and nothing is known of others."""
+        self._database.check()
+        found = self._shown.get(_hash(secret))
+        return None if found is None or self.is_revoked(found.id) else found
 
     def find(self, token_id: str) -> Principal | None:
         """Whom a token stands for that was shown before, unless it has been revoked since."""
