@@ -22,6 +22,26 @@ def test_ps_lists_active_jobs_and_with_all_those_that_are_over(world: Platform, 
     assert len(penstock("ps", "-a", "--limit", "1", "--json").json()["jobs"]) == 1
 
 
+def test_an_array_is_one_line_and_is_steered_as_a_whole(world: Platform, penstock: Penstock, served: Served) -> None:
+    with served.client() as client:
+        array = client.submit_array({"name": "train", "work": 1e6, "at_most": 1}, "1..8")
+    world.passes(2)
+    listed = penstock("ps")
+    assert "train-*" in listed.out
+    assert "train-1" not in listed.out
+    assert penstock("ps", "-q").out.split() == [array.id]
+    assert penstock("ps", "--array", "train", "-q").out.split() == array.jobs[::-1]
+    assert len(penstock("ps", "--all", "--json").json()["jobs"]) == 8
+    (line,) = penstock("ps", "--json").json()["arrays"]
+    assert (line["id"], line["jobs"]) == (array.id, 8)
+    assert f"{array.id} train: 8 paused" in penstock("pause", "train").err
+    assert "paused" not in penstock("resume", array.id).err
+    assert f"{array.id} train: 8 cancelled" in penstock("cancel", array.id).err
+    assert "penstock ps -a" in penstock("ps").out
+    refused = penstock("cancel", "nothing-there")
+    assert (refused.code, "There is no job 'nothing-there'" in refused.err) == (2, True)
+
+
 def test_an_empty_list_says_what_to_look_at(world: Platform, penstock: Penstock) -> None:
     assert "penstock ps -a" in penstock("ps").out
     assert "no jobs" in penstock("ps", "--all").out

@@ -3,9 +3,10 @@
 import pytest
 
 from penstock.control.state.journal import SetAsideError
+from penstock.control.state.store import Principal, Role
 from penstock.core import InputError
 from penstock.spec import read_array
-from penstock.wire import ConflictError, JobPhase
+from penstock.wire import ConflictError, JobPhase, MissingError, ResumeRequest
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import serving
 
@@ -67,3 +68,80 @@ def test_the_same_request_again_is_the_same_array(world: Platform) -> None:
         assert listed == {f"train-{index}": job_id for index, job_id in zip((1, 2, 3), first.jobs, strict=True)}
         with pytest.raises(InputError, match="is not a job array"):
             client.submit_array({"work": 10}, "1..5000")
+
+
+def test_an_array_is_one_line_where_lists_are_grouped(world: Platform) -> None:
+    before = world.submit(work=10)
+    array = world.platform.submit_array({"name": "train", "work": 10, "at_most": 1}, "1..6", ADMIN)
+    after = world.submit(work=10)
+    page = world.platform.jobs(ADMIN, grouped=True)
+    assert [job.id for job in page.jobs] == [after, before]
+    (line,) = page.arrays
+    assert (line.id, line.name, line.jobs, sum(line.states.values())) == (array.id, "train", 6, 6)
+    assert page.jobs[0].number > line.number > page.jobs[1].number
+    world.passes(30)
+    stored = world.platform.jobs(ADMIN, grouped=True)
+    assert [job.id for job in stored.jobs] == [after, before]
+    assert sum(stored.arrays[0].states.values()) == 6
+    members = world.platform.jobs(ADMIN, array="train" if stored.arrays[0].states.get("finished", 0) < 6 else array.id)
+    assert [job.id for job in members.jobs] == array.jobs[::-1]
+
+
+def test_a_grouped_list_is_turned_line_by_line(world: Platform) -> None:
+    """However few lines a page has, every job and every array comes once."""
+    expected = []
+    for number in range(3):
+        expected.append(world.platform.submit_array({"name": f"a{number}", "work": 10}, "1..7", ADMIN).id)
+        expected.append(world.submit(work=10))
+    for _ in range(2):
+        met, cursor = [], None
+        while True:
+            page = world.platform.jobs(ADMIN, grouped=True, limit=2, cursor=cursor)
+            lines = sorted([*page.jobs, *page.arrays], key=lambda line: -line.number)
+            met += [line.id for line in lines]
+            assert len(lines) <= 2
+            if (cursor := page.next) is None:
+                break
+        assert met == expected[::-1]
+        world.journal.publish()
+
+
+def test_an_array_is_steered_in_one_request_and_one_commit(world: Platform) -> None:
+    with serving(world) as served, served.client() as client:
+        array = client.submit_array({"name": "train", "work": 1000, "at_most": 1}, "1..5")
+        client.submit({"name": "other", "work": 1000})
+        paused = client.pause_array("train")
+        assert (paused.id, paused.states) == (array.id, {"paused": 5})
+        assert client.pause_array(array.id).states == {"paused": 5}
+        before = world.journal.seq
+        assert "paused" not in client.resume_array(array.id, best_effort=True).states
+        assert [line.kind for line in world.journal.store.log.read(after=before)].count("Resumed") == 5
+        assert client.cancel_array("train").states == {"cancelled": 5}
+        assert client.cancel_array(array.id).states == {"cancelled": 5}
+        with pytest.raises(ConflictError, match=r"every job of array .* is over"):
+            client.pause_array(array.id)
+        assert client.array(array.id).jobs == 5
+        assert [job.name for job in client.jobs(states=["pending", "running", "asking"]).jobs] == ["other"]
+
+
+def test_what_is_no_array_of_ones_own_is_unknown(world: Platform) -> None:
+    array = world.platform.submit_array({"name": "train", "work": 1000}, "1..2", ADMIN)
+    stranger = Principal(id="s", name="s", role=Role.USER, tenant="elsewhere")
+    for name in (array.id, "train", "j-nowhere", "%", ""):
+        with pytest.raises(MissingError, match="There is no job array"):
+            world.platform.cancel_array(name, stranger)
+    world.platform.submit_array({"name": "train", "work": 1000}, "1..2", ADMIN)
+    with pytest.raises(ConflictError, match="2 arrays are called 'train'"):
+        world.platform.cancel_array("train", ADMIN)
+    assert world.platform.cancel_array(array.id, ADMIN).states == {"cancelled": 2}
+
+
+def test_an_array_with_a_deadline_that_passed_stays_paused(world: Platform) -> None:
+    array = world.platform.submit_array({"name": "train", "work": 10, "within": 500, "at_most": 1}, "1..3", ADMIN)
+    world.platform.pause_array(array.id, ADMIN)
+    world.clock.time += 1000
+    with pytest.raises(ConflictError, match="passed while it was paused"):
+        world.platform.resume_array(array.id, ADMIN)
+    assert world.platform.array(array.id, ADMIN).states == {"paused": 3}
+    resumed = world.platform.resume_array(array.id, ADMIN, ResumeRequest(best_effort=True))
+    assert "paused" not in resumed.states

@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import event, inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Role, Store
+from penstock.control.state.store import Cursor, GrantRow, JobRow, Key, Line, Role, Store, database
 from penstock.control.state.store.database import migrate, open_engine
 from penstock.control.state.store.tables import metadata
 from penstock.core import InputError
@@ -214,3 +214,13 @@ def test_an_upgrade_that_is_interrupted_leaves_the_database_as_it_was(url: str, 
         assert inspect(connection).get_table_names() == []
     engine.dispose()
     Store(url).close()
+
+
+def test_the_newest_schema_is_that_of_the_last_migration() -> None:
+    """A database of that version is opened without the tool that migrates, so the name of a file has to tell it."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(database.__file__).with_name("migrations")))
+    assert ScriptDirectory.from_config(config).get_current_head() == database.newest_schema()

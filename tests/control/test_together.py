@@ -4,11 +4,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.control.platform.commands import Ticket
-from penstock.control.state.store import Key
+from penstock.control.state.store import Key, Line
 from penstock.wire.problems import ConflictError
 from tests.control.build import ADMIN, Platform, platform
 
@@ -74,3 +75,27 @@ def test_a_disk_that_fails_is_told_to_everyone(tmp_path: Path, monkeypatch: pyte
         answers = at_once(world, *(lambda: world.commands.submit({"work": 100}, ADMIN) for _ in range(3)))
         assert [str(answer) for answer in answers] == ["no space left on device"] * 3
         assert world.journal.state.jobs == {}
+
+
+def test_whoever_is_written_does_not_wait_for_the_next_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the second group is being written, the members of the first have their answers."""
+    with platform(tmp_path) as world, ThreadPoolExecutor(4) as pool:
+        append, second, written = world.journal.store.log.append, threading.Event(), list[int]()
+
+        def slow(*lines: Line, **more: Any) -> int:
+            written.append(len(lines))
+            if len(written) == 2:
+                assert second.wait(60)
+            return append(*lines, **more)
+
+        monkeypatch.setattr(world.journal.store.log, "append", slow)
+        with world.journal.lock:
+            first = [pool.submit(world.commands.submit, {"work": 100}, ADMIN) for _ in range(3)]
+            _until(lambda: world.journal.group.waiting == 3)
+        for future in first:
+            assert future.result(60).job_id
+        late = pool.submit(world.commands.submit, {"work": 100}, ADMIN)
+        _until(lambda: len(written) == 2)
+        assert not late.done()
+        second.set()
+        assert late.result(60).job_id

@@ -170,6 +170,24 @@ def test_a_lost_worker_is_marked(browser: Browser, site: WebSite) -> None:
         expect(page.get_by_role("region", name="This job").get_by_text("failed", exact=True)).to_be_visible()
 
 
+def test_an_array_is_a_line_with_buttons_for_all_of_its_jobs(browser: Browser, site: WebSite) -> None:
+    with site.client("ada") as client:
+        spec = site.spec(steps=100_000, pause_s=0.05, name="grid")
+        array = client.submit_array(spec, "1..3").id
+    with tab(browser, site, "ada") as ada:
+        page = ada.go("/jobs")
+        line = page.get_by_role("region", name="Job arrays")
+        expect(line).to_contain_text("3 jobs")
+        line.get_by_role("button", name=f"Pause array {array}").click()
+        expect(line).to_contain_text("3 paused")
+        line.get_by_role("link", name="grid").click()
+        expect(page.get_by_role("row").filter(has_text="grid-")).to_have_count(3)
+        page.get_by_role("button", name=f"Cancel array {array}").click()
+        page.get_by_role("button", name="Cancel the array").click()
+        expect(page.get_by_role("region", name="Job arrays")).to_be_hidden()
+        expect(page.get_by_role("row").filter(has_text="cancelled")).to_have_count(3)
+
+
 def test_the_list_is_searched_and_filtered_on_the_server(browser: Browser, site: WebSite) -> None:
     for number in range(12):
         site.submit("ada", "finished", "running", "pending", steps=1, pause_s=0.0, name=f"list-{number}")

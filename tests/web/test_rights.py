@@ -37,6 +37,22 @@ def test_somebody_elses_job_does_not_exist(there: Seen, action: Callable[[Viewer
     assert there.world.phase(job) is before
 
 
+def test_arrays_are_seen_and_steered_by_their_own_tenant(there: Seen) -> None:
+    array = there.world.platform.submit_array({"name": "train", "work": 1000}, "1..3", there.people["ada"])
+    there.world.passes(2)
+    ada, eve = there.viewer("ada"), there.viewer("eve")
+    assert [line.id for line in ada.arrays()] == [array.id]
+    assert eve.arrays() == []
+    for action in (eve.cancel_array, eve.pause_array, eve.resume_array):
+        with pytest.raises(MissingError):
+            action(array.id)
+    ada.pause_array(array.id)
+    assert ada.arrays()[0].states == {"paused": 3}
+    ada.resume_array(array.id)
+    ada.cancel_array(array.id)
+    assert ada.arrays() == []
+
+
 def test_a_list_holds_only_what_one_may_see(there: Seen) -> None:
     there.world.submit(there.people["ada"], name="hers")
     there.world.passes()

@@ -17,6 +17,7 @@ from penstock.client.transport import Answer, Transport
 from penstock.client.trust import trusting_only
 from penstock.wire import (
     ArraySubmission,
+    ArrayView,
     AuditPage,
     EventPage,
     EventView,
@@ -104,9 +105,26 @@ class Client:
         states: Sequence[str] = (),
         name: str | None = None,
         tenant: str | None = None,
+        array: str | None = None,
+        grouped: bool = False,
     ) -> JobPage:
+        """Jobs, newest first; those of one ``array``, or ``grouped``, with one line for each array."""
         query = {"cursor": cursor, "limit": limit, "state": list(states), "name": name, "tenant": tenant}
-        return self._get(JobPage, "/v1/jobs", **query)
+        return self._get(JobPage, "/v1/jobs", **query, array=array, grouped="true" if grouped else None)
+
+    def array(self, array: str) -> ArrayView:
+        """A job array, by its id or, as long as one of its jobs is not over, its name."""
+        return self._get(ArrayView, _array(array))
+
+    def cancel_array(self, array: str) -> ArrayView:
+        """End every job of an array that is not over."""
+        return self._post(ArrayView, _array(array, "cancel"))
+
+    def pause_array(self, array: str) -> ArrayView:
+        return self._post(ArrayView, _array(array, "pause"))
+
+    def resume_array(self, array: str, *, deadline: str | None = None, best_effort: bool = False) -> ArrayView:
+        return self._post(ArrayView, _array(array, "resume"), json={"deadline": deadline, "best_effort": best_effort})
 
     def job(self, job_id: str) -> JobDetail:
         return self._get(JobDetail, _job(job_id))
@@ -272,3 +290,7 @@ def _quoted(text: str) -> str:
 
 def _job(job_id: str, *parts: str) -> str:
     return "/".join(["/v1/jobs", _quoted(job_id), *parts])
+
+
+def _array(array: str, *parts: str) -> str:
+    return "/".join(["/v1/arrays", _quoted(array), *parts])

@@ -10,8 +10,10 @@ Loading numba takes longer than a small simulation, so nothing is loaded before 
 
 import importlib.util
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, update_wrapper
 from typing import Any, TypeVar, cast
 
@@ -85,12 +87,29 @@ def has_compiler() -> bool:
     return ENABLED and importlib.util.find_spec("numba") is not None
 
 
+@contextmanager
+def _without_linear_algebra() -> Iterator[None]:
+    """Numba looks whether SciPy has a BLAS for it as its arrays are imported. No loop here asks for one, and loading
+    that of SciPy takes a server a twentieth of its start and of its memory."""
+    name = "scipy.linalg"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
 @cache
 def _compiler() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if not has_compiler():
         return lambda function: function
-    import numba
-    from numba.extending import typeof_impl
+    with _without_linear_algebra():
+        import numba
+        import numba.np.arraymath
+        from numba.extending import typeof_impl
 
     @typeof_impl.register(CompiledLoop)
     def _(loop: CompiledLoop, _context: object) -> Any:

@@ -47,7 +47,7 @@ from penstock.web.view_models import (
     tenant_use,
     timeline_marks,
 )
-from penstock.wire import JobDetail, LogPage, QuoteView, ResumeRequest
+from penstock.wire import ArrayView, JobDetail, LogPage, QuoteView, ResumeRequest
 
 _HORIZON_SHARE = 0.5
 """The future takes at most this much of the width of the past."""
@@ -214,6 +214,19 @@ class Viewer:
 
     def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> None:
         self._platform.resume(job_id, self.who, ResumeRequest(deadline=deadline, best_effort=best_effort))
+
+    def arrays(self) -> list[ArrayView]:
+        """Job arrays with a job that is not over, the newest first."""
+        return self._platform.arrays(self.who)
+
+    def cancel_array(self, array: str) -> None:
+        self._platform.cancel_array(array, self.who)
+
+    def pause_array(self, array: str) -> None:
+        self._platform.pause_array(array, self.who)
+
+    def resume_array(self, array: str) -> None:
+        self._platform.resume_array(array, self.who)
 
     def log(self, job_id: str, cursor: str | None, limit: int = 1 << 18) -> LogPage:
         """Some output, where to go on, and whether that was all."""

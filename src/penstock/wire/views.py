@@ -99,8 +99,23 @@ def tells_nothing(job: JobDetail, now: float) -> bool:
     return now - job.started_at.timestamp() > QUIET_S
 
 
+class ArrayView(WireModel):
+    """A job array as one line; ``number`` is that of its last job."""
+
+    id: str
+    name: str
+    tenant: str
+    number: int
+    submitted_at: datetime
+    jobs: int = Field(description="How many there are in all.")
+    states: dict[str, int] = Field(description="How many of them stand where.")
+    devices: int = Field(default=0, description="What they hold together.")
+    expected_at: datetime | None = Field(default=None, description="When the last of them will probably be done.")
+
+
 class JobPage(WireModel):
     jobs: list[JobView]
+    arrays: list[ArrayView] = Field(default=[], description="Arrays instead of their jobs, where that was asked for.")
     next: str | None = Field(default=None, description="The cursor of the next page; none on the last.")
 
 

@@ -1,12 +1,12 @@
-"""``penstock cancel``: end jobs for good."""
+"""``penstock cancel``: end jobs and job arrays for good."""
 
 from penstock.cli.connect import connect
 from penstock.cli.jobs.arguments import JobsArgument
-from penstock.cli.terminal.console import say
+from penstock.cli.jobs.steering import steer
 
 
 def cancel(jobs: JobsArgument) -> None:
-    """End jobs for good."""
+    """End jobs for good, or every job of an array."""
     with connect() as client:
         for job in jobs:
-            say(f"{job} {client.cancel(job).state}")
+            steer(job, client.cancel, client.cancel_array)

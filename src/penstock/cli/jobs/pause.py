@@ -2,11 +2,11 @@
 
 from penstock.cli.connect import connect
 from penstock.cli.jobs.arguments import JobsArgument
-from penstock.cli.terminal.console import say
+from penstock.cli.jobs.steering import steer
 
 
 def pause(jobs: JobsArgument) -> None:
-    """Take jobs out of scheduling; they save their state and give up their promise."""
+    """Take jobs, or all jobs of an array, out of scheduling; they save their state and give up their promise."""
     with connect() as client:
         for job in jobs:
-            say(f"{job} {client.pause(job).state}")
+            steer(job, client.pause, client.pause_array)

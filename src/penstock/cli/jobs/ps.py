@@ -1,36 +1,55 @@
 """``penstock ps``: the list of jobs."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table
-from penstock.cli.terminal.format import ago, due
+from penstock.cli.terminal.format import ago, due, state_counts
+
+if TYPE_CHECKING:
+    from penstock.wire import ArrayView, JobView
 
 
 def ps(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that are over.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also jobs that are over, and every job of an array.")
+    ] = False,
+    array: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The jobs of this array, by its id or name.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only ids.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, the newest first; an array is one line."""
     from penstock.wire import ACTIVE
 
-    states = () if everything else ACTIVE
+    whole = everything or array is not None
     with connect() as client:
-        page = client.jobs(limit=limit, states=states)
+        page = client.jobs(limit=limit, states=() if whole else ACTIVE, array=array, grouped=not whole)
     if as_json:
         print_json(page)
         return
+    lines: list[JobView | ArrayView] = [*page.jobs, *page.arrays]
+    lines.sort(key=lambda line: -line.number)
     if quiet:
-        print("\n".join(job.id for job in page.jobs))
+        print("\n".join(line.id for line in lines))
         return
     table = plain_table("id", "name", "state", "devices", "submitted", "expected", "tenant")
-    for job in page.jobs:
-        table.add_row(job.id, job.name, job.state, str(len(job.devices)), ago(job.submitted_at), due(job), job.tenant)
+    for line in lines:
+        table.add_row(line.id, *_columns(line), line.tenant)
     out.print(table)
-    if not page.jobs:
-        out.print("no jobs" if everything else "no jobs are active; penstock ps -a shows those that are over")
+    if not lines:
+        out.print("no jobs" if whole else "no jobs are active; penstock ps -a shows those that are over")
+
+
+def _columns(line: "JobView | ArrayView") -> tuple[str, str, str, str, str]:
+    from penstock.wire import ArrayView
+
+    if isinstance(line, ArrayView):
+        expected = ago(line.expected_at)
+        return f"{line.name}-*", state_counts(line), str(line.devices), ago(line.submitted_at), expected
+    return line.name, line.state, str(len(line.devices)), ago(line.submitted_at), due(line)

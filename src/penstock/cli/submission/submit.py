@@ -78,7 +78,8 @@ def _hand_in_array(file: "JobFile", array: str, *, as_json: bool) -> None:
         return
     for job_id in answer.jobs:
         print(job_id)
-    say(f"{len(answer.jobs)} jobs, called {file.name}-{array.partition('..')[0].strip()} and so on: penstock ps")
+    say(f"{len(answer.jobs)} jobs, called {file.name}-{array.partition('..')[0].strip()} and so on")
+    say(f"all of them: penstock ps --array {answer.id}, penstock cancel {answer.id}")
 
 
 def _unanswered(job: "JobView") -> str:

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.core import format_duration
-from penstock.wire import OVER
+from penstock.wire import OVER, JobPhase
 
 if TYPE_CHECKING:
-    from penstock.wire import JobDetail, JobView, QuoteView
+    from penstock.wire import ArrayView, JobDetail, JobView, QuoteView
 
 BAR_CELLS = 12
 _DOUBTS = {
@@ -59,6 +59,12 @@ def quote_lines(quote: "QuoteView") -> list[str]:
     if quote.answer_by is not None:
         lines.append(f"final answer by {clock(quote.answer_by)}")
     return lines
+
+
+def state_counts(array: "ArrayView") -> str:
+    """ "320 finished, 8 running, 172 pending": in the order in which a job passes through them."""
+    order = [phase.value for phase in JobPhase]
+    return ", ".join(f"{array.states[state]} {state}" for state in sorted(array.states, key=order.index))
 
 
 def share_done(job: "JobDetail") -> float:

@@ -27,7 +27,8 @@ async def caller(request: Request, platform: Service) -> Principal:
             "The request has no token", "a header Authorization: Bearer TOKEN", "`penstock token create` makes one"
         )
     address = address_of(request)
-    return platform.recognise(secret, address) or await run_in_threadpool(platform.authenticate, secret, address)
+    known = platform.recognise(secret, address)
+    return known if known is not None else await run_in_threadpool(platform.authenticate, secret, address)
 
 
 def address_of(request: Request) -> str:

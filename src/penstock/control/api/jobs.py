@@ -14,6 +14,7 @@ from penstock.control.state.store import Principal
 from penstock.wire import (
     ArrayRequest,
     ArraySubmission,
+    ArrayView,
     EventPage,
     JobDetail,
     JobPage,
@@ -52,6 +53,30 @@ def submit_array(
     return submission
 
 
+@router.get("/arrays/{array}")
+def show_array(array: Name, platform: Service, who: Caller) -> ArrayView:
+    """A job array: how many of its jobs stand where."""
+    return platform.array(array, who)
+
+
+@router.post("/arrays/{array}/cancel")
+def cancel_array(array: Name, platform: Service, who: Caller) -> ArrayView:
+    """End every job of an array that is not over."""
+    return platform.cancel_array(array, who)
+
+
+@router.post("/arrays/{array}/pause")
+def pause_array(array: Name, platform: Service, who: Caller) -> ArrayView:
+    """Take every job of an array out of scheduling until it is resumed."""
+    return platform.pause_array(array, who)
+
+
+@router.post("/arrays/{array}/resume")
+def resume_array(array: Name, platform: Service, who: Caller, how: ResumeRequest | None = None) -> ArrayView:
+    """Let the paused jobs of an array ask again, all of them or none."""
+    return platform.resume_array(array, who, how)
+
+
 @router.post("/quote")
 def quote(spec: Spec, platform: Service, who: Caller) -> QuoteView:
     """What a submission would be told now. The real policy is asked; nothing is changed."""
@@ -67,9 +92,13 @@ def list_jobs(
     state: Annotated[list[StorableText] | None, Query(max_length=20)] = None,
     name: StorableText | None = None,
     tenant: StorableText | None = None,
+    array: StorableText | None = None,
+    grouped: bool = False,
 ) -> JobPage:
-    """Jobs, newest first."""
-    return platform.jobs(who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant)
+    """Jobs, newest first; those of one array, or with one line for each array instead of its jobs."""
+    return platform.jobs(
+        who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant, array=array, grouped=grouped
+    )
 
 
 @router.get("/jobs/{job_id}")

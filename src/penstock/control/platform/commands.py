@@ -12,16 +12,19 @@ from typing import Any
 
 from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
-from penstock.control.future.quoting import quote, quote_resumed
+from penstock.control.future.quoting import quote
 from penstock.control.loop.job_reader import JobDraft, JobReading
+from penstock.control.platform.array_commands import ArrayCommands
 from penstock.control.platform.job_arrays import JobArray
 from penstock.control.platform.quotas import Quotas
+from penstock.control.platform.resuming import must_fit, new_goal
 from penstock.control.platform.tenancy import ANYBODY, Tenancy
 from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
-from penstock.control.state.journal import Journal, Request
+from penstock.control.state.group_commit import Request
+from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
-from penstock.core import BestEffort, Deadline, Goal, Node, Quote, Source, UnknownNameError, Verdict, parse_deadline
+from penstock.core import Node, Quote, Source, UnknownNameError, Verdict
 from penstock.policies import weakest_source
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
 
@@ -61,6 +64,7 @@ class Commands:
         self._reader = reader
         self._forecasts = forecasts
         self._nudge = nudge
+        self.arrays = ArrayCommands(journal, self._done)
 
     def submit(self, spec: Mapping[str, Any], who: Principal, key: Key | None = None) -> Ticket:
         """A new job, recorded at once; what it needs is prepared afterwards, outside of this request.
@@ -159,8 +163,8 @@ class Commands:
                 self._not_over(record, "resumed")
                 return
             now = self._journal.now()
-            goal = _new_goal(record, now, deadline, best_effort)
-            self._must_fit(job_id, goal, now)
+            goal = new_goal(record, now, deadline, best_effort)
+            must_fit(self._journal.state.scheduler.twin(), job_id, goal, now)
             self._journal.record(Resumed(at=now, job_id=job_id, goal=goal, by=who.name))
         self._done()
 
@@ -240,28 +244,6 @@ class Commands:
             active = sum(not record.over for record in records if record.job.tenant == tenant)
             self.quotas.check_active(tenant, active + jobs - 1)
 
-    def _must_fit(self, job_id: str, goal: Goal | None, now: float) -> None:
-        answer = quote_resumed(self._journal.state.scheduler.twin(), job_id, goal, now)
-        if answer is not None and answer.verdict is Verdict.REFUSED:
-            raise ConflictError(
-                f"it would be refused now: {answer.reason}", "a deadline that can still be kept",
-                "Resume it with another deadline, or with best_effort",
-            )  # fmt: skip
-
     def _done(self) -> None:
         self._nudge()
         self._forecasts.refresh(now=True)
-
-
-def _new_goal(record: JobRecord, now: float, deadline: str | None, best_effort: bool) -> Goal | None:
-    """The goal it goes on with, if that is not the one it had."""
-    if deadline is not None:
-        return Deadline(parse_deadline(deadline, now))
-    if best_effort:
-        return BestEffort()
-    if record.job.deadline <= now:
-        raise ConflictError(
-            f"the deadline of job {record.id!r} passed while it was paused", "a deadline after now",
-            "Resume it with another deadline, or with best_effort",
-        )  # fmt: skip
-    return None

@@ -4,6 +4,7 @@ A member is a job like any other. It is called after the array (``train-17``), s
 ``PENSTOCK_ARRAY_INDEX``. Its checkpoints are its own: below the directory that the job file names, if it names one.
 """
 
+import re
 from dataclasses import dataclass, replace
 
 from penstock.control.loop.job_reader import JobDraft
@@ -11,6 +12,18 @@ from penstock.core import InputError
 
 INDEX_VARIABLE = "PENSTOCK_ARRAY_INDEX"
 _LONGEST_NAME = 63
+_MEMBER = re.compile(r"(j-[0-9a-z]{8})-[0-9]+")
+
+
+def array_of(job_id: str) -> str | None:
+    """The array that a job is of, if it is of one."""
+    found = _MEMBER.fullmatch(job_id)
+    return None if found is None else found[1]
+
+
+def array_name(member: str) -> str:
+    """What an array is called of which a job has this name."""
+    return member.rpartition("-")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ visible from the moment its submission is answered, and no reader has to write a
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from penstock.control.platform.job_arrays import array_of
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import JobRow
 from penstock.core import InputError, UnknownNameError
@@ -20,6 +21,7 @@ class JobFilter:
     states: tuple[str, ...] = ()
     name: str | None = None
     tenant: str | None = None
+    array: str | None = None
 
     def __post_init__(self) -> None:
         known = [phase.value for phase in JobPhase]
@@ -32,6 +34,7 @@ class JobFilter:
             (not self.states or row.state in self.states)
             and self.name in (None, row.name)
             and self.tenant in (None, row.tenant)
+            and self.array in (None, array_of(row.id))
         )
 
 
@@ -60,7 +63,7 @@ def _stored(journal: Journal, wanted: JobFilter, outdated: set[str], after: int 
     still_needed = limit
     while still_needed > 0:
         page = journal.store.jobs.page(
-            after=after, limit=limit, tenant=wanted.tenant, states=wanted.states, name=wanted.name
+            after=after, limit=limit, tenant=wanted.tenant, states=wanted.states, name=wanted.name, array=wanted.array
         )
         kept = [row for row in page if row.id not in outdated]
         yield from kept

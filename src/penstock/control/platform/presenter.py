@@ -8,12 +8,14 @@ from typing import Any
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
+from penstock.control.platform.array_listing import ArrayRow
 from penstock.control.platform.failure_line import failure_line
 from penstock.control.platform.redaction import redacted_payload, redacted_spec
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
 from penstock.wire import (
+    ArrayView,
     AuditView,
     EventView,
     JobDetail,
@@ -48,6 +50,17 @@ class JobPresenter:
 
     def listed(self, row: JobRow) -> JobView:
         return job_view(row, self._forecasts.expected_at(row.id))
+
+    def array(self, row: ArrayRow) -> ArrayView:
+        """A job array as one line."""
+        expected = [at for job_id in row.active if (at := self._forecasts.expected_at(job_id)) is not None]
+        return ArrayView.model_validate(
+            {
+                "id": row.id, "name": row.name, "tenant": row.tenant, "number": row.number,
+                "submitted_at": stamp(row.submitted_at), "jobs": sum(row.states.values()), "states": row.states,
+                "devices": row.devices, "expected_at": stamp(max(expected, default=None)),
+            }
+        )  # fmt: skip
 
     def detail(self, record: JobRecord) -> JobDetail:
         """Everything about one job: the row, where it stands now, and what it held when."""

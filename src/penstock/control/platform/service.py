@@ -19,6 +19,7 @@ from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.platform.access import Action, require
 from penstock.control.platform.administration import Administration
+from penstock.control.platform.array_listing import array_row, grouped_rows
 from penstock.control.platform.audit import AuditLog
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.credentials import Credentials
@@ -36,6 +37,7 @@ from penstock.control.state.store import SILENCE_S, Key, Principal
 from penstock.core import plain
 from penstock.wire import (
     ArraySubmission,
+    ArrayView,
     EventPage,
     HealthView,
     JobDetail,
@@ -175,15 +177,60 @@ class Platform:
         states: Sequence[str] = (),
         name: str | None = None,
         tenant: str | None = None,
+        array: str | None = None,
+        grouped: bool = False,
     ) -> JobPage:
-        """Jobs, newest first."""
+        """Jobs, newest first; those of one ``array``, by its id or name, or ``grouped``, an array being one line."""
         require(who, Action.LOOK)
-        wanted = JobFilter(states=tuple(states), name=name, tenant=who.sees or tenant)
+        array = self._commands.arrays.find(array, who) if array is not None else None
+        wanted = JobFilter(states=tuple(states), name=name, tenant=who.sees or tenant, array=array)
         if tenant is not None and not who.may_see(tenant):
             return JobPage(jobs=[])
+        if grouped:
+            return self._grouped(wanted, parse_cursor(cursor), limit)
         rows = listed_jobs(self._journal, wanted, after=parse_cursor(cursor), limit=limit + 1)
         following = str(rows[limit - 1].number) if len(rows) > limit else None
         return JobPage(jobs=[self._presenter.listed(row) for row in rows[:limit]], next=following)
+
+    def _grouped(self, wanted: JobFilter, after: int | None, limit: int) -> JobPage:
+        found = grouped_rows(self._journal, wanted, after=after, limit=limit)
+        return JobPage(
+            jobs=[self._presenter.listed(row) for row in found.jobs],
+            arrays=[self._presenter.array(row) for row in found.arrays],
+            next=None if found.next is None else str(found.next),
+        )
+
+    def arrays(self, who: Principal) -> list[ArrayView]:
+        """Job arrays with a job that is not over, the newest first."""
+        found = [self._array(array) for array in self._commands.arrays.active(require(who, Action.LOOK))]
+        return sorted(found, key=lambda array: -array.number)
+
+    def array(self, array: str, who: Principal) -> ArrayView:
+        """A job array as one line, by its id or its name."""
+        return self._array(self._commands.arrays.find(array, require(who, Action.LOOK)))
+
+    def cancel_array(self, array: str, who: Principal) -> ArrayView:
+        """End every job of an array that is not over."""
+        with self.audit.recorded(who, "cancel", array):
+            require(who, Action.STEER)
+            return self._array(self._commands.arrays.cancel(array, who))
+
+    def pause_array(self, array: str, who: Principal) -> ArrayView:
+        """Take every job of an array out of scheduling until it is resumed."""
+        with self.audit.recorded(who, "pause", array):
+            require(who, Action.STEER)
+            return self._array(self._commands.arrays.pause(array, who))
+
+    def resume_array(self, array: str, who: Principal, how: ResumeRequest | None = None) -> ArrayView:
+        """Let the paused jobs of an array ask again, all of them or none."""
+        how = how or ResumeRequest()
+        with self.audit.recorded(who, "resume", array):
+            require(who, Action.STEER)
+            found = self._commands.arrays.resume(array, who, deadline=how.deadline, best_effort=how.best_effort)
+            return self._array(found)
+
+    def _array(self, array: str) -> ArrayView:
+        return self._presenter.array(array_row(self._journal, array))
 
     def why(self, job_id: str, who: Principal) -> StoryView:
         """What happened to a job, and why it stands where it stands."""

@@ -43,7 +43,10 @@ class EnergyAccount:
         """What was drawn for these holdings; ``watts`` are mean ones of a device by kind, see :meth:`mean_watts`."""
         held = [holding for holding in holdings if self.used_s(holding)]
         reported = {holding.job_id for holding in held} & self.reported.keys()
-        total = sum((self.reported[job_id] for job_id in reported), UNKNOWN_ENERGY)
+        told = [self.reported[job_id] for job_id in reported]
+        total = UNKNOWN_ENERGY
+        if told:
+            total = EnergyUse(sum(use.joules or 0.0 for use in told), any(use.estimated for use in told))
         return sum((self._guess(holding, watts) for holding in held if holding.job_id not in reported), total)
 
     def mean_watts(self, holdings: Iterable[Holding]) -> dict[str, float]:

@@ -6,12 +6,13 @@ from it, and failures and resizes from its lines. Pure: facts go in, a report co
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
+from typing import NamedTuple
 
-from penstock.control.reports.energy import UNKNOWN_ENERGY, EnergyAccount, EnergyUse, overlap_s
+from penstock.control.reports.energy import EnergyAccount, EnergyUse, overlap_s
 from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
@@ -47,9 +48,8 @@ _MOST_BROKEN = 100
 _STRETCHES = 28
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
-    """One job as the state has it."""
+class JobFacts(NamedTuple):
+    """One job as the state has it; a report is about thousands, so they are tuples."""
 
     id: str
     name: str
@@ -64,54 +64,38 @@ class JobFacts:
     deadline: float
     failures: int
     reason: str
-    drawn: EnergyUse = UNKNOWN_ENERGY
-    promise: str = field(init=False)
+    drawn: EnergyUse
+    promise: str
     """kept, broken, open, given up, failed, refused or none."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "promise", self._promise())
 
     @classmethod
     def of(cls, record: JobRecord, state: PlatformState) -> "JobFacts":
-        quote = record.quote
+        quote, phase = record.quote, state.phase(record)
+        verdict = quote.verdict if quote is not None else None
         return cls(
-            id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=state.phase(record),
-            submitted_at=record.submission.at, started_at=record.started_at, ended_at=record.ended_at,
-            verdict=quote.verdict if quote is not None else None,
+            id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=phase,
+            submitted_at=record.submission.at, started_at=record.started_at, ended_at=record.ended_at, verdict=verdict,
             planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,
             deadline=record.job.deadline, failures=record.failures, reason=record.reason,
             drawn=EnergyUse(record.energy_j, record.energy_estimated),
+            promise=_promise(verdict, phase, record.ended_at, record.job.deadline, record.reason),
         )  # fmt: skip
 
     @classmethod
     def of_outcome(cls, row: OutcomeRow) -> "JobFacts":
         """A job that is over."""
+        phase, verdict = _PHASES[row.state], _VERDICTS[row.verdict] if row.verdict else None
         return cls(
-            id=row.id, name=row.name, tenant=row.tenant, phase=JobPhase(row.state), submitted_at=row.submitted_at,
-            started_at=row.started_at, ended_at=row.ended_at, verdict=Verdict(row.verdict) if row.verdict else None,
-            planned_at=row.planned_at, expected_at=row.expected_at, deadline=row.deadline, failures=row.failures,
-            reason=row.reason, drawn=EnergyUse(row.energy_j, bool(row.energy_estimated)),
+            row.id, row.name, row.tenant, phase, row.submitted_at, row.started_at, row.ended_at, verdict,
+            row.planned_at, row.expected_at, row.deadline, row.failures, row.reason,
+            EnergyUse(row.energy_j, bool(row.energy_estimated)),
+            _promise(verdict, phase, row.ended_at, row.deadline, row.reason),
         )  # fmt: skip
-
-    def _promise(self) -> str:
-        if self.verdict is Verdict.REFUSED:
-            return "refused"
-        if self.verdict is not Verdict.PROMISED or math.isinf(self.deadline):
-            return "none"
-        if self.phase is JobPhase.CANCELLED:
-            return "given up"
-        if self.phase is JobPhase.FAILED and self.reason in OWN_FAULTS:
-            return "failed"
-        if self.phase not in OVER:
-            return "open"
-        return "kept" if self.phase is JobPhase.FINISHED and self.late_s <= LATE_TOLERANCE_S else "broken"
 
     @property
     def late_s(self) -> float:
         """Seconds after the deadline; infinite if it never finished."""
-        return (
-            math.inf if self.phase is not JobPhase.FINISHED or self.ended_at is None else self.ended_at - self.deadline
-        )
+        return _late_s(self.phase, self.ended_at, self.deadline)
 
     @property
     def forecast_error(self) -> float | None:
@@ -124,6 +108,27 @@ class JobFacts:
             return None
         lived = self.ended_at - self.submitted_at
         return (self.ended_at - forecast_at) / lived if lived > 0 else None
+
+
+def _promise(verdict: Verdict | None, phase: JobPhase, ended_at: float | None, deadline: float, reason: str) -> str:
+    if verdict is Verdict.REFUSED:
+        return "refused"
+    if verdict is not Verdict.PROMISED or math.isinf(deadline):
+        return "none"
+    if phase is JobPhase.CANCELLED:
+        return "given up"
+    if phase is JobPhase.FAILED and reason in OWN_FAULTS:
+        return "failed"
+    if phase not in OVER:
+        return "open"
+    return "kept" if _late_s(phase, ended_at, deadline) <= LATE_TOLERANCE_S else "broken"
+
+
+def _late_s(phase: JobPhase, ended_at: float | None, deadline: float) -> float:
+    return math.inf if phase is not JobPhase.FINISHED or ended_at is None else ended_at - deadline
+
+
+_PHASES, _VERDICTS = {phase.value: phase for phase in JobPhase}, {verdict.value: verdict for verdict in Verdict}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,16 +155,19 @@ def period_report(evidence: Evidence) -> PeriodReport:
     """The whole period in figures. O(jobs + holdings + lines)."""
     since, until, happenings = evidence.since, evidence.until, evidence.happenings
     there = [job for job in evidence.jobs if job.submitted_at <= until and (job.ended_at or math.inf) >= since]
+    ended = [job for job in there if _in(job.ended_at, evidence)]
+    settled = _by_promise(ended)
     capacity = evidence.cluster.device_count * (until - since)
     return PeriodReport.model_validate(
         {
             "since": stamp(since), "until": stamp(until), "tenant": evidence.tenant,
             "device_seconds": sum(used_s(holding, evidence) for holding in evidence.holdings),
-            "capacity_device_seconds": capacity, "jobs": _counts(there, evidence),
-            "promises": _promises(there, evidence), "broken": list(_broken(there, evidence))[:_MOST_BROKEN],
-            "tenants": _tenants(there, evidence), "failures": failures(happenings, since),
-            "resizes": resizes(happenings, since), "forecast": _forecast(there, evidence),
-            "queue_wait": _waits(there, evidence), "stretches": _stretches(there, evidence),
+            "capacity_device_seconds": capacity, "jobs": _counts(there, ended, evidence),
+            "promises": _promises(there, settled, evidence),
+            "broken": list(_broken(settled["broken"], evidence))[:_MOST_BROKEN],
+            "tenants": _tenants(there, ended, evidence), "failures": failures(happenings, since),
+            "resizes": resizes(happenings, since), "forecast": _forecast(ended),
+            "queue_wait": _waits(there, evidence), "stretches": _stretches(settled, evidence),
         }
     )  # fmt: skip
 
@@ -238,37 +246,37 @@ def _in(at: float | None, evidence: Evidence) -> bool:
     return at is not None and evidence.since <= at <= evidence.until
 
 
-def _settled(jobs: Iterable[JobFacts], promise: str, evidence: Evidence) -> list[JobFacts]:
-    return [job for job in jobs if job.promise == promise and _in(job.ended_at, evidence)]
+def _by_promise(jobs: Iterable[JobFacts]) -> dict[str, list[JobFacts]]:
+    settled: dict[str, list[JobFacts]] = defaultdict(list)
+    for job in jobs:
+        settled[job.promise].append(job)
+    return settled
 
 
-def _counts(jobs: Sequence[JobFacts], evidence: Evidence) -> JobCountsView:
-    def ended(phase: JobPhase) -> int:
-        return sum(job.phase is phase and _in(job.ended_at, evidence) for job in jobs)
-
+def _counts(jobs: Sequence[JobFacts], ended: Sequence[JobFacts], evidence: Evidence) -> JobCountsView:
+    phases = Counter(job.phase for job in ended)
     return JobCountsView(
         there=len(jobs), submitted=sum(_in(job.submitted_at, evidence) for job in jobs),
-        finished=ended(JobPhase.FINISHED), failed=ended(JobPhase.FAILED), cancelled=ended(JobPhase.CANCELLED),
-        refused=ended(JobPhase.DECLINED),
+        finished=phases[JobPhase.FINISHED], failed=phases[JobPhase.FAILED], cancelled=phases[JobPhase.CANCELLED],
+        refused=phases[JobPhase.DECLINED],
         active=sum(job.phase not in OVER for job in jobs),
     )  # fmt: skip
 
 
-def _promises(jobs: Sequence[JobFacts], evidence: Evidence) -> PromisesView:
+def _promises(jobs: Sequence[JobFacts], settled: Mapping[str, Sequence[JobFacts]], evidence: Evidence) -> PromisesView:
     given = ("kept", "broken", "given up", "failed", "open")
     return PromisesView(
         made=sum(job.promise in given and _in(job.submitted_at, evidence) for job in jobs),
-        kept=len(_settled(jobs, "kept", evidence)), broken=len(_settled(jobs, "broken", evidence)),
-        given_up=len(_settled(jobs, "given up", evidence)), failed=len(_settled(jobs, "failed", evidence)),
-        refused=len(_settled(jobs, "refused", evidence)),
+        kept=len(settled["kept"]), broken=len(settled["broken"]), given_up=len(settled["given up"]),
+        failed=len(settled["failed"]), refused=len(settled["refused"]),
         open=sum(job.promise == "open" for job in jobs),
     )  # fmt: skip
 
 
-def _broken(jobs: Sequence[JobFacts], evidence: Evidence) -> Iterator[BrokenView]:
+def _broken(broken: Sequence[JobFacts], evidence: Evidence) -> Iterator[BrokenView]:
     """The latest first."""
     trouble = _by_job(evidence.happenings)
-    for job in sorted(_settled(jobs, "broken", evidence), key=lambda job: -(job.ended_at or 0.0)):
+    for job in sorted(broken, key=lambda job: -(job.ended_at or 0.0)):
         yield BrokenView.model_validate(
             {
                 "job_id": job.id, "name": job.name, "tenant": job.tenant, "deadline": stamp(job.deadline),
@@ -293,26 +301,27 @@ def why_broken(job: JobFacts, entries: Sequence[Happening]) -> str:
     return ", ".join(parts) or "nothing in the log explains it; its speed was probably believed too high"
 
 
-def _tenants(jobs: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:
-    names = sorted({job.tenant for job in jobs} | {holding.tenant for holding in evidence.holdings})
+def _tenants(jobs: Sequence[JobFacts], ended: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:
+    own = Counter(job.tenant for job in jobs)
+    settled = Counter((job.tenant, job.promise) for job in ended)
+    names = sorted(own.keys() | {holding.tenant for holding in evidence.holdings})
     account = evidence.account
     watts, tenants = account.mean_watts(evidence.holdings), []
     for name in names:
-        own = [job for job in jobs if job.tenant == name]
         held = [holding for holding in evidence.holdings if holding.tenant == name]
         drawn = account.of(held, watts)
         tenants.append(
             TenantView(
-                tenant=name, jobs=len(own), device_seconds=sum(used_s(holding, evidence) for holding in held),
-                energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=len(_settled(own, "kept", evidence)),
-                broken=len(_settled(own, "broken", evidence)), refused=len(_settled(own, "refused", evidence)),
+                tenant=name, jobs=own[name], device_seconds=sum(used_s(holding, evidence) for holding in held),
+                energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=settled[name, "kept"],
+                broken=settled[name, "broken"], refused=settled[name, "refused"],
             )
         )  # fmt: skip
     return sorted(tenants, key=lambda tenant: -tenant.device_seconds)
 
 
-def _forecast(jobs: Sequence[JobFacts], evidence: Evidence) -> ForecastView:
-    finished = [job for job in jobs if _in(job.ended_at, evidence) and job.phase is JobPhase.FINISHED]
+def _forecast(ended: Sequence[JobFacts]) -> ForecastView:
+    finished = [job for job in ended if job.phase is JobPhase.FINISHED]
     errors = [error for job in finished if (error := job.forecast_error) is not None]
     unknown = len(finished) - len(errors)
     if not errors:
@@ -328,7 +337,7 @@ def _waits(jobs: Sequence[JobFacts], evidence: Evidence) -> SpreadView:
     return spread([max(0.0, (job.started_at or 0.0) - job.submitted_at) for job in started])
 
 
-def _stretches(jobs: Sequence[JobFacts], evidence: Evidence) -> list[DayView]:
+def _stretches(settled: Mapping[str, Sequence[JobFacts]], evidence: Evidence) -> list[DayView]:
     """Equal parts of the period."""
     width = (evidence.until - evidence.since) / _STRETCHES
     starts = [evidence.since + position * width for position in range(_STRETCHES)]
@@ -340,7 +349,7 @@ def _stretches(jobs: Sequence[JobFacts], evidence: Evidence) -> list[DayView]:
         return tally
 
     failed = counted(entry.at for entry in evidence.happenings if isinstance(entry, RunFailed))
-    kept, broken = (counted(job.ended_at for job in _settled(jobs, name, evidence)) for name in ("kept", "broken"))
+    kept, broken = (counted(job.ended_at for job in settled[name]) for name in ("kept", "broken"))
     held = _held(starts, width, evidence)
     return [
         DayView.model_validate(

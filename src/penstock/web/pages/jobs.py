@@ -10,11 +10,13 @@ from nicegui import events, ui
 from penstock.control import Search
 from penstock.web.format import TONES, from_now, promise
 from penstock.web.layout import ask, empty, live
+from penstock.web.pages.array_list import ArrayList
 from penstock.web.urls import ROOT
 from penstock.web.view_models import JobTableRow
 from penstock.web.viewer import Viewer
 from penstock.wire import OVER, JobPhase
 
+_LONGEST_TEXT = 100
 _STATES = tuple(phase.value for phase in JobPhase)
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "name", "label": "Job", "field": "name", "align": "left", "sortable": True},
@@ -45,12 +47,19 @@ async def build(viewer: Viewer, request: Request) -> None:
     query = JobQuery(tenant=viewer.holder.sees)
     if (state := request.query_params.get("state")) in _STATES:
         query.states = [state]
+    query.text = request.query_params.get("text", "")[:_LONGEST_TEXT]
+    arrays = ArrayList(viewer)
     with ui.element("div").classes("ps-card"):
         filters = Filters(query, await ask(viewer.all_tenants) if viewer.is_admin else None)
         page = JobTable(viewer, query)
     filters.on_change(page.refresh)
-    await page.refresh()
-    live(viewer, page.refresh)
+
+    async def refresh() -> None:
+        await arrays.refresh()
+        await page.refresh()
+
+    await refresh()
+    live(viewer, refresh)
 
 
 @dataclass(slots=True)
@@ -84,7 +93,8 @@ class Filters:
     def __init__(self, query: JobQuery, tenants: list[str] | None) -> None:
         self._query = query
         with ui.element("div").classes("ps-head"):
-            self._text = ui.input("Search by name or id").props("outlined dense clearable debounce=250 type=search")
+            self._text = ui.input("Search by name or id", value=query.text)
+            self._text.props("outlined dense clearable debounce=250 type=search")
             self._text.style("flex: 1 1 220px")
             self._states = ui.select(list(_STATES), label="State", multiple=True, value=query.states, clearable=True)
             self._states.props("outlined dense use-chips").style("flex: 1 1 200px")

@@ -11,7 +11,7 @@ from penstock.control.state.store.compaction import Compaction
 from penstock.control.state.store.database import Database, open_engine, prepare
 from penstock.control.state.store.faults import DamagedError
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
-from penstock.control.state.store.jobs import GrantRow, JobRepository, JobRow
+from penstock.control.state.store.jobs import ArrayMember, GrantRow, JobRepository, JobRow
 from penstock.control.state.store.lease import LEASE_S, SILENCE_S, Lease, LeaseLostError
 from penstock.control.state.store.log import Cursor, Key, Line, Log
 from penstock.control.state.store.outcomes import OutcomeRepository, OutcomeRow
@@ -59,6 +59,7 @@ __all__ = [
     "LEASE_S",
     "SILENCE_S",
     "ArchiveRepository",
+    "ArrayMember",
     "AuditEntry",
     "AuditRepository",
     "BackupSummary",

@@ -6,14 +6,14 @@ Reads only. The log stays the truth; these are questions that a picture asks and
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select
+from sqlalchemy import ColumnElement, Connection, func, or_, select, type_coerce
 
-from penstock.control.state.store.database import Database, batches
+from penstock.control.state.store.database import READ_AT_ONCE, Database, batches
 from penstock.control.state.store.jobs import JobRow
 from penstock.control.state.store.log import Line, line_of
-from penstock.control.state.store.tables import events, grants, job_counts, jobs
+from penstock.control.state.store.tables import SharedJSON, events, grants, job_counts, jobs
 
 ORDERS = {
     "number": jobs.c.number, "name": jobs.c.name, "tenant": jobs.c.tenant, "state": jobs.c.state,
@@ -43,9 +43,8 @@ class JobMatches:
     total: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """Devices that a job held for a while; ``until`` is ``None`` while it does."""
+class Holding(NamedTuple):
+    """Devices that a job held for a while; ``until`` is ``None`` while it does. The columns are in this order."""
 
     job_id: str
     name: str
@@ -118,8 +117,8 @@ class History:
         """Everything held at some time between the two, in order of time."""
         query = (
             select(
-                grants.c.job_id, jobs.c.name, jobs.c.tenant, jobs.c.number, grants.c.generation, grants.c.devices,
-                grants.c.since, grants.c.until,
+                grants.c.job_id, jobs.c.name, jobs.c.tenant, jobs.c.number, grants.c.generation,
+                type_coerce(grants.c.devices, SharedJSON), grants.c.since, grants.c.until,
             )
             .join(jobs, jobs.c.id == grants.c.job_id)
             .where(grants.c.since <= until, or_(grants.c.until.is_(None), grants.c.until >= since))
@@ -128,7 +127,7 @@ class History:
         if job_id is not None:
             query = query.where(grants.c.job_id == job_id)
         with self._database.connect() as connection:
-            return [Holding(**row) for row in connection.execute(query).mappings().all()]
+            return [Holding._make(row) for row in connection.execute(query).yield_per(READ_AT_ONCE)]
 
     def lines(
         self, kinds: Sequence[str], *, since: float = 0.0, tenant: str | None = None, limit: int = 1000

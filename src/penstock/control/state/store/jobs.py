@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select, update
 
 from penstock.control.state.store.archive import put_away
 from penstock.control.state.store.database import Database, batches
@@ -46,6 +46,19 @@ class GrantRow:
     devices: Sequence[int]
     since: float
     until: float | None = None
+
+
+class ArrayMember(NamedTuple):
+    """A job of an array: what a line about the whole array is made of. The columns are in this order."""
+
+    id: str
+    number: int
+    name: str
+    tenant: str
+    state: str
+    submitted_at: float
+    ended_at: float | None
+    devices: Sequence[int]
 
 
 class JobRepository:
@@ -98,9 +111,12 @@ class JobRepository:
         tenant: str | None = None,
         states: Sequence[str] = (),
         name: str | None = None,
+        array: str | None = None,
     ) -> list[JobRow]:
         """Newest first; ``after`` is the number of the last job of the page before."""
         query = select(jobs).order_by(jobs.c.number.desc()).limit(limit)
+        if array is not None:
+            query = query.where(_is_of(array))
         if after is not None:
             query = query.where(jobs.c.number < after)
         if tenant is not None:
@@ -112,6 +128,12 @@ class JobRepository:
         found = [row for state in set(states) for row in self._select(query.where(jobs.c.state == state))]
         return sorted(found, key=lambda row: -row.number)[:limit]
 
+    def members(self, array: str) -> list[ArrayMember]:
+        """The jobs of an array that are listed."""
+        columns = [jobs.c[name] for name in ArrayMember._fields]
+        with self._database.connect() as connection:
+            return [ArrayMember._make(row) for row in connection.execute(select(*columns).where(_is_of(array)))]
+
     def history(self, job_id: str) -> list[GrantRow]:
         query = select(grants).where(grants.c.job_id == job_id).order_by(grants.c.generation)
         with self._database.connect() as connection:
@@ -120,6 +142,11 @@ class JobRepository:
     def _select(self, query: Any) -> list[JobRow]:
         with self._database.connect() as connection:
             return [JobRow(**row) for row in connection.execute(query).mappings()]
+
+
+def _is_of(array: str) -> ColumnElement[bool]:
+    """Ids of an array's jobs are its own with an index; a range of them is found by the index over ids."""
+    return jobs.c.id.between(f"{array}-0", f"{array}-{10**12 - 1}")
 
 
 def _write_rows(connection: Connection, rows: Sequence[JobRow]) -> None:

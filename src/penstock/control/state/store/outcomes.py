@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
-from penstock.control.state.store.database import Database, batches
+from penstock.control.state.store.database import READ_AT_ONCE, Database, batches
 from penstock.control.state.store.tables import outcomes
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class OutcomeRepository:
 
     def between(self, since: float, until: float, tenant: str | None = None) -> list[OutcomeRow]:
         """Jobs that were there at some time between the two and are over, in order of their numbers."""
-        query = select(outcomes).where(outcomes.c.ended_at >= since, outcomes.c.submitted_at <= until)
+        ended = outcomes.c.ended_at >= since, outcomes.c.submitted_at <= until
+        query = select(outcomes).where(*ended).order_by(outcomes.c.number)
         if tenant is not None:
             query = query.where(outcomes.c.tenant == tenant)
         with self._database.connect() as connection:
-            rows = [OutcomeRow._make(row) for row in connection.execute(query).all()]
-        return sorted(rows, key=lambda row: row.number)
+            return [OutcomeRow._make(row) for row in connection.execute(query).yield_per(READ_AT_ONCE)]
 
 
 def keep_outcomes(connection: Connection, over: "Sequence[tuple[JobRow, Mapping[str, Any]]]") -> None:

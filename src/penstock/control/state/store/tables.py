@@ -1,6 +1,7 @@
 """What is kept, as tables. The log is the truth; the others are derived from it, or are about access."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -52,6 +53,17 @@ class ReadableJSON(TypeDecorator[Any]):
             return found if isinstance(found, dict) else {UNREADABLE: str(found)}
 
         return careful
+
+
+class SharedJSON(TypeDecorator[Any]):
+    """JSON of which thousands of rows hold the same few values: each is read once, and nobody may change it."""
+
+    impl = JSON
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        read = super().result_processor(dialect, coltype)
+        return None if read is None else lru_cache(maxsize=10_000)(read)
 
 
 _Number = BigInteger().with_variant(Integer(), "sqlite")

@@ -1,0 +1,112 @@
+"""Steering job arrays as a whole: one request, one commit, for every job of the array that is not over."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.control.platform.array_listing import array_members
+from penstock.control.platform.job_arrays import array_name, array_of
+from penstock.control.platform.resuming import must_fit, new_goal
+from penstock.control.state.entries import Cancelled, Paused, Resumed
+from penstock.control.state.journal import Journal
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Principal
+from penstock.wire import ConflictError, JobPhase, MissingError
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayCommands:
+    """Takes requests about arrays on behalf of a principal; ``done`` is called after something was recorded."""
+
+    journal: Journal
+    done: Callable[[], None]
+
+    def find(self, array: str, who: Principal) -> str:
+        """The id of an array this principal may see, named by its id or, while one of its jobs is not over, its name.
+
+        Somebody else's is as unknown as one that never was.
+        """
+        active = self.active(who)
+        if array in active or any(who.may_see(member.tenant) for member in array_members(self.journal, array)):
+            return array
+        named = [found for found, records in active.items() if array_name(records[0].submission.name) == array]
+        if len(named) > 1:
+            raise ConflictError(
+                f"{len(named)} arrays are called {array!r}", f"the id of one of them: {', '.join(named)}",
+                "penstock ps shows them",
+            )  # fmt: skip
+        if not named:
+            raise MissingError(
+                f"There is no job array {array!r}", "the id of an array of yours", "penstock ps lists them"
+            )
+        return named[0]
+
+    def cancel(self, array: str, who: Principal) -> str:
+        """End every job of an array that is not over. Cancelling an array that is cancelled changes nothing."""
+        with self.journal.lock:
+            found, members = self._members(array, who)
+            if not members:
+                self._must_be_cancelled(found)
+                return found
+            now = self.journal.now()
+            self.journal.record_all([Cancelled(at=now, job_id=record.id, by=who.name) for record in members])
+        self.done()
+        return found
+
+    def pause(self, array: str, who: Principal) -> str:
+        """Take every job of an array that is not over out of scheduling."""
+        with self.journal.lock:
+            found, members = self._live_members(array, who, "paused")
+            if preparing := [record.id for record in members if record.mark is JobPhase.PREPARING]:
+                raise ConflictError(
+                    f"{len(preparing)} jobs of array {found!r} are being prepared and cannot be paused yet",
+                    "jobs that have been prepared", "Wait until they are pending, or cancel the array",
+                )  # fmt: skip
+            now, running = self.journal.now(), [each for each in members if each.mark is not JobPhase.PAUSED]
+            self.journal.record_all([Paused(at=now, job_id=record.id, by=who.name) for record in running])
+        self.done()
+        return found
+
+    def resume(self, array: str, who: Principal, *, deadline: str | None = None, best_effort: bool = False) -> str:
+        """Let the paused jobs of an array ask again; if one of them would be refused, all of them stay paused."""
+        with self.journal.lock:
+            found, members = self._live_members(array, who, "resumed")
+            now, stage = self.journal.now(), self.journal.state.scheduler.twin()
+            entries = []
+            for record in members:
+                if record.mark is JobPhase.PAUSED:
+                    goal = new_goal(record, now, deadline, best_effort)
+                    must_fit(stage, record.id, goal, now)
+                    entries.append(Resumed(at=now, job_id=record.id, goal=goal, by=who.name))
+            self.journal.record_all(entries)
+        self.done()
+        return found
+
+    def active(self, who: Principal) -> dict[str, list[JobRecord]]:
+        """Jobs that are not over and may be seen, by array."""
+        found: dict[str, list[JobRecord]] = {}
+        with self.journal.reading() as state:
+            for record in state.jobs.values():
+                array = array_of(record.id)
+                if array is not None and not record.over and who.may_see(record.job.tenant):
+                    found.setdefault(array, []).append(record)
+        return found
+
+    def _members(self, array: str, who: Principal) -> tuple[str, list[JobRecord]]:
+        found = self.find(array, who)
+        return found, self.active(who).get(found, [])
+
+    def _live_members(self, array: str, who: Principal, what: str) -> tuple[str, list[JobRecord]]:
+        found, members = self._members(array, who)
+        if not members:
+            raise ConflictError(
+                f"every job of array {found!r} is over and none can be {what}", "an array with a job that is not over",
+                "Submit it again",
+            )  # fmt: skip
+        return found, members
+
+    def _must_be_cancelled(self, array: str) -> None:
+        if all(member.state != JobPhase.CANCELLED for member in array_members(self.journal, array)):
+            raise ConflictError(
+                f"every job of array {array!r} is over and none can be cancelled",
+                "an array with a job that is not over", "Submit it again",
+            )  # fmt: skip
