@@ -69,11 +69,13 @@ def build(kind: type, data: Mapping[str, Any]) -> Any:
 
 
 def _plain(value: object) -> Any:
-    return _writer(type(value))(value)
+    kind: type = type(value)
+    return _writer(kind)(value)
 
 
 def _plain_fields(value: object) -> dict[str, Any]:
-    return {name: _plain(getattr(value, name)) for name in _written(type(value))}
+    kind: type = type(value)
+    return {name: _plain(getattr(value, name)) for name in _written(kind)}
 
 
 @lru_cache(maxsize=256)
