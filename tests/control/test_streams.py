@@ -107,6 +107,21 @@ def test_logs_are_followed_to_the_end_and_resumed_from_any_piece(served: Served)
             list(client.follow_logs("j-nothing"))
 
 
+def test_a_long_log_comes_in_one_answer_as_far_as_it_goes_now(served: Served) -> None:
+    world = served.world
+    with served.client() as client:
+        job_id = client.submit({"work": 100}).job.id
+        world.passes(3)
+        text = "".join(f"line {k} of a long log\n" for k in range(100_000))
+        world.backend.output[f"{job_id}.1"] = text.encode()
+        pieces = list(client.follow_logs(job_id, until_now=True))
+        assert "".join(piece.text for piece in pieces) == text
+        assert len(pieces) < 20
+        world.backend.output[f"{job_id}.1"] += b"more\n"
+        later = client.follow_logs(job_id, cursor=pieces[-1].cursor, until_now=True)
+        assert "".join(piece.text for piece in later) == "more\n"
+
+
 def test_open_streams_end_when_the_server_stops(world: Platform) -> None:
     ended = threading.Event()
     with serving(world) as served:

@@ -66,3 +66,28 @@ def test_a_silent_script_is_not_stopped_on_a_guess_and_teaches_how_long_it_took(
     assert known.verdict == "promised"
     assert known.speed != "guessed"
     assert 4.0 < known.device_seconds < 60.0
+
+
+def test_the_only_node_may_be_drained_under_a_job_and_submissions_are_taken_meanwhile(site: Site) -> None:
+    saving = _NEVER_SAVES.replace("total=10", "total=10\\npenstock: checkpointed step={step}")
+    running = submit(site, saving, name="there")
+    until(site.workers, "its start")
+    (node,) = site.ask(lambda client: client.nodes())
+    site.ask(lambda client: client.drain(node.name))
+    until(lambda: not site.workers(), "the node to be empty")
+    later = submit(site, "pass", devices=1, work="5 steps", deadline="1h")
+    assert state_of(site, running) == "suspended"
+    assert state_of(site, later) in ("asking", "pending")
+    site.ask(lambda client: client.undrain(node.name))
+    until(lambda: state_of(site, later) in OVER and state_of(site, running) in OVER, "both")
+    assert (state_of(site, running), state_of(site, later)) == ("finished", "finished")
+
+
+def test_forty_megabytes_of_output_come_whole(site: Site) -> None:
+    code = "print(('x' * 79 + chr(10)) * (42 * 2**20 // 80), end='')"
+    job = submit(site, code, devices=1, work="5 steps")
+    until(lambda: state_of(site, job) in OVER, "its end")
+    began = time.monotonic()
+    size = sum(len(piece.text) for piece in site.ask(lambda client: list(client.follow_logs(job, until_now=True))))
+    print(f"{size} bytes in {time.monotonic() - began:.1f} s")
+    assert size >= 42 * 2**20 - 80

@@ -66,6 +66,15 @@ def test_exits_are_reported(
         assert (tmp_path / "out").read_text() == "bye\n"
 
 
+def test_a_traceback_begins_with_the_script(zygote: Zygote, tmp_path: Path) -> None:
+    fork(zygote, "broken", tmp_path, "def inner():\n    raise ValueError('no')\n\ninner()\n")
+    assert exit_of(zygote, "broken")["code"] == 1
+    told = (tmp_path / "err").read_text()
+    assert told.splitlines()[1].startswith(f'  File "{tmp_path}/script.py", line 4, in <module>')
+    assert "zygote" not in told
+    assert "runpy" not in told
+
+
 def test_a_fork_finds_its_imports_done_and_the_zygote_has_one_thread(zygote: Zygote, tmp_path: Path) -> None:
     fork(zygote, "warm", tmp_path, "import sys; print('torch' in sys.modules); import torch; torch.ones(3).sum()")
     assert exit_of(zygote, "warm")["code"] == 0

@@ -147,9 +147,14 @@ class Client:
     def logs(self, job_id: str, *, cursor: str | None = None, worker: str | None = None, limit: int = 65536) -> LogPage:
         return self._get(LogPage, _job(job_id, "logs"), cursor=cursor, worker=worker, limit=limit)
 
-    def follow_logs(self, job_id: str, *, cursor: str | None = None, worker: str | None = None) -> Iterator[LogPiece]:
-        """Output as it comes, until the job is over. Break off at any time and resume with the last cursor."""
-        query = _given(cursor=cursor, worker=worker)
+    def follow_logs(
+        self, job_id: str, *, cursor: str | None = None, worker: str | None = None, until_now: bool = False
+    ) -> Iterator[LogPiece]:
+        """Output as it comes, until the job is over, or as far as it goes now.
+
+        Break off at any time and resume with the last cursor.
+        """
+        query = _given(cursor=cursor, worker=worker, follow="false" if until_now else None)
         for identity, kind, data in self._stream(_job(job_id, "logs", "stream"), query):
             if kind == "log":
                 yield LogPiece(data["text"], identity)

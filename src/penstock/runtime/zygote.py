@@ -23,8 +23,10 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+_NOT_THE_SCRIPT = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 _WARM = (
     "numpy",
     "torch",
@@ -146,6 +148,7 @@ def become(fork: Fork) -> None:
     os.environ.update(fork.env)
     os.chdir(fork.cwd)
     _refresh()
+    sys.excepthook = _show_own_frames
     sys.argv = list(fork.argv)
     if fork.argv[0] == "-m":
         sys.argv = list(fork.argv[1:])
@@ -154,6 +157,15 @@ def become(fork: Fork) -> None:
         return
     sys.path[0] = str(Path(fork.argv[0]).resolve().parent)
     runpy.run_path(fork.argv[0], run_name="__main__")
+
+
+def _show_own_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback as a fresh interpreter prints it: without the frames that brought the script to run."""
+    own = trace
+    while own is not None and own.tb_frame.f_code.co_filename in _NOT_THE_SCRIPT:
+        own = own.tb_next
+    shown = own or trace
+    sys.__excepthook__(kind, error.with_traceback(shown), shown)
 
 
 def main() -> None:

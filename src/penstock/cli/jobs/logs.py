@@ -32,24 +32,25 @@ def logs(
 
 def follow(client: "Client", job: str, worker: str | None = None, *, raw: bool = False) -> None:
     """Output as it comes; Ctrl-C detaches and leaves the job alone."""
+    with detaching(job), _printer(raw) as show:
+        for piece in client.follow_logs(job, worker=worker):
+            show(piece.text)
+
+
+@contextmanager
+def detaching(job: str) -> Iterator[None]:
+    """Ctrl-C ends the watching and not the job."""
     try:
-        with _printer(raw) as show:
-            for piece in client.follow_logs(job, worker=worker):
-                show(piece.text)
+        yield
     except KeyboardInterrupt:
         say(f"\ndetached; the job goes on. penstock logs -f {job} follows it again")
         raise typer.Exit(130) from None
 
 
 def _print_all(client: "Client", job: str, worker: str | None, raw: bool) -> None:
-    cursor = None
     with _printer(raw) as show:
-        while True:
-            page = client.logs(job, cursor=cursor, worker=worker)
-            show(page.text)
-            if not page.text:
-                return
-            cursor = page.next
+        for piece in client.follow_logs(job, worker=worker, until_now=True):
+            show(piece.text)
 
 
 @contextmanager

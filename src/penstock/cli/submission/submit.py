@@ -8,6 +8,7 @@ import typer
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.jobs.ending import DECLINED
+from penstock.cli.submission.attendance import attend
 from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
@@ -26,6 +27,9 @@ def submit(
     array: Annotated[
         str | None, typer.Option("--array", metavar="FIRST..LAST", help="One job for each index, all in one request.")
     ] = None,
+    following: Annotated[
+        bool, typer.Option("--follow", "-f", help="Stay until it is over: preparation, output, its exit code.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Submit a job and say what it is promised."""
@@ -40,7 +44,9 @@ def submit(
         return
     with connect() as client:
         answer = hand_in(client, file)
-    print_json(answer) if as_json else tell_submission(answer.job)
+        print_json(answer) if as_json else tell_submission(answer.job)
+        if following:
+            attend(client, answer.job.id)
 
 
 def tell_submission(job: "JobDetail") -> None:

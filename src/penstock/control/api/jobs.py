@@ -26,6 +26,8 @@ from penstock.wire import (
     Submission,
 )
 
+_STREAMED_BYTES = 1 << 18
+"""Of output in one message of a stream: a long log comes in one answer and not in hundreds."""
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 
@@ -163,9 +165,13 @@ def follow_logs(
     streams: OpenStreams,
     cursor: StorableText | None = None,
     worker: StorableText | None = None,
+    follow: bool = True,
     last_event_id: LastEvent = None,
 ) -> StreamingResponse:
-    """Output as it comes, as server-sent events; each id is a cursor to resume from. Ends when the job is over."""
+    """Output as it comes, as server-sent events; each id is a cursor to resume from.
+
+    Ends when the job is over, or without `follow` where its output ends now.
+    """
     position = resume_point(last_event_id, cursor)
     read = partial(_log_page, platform, who, job_id, worker)
     first: LogPage | None = read(position)
@@ -176,10 +182,11 @@ def follow_logs(
         if page is None:
             page = await streams.reads.read((job_id, worker, position), partial(read, position))
         position = page.next
-        return ([(position, "log", {"text": page.text})] if page.text else []), page.complete
+        complete = page.complete or not (follow or page.text)
+        return ([(position, "log", {"text": page.text})] if page.text else []), complete
 
     return streams.response(who, Feed(more))
 
 
 def _log_page(platform: Platform, who: Principal, job_id: str, worker: str | None, cursor: str | None) -> LogPage:
-    return platform.logs(job_id, who, cursor=cursor, worker=worker)
+    return platform.logs(job_id, who, cursor=cursor, worker=worker, limit=_STREAMED_BYTES)
