@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.core import AgentAddress, InputError, Launch, Worker, load_plugin
+from penstock.tools import UnixUser
 
 HOST_MODULE = "penstock.backends.agent.worker_host"
 HOST_COMMAND = (sys.executable, "-P", "-m", HOST_MODULE)
@@ -119,11 +120,13 @@ class PartLauncher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRun:
-    """The run that a launcher is made for. ``directory`` is its own, beside the server."""
+    """The run that a launcher is made for. ``directory`` is its own, beside the server; ``user`` is whose processes its
+    workers are, if not the server's."""
 
     run_id: str
     directory: Path
     settings: Mapping[str, Any]
+    user: UnixUser | None = None
 
 
 PartLauncherFactory = Callable[[PartRun, PartListener], PartLauncher]

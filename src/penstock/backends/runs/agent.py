@@ -160,7 +160,9 @@ class Agent:
             self._launch, self._output, self, secret=secret, variables=variables, files=files,
             start_limit_s=engine.start_limit_s, usage_file=self._run_dir.usage,
         )  # fmt: skip
-        run = PartRun(run_id=self._launch.run_id, directory=self._run_dir.path, settings=engine.settings)
+        run = PartRun(
+            run_id=self._launch.run_id, directory=self._run_dir.path, settings=engine.settings, user=self._user
+        )
         workers.use(engine.launcher(run, workers))
         return workers
 

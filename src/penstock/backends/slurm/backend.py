@@ -1,0 +1,148 @@
+"""The backend on a Slurm cluster: nodes from Slurm, agents beside the server, workers in batch jobs."""
+
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from penstock.backends.agent.parts import PartEngine
+from penstock.backends.base import PreparationError
+from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
+from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
+from penstock.backends.slurm.commands import SlurmCommands, SlurmError
+from penstock.backends.slurm.node_requests import NodeRequests
+from penstock.backends.slurm.nodes import SlurmNode, held_by_others, parse_nodes
+from penstock.backends.slurm.queue import BatchQueue, queue_file
+from penstock.backends.slurm.settings import SlurmSettings
+from penstock.core import AgentAddress, ClusterError, DeviceSlot, Node, Recipe
+from penstock.tools import SteadyClock
+
+_log = logging.getLogger(__name__)
+
+NODES_EVERY_S = 3.0
+"""How often nodes are looked at."""
+PARTS = "penstock.backends.slurm.parts:SlurmParts"
+
+
+class SlurmBackend(AgentBackend):
+    """The :class:`~penstock.backends.base.Backend` of one partition.
+
+    ``state_dir`` must lie on a file system that all nodes mount at the same path, and so must the Python that the
+    server runs with. A Slurm that does not answer for a while changes nothing: what is known stays known.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        state_dir: Path | str,
+        settings: SlurmSettings,
+        *,
+        users: TenantUsers = SERVERS_OWN,
+        pass_environment: Sequence[str] = (),
+        secret_values: SecretValues = no_secrets,
+        clock: SteadyClock | None = None,
+    ) -> None:
+        self._settings = settings
+        self._commands = SlurmCommands(settings.commands)
+        self._commands.check()
+        listen = AgentAddress(host=settings.host or own_address())
+        given = {**asdict(settings), "state_dir": str(Path(state_dir).expanduser().resolve())}
+        engine = PartEngine(factory=PARTS, settings=given, start_limit_s=settings.start_limit_s)
+        agents = AgentSettings(listen=listen, engine=engine, pass_environment=("SLURM_CONF", *pass_environment))
+        super().__init__(state_dir, agents, users=users, secret_values=secret_values, clock=clock)
+        self._queue = BatchQueue(queue_file(self.state_dir), self._commands, settings.partition)
+        self._requests = NodeRequests(self.state_dir)
+        self._nodes: tuple[SlurmNode, ...] = ()
+        self._held: Mapping[DeviceSlot, str] = {}
+        self._suspected: Mapping[DeviceSlot, str] = {}
+        self._looked_at = float("-inf")
+        self._look()
+        if not self._nodes:
+            raise ClusterError(
+                f"partition {settings.partition!r} has no nodes", "a partition with nodes", "Try: sinfo --Node"
+            )
+
+    @property
+    def promises(self) -> bool:
+        """Whether a granted device is there at once; for a guest, when it is there is for Slurm's queue to say."""
+        return self._settings.owner
+
+    def nodes(self) -> tuple[Node, ...]:
+        self._look_when_due()
+        return tuple(node.node for node in self._nodes)
+
+    def unusable(self) -> Mapping[DeviceSlot, str]:
+        """Every device of a node in trouble, and those that batch jobs of others hold, with Slurm's own words."""
+        self._look_when_due()
+        broken = {
+            DeviceSlot(node.name, slot): words
+            for node in self._nodes
+            if (words := node.trouble(bool(self._settings.reservation)))
+            for slot in range(node.count)
+        }
+        return {**self._held, **broken}
+
+    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
+        """The server's own Python, which the nodes have at the same path."""
+        if recipe.requirements or recipe.requirements_file:
+            raise PreparationError(
+                "requirements on the slurm backend", "a command whose environment the nodes have already",
+                "Make an environment on the shared file system and start the script with its Python",
+            )  # fmt: skip
+        return replace(recipe, command=with_interpreter(recipe.command, sys.executable))
+
+    def device_environment(self, place: DeviceSlot) -> Sequence[tuple[str, str]]:
+        """Slurm confines workers to their devices; libraries only learn how many cores they have."""
+        node = next((node for node in self._nodes if node.name == place.node), None)
+        if node is None or place.slot >= node.count:
+            raise ClusterError(
+                f"device {place}", "a device of a node in the partition", "Ask the backend for its nodes"
+            )
+        return (("OMP_NUM_THREADS", str(node.cpus)),)
+
+    def end_parts(self, run_id: str) -> bool:
+        try:
+            left = self._queue.of_run(run_id)
+            if left:
+                self._commands.run("scancel", *(job.id for job in left))
+        except SlurmError as error:
+            _log.warning("batch jobs of run %s cannot be ended now: %s", run_id, error)
+            return False
+        return not left
+
+    def _look_when_due(self) -> None:
+        if time.monotonic() - self._looked_at >= NODES_EVERY_S:
+            try:
+                self._look()
+            except SlurmError as error:
+                _log.warning("nodes are as they were last seen: %s", error)
+                self._looked_at = time.monotonic()
+
+    def _look(self) -> None:
+        """A slot counts as held by others when two looks agree: jobs that come and go in between are our own."""
+        text = self._commands.run("scontrol", "show", "nodes", "--oneliner")
+        self._nodes = parse_nodes(text, self._settings.partition, self._settings.cpus)
+        self._requests.keep(self._nodes)
+        held = held_by_others(self._nodes, self._own_slots())
+        self._held = {place: why for place, why in held.items() if place in self._suspected}
+        self._suspected = held
+        self._looked_at = time.monotonic()
+
+    def _own_slots(self) -> dict[str, set[int]]:
+        ours: dict[str, set[int]] = {}
+        for job in self._queue.jobs(0.2).values():
+            if not job.over and not job.waits:
+                ours.setdefault(job.node, set()).add(job.name.slot)
+        return ours
+
+
+def own_address() -> str:
+    """An address of this machine that others reach: the one of its name, unless that is the loopback."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
