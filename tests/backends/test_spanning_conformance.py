@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from penstock.backends import Backend
-from penstock.backends.testing import ProcessConformance
+from penstock.backends.testing import BackendContract
 from tests.backends.spanning import SpanningBackend
 from tests.backends.watching import processes_of, until
 
 
-class TestSpanningBackend(ProcessConformance):
+class TestSpanningBackend(BackendContract):
     @pytest.fixture
     def opened(self, tmp_path: Path) -> Iterator[Callable[[], Backend]]:
         state = tmp_path / "state"

@@ -40,6 +40,7 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 MpiDefault=none
 KillWait=2
+MessageTimeout=2
 SlurmdTimeout=5
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=1
 {nodes}

@@ -173,6 +173,8 @@ class PartWorkers:
         absent = [part for part in self._parts.values() if part.pending]
         if not absent:
             return None
+        if self._cleared is not None and not self._cleared.done():
+            return "the engine was asked for what an earlier agent may have left, and has not answered yet"
         return next((f"{part.worker.id}: {part.words}" for part in absent if part.words), "")
 
     def usage(self) -> Usage:

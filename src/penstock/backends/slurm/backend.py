@@ -1,9 +1,7 @@
 """The backend on a Slurm cluster: nodes from Slurm, agents beside the server, workers in batch jobs."""
 
-import logging
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,18 +10,14 @@ from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import PreparationError
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
-from penstock.backends.slurm.commands import SlurmCommands, SlurmError
+from penstock.backends.slurm.commands import SlurmCommands
 from penstock.backends.slurm.node_requests import NodeRequests
-from penstock.backends.slurm.nodes import SlurmNode, held_by_others, parse_nodes
 from penstock.backends.slurm.queue import BatchQueue, queue_file
 from penstock.backends.slurm.settings import SlurmSettings
-from penstock.core import AgentAddress, ClusterError, DeviceSlot, Node, Recipe
+from penstock.backends.slurm.watch import ClusterWatch
+from penstock.core import AgentAddress, ClusterError, DeviceSlot, Launch, Node, Recipe
 from penstock.tools import SteadyClock
 
-_log = logging.getLogger(__name__)
-
-NODES_EVERY_S = 3.0
-"""How often nodes are looked at."""
 PARTS = "penstock.backends.slurm.parts:SlurmParts"
 
 
@@ -54,14 +48,10 @@ class SlurmBackend(AgentBackend):
         engine = PartEngine(factory=PARTS, settings=given, start_limit_s=settings.start_limit_s)
         agents = AgentSettings(listen=listen, engine=engine, pass_environment=("SLURM_CONF", *pass_environment))
         super().__init__(state_dir, agents, users=users, secret_values=secret_values, clock=clock)
-        self._queue = BatchQueue(queue_file(self.state_dir), self._commands, settings.partition)
-        self._requests = NodeRequests(self.state_dir)
-        self._nodes: tuple[SlurmNode, ...] = ()
-        self._held: Mapping[DeviceSlot, str] = {}
-        self._suspected: Mapping[DeviceSlot, str] = {}
-        self._looked_at = float("-inf")
-        self._look()
-        if not self._nodes:
+        queue = BatchQueue(queue_file(self.state_dir), self._commands, settings.partition)
+        self._watch = ClusterWatch(settings, self._commands, queue, NodeRequests(self.state_dir))
+        self._watch.begin()
+        if not self._watch.view.nodes:
             raise ClusterError(
                 f"partition {settings.partition!r} has no nodes", "a partition with nodes", "Try: sinfo --Node"
             )
@@ -72,19 +62,11 @@ class SlurmBackend(AgentBackend):
         return self._settings.owner
 
     def nodes(self) -> tuple[Node, ...]:
-        self._look_when_due()
-        return tuple(node.node for node in self._nodes)
+        return tuple(node.node for node in self._watch.view.nodes)
 
     def unusable(self) -> Mapping[DeviceSlot, str]:
         """Every device of a node in trouble, and those that batch jobs of others hold, with Slurm's own words."""
-        self._look_when_due()
-        broken = {
-            DeviceSlot(node.name, slot): words
-            for node in self._nodes
-            if (words := node.trouble(bool(self._settings.reservation)))
-            for slot in range(node.count)
-        }
-        return {**self._held, **broken}
+        return self._watch.view.unusable
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
         """The server's own Python, which the nodes have at the same path."""
@@ -97,7 +79,7 @@ class SlurmBackend(AgentBackend):
 
     def device_environment(self, place: DeviceSlot) -> Sequence[tuple[str, str]]:
         """Slurm confines workers to their devices; libraries only learn how many cores they have."""
-        node = next((node for node in self._nodes if node.name == place.node), None)
+        node = next((node for node in self._watch.view.nodes if node.name == place.node), None)
         if node is None or place.slot >= node.count:
             raise ClusterError(
                 f"device {place}", "a device of a node in the partition", "Ask the backend for its nodes"
@@ -105,39 +87,15 @@ class SlurmBackend(AgentBackend):
         return (("OMP_NUM_THREADS", str(node.cpus)),)
 
     def end_parts(self, run_id: str) -> bool:
-        try:
-            left = self._queue.of_run(run_id)
-            if left:
-                self._commands.run("scancel", *(job.id for job in left))
-        except SlurmError as error:
-            _log.warning("batch jobs of run %s cannot be ended now: %s", run_id, error)
-            return False
-        return not left
+        return self._watch.end_jobs(run_id)
 
-    def _look_when_due(self) -> None:
-        if time.monotonic() - self._looked_at >= NODES_EVERY_S:
-            try:
-                self._look()
-            except SlurmError as error:
-                _log.warning("nodes are as they were last seen: %s", error)
-                self._looked_at = time.monotonic()
+    def launch(self, launch: Launch) -> None:
+        self._watch.forget(launch.run_id)
+        super().launch(launch)
 
-    def _look(self) -> None:
-        """A slot counts as held by others when two looks agree: jobs that come and go in between are our own."""
-        text = self._commands.run("scontrol", "show", "nodes", "--oneliner")
-        self._nodes = parse_nodes(text, self._settings.partition, self._settings.cpus)
-        self._requests.keep(self._nodes)
-        held = held_by_others(self._nodes, self._own_slots())
-        self._held = {place: why for place, why in held.items() if place in self._suspected}
-        self._suspected = held
-        self._looked_at = time.monotonic()
-
-    def _own_slots(self) -> dict[str, set[int]]:
-        ours: dict[str, set[int]] = {}
-        for job in self._queue.jobs(0.2).values():
-            if not job.over and not job.waits:
-                ours.setdefault(job.node, set()).add(job.name.slot)
-        return ours
+    def forget(self, run_id: str) -> None:
+        super().forget(run_id)
+        self._watch.forget(run_id)
 
 
 def own_address() -> str:

@@ -13,11 +13,12 @@ from penstock.core import DeviceSlot, Node
 CPU_KIND = "cpu"
 _ACCELERATORS = ("gpu", "npu")
 _GRES = re.compile(r"(\w+)(?::([\w.-]+))?:(\d+)(?:\(.*\))?$")
-_FIELD = re.compile(r"(\w+)=")
+_FIELD = re.compile(r"(?:^|\s)(\w+)=")
 _UNUSABLE = (
-    "DOWN", "DRAIN", "FAIL", "MAINT", "NO_RESPOND", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP",
-    "REBOOT", "UNKNOWN", "FUTURE", "PLANNED_DOWN", "INVAL", "BLOCKED",
+    "DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT", "FUTURE", "INVAL",
+    "BLOCKED",
 )  # fmt: skip
+_SILENT = ("NO_RESPOND", "NOT_RESPONDING", "UNK")
 _RESERVED = "RESERVED"
 HELD = "held by batch jobs of others"
 
@@ -50,12 +51,19 @@ class SlurmNode:
             *([f"--gres={self.gres}:1"] if self.gres else []),
         ]  # fmt: skip
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether Slurm has not heard of it, which may be its own controller's fault."""
+        return "*" in self.state or self._has(_SILENT)
+
     def trouble(self, in_reservation: bool) -> str:
         """Why nothing can be started here, in Slurm's words; nothing if it can."""
-        flags = self.state.upper().replace("*", "+NOT_RESPONDING").split("+")
-        known = (*_UNUSABLE, *(() if in_reservation else (_RESERVED,)))
-        found = [flag for flag in flags if any(flag.startswith(one) for one in known)]
+        found = self._has(_UNUSABLE if in_reservation else (*_UNUSABLE, _RESERVED))
         return ": ".join(part for part in (self.state, self.reason) if part) if found else ""
+
+    def _has(self, marks: Sequence[str]) -> bool:
+        flags = self.state.upper().replace("*", "").split("+")
+        return any(flag.startswith(mark) for flag in flags for mark in marks)
 
 
 def parse_nodes(text: str, partition: str, cpus_per_slot: int) -> tuple[SlurmNode, ...]:
