@@ -41,7 +41,7 @@ lint: $(STAMP) ## ruff, mypy --strict, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-engines: ## install the browser and the Prometheus that some tests drive, where they are missing (Debian, root)
+engines: ## install the browser, the Prometheus and the Slurm that some tests drive, where they are missing (Debian, root)
 	@tests/tools/install-engines
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)

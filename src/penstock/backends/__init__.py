@@ -1,4 +1,6 @@
-"""Where processes start: one interface, and the machine at hand as its first implementation."""
+"""Where processes start: one interface, the machine at hand, and engines that run clusters."""
+
+from typing import TYPE_CHECKING
 
 from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.base import Backend, BackendError, PreparationError, ShortageError, SilentError
@@ -12,6 +14,12 @@ from penstock.backends.local import (
     fake_devices,
     found_runs,
 )
+from penstock.tools import lazy_door
+
+if TYPE_CHECKING:
+    from penstock.backends.slurm import SlurmBackend, SlurmSettings
+
+__getattr__ = lazy_door(__name__)
 
 __all__ = [
     "Backend",
@@ -23,6 +31,8 @@ __all__ = [
     "PreparationError",
     "ShortageError",
     "SilentError",
+    "SlurmBackend",
+    "SlurmSettings",
     "TenantUsers",
     "discover",
     "fake_devices",

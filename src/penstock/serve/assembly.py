@@ -128,7 +128,7 @@ def secrets_of(data_dir: DataDir) -> "SecretRepository":
 
 
 def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", clock: SteadyClock) -> "Backend":
-    """The backend a configuration names: the local one, or one of somebody's own by module and factory."""
+    """The backend a configuration names: one of ours, or one of somebody's own by module and factory."""
     if config.backend == "local":
         from penstock.backends import LocalBackend, discover
 
@@ -136,8 +136,17 @@ def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", cloc
             config.job_files, discover(config.slots), users=tenants, pass_environment=config.pass_environment,
             preparation_limit_s=config.prepare_limit_s, secret_values=secrets_of(data_dir).values, clock=clock,
         )  # fmt: skip
+    if config.backend == "slurm":
+        from penstock.backends import SlurmBackend, SlurmSettings
+
+        return SlurmBackend(
+            config.job_files, SlurmSettings.of(config.backend_settings), users=tenants,
+            pass_environment=config.pass_environment, secret_values=secrets_of(data_dir).values, clock=clock,
+        )  # fmt: skip
     if not is_plugin(config.backend):
-        raise UnknownNameError.of("backend", config.backend, ["local"], "One of your own is named module:factory")
+        raise UnknownNameError.of(
+            "backend", config.backend, ["local", "slurm"], "One of your own is named module:factory"
+        )
     return cast("Backend", load_plugin("backend", config.backend)(data_dir.path, **config.backend_settings))
 
 

@@ -26,7 +26,7 @@ def tenant_users(config: Config) -> "TenantUsers":
     """Who jobs run as, on a machine where that can work."""
     from penstock.backends import TenantUsers
 
-    users = TenantUsers.of_setting(config.run_as if config.backend == "local" else None)
+    users = TenantUsers.of_setting(config.run_as if config.backend in ("local", "slurm") else None)
     if users.any:
         os.setgroups([])
         for user in users.named():

@@ -40,7 +40,11 @@ def load_config(
     else:
         values = read_file(path)
     _refuse_password(given.get("database"))
-    merged = _fields(values, str(path)) | _fields(variables, "the environment") | _fields(given, "the command line")
+    read = [_fields(values, str(path)), _fields(variables, "the environment"), _fields(given, "the command line")]
+    merged = read[0] | read[1] | read[2]
+    tables = [one["backend_settings"] for one in read if "backend_settings" in one]
+    if tables:
+        merged["backend_settings"] = {key: value for table in tables for key, value in table.items()}
     return Config(**({"data_dir": default_data_dir(environ)} | merged))
 
 

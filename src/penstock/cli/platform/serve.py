@@ -16,7 +16,11 @@ def command(
     database: Annotated[str | None, typer.Option(help="A PostgreSQL or SQLite URL [SQLite in the data dir].")] = None,
     policy: Annotated[str | None, typer.Option(help="Who gets how many devices [deadline].")] = None,
     slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [0s].")] = None,
-    backend: Annotated[str | None, typer.Option(help="local, or module:factory for one of your own [local].")] = None,
+    backend: Annotated[str | None, typer.Option(help="local, slurm, or module:factory [local].")] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm: the partition that jobs run in.")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm: what batch jobs are charged to.")] = None,
+    reservation: Annotated[str | None, typer.Option(help="Slurm: a reservation that batch jobs use.")] = None,
+    owner: Annotated[bool | None, typer.Option("--owner", help="Slurm: nobody else uses these nodes.")] = None,
     slots: Annotated[int | None, typer.Option(min=1, help="Use this many CPU slots instead of accelerators.")] = None,
     exposed: Annotated[bool | None, typer.Option("--exposed", help="Allow listening beyond this machine.")] = None,
     run_as: Annotated[
@@ -46,7 +50,12 @@ def command(
         "run_as": run_as, "accept_shared_user": accept_shared_user,
         "recover": recover, "accept_loss": accept_loss,
         "tls_cert": tls_cert, "tls_key": tls_key, "proxies": proxies,
+        "backend_settings": _given(partition=partition, account=account, reservation=reservation, owner=owner),
     }  # fmt: skip
     settings = load_config(flags, file=config)
     set_up(LogFormat.named(settings.log_format))
     serve(settings, on_ready=lambda address: say(f"Penstock serves {settings.data_dir} at {address.url}"))
+
+
+def _given(**values: str | bool | None) -> dict[str, str | bool] | None:
+    return {name: value for name, value in values.items() if value is not None} or None
