@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from penstock.backends import LocalBackend, ShortageError, SilentError, fake_devices
-from penstock.backends.local import agent_launcher
+from penstock.backends.runs import agent_launcher
 from penstock.backends.runs.rundir import RunDir
 from penstock.core import ReportKind
 from tests.backends.watching import SLEEPER, make_launch, processes_of, python, until, wait_for, wait_for_end
