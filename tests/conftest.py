@@ -4,6 +4,7 @@ Generated examples are the same in every run, so that the same code gets the sam
 for new ones.
 """
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from hypothesis import settings
 from tests.tools.engines import SharedBrowser, shared_browser
 
 pytest_plugins = ["tests.tools.run_hooks"]
+sys.dont_write_bytecode = False
+"""Rewriting the assertions of all tests takes many seconds, in each worker; the next one finds them on the disk."""
 settings.register_profile("penstock", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("penstock")
