@@ -4,6 +4,7 @@ import pytest
 
 from penstock.policies import POLICIES, AnyPolicy, policy_named
 from penstock.scheduler.testing import PolicyConformance
+from tests.tools.examples import examples
 
 
 @pytest.fixture(params=sorted(POLICIES))
@@ -12,6 +13,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 class TestOurs(PolicyConformance):
+    examples = examples(20)
+
     @pytest.fixture(autouse=True)
     def _choose(self, name: str) -> None:
         self._name = name

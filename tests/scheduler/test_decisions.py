@@ -30,11 +30,12 @@ from penstock.policies import POLICIES, Allocation, KindPolicy, KindView, policy
 from penstock.scheduler import ExpectedCosts, Scheduler
 from penstock.scheduler.testing import clusters, scripts
 from tests.scheduler.build import job, scheduler
+from tests.tools.examples import examples
 
 COSTLY = Overhead(every_round_s=1.0, change_s=3.0, per_doubling_s=2.0, worst_s=11.0)
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
 slots = st.sampled_from([0.0, 1.0, 60.0])
-quick = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Unasked(KindPolicy):
