@@ -5,7 +5,9 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from penstock.control.api.inputs import Name
 from penstock.control.api.streams import Streams
+from penstock.control.platform.job_references import is_job_id
 from penstock.control.platform.service import Platform
 from penstock.control.state.store import Principal
 from penstock.wire import UnauthorizedError
@@ -36,6 +38,14 @@ def address_of(request: Request) -> str:
 
 
 Caller = Annotated[Principal, Depends(caller)]
+
+
+async def meant_job(job_id: Name, platform: Service, who: Caller) -> str:
+    """The id of the job that a path names; only a name or a part of an id has to be looked up, in a thread."""
+    return job_id if is_job_id(job_id) else await run_in_threadpool(platform.resolve, job_id, who)
+
+
+JobId = Annotated[str, Depends(meant_job)]
 
 
 def open_streams(request: Request) -> Streams:

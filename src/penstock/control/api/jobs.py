@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from penstock.control.api.dependencies import Caller, OpenStreams, Service
+from penstock.control.api.dependencies import Caller, JobId, OpenStreams, Service
 from penstock.control.api.inputs import EventNumber, Key, LastEvent, Name, Spec
 from penstock.control.api.streams import Feed, Message, resume_point
 from penstock.control.platform.service import Platform
@@ -104,37 +104,37 @@ def list_jobs(
 
 
 @router.get("/jobs/{job_id}")
-def show(job_id: Name, platform: Service, who: Caller) -> JobDetail:
+def show(job_id: JobId, platform: Service, who: Caller) -> JobDetail:
     return platform.job(job_id, who)
 
 
 @router.post("/jobs/{job_id}/cancel")
-def cancel(job_id: Name, platform: Service, who: Caller) -> JobDetail:
+def cancel(job_id: JobId, platform: Service, who: Caller) -> JobDetail:
     """End a job for good."""
     return platform.cancel(job_id, who)
 
 
 @router.post("/jobs/{job_id}/pause")
-def pause(job_id: Name, platform: Service, who: Caller) -> JobDetail:
+def pause(job_id: JobId, platform: Service, who: Caller) -> JobDetail:
     """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise."""
     return platform.pause(job_id, who)
 
 
 @router.post("/jobs/{job_id}/resume")
-def resume(job_id: Name, platform: Service, who: Caller, how: ResumeRequest | None = None) -> JobDetail:
+def resume(job_id: JobId, platform: Service, who: Caller, how: ResumeRequest | None = None) -> JobDetail:
     """Let a paused job ask again, with its old goal or another."""
     return platform.resume(job_id, who, how)
 
 
 @router.get("/jobs/{job_id}/why")
-def why(job_id: Name, platform: Service, who: Caller) -> StoryView:
+def why(job_id: JobId, platform: Service, who: Caller) -> StoryView:
     """What happened to a job, and why it stands where it stands."""
     return platform.why(job_id, who)
 
 
 @router.get("/jobs/{job_id}/events")
 def job_events(
-    job_id: Name,
+    job_id: JobId,
     platform: Service,
     who: Caller,
     after: EventNumber = 0,
@@ -146,7 +146,7 @@ def job_events(
 
 @router.get("/jobs/{job_id}/logs")
 def job_logs(
-    job_id: Name,
+    job_id: JobId,
     platform: Service,
     who: Caller,
     cursor: StorableText | None = None,
@@ -159,7 +159,7 @@ def job_logs(
 
 @router.get("/jobs/{job_id}/logs/stream", response_class=StreamingResponse)
 def follow_logs(
-    job_id: Name,
+    job_id: JobId,
     platform: Service,
     who: Caller,
     streams: OpenStreams,

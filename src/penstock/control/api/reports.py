@@ -4,8 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from penstock.control.api.dependencies import Caller, Service
-from penstock.control.api.inputs import Name
+from penstock.control.api.dependencies import Caller, JobId, Service
 from penstock.wire import JobReport, PeriodReport, StorableText
 
 router = APIRouter(prefix="/v1", tags=["reports"])
@@ -26,6 +25,6 @@ def period_report(
 
 
 @router.get("/jobs/{job_id}/report")
-def job_report(job_id: Name, platform: Service, who: Caller) -> JobReport:
+def job_report(job_id: JobId, platform: Service, who: Caller) -> JobReport:
     """One job's life in figures and in sentences."""
     return platform.job_report(job_id, who)

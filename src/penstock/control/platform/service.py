@@ -25,6 +25,7 @@ from penstock.control.platform.commands import Commands
 from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
 from penstock.control.platform.job_logs import LogCursor, log_page
+from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
@@ -156,6 +157,10 @@ class Platform:
             require(who, Action.STEER)
             self._commands.resume(job_id, who, deadline=how.deadline, best_effort=how.best_effort)
         return self._detail(job_id, who)
+
+    def resolve(self, reference: str, who: Principal) -> str:
+        """The id of the job that somebody calls so: by its id, its name, or the beginning of its id."""
+        return resolve_job(self._journal, reference, who)
 
     def find(self, job_id: str, who: Principal) -> JobRecord:
         """The record of a job this principal may see; raises :class:`~penstock.wire.MissingError`."""

@@ -103,6 +103,14 @@ class JobRepository:
         found = self._select(select(jobs).where(jobs.c.id == job_id))
         return found[0] if found else None
 
+    def beginning_with(self, prefix: str, *, tenant: str | None, limit: int) -> list[str]:
+        """Ids that begin so, in their order."""
+        query = select(jobs.c.id).where(jobs.c.id.startswith(prefix, autoescape=True)).order_by(jobs.c.id).limit(limit)
+        if tenant is not None:
+            query = query.where(jobs.c.tenant == tenant)
+        with self._database.connect() as connection:
+            return [str(job_id) for job_id in connection.execute(query).scalars()]
+
     def page(
         self,
         *,
