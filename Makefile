@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,oidc,predict,postgres,runtime,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,oidc,predict,postgres,runtime,kubernetes,dev]'
 	@$(COMPILE)
 	@touch $@
 
@@ -43,6 +43,9 @@ lint: $(STAMP) ## ruff, mypy --strict, import layers
 
 engines: ## install the browser, the Prometheus and the Slurm that some tests drive, where they are missing (Debian, root)
 	@tests/tools/install-engines
+
+engines-kubernetes: $(STAMP) ## build the Kubernetes control plane that some tests drive, once (Debian, ten minutes of a processor)
+	@PYTHON=$(BIN)/python tests/tools/build-kubernetes
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	@$(COMPILE)

@@ -23,6 +23,7 @@ settings.load_profile("penstock")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from tests.tools.kubernetes import ControlPlane
 
 @pytest.fixture(scope="session")
 def browsers() -> Iterator[SharedBrowser]:
@@ -33,3 +34,12 @@ def browsers() -> Iterator[SharedBrowser]:
 @pytest.fixture
 def browser(browsers: SharedBrowser) -> "Browser":
     return browsers.get()
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> "ControlPlane":
+    """A real Kubernetes, without nodes; one for all processes of a test run."""
+    from tests.tools.kubernetes import shared_control_plane
+
+    base = tmp_path_factory.getbasetemp()
+    return shared_control_plane((base.parent if hasattr(request.config, "workerinput") else base) / "control-plane")
