@@ -17,6 +17,13 @@ from penstock.backends.local import (
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.backends.kubernetes import (
+        ClusterApi,
+        ClusterApiError,
+        KubernetesBackend,
+        KubernetesSettings,
+        ObjectWatch,
+    )
     from penstock.backends.slurm import SlurmBackend, SlurmSettings
 
 __getattr__ = lazy_door(__name__)
@@ -24,10 +31,15 @@ __getattr__ = lazy_door(__name__)
 __all__ = [
     "Backend",
     "BackendError",
+    "ClusterApi",
+    "ClusterApiError",
     "FoundRun",
     "Inventory",
+    "KubernetesBackend",
+    "KubernetesSettings",
     "LocalBackend",
     "LocalDevice",
+    "ObjectWatch",
     "PreparationError",
     "ShortageError",
     "SilentError",

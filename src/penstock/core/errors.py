@@ -36,6 +36,8 @@
     ├── StillServingError           a server that was asked to end and did not
     ├── WaitedError                 a wait that took as long as it was allowed to: exit code 124
     ├── BackendError                a backend could not do as it was told
+    │   ├── ClusterApiError         the API server of a cluster refused; its own words
+    │   ├── UnreachableClusterError the API server of a cluster does not answer
     │   ├── SilentError             whoever looks after a run does not answer
     │   └── ShortageError           the machine has too little of something for one more run, at present
     ├── StaleCommandError           a command for a run that has moved on

@@ -136,6 +136,13 @@ def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", cloc
             config.job_files, discover(config.slots), users=tenants, pass_environment=config.pass_environment,
             preparation_limit_s=config.prepare_limit_s, secret_values=secrets_of(data_dir).values, clock=clock,
         )  # fmt: skip
+    if config.backend == "kubernetes":
+        from penstock.backends import KubernetesBackend, KubernetesSettings
+
+        return KubernetesBackend(
+            config.job_files, KubernetesSettings.of(config.backend_settings), pass_environment=config.pass_environment,
+            secret_values=secrets_of(data_dir).values, clock=clock,
+        )  # fmt: skip
     if config.backend == "slurm":
         from penstock.backends import SlurmBackend, SlurmSettings
 
@@ -145,7 +152,7 @@ def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", cloc
         )  # fmt: skip
     if not is_plugin(config.backend):
         raise UnknownNameError.of(
-            "backend", config.backend, ["local", "slurm"], "One of your own is named module:factory"
+            "backend", config.backend, ["local", "kubernetes", "slurm"], "One of your own is named module:factory"
         )
     return cast("Backend", load_plugin("backend", config.backend)(data_dir.path, **config.backend_settings))
 

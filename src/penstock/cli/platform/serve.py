@@ -16,7 +16,9 @@ def command(
     database: Annotated[str | None, typer.Option(help="A PostgreSQL or SQLite URL [SQLite in the data dir].")] = None,
     policy: Annotated[str | None, typer.Option(help="Who gets how many devices [deadline].")] = None,
     slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [0s].")] = None,
-    backend: Annotated[str | None, typer.Option(help="local, slurm, or module:factory [local].")] = None,
+    backend: Annotated[str | None, typer.Option(help="local, kubernetes, slurm, or module:factory [local].")] = None,
+    context: Annotated[str | None, typer.Option(help="Kubernetes: the context of the kubeconfig [current].")] = None,
+    namespace: Annotated[str | None, typer.Option(help="Kubernetes: where pods run [penstock].")] = None,
     partition: Annotated[str | None, typer.Option(help="Slurm: the partition that jobs run in.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm: what batch jobs are charged to.")] = None,
     reservation: Annotated[str | None, typer.Option(help="Slurm: a reservation that batch jobs use.")] = None,
@@ -50,7 +52,10 @@ def command(
         "run_as": run_as, "accept_shared_user": accept_shared_user,
         "recover": recover, "accept_loss": accept_loss,
         "tls_cert": tls_cert, "tls_key": tls_key, "proxies": proxies,
-        "backend_settings": _given(partition=partition, account=account, reservation=reservation, owner=owner),
+        "backend_settings": _given(
+            context=context, namespace=namespace, partition=partition, account=account, reservation=reservation,
+            owner=owner,
+        ),
     }  # fmt: skip
     settings = load_config(flags, file=config)
     set_up(LogFormat.named(settings.log_format))

@@ -1,0 +1,31 @@
+"""Pods of a real control plane keep every promise of a backend."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.backends import Backend, KubernetesBackend
+from penstock.backends.testing import ProcessConformance
+from tests.backends.kubernetes.backends import ended_backends, settings_for
+from tests.tools.kubernetes import ControlPlane, Testbed, opened_testbed
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    with opened_testbed(control_plane, tmp_path_factory.mktemp("cluster"), [{"nvidia.com/gpu": "2"}] * 2) as found:
+        yield found
+
+
+class TestKubernetesBackend(ProcessConformance):
+    @pytest.fixture
+    def opened(self, cluster: Testbed, tmp_path: Path) -> Iterator[Callable[[], Backend]]:
+        opened: list[KubernetesBackend] = []
+
+        def open_again() -> Backend:
+            opened.append(KubernetesBackend(tmp_path / "state", settings_for(cluster)))
+            return opened[-1]
+
+        yield open_again
+        ended_backends(opened)
+        assert cluster.pods() == []
