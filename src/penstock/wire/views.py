@@ -172,6 +172,7 @@ class NodeView(WireModel):
     devices: list[int]
     state: str = Field(description="up, lost or drained")
     jobs: list[str] = []
+    unusable: list[str] = Field(default=[], description="Why devices of it cannot be used, as its backend says.")
 
 
 class LogPage(WireModel):

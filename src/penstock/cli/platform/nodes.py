@@ -22,9 +22,12 @@ def listing(context: typer.Context, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(nodes)
         return
-    table = plain_table("node", "kind", "devices", "state", "jobs")
+    table = plain_table("node", "kind", "devices", "state", "jobs", "not used")
     for node in nodes:
-        table.add_row(node.name, node.kind, str(len(node.devices)), node.state, ", ".join(node.jobs) or "-")
+        table.add_row(
+            node.name, node.kind, str(len(node.devices)), node.state, ", ".join(node.jobs) or "-",
+            "; ".join(node.unusable) or "-",
+        )  # fmt: skip
     out.print(table)
 
 

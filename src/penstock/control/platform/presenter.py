@@ -14,6 +14,7 @@ from penstock.control.platform.redaction import redacted_payload, redacted_spec
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
+from penstock.core import DeviceSlot, Node
 from penstock.wire import (
     ArrayView,
     AuditView,
@@ -131,7 +132,7 @@ def audit_view(entry: AuditEntry) -> AuditView:
     return AuditView.model_validate({**asdict(entry), "at": stamp(entry.at)})
 
 
-def node_views(journal: Journal, who: Principal) -> list[NodeView]:
+def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, str]) -> list[NodeView]:
     """Every node; of the jobs on it, only those that may be seen."""
     with journal.reading() as state:
         cluster = state.scheduler.cluster
@@ -146,6 +147,19 @@ def node_views(journal: Journal, who: Principal) -> list[NodeView]:
                 name=node.name, kind=node.kind, devices=list(cluster.devices_of(position)),
                 state=state.absent[node.name].value if node.name in state.absent else "up",
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
+                unusable=_faults(node, unusable),
             )
             for position, node in enumerate(cluster.nodes)
         ]  # fmt: skip
+
+
+def _faults(node: Node, unusable: Mapping[DeviceSlot, str]) -> list[str]:
+    """One sentence for each reason, with the slots it holds for, or without them if it holds for all."""
+    slots: dict[str, list[int]] = {}
+    for slot in range(node.device_count):
+        if why := unusable.get(DeviceSlot(node.name, slot)):
+            slots.setdefault(why, []).append(slot)
+    return [
+        why if len(held) == node.device_count else f"{why} (slot {', '.join(map(str, held))})"
+        for why, held in slots.items()
+    ]

@@ -303,21 +303,24 @@ class Platform:
     # --- nodes and the platform itself ------------------------------------------------------------------------------
 
     def nodes(self, who: Principal) -> list[NodeView]:
-        return node_views(self._journal, require(who, Action.LOOK))
+        return self._nodes(require(who, Action.LOOK))
+
+    def _nodes(self, who: Principal) -> list[NodeView]:
+        return node_views(self._journal, who, self._reconciler.backend.unusable())
 
     def drain(self, node: str, who: Principal) -> list[NodeView]:
         """No more jobs on a node; those that run there save their state and go elsewhere."""
         with self.audit.recorded(who, "drain", node):
             require(who, Action.DRAIN)
             self._commands.drain(node)
-        return node_views(self._journal, who)
+        return self._nodes(who)
 
     def undrain(self, node: str, who: Principal) -> list[NodeView]:
         """Jobs may run on a drained node again."""
         with self.audit.recorded(who, "undrain", node):
             require(who, Action.DRAIN)
             self._commands.undrain(node)
-        return node_views(self._journal, who)
+        return self._nodes(who)
 
     def what_if(
         self, policies: Sequence[str], who: Principal, on_done: Callable[[PolicyOutcome], None] = lambda _: None
