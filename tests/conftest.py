@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tests.tools.kubernetes import ControlPlane
 
+
 @pytest.fixture(scope="session")
 def browsers() -> Iterator[SharedBrowser]:
     with shared_browser() as found:

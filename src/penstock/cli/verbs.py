@@ -63,6 +63,7 @@ VERBS = {
     "resume": Verb("jobs.resume", "resume", "Let a paused job ask again."),
     "top": Verb("platform.top", "command", "Devices, jobs with promise and forecast, and the news, live."),
     "dashboard": Verb("platform.dashboard", "command", "Open the dashboard."),
+    "deploy": Verb("platform.deploy", "app", "Install the platform in a cluster."),
     "nodes": Verb("platform.nodes", "app", "What there is to run on; drain and undrain."),
     "status": Verb("platform.status", "status", "Say whether a server runs and how it is, without starting one."),
     "stop": Verb("platform.stop", "stop", "Stop the server of this machine."),

@@ -7,15 +7,20 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.serve.backups import back_up_platform, restore_platform
     from penstock.serve.config import Config
+    from penstock.serve.kubernetes.deployment import apply_installation, write_installation
+    from penstock.serve.kubernetes.manifests import Installation
     from penstock.serve.server import serve
     from penstock.serve.settings import load_config
 
 __all__ = [
     "Config",
+    "Installation",
+    "apply_installation",
     "back_up_platform",
     "load_config",
     "restore_platform",
     "serve",
+    "write_installation",
 ]
 
 __getattr__ = lazy_door(__name__)

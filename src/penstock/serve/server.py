@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,8 +42,17 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
             on_ready(address)
 
         load_loops(config.policy)
-        with _reconciling(parts, config.every_s), parts.readings.running():
+        with _reconciling(parts, config.every_s), parts.readings.running(), _job_objects(config, parts):
             _answer(config, parts, listener, listening)
+
+
+def _job_objects(config: Config, parts: Assembly) -> AbstractContextManager[None]:
+    """Jobs that are objects of a cluster, where the backend is one."""
+    if config.backend != "kubernetes":
+        return nullcontext()
+    from penstock.serve.kubernetes.job_controller import job_objects
+
+    return job_objects(config, parts.platform)
 
 
 @contextmanager
