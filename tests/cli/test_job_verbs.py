@@ -184,3 +184,19 @@ def test_a_wait_is_given_up_and_the_job_goes_on(world: Platform, penstock: Penst
     assert "the job goes on" in given_up.err
     assert world.phase(job).value in ("pending", "running")
     assert penstock("wait", job, "--timeout", "soon").code == 2
+
+
+def test_ps_filters_and_sorts(world: Platform, penstock: Penstock) -> None:
+    beta, alpha = world.submit(name="beta", work=1e6), world.submit(name="alpha", work=1e6)
+    gone = world.submit(name="gamma", work=1e6)
+    penstock("cancel", gone)
+    assert penstock("ps", "-q").out.split() == [alpha, beta]
+    assert penstock("ps", "-q", "--sort", "name").out.split() == [alpha, beta]
+    assert penstock("ps", "-aq", "--sort", "state").out.split()[0] == gone
+    assert penstock("ps", "-q", "--state", "cancelled").out.split() == [gone]
+    assert penstock("ps", "-q", "--tenant", "nobody").out.split() == []
+    assert "no such jobs" in penstock("ps", "--tenant", "nobody").out
+    refused = penstock("ps", "--state", "asleep")
+    assert refused.code == 2
+    assert "unknown state 'asleep'" in refused.err
+    assert penstock("ps", "--sort", "colour").code == 2

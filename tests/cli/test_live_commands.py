@@ -213,7 +213,27 @@ def test_dry_run_shows_what_would_run_and_submits_nothing(penstock: Terminal) ->
 def test_logs_of_a_job_that_is_over(penstock: Terminal) -> None:
     job = penstock("submit", "--best-effort", "--work", "3 steps", "--", "train.py", "3", "0.05", "0").stdout.strip()
     penstock.wait(job, "finished")
-    assert "the end" in penstock("logs", job).stdout
+    whole = penstock("logs", job).stdout
+    assert "the end" in whole
+    end = "".join(whole.splitlines(keepends=True)[-2:])
+    assert penstock("logs", job, "--tail", "2").stdout == penstock("logs", job, "-n", "2", "--follow").stdout == end
+    assert penstock("logs", job, "-n", "0").stdout == ""
+    assert penstock("logs", job, "-n", "100000").stdout == whole
+
+
+def test_events_are_followed_until_ctrl_c(penstock: Terminal) -> None:
+    job = penstock("submit", "--best-effort", "--work", "1 steps", "--", "train.py", "1", "0", "0").stdout.strip()
+    command = [sys.executable, "-m", "penstock.cli", "events", job, "--follow", "--after", "1", "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "PENSTOCK_DATA_DIR": str(penstock.data)}, text=True
+    ) as process:
+        assert process.stdout is not None
+        kinds = [json.loads(process.stdout.readline())["kind"]]
+        while kinds[-1] != "RunFinished":
+            kinds.append(json.loads(process.stdout.readline())["kind"])
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert kinds[0] == "Submitted"
 
 
 def test_a_draining_node_takes_no_jobs(penstock: Terminal) -> None:

@@ -1,6 +1,6 @@
 """``penstock events``: the log, in order."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,11 +9,16 @@ from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out
 from penstock.cli.terminal.format import clock
 
+if TYPE_CHECKING:
+    from penstock.client import Client
+    from penstock.wire import EventView
+
 
 def events(
-    job: Annotated[str | None, typer.Argument(help="Only this job.")] = None,
+    job: Annotated[str | None, typer.Argument(help="Only this job, by id or name.")] = None,
     after: Annotated[int, typer.Option(min=0, help="Only those after this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those to come; Ctrl-C ends it.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="The platform's own bookkeeping too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -21,10 +26,29 @@ def events(
     from penstock.wire import BOOKKEEPING
 
     with connect() as client:
+        if follow:
+            _follow(client, None if job is None else client.job(job).id, after, everything, as_json)
+            return
         page = client.events(job, after=after, limit=limit)
     if as_json:
         print_json(page)
         return
-    shown = (event for event in page.events if everything or event.kind not in BOOKKEEPING)
-    for event in shown:
-        out.print(f"{event.seq:>6}  {clock(event.at)}  {event.kind:<16} {event.job_id or ''}")
+    for event in page.events:
+        if everything or event.kind not in BOOKKEEPING:
+            out.print(_line(event))
+
+
+def _follow(client: "Client", job: str | None, after: int, everything: bool, as_json: bool) -> None:
+    """What is recorded from now on, or after a number; JSON comes line by line."""
+    from penstock.wire import BOOKKEEPING
+
+    try:
+        for event in client.follow_events(after=after or None):
+            if job in (None, event.job_id) and (everything or event.kind not in BOOKKEEPING):
+                print(event.model_dump_json() if as_json else _line(event), flush=True)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _line(event: "EventView") -> str:
+    return f"{event.seq:>6}  {clock(event.at)}  {event.kind:<16} {event.job_id or ''}"

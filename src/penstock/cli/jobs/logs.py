@@ -1,6 +1,7 @@
 """``penstock logs``: what a job printed, or prints."""
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -20,20 +21,21 @@ def logs(
     job: JobArgument,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
     worker: Annotated[str | None, typer.Option(help="Only this worker.")] = None,
+    tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only so many lines from the end.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Colours and control characters too, also on a terminal.")] = False,
 ) -> None:
     """Print a job's output, all workers together unless one is named."""
-    with connect() as client:
-        if following:
-            follow(client, job, worker, raw=raw)
-        else:
-            _print_all(client, job, worker, raw)
+    with connect() as client, detaching(job), _printer(raw) as show:
+        cursor = None if tail is None else _print_end(client, job, worker, tail, show)
+        if following or tail is None:
+            for piece in client.follow_logs(job, cursor=cursor, worker=worker, until_now=not following):
+                show(piece.text)
 
 
-def follow(client: "Client", job: str, worker: str | None = None, *, raw: bool = False) -> None:
+def follow(client: "Client", job: str) -> None:
     """Output as it comes; Ctrl-C detaches and leaves the job alone."""
-    with detaching(job), _printer(raw) as show:
-        for piece in client.follow_logs(job, worker=worker):
+    with detaching(job), _printer(raw=False) as show:
+        for piece in client.follow_logs(job):
             show(piece.text)
 
 
@@ -47,10 +49,17 @@ def detaching(job: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _print_all(client: "Client", job: str, worker: str | None, raw: bool) -> None:
-    with _printer(raw) as show:
-        for piece in client.follow_logs(job, worker=worker, until_now=True):
-            show(piece.text)
+def _print_end(client: "Client", job: str, worker: str | None, lines: int, show: Callable[[str], None]) -> str | None:
+    """The last lines there are, and the cursor behind them."""
+    kept, begun, cursor = deque[str](maxlen=lines), "", None
+    for piece in client.follow_logs(job, worker=worker, until_now=True):
+        *whole, begun = (begun + piece.text).split("\n")
+        kept.extend(line + "\n" for line in whole)
+        cursor = piece.cursor
+    if begun:
+        kept.append(begun)
+    show("".join(kept))
+    return cursor
 
 
 @contextmanager

@@ -21,7 +21,8 @@ def read_job(
     ] = None,
     soft: Annotated[bool, typer.Option("--soft", help="Late is better than never.")] = False,
     best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
-    devices: Annotated[str | None, typer.Option(help='Bounds, "1..8".')] = None,
+    devices: Annotated[str | None, typer.Option("--devices", "--gpus", help='Bounds, "1..8", or a number.')] = None,
+    priority: Annotated[str | None, typer.Option(help="0 to 100: who goes first of those without a promise.")] = None,
     batch: Annotated[str | None, typer.Option("--batch", help="Global batch size.")] = None,
     profile: Annotated[str | None, typer.Option(help="How an unknown speed is measured: auto, first or never.")] = None,
     env: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for the job.")] = [],  # noqa: B006
@@ -37,6 +38,7 @@ def read_job(
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
         deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, devices=devices,
+        priority=priority,
         global_batch=batch, profile=profile,
     )  # fmt: skip
 
