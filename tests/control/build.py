@@ -41,7 +41,7 @@ class TestClock:
         return self.time
 
 
-_KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages"}
+_KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
 
 
 class StandInReader:
@@ -57,6 +57,7 @@ class StandInReader:
             id=job_id, work=Work(float(spec.get("work", 100))), curve=PROPORTIONAL, tenant=tenant, submitted_at=now,
             goal=Deadline(now + spec["within"]) if "within" in spec else BestEffort(),
             at_least=spec.get("at_least", 1), at_most=spec.get("at_most"), requested=spec.get("at_least", 1),
+            resumable=spec.get("resumable", True),
         )  # fmt: skip
         recipe = Recipe(
             command=("train",), checkpoint_dir=f"/checkpoints/{job_id}", max_retries=spec.get("retries", 3),

@@ -56,6 +56,7 @@ class FakeBackend:
     name: str = "fake"
     total: int = 100
     slow_to_leave: bool = False
+    saves: bool = True
     calls: list[tuple[str, str]] = field(default_factory=list)
     all_runs: dict[str, Run] = field(default_factory=dict)
     saved: dict[str, float] = field(default_factory=dict)
@@ -117,8 +118,11 @@ class FakeBackend:
         run = self.all_runs[run_id]
         self._advance(run)
         if run.alive:
-            self.saved[run.launch.job_id] = run.step
-            self.tell(run_id, ReportKind.SUSPENDED, step=int(run.step), total=self.total)
+            if self.saves:
+                self.saved[run.launch.job_id] = run.step
+            self.tell(
+                run_id, ReportKind.SUSPENDED, **({"step": int(run.step), "total": self.total} if self.saves else {})
+            )
             run.alive = False
 
     def stop(self, run_id: str, grace_s: float) -> None:  # noqa: ARG002

@@ -111,6 +111,21 @@ def test_a_script_that_fails_by_itself_is_no_promise_broken_by_the_platform(serv
     assert admin.job_report(job).words[0] == "Its deadline was promised, and its own script failed."
 
 
+def test_work_that_is_thrown_away_for_a_promise_is_counted(served: Served, admin: Client) -> None:
+    world = served.world
+    world.backend.total, world.backend.saves = 1000, False
+    long = world.submit(work=1000, at_least=4, resumable=False)
+    world.passes(10)
+    world.submit(work=80, within=22, at_least=4)
+    world.passes(3)
+    report = admin.report(since="1h")
+    assert report.failures.begun_again == 1
+    assert report.failures.begun_again_steps > 20
+    told = " ".join(admin.job_report(long).words)
+    assert f"It was stopped 1 time for others and cannot resume: {report.failures.begun_again_steps} steps" in told
+    assert "it begins again" in " ".join(note.text for note in admin.why(long).entries)
+
+
 def test_resizes_and_their_pauses(served: Served, admin: Client) -> None:
     world = served.world
     long = world.submit(work=10_000)

@@ -284,3 +284,10 @@ def test_who_says_that_it_can_resume(tmp_path: Path) -> None:
     assert not parse_job({"script": "mine.py", "resumable": False, **here}).says_resumable
     assert parse_job({"command": "python mine.py --lr 3", **here}).says_resumable
     assert not parse_job({"command": "python gone.py", **here}).says_resumable
+
+
+def test_a_command_that_starts_workers_itself_is_recognised() -> None:
+    assert parse_job({"command": "torchrun --nproc-per-node=2 train.py", "work": 5}).starts_own_workers
+    assert parse_job({"command": ["/opt/bin/torchrun", "train.py"], "work": 5}).starts_own_workers
+    assert not parse_job({"command": "python train.py", "work": 5}).starts_own_workers
+    assert not parse_job({"script": "train.py", "work": 5}).starts_own_workers

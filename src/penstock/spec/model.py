@@ -62,6 +62,7 @@ from penstock.spec.quantities import MOST_WORK, WorkUnit
 
 TRAINER = "penstock.runtime.parallel.train"
 PLAN_PLACE = "{plan}"
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
 
 
 class JobFile(Part):
@@ -214,6 +215,12 @@ class JobFile(Part):
     def uses_own_trainer(self) -> bool:
         """Whether the job is a model alone, which Penstock trains by itself."""
         return self.model is not None and self.command is None and self.script is None
+
+    @property
+    def starts_own_workers(self) -> bool:
+        """Whether its command is a launcher that starts a process for each device itself, as Penstock does already."""
+        words = words_of(self.command or ())
+        return bool(words) and Path(words[0]).name in _LAUNCHERS
 
     @property
     def says_resumable(self) -> bool:

@@ -28,7 +28,7 @@ _ELSEWHERE = {
 }  # fmt: skip
 """What other platforms call our keys."""
 
-_EXAMPLES = {"work": 'Add a line such as work: "30 epochs" or work: "10_000 steps"'}
+_EXAMPLES = {"work": 'Add work: "30 epochs" or work: "10_000 steps", on the command line --work "10_000 steps"'}
 
 
 def explain(error: ValidationError, document: Document, model: type[BaseModel]) -> InputError:

@@ -83,6 +83,8 @@ class FailuresView(WireModel):
     by_reason: tuple[FailureView, ...] = ()
     workers_lost: int = 0
     lost_steps: int = Field(default=0, description="Done before a failure and done again; at least this many.")
+    begun_again: int = Field(default=0, description="Stops for other jobs of runs that cannot resume.")
+    begun_again_steps: int = Field(default=0, description="Steps that those runs had done.")
     downtime: SpreadView = Field(default=SpreadView(), description="From a failure to the next start of the job.")
 
     @property

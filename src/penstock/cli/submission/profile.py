@@ -26,6 +26,8 @@ def command(
     for count, rate in rates.items():
         table.add_row(str(count), f"{rate:.2f}" if rate else "-", f"{rate / first:.2f}x" if first else "-")
     out.print(table)
+    if not first:
+        say("no speed was seen: print lines such as `penstock: step=3 total=100`, or watch longer with --seconds")
 
 
 def measured(client: "Client", file: "JobFile", seconds: float = 8.0) -> dict[int, float]:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from penstock.wire import JobDetail, JobView, Submission
 
 
+_LAUNCHER = (
+    "its command starts workers itself, on every device: Penstock starts one for each device already and sets what "
+    "torchrun sets; give the script alone (script: train.py), or devices: 1"
+)
+
+
 @describes_job
 def submit(
     file: "JobFile",
@@ -34,10 +40,13 @@ def submit(
 ) -> None:
     """Submit a job and say what it is promised."""
     if dry_run:
-        from penstock.spec import dump_yaml
+        from penstock.spec import dump_yaml, to_mapping
 
+        if as_json:
+            print_json(to_mapping(file))
+            return
         print(dump_yaml(file), end="")
-        out.print(f"# would run: {' '.join(file.command_line())}")
+        out.print(f"# would run: {' '.join(file.command_line())}", soft_wrap=True)
         return
     if array is not None:
         _hand_in_array(file, array, as_json=as_json)
@@ -70,6 +79,8 @@ def hand_in(client: "Client", file: "JobFile") -> "Submission":
     """Measured before, if the job asks for that and nobody has."""
     from penstock.spec import Profiling
 
+    if file.starts_own_workers:
+        say(_LAUNCHER)
     if file.profile is Profiling.FIRST and client.quote(as_spec(file)).speed == "guessed":
         with interruptible():
             measured(client, file)

@@ -202,6 +202,10 @@ class ReportIntake:
             case Launched() if record.started_at is None:
                 first = self._forecasts.first_expected_at(record.id) if self._forecasts is not None else None
                 return replace(entry, expected_at=first)
+            case RunSuspended() if not record.job.resumable:
+                lost = self.figures[entry.run_id].step or 0
+                entry = replace(entry, lost_steps=lost)
+        match entry:
             case RunFinished() | RunFailed() | RunSuspended():
                 return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
         return entry

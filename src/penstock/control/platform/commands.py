@@ -194,7 +194,9 @@ class Commands:
         return record
 
     def _unknown(self, job_id: str) -> JobRecord:
-        raise MissingError(f"There is no job {job_id!r}", "the id of a job of yours", "GET /v1/jobs lists them")
+        raise MissingError(
+            f"There is no job {job_id!r}", "the id of a job of yours", "`penstock ps -a` lists them, and GET /v1/jobs"
+        )
 
     def _not_over(self, record: JobRecord, what: str) -> None:
         if record.over:

@@ -42,6 +42,8 @@ def _sentences(report: JobReport, job: JobFacts, evidence: Evidence) -> Iterator
         amount = f"{report.energy_j:,.0f} J" if report.energy_j < 3600 else f"{report.energy_j / 3600:,.1f} Wh"
         yield f"It drew {amount}{how}."
     yield from _moves(report)
+    if report.failures.begun_again:
+        yield _begun_again(report)
     if report.failures.count or report.failures.workers_lost:
         yield _troubles(report)
     if job.forecast_error is not None:
@@ -72,6 +74,13 @@ def _moves(report: JobReport) -> Iterator[str]:
         if moved.pauses.count:
             text += f"; training stood still for {format_duration(moved.pauses.total_s)} in all"
         yield text + "."
+
+
+def _begun_again(report: JobReport) -> str:
+    times, steps = report.failures.begun_again, report.failures.begun_again_steps
+    return (
+        f"It was stopped {times} time{'s' if times != 1 else ''} for others and cannot resume: {steps} steps were lost."
+    )
 
 
 def _troubles(report: JobReport) -> str:

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from penstock.control.reports.energy import EnergyAccount, EnergyUse, overlap_s
-from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, WorkerLost
+from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, RunSuspended, WorkerLost
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding, OutcomeRow
@@ -35,13 +35,13 @@ from penstock.wire import (
     stamp,
 )
 
-TROUBLES = tuple(kind.__name__ for kind in (Resized, RunFailed, WorkerLost))
+TROUBLES = tuple(kind.__name__ for kind in (Resized, RunFailed, RunSuspended, WorkerLost))
 """Kinds of lines that a report counts."""
 STEPS = tuple(kind.__name__ for kind in (Launched, Progressed))
 """Kinds of lines that say what a failure cost or why a promise was broken; there are many, and few are of interest."""
 KINDS = (*STEPS, *TROUBLES)
 
-Happening = Launched | Progressed | Resized | RunFailed | WorkerLost
+Happening = Launched | Progressed | Resized | RunFailed | RunSuspended | WorkerLost
 OWN_FAULTS = frozenset({"exit", "nonsense"})
 """Reasons of failures that are the script's own: no platform could have kept the promise."""
 _MOST_BROKEN = 100
@@ -191,12 +191,19 @@ def failures(happenings: Iterable[Happening], since: float) -> FailuresView:
         for reason, entries_of in sorted(reasons.items(), key=lambda item: -len(item[1]))
     ]
     by_job = _by_job(entries)
+    again = [entry for entry in _begun_again(entries) if entry.at >= since]
     return FailuresView(
         by_reason=tuple(by_reason),
         workers_lost=sum(isinstance(entry, WorkerLost) and entry.at >= since for entry in entries),
         lost_steps=sum(_steps_lost(entry, by_job[entry.job_id]) for entry in failed),
+        begun_again=len(again), begun_again_steps=sum(entry.lost_steps for entry in again),
         downtime=spread([gap for entry in failed if (gap := _downtime_s(entry, by_job[entry.job_id])) is not None]),
     )  # fmt: skip
+
+
+def _begun_again(entries: Iterable[Happening]) -> list[RunSuspended]:
+    """Runs that were stopped and could not resume."""
+    return [entry for entry in entries if isinstance(entry, RunSuspended) and entry.lost_steps]
 
 
 def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
@@ -295,6 +302,8 @@ def why_broken(job: JobFacts, entries: Sequence[Happening]) -> str:
         parts.append(f"{len(failed)} failed run{'s' if len(failed) > 1 else ''} ({failed[0].reason})")
     if lost := sum(isinstance(entry, WorkerLost) for entry in entries):
         parts.append(f"{lost} worker{'s' if lost > 1 else ''} lost")
+    if again := _begun_again(entries):
+        parts.append(f"it was stopped and began again {len(again)} time{'s' if len(again) > 1 else ''}")
     slower = sum(isinstance(entry, Progressed) for entry in entries)
     if slower:
         parts.append(f"its speed was corrected {slower} time{'s' if slower > 1 else ''}")

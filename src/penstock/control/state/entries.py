@@ -183,12 +183,16 @@ class RunNoted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended:
-    """The run saved its state and ended, because it was told to. What an ended run has drawn is told where known."""
+    """The run ended because it was told to; what it saved is kept.
+
+    ``lost_steps`` were done by a run that cannot resume. What an ended run has drawn is told where known.
+    """
 
     at: float
     job_id: str
     run_id: str
     step: int | None = None
+    lost_steps: int = 0
     energy_j: float | None = None
     energy_estimated: bool = False
 
