@@ -12,6 +12,7 @@ from penstock.core import CurveError, InputError, Source, UnknownNameError
 from penstock.predict import predict_curve
 from penstock.predict.capture import Setup
 from penstock.predict.device_profile import SHIPPED, DeviceProfile, profile_named
+from penstock.predict.hardware import device_named
 from penstock.predict.lab.fitting.profile_fitting import capture_of
 from penstock.predict.model_sources import load_hook
 from penstock.predict.prediction import predict_model
@@ -145,3 +146,15 @@ def test_a_profile_survives_the_disk(tmp_path: Path, h200: DeviceProfile) -> Non
     (tmp_path / "copy" / "profile.json").write_text("{}")
     with pytest.raises(InputError, match="usable profile"):
         DeviceProfile.load(tmp_path / "copy")
+
+
+def test_a_shipped_profile_is_read_once_and_an_own_one_whenever_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", str(tmp_path))
+    shipped = profile_named("h200")
+    assert profile_named("h200") is shipped
+    DeviceProfile.unprofiled(device_named("a100")).save(tmp_path / "profiles" / "h200")
+    assert profile_named("h200").chip == device_named("a100")
+    shipped.save(tmp_path / "profiles" / "h200")
+    assert profile_named("h200").chip == shipped.chip

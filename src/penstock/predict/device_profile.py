@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +86,22 @@ class DeviceProfile:
 
 def profile_named(name: str, folders: Sequence[Path] = ()) -> DeviceProfile:
     """The profile measured here, else the one shipped, else what the data sheet says; unknown names get suggestions."""
-    for folder in (*folders, own_profiles(), SHIPPED):
+    for folder in (*folders, own_profiles()):
         if (folder / name / _ABOUT).exists():
             return DeviceProfile.load(folder / name)
+    if (SHIPPED / name / _ABOUT).exists():
+        return _shipped(SHIPPED / name)
     try:
         return DeviceProfile.unprofiled(device_named(name))
     except UnknownNameError:
         known = {*DEVICES, *known_profiles(folders)}
         raise UnknownNameError.of("device", name, known, "`penstock profile device` adds this machine") from None
+
+
+@cache
+def _shipped(folder: Path) -> DeviceProfile:
+    """Read once by a process: it holds hundreds of arrays, and nobody writes it."""
+    return DeviceProfile.load(folder)
 
 
 def known_profiles(folders: Sequence[Path] = ()) -> tuple[str, ...]:
