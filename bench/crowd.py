@@ -230,6 +230,7 @@ def rows(crowd: Crowd) -> list[list[str]]:
         ["resident memory, half way and at the end", f"{middle >> 20} and {(figures.rss or [0])[-1] >> 20} MiB"],
         ["threads, descriptors at most", f"{figures.threads}, {figures.descriptors}"],
         ["processor of the server", f"{100 * figures.cpu_s / crowd.seconds:.0f} % of a core"],
+        ["  for each submission, all in all", f"{1e3 * figures.cpu_s / max(1, len(figures.submitted_s)):.1f} ms"],
     ]
 
 

@@ -1,6 +1,8 @@
 """What years of use cost: a server whose database holds many finished jobs, against the same server before.
 
 ``python -m bench.growth [JOBS ...] [--dir DIR]``   100,000 by default; each count gets a database of its own
+``python -m bench.growth JOBS --keep DIR``          the database is in DIR and stays there; in DIR-before beside it one
+                                                    of the schema before, of which a copy is upgraded
 
 The jobs are written by the store's own code (log, lists, grants, archive, outcomes); beyond 20,000 they are copies of
 those with other ids and times, made in the database. They are spread over a year of which the last week is measured;
@@ -41,6 +43,7 @@ from penstock.core import BestEffort, Curve, Deadline, Job, Quote, Recipe, Verdi
 from penstock.scheduler import Entry as Note
 from penstock.wire import JobPhase
 
+DATABASE = "penstock.db"
 YEAR_S = 365 * 86400.0
 AT_ONCE = 500
 WRITTEN = 20_000
@@ -174,8 +177,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", nargs="*", type=int, default=[100_000])
     parser.add_argument("--dir", type=Path, help="where to put the databases [a temporary directory]")
+    parser.add_argument("--keep", type=Path, help="where the database is, or is put and left, if it is only one")
     given = parser.parse_args()
-    results = {many: measure(many, given.dir) for many in given.jobs}
+    if given.keep is not None and len(given.jobs) > 1:
+        parser.error("--keep takes one count of jobs")
+    results = {many: kept(many, given.keep) if given.keep else measure(many, given.dir) for many in given.jobs}
     table = Table("figure", "20,008 before", *(f"{many:,}" for many in results), box=None)
     for name, former in FORMER.items():
         table.add_row(name, former, *(result[name] for result in results.values()))
@@ -185,17 +191,40 @@ def main() -> None:
 def measure(many: int, place: Path | None) -> dict[str, str]:
     folder = Path(tempfile.mkdtemp(prefix=f"penstock-growth-{many}-", dir=place))
     try:
-        began = time.perf_counter()
-        fill(folder, many)
-        print(f"{many:,} jobs written in {time.perf_counter() - began:.0f} s", flush=True)
-        figures = {"database": f"{(folder / 'penstock.db').stat().st_size / 1e6:.0f} MB"}
-        figures |= asked(folder)
+        _fill_timed(folder, many)
+        figures = asked(folder)
         go_back(folder)
-        with timed_start(folder) as (upgraded_s, _, process):
-            figures["start after an upgrade"] = f"{upgraded_s:.1f} s ({processor_s(process):.1f} s of processor)"
-        return figures
+        return figures | upgraded(folder)
     finally:
         shutil.rmtree(folder)
+
+
+def kept(many: int, folder: Path) -> dict[str, str]:
+    """With databases that were made before, or are made now and stay."""
+    before = folder.with_name(f"{folder.name}-before")
+    if not (folder / DATABASE).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _fill_timed(folder, many)
+    if not (before / DATABASE).exists():
+        before.mkdir(exist_ok=True)
+        shutil.copy(folder / DATABASE, before)
+        go_back(before)
+    figures = asked(folder)
+    with tempfile.TemporaryDirectory(prefix="penstock-growth-", dir=folder.parent) as copy:
+        shutil.copy(before / DATABASE, copy)
+        return figures | upgraded(Path(copy))
+
+
+def upgraded(folder: Path) -> dict[str, str]:
+    """The first start on a database of the schema before."""
+    with timed_start(folder) as (started_s, _, process):
+        return {"start after an upgrade": f"{started_s:.1f} s ({processor_s(process):.1f} s of processor)"}
+
+
+def _fill_timed(folder: Path, many: int) -> None:
+    began = time.perf_counter()
+    fill(folder, many)
+    print(f"{many:,} jobs written in {time.perf_counter() - began:.0f} s", flush=True)
 
 
 def fill(folder: Path, many: int) -> None:
@@ -289,17 +318,20 @@ def asked(folder: Path) -> dict[str, str]:
         with httpx.Client(base_url=client.url, headers=headers, timeout=120, trust_env=False) as http:
             listing = milliseconds(lambda: http.get("/v1/jobs").raise_for_status())
             overview = milliseconds(lambda: http.get("/v1/overview").raise_for_status())
+            computed = processor_s(process)
             report = milliseconds(lambda: http.get("/v1/report", params={"since": "7d"}).raise_for_status(), 5)
+            computed = (processor_s(process) - computed) / (len(report) + 1)
         time.sleep(3.0)
         before = processor_s(process)
         time.sleep(IDLE_S)
         busy = (processor_s(process) - before) / IDLE_S
         return {
+            "database": f"{(folder / DATABASE).stat().st_size / 1e6:.0f} MB",
             "start": f"{started_s:.1f} s ({busy_s:.1f} s of processor)",
             "memory of the server": f"{process.memory_info().rss / 1e6:.0f} MB",
             "processor while idle": f"{100 * busy:.1f} %", "list of jobs (ps), p99": f"{p99(listing):.0f} ms",
             "overview, p99": f"{p99(overview):.0f} ms",
-            "report of 7 days, p50": f"{statistics.median(report) / 1000:.2f} s",
+            "report of 7 days, p50": f"{statistics.median(report) / 1000:.2f} s ({computed:.2f} s of processor)",
         }  # fmt: skip
 
 

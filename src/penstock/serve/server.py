@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,10 +27,13 @@ from penstock.serve.warm_up import load_loops
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 30.0
 _MOST_SOCKET_MESSAGE = 1 << 20
+_TURN_S = 0.001
+"""How long a thread that computes lets others wait for the interpreter: a request changes threads several times."""
 
 
 def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
     """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
+    sys.setswitchinterval(_TURN_S)
     data_dir = DataDir(config.data_dir)
     with data_dir.held(), _listening(config, data_dir) as listener, assembled(config, data_dir) as parts:
         address = Address(
