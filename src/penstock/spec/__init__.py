@@ -5,6 +5,7 @@
 ('train', 10000, 8, ('python', 'train.py'))
 """
 
+from penstock.spec.batch_scripts import BatchScript, read_batch_script
 from penstock.spec.documents import parse_yaml
 from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
@@ -15,6 +16,7 @@ from penstock.spec.quantities import Amount, WorkUnit, read_array, read_deadline
 
 __all__ = [
     "Amount",
+    "BatchScript",
     "CheckpointPart",
     "DevicesPart",
     "EnvironmentPart",
@@ -33,6 +35,7 @@ __all__ = [
     "parse_job",
     "parse_yaml",
     "read_array",
+    "read_batch_script",
     "read_deadline",
     "to_mapping",
 ]

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import yaml
 
 from penstock.core import InputError
+from penstock.spec.batch_scripts import SUFFIXES, read_batch_script
 
 KeyPath = tuple[str | int, ...]
 
@@ -69,8 +70,10 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """The document in a file; JSON if the name says so, else YAML."""
+    """The document in a file; JSON or a batch script if the name says so, else YAML."""
     text = _read_text(path)
+    if path.suffix in SUFFIXES:
+        return Document(read_batch_script(path).values, str(path))
     return parse_json(text, str(path)) if path.suffix == ".json" else parse_yaml(text, str(path))
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.terminal.console import say
+
 if TYPE_CHECKING:
     from penstock.spec import JobFile
 
 
 def read_job(
-    what: Annotated[list[str], typer.Argument(help="A job file (.yaml, .json), or a command after --.")],
+    what: Annotated[list[str], typer.Argument(help="A job file (.yaml, .json, .sbatch), or a command after --.")],
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
     work: Annotated[str | None, typer.Option(help='"10_000 steps" or "30 epochs".')] = None,
     deadline: Annotated[
@@ -34,13 +36,25 @@ def read_job(
     from penstock.spec import from_flags
 
     path = Path(what[0])
-    is_file = len(what) == 1 and path.suffix in (".yaml", ".yml", ".json")
+    is_script = len(what) == 1 and path.suffix in (".sbatch", ".slurm")
+    is_file = is_script or (len(what) == 1 and path.suffix in (".yaml", ".yml", ".json"))
+    if is_script:
+        _tell_ignored(path)
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
         deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, devices=devices,
         priority=priority,
         global_batch=batch, profile=profile,
     )  # fmt: skip
+
+
+def _tell_ignored(script: Path) -> None:
+    """What a batch script asks for in vain, on standard error."""
+    from penstock.spec import read_batch_script
+
+    if script.is_file():
+        for line in read_batch_script(script).ignored:
+            say(f"ignored {line}")
 
 
 def describes_job(command: Callable[..., None]) -> Callable[..., None]:
