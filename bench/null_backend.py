@@ -19,6 +19,7 @@ class NullBackend:
     """Implements :class:`penstock.backends.Backend` without a single process."""
 
     name = "null"
+    promises = True
 
     def __init__(self, data_dir: Path) -> None:
         self._output = data_dir / OUTPUT

@@ -71,6 +71,8 @@ class FakeBackend:
     def nodes(self) -> tuple[Node, ...]:
         return self.nodes_there
 
+    promises = True
+
     def unusable(self) -> Mapping[DeviceSlot, str]:
         return self.broken
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from penstock.cli.terminal.format import quote_lines
 from penstock.client import Client
 from penstock.core import InputError
 from penstock.wire import ConflictError, ForbiddenError, MissingError, UnauthorizedError, UnavailableError
@@ -58,6 +59,18 @@ def test_a_quote_is_what_a_submission_would_be_told_and_changes_nothing(served: 
     assert admin.submit(impossible).job.quote == quoted[1]
     assert admin.submit(possible).job.quote == quoted[0]
     assert [job.state for job in admin.jobs(states=["declined"]).jobs] == ["declined"]
+
+
+def test_quotes_of_a_guest_say_that_they_are_forecasts(
+    served: Served, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not admin.quote({"work": 100, "within": 300}).forecast_only
+    monkeypatch.setattr(type(served.world.backend), "promises", False)
+    assert admin.quote({"work": 100, "within": 300}).forecast_only
+    told = admin.submit({"work": 100, "within": 300}).job.quote
+    assert told is not None
+    assert told.forecast_only
+    assert any("not a promise" in line for line in quote_lines(told))
 
 
 def test_the_same_submission_sent_twice_is_one_job(served: Served, admin: Client) -> None:

@@ -50,6 +50,11 @@ class Backend(Protocol):
         """How people call this backend: "local", "kubernetes"."""
         ...
 
+    @property
+    def promises(self) -> bool:
+        """Whether a device that is granted is there at once. If not, quotes are forecasts and say so."""
+        ...
+
     def nodes(self) -> tuple[Node, ...]:
         """What there is to run on. Names are stable; the order means nothing, and nodes may come and go."""
         ...

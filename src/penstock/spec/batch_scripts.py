@@ -85,10 +85,10 @@ def read_batch_script(path: Path) -> BatchScript:
     options, extra = _Options(dict(_sbatch_options(text))), dict(_own_lines(text))
     values: dict[str, Any] = {"command": ["bash", "-c", _command(text, path)]}
     used = {name for name, read in _READERS.items() if read(options, values)}
+    unused = {name: value for name, value in options.given.items() if name not in used}
     ignored = tuple(
-        f"--{name}={value}: {_REASONS.get(name, 'not understood')}" if value else f"--{name}: {_REASONS.get(name, 'not understood')}"
-        for name, value in options.given.items()
-        if name not in used
+        f"--{name}{'=' if value else ''}{value}: {_REASONS.get(name, 'not understood')}"
+        for name, value in unused.items()
     )
     return BatchScript(values={**values, **extra}, ignored=ignored)
 

@@ -35,6 +35,9 @@ class QuoteView(WireModel):
     answer_by: datetime | None = None
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")
+    forecast_only: bool = Field(
+        default=False, description="Whether an engine's own queue decides when devices are there: nothing is promised."
+    )
 
 
 class ProgressView(WireModel):

@@ -131,6 +131,10 @@ class AgentBackend:
             probe.write_text("writable")
             probe.unlink(missing_ok=True)
 
+    @property
+    def promises(self) -> bool:
+        return True
+
     def device_environment(self, place: DeviceSlot) -> Sequence[tuple[str, str]]:  # noqa: ARG002
         """What confines a worker to a device, where its engine does not; refuses a device that is not there."""
         return ()

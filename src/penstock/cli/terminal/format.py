@@ -47,6 +47,8 @@ def answer_lines(job: "JobDetail") -> list[str]:
 def quote_lines(quote: "QuoteView") -> list[str]:
     """What a person is told, line by line."""
     lines = [f"{quote.verdict}: {quote.reason}"]
+    if quote.forecast_only:
+        lines.append("a forecast, not a promise: the cluster's own queue decides when devices are free")
     if quote.speed in _DOUBTS:
         lines.append(_DOUBTS[quote.speed])
     if quote.expected_at is not None:

@@ -67,14 +67,25 @@ class JobPresenter:
         """Everything about one job: the row, where it stands now, and what it held when."""
         with self._journal.reading():
             row = self._journal.row(record)
+        fields = _row_fields(row, self._forecasts.expected_at(row.id), record.exit_code)
+        if fields["quote"] is not None:
+            fields["quote"] = self.qualified(fields["quote"])
         return JobDetail(
-            **_row_fields(row, self._forecasts.expected_at(row.id), record.exit_code), spec=redacted_spec(row.spec),
+            **fields, spec=redacted_spec(row.spec),
             deadline=stamp(record.job.deadline) if math.isfinite(record.job.deadline) else None,
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
             history=self._history(record),
         )  # fmt: skip
+
+    def qualified(self, quote: QuoteView) -> QuoteView:
+        """A quote that says so where the backend is a guest, whose starts are for somebody else's queue to decide."""
+        return (
+            quote
+            if getattr(self._reconciler.backend, "promises", True)
+            else quote.model_copy(update={"forecast_only": True})
+        )
 
     def _history(self, record: JobRecord) -> list[StintView]:
         """What it held when; nothing is looked up of a job that has never held anything."""

@@ -134,7 +134,7 @@ class Platform:
     def quote(self, spec: Mapping[str, Any], who: Principal) -> QuoteView:
         """What :meth:`submit` would be told now. The real policy is asked; nothing is changed."""
         require(who, Action.SUBMIT)
-        return quote_view(plain(self._commands.quote(spec, who)))
+        return self._presenter.qualified(quote_view(plain(self._commands.quote(spec, who))))
 
     def cancel(self, job_id: str, who: Principal) -> JobDetail:
         """End a job for good."""
