@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from penstock.cli.terminal import console
 from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done
 from penstock.wire import JobDetail, JobView, ProgressView, QuoteView
 
@@ -51,6 +52,13 @@ def test_what_a_promise_rests_on_is_said_where_it_is_doubtful(speed: str) -> Non
     assert "penstock quote --measure" in doubt
 
 
+def test_one_device_is_one_and_marks_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    planned = quote_lines(QuoteView(verdict="promised", reason="it fits", finish_at=LATER, devices=1))[1]
+    assert planned.endswith("on 1 device, if need be")
+    console.out.print("root:x:0:0")
+    assert capsys.readouterr().out == "root:x:0:0\n"
+
+
 def test_a_refusal_names_the_deadline_that_could_be_kept_and_a_delay_its_end() -> None:
     _, offer = quote_lines(QuoteView(verdict="refused", reason="too much", counter_offer=LATER))
     assert offer.startswith("earliest deadline that can be promised now: ")
@@ -90,3 +98,10 @@ def test_a_job_is_due_when_it_is_expected_else_when_it_was_planned() -> None:
     assert due(job(quote=planned)).startswith("in 2d")
     assert due(job(quote=planned, expected_at=NOW - timedelta(days=1))).endswith(" ago")
     assert due(job()) == "-"
+
+
+def test_an_end_on_a_guess_is_not_known_yet() -> None:
+    guess = {"verdict": "best effort", "reason": "when it can", "speed": "guessed"}
+    assert due(job(quote=guess)) == "not known yet"
+    assert due(job(quote=guess, expected_at=LATER)).startswith("in 2d")
+    assert due(job(quote=guess, state="finished")) == "-"

@@ -31,12 +31,13 @@ def explain_plan(view: KindView | View, row: int) -> str:
     needed = int(width_at(view.plan_at[row], view.plan_width[row], view.now))
     told, held = _TOLD[int(view.standing[row])], int(view.width[row])
     then = _until(view, row) if weakest_source(view.jobs[row]) is not Source.GUESSED else _NOT_KNOWN
+    devices = "1 device" if held == 1 else f"{held} devices"
     if not held:
         return f"{told}; it waits{then}"
     if needed >= held:
-        return f"{told}; it holds the {held} devices its plan needs{then}"
+        return f"{told}; it holds the {devices} its plan needs{then}"
     why = f"{needed} by plan, the others were idle" if needed else "they were idle"
-    return f"{told}; it holds {held} devices: {why}{then}"
+    return f"{told}; it holds {devices}: {why}{then}"
 
 
 def _until(view: KindView | View, row: int) -> str:

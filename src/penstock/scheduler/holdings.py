@@ -33,6 +33,7 @@ from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
 from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.records import JobState, Record, Service
+from penstock.scheduler.story import iterations_text
 from penstock.scheduler.table import JobTable, Projection
 from penstock.scheduler.tenants import Tenants
 
@@ -375,7 +376,7 @@ def _describe_grant(record: Record, grant: Grant, held: int) -> str:
 
 def _describe_loss(lost: float, seconds: float) -> str:
     return (
-        f"it begins again, {format_duration(seconds)} of work ({lost:g} iterations) are lost: "
+        f"it begins again, {format_duration(seconds)} of work ({iterations_text(lost)}) are lost: "
         "nothing says that it can resume"
     )
 

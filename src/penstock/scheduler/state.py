@@ -46,7 +46,7 @@ from penstock.scheduler.nodes import NODE_EVENTS
 from penstock.scheduler.options import usable_levels
 from penstock.scheduler.recording import from_decision
 from penstock.scheduler.records import FINAL, JobState, Record
-from penstock.scheduler.story import Story
+from penstock.scheduler.story import Story, iterations_text
 from penstock.scheduler.table import LEAST_WORK
 
 WORTH_TELLING = 0.05
@@ -243,7 +243,9 @@ class State:
             raise EventError(f"job {event.job_id!r} is {record.state}, not paused")
         record.job = _with_goal(record.job, event)
         service, record.paused, record.state = record.paused, None, JobState.ASKING
-        record.tell(event.at, f"resumed: {service.remaining:g} iterations left, {_describe_goal(record.job, event.at)}")
+        record.tell(
+            event.at, f"resumed: {iterations_text(service.remaining)} left, {_describe_goal(record.job, event.at)}"
+        )
         kind = self.kind_for(record.job)
         if kind is None:
             self._turn_away(record, event.at)
@@ -347,7 +349,7 @@ def _with_goal(job: Job, event: JobResumed) -> Job:
 
 
 def _describe_request(job: Job) -> str:
-    return f"submitted: {job.work.iterations:g} iterations {_describe_goal(job, job.submitted_at)}"
+    return f"submitted: {iterations_text(job.work.iterations)} {_describe_goal(job, job.submitted_at)}"
 
 
 def _describe_goal(job: Job, since: float) -> str:

@@ -9,6 +9,15 @@ from dataclasses import dataclass, field
 from penstock.core import format_duration
 
 
+def iterations_text(count: float) -> str:
+    """A number of iterations as people read it: whole where the rest does not matter.
+
+    >>> iterations_text(1_000_000), iterations_text(496.708), iterations_text(2.5)
+    ('1000000 iterations', '497 iterations', '2.5 iterations')
+    """
+    return f"{count:.0f} iterations" if count >= 100 else f"{count:g} iterations"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One thing that happened."""

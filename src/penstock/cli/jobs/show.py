@@ -27,7 +27,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
         out.print(line, soft_wrap=True)
     if (progress := detail.progress) is not None and progress.step is not None:
         loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
-        out.print(f"step {progress.step} of {progress.total}{loss}, saved at step {progress.saved_step or 0}")
+        saved = f"saved at step {progress.saved_step}" if progress.saved_step else "nothing saved yet"
+        out.print(f"step {progress.step} of {progress.total or round(progress.work)}{loss}, {saved}")
     elif tells_nothing(detail, time.time()):
         out.print(f"progress: {NO_PROGRESS}", soft_wrap=True)
     for stint in detail.history:

@@ -20,8 +20,8 @@ class PlainConsole(Console):
         super().print(*(plain_text(one) if isinstance(one, str) else one for one in objects), **options)
 
 
-out = PlainConsole(markup=False, highlight=False)
-err = PlainConsole(stderr=True, markup=False, highlight=False)
+out = PlainConsole(markup=False, highlight=False, emoji=False)
+err = PlainConsole(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 def complain(message: str) -> None:

@@ -54,7 +54,8 @@ def quote_lines(quote: "QuoteView") -> list[str]:
     if quote.expected_at is not None:
         lines.append(f"expected to be done at {clock(quote.expected_at)} ({ago(quote.expected_at)})")
     if quote.finish_at is not None:
-        lines.append(f"planned to be done by {clock(quote.finish_at)} on up to {quote.devices} devices, if need be")
+        devices = "1 device" if quote.devices == 1 else f"up to {quote.devices} devices"
+        lines.append(f"planned to be done by {clock(quote.finish_at)} on {devices}, if need be")
         lines.append(f"device time: {format_duration(quote.device_seconds)}")
     if quote.counter_offer is not None:
         lines.append(f"earliest deadline that can be promised now: {clock(quote.counter_offer)}")
