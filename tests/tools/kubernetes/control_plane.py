@@ -4,6 +4,7 @@ Its processes carry the mark of the test run, so that the guard of ``tests/tools
 """
 
 import fcntl
+import importlib.util
 import json
 import os
 import subprocess
@@ -56,11 +57,14 @@ def programs_place() -> Path:
 
 
 def require_programs() -> Path:
-    """Where the programs are; without them a test is skipped, or fails where they are required."""
+    """Where the programs are; without them or a client a test is skipped, or fails where they are required."""
     place = programs_place()
-    if all(os.access(place / program, os.X_OK) for program in PROGRAMS):
+    if not all(os.access(place / program, os.X_OK) for program in PROGRAMS):
+        complaint = f"no Kubernetes control plane in {place}; `make engines-kubernetes` builds it once"
+    elif importlib.util.find_spec("kubernetes") is None:
+        complaint = "no client for Kubernetes; pip install 'penstock[kubernetes]' brings it"
+    else:
         return place
-    complaint = f"no Kubernetes control plane in {place}; `make engines-kubernetes` builds it once"
     if os.environ.get(REQUIRED) == "1":
         pytest.fail(complaint)
     pytest.skip(complaint)

@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 FACTORY = "penstock.backends.kubernetes.pod_launcher:pod_launcher"
 HOST_S = 60.0
 """How long a pod that runs may take to be heard from."""
+_OF_AGENTS = ("kubernetes.client", "kubernetes.config", FACTORY.partition(":")[0])
 _OF_A_POD = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 """By which agents find the cluster that they are in."""
 
@@ -59,7 +60,7 @@ class KubernetesBackend(AgentBackend):
         )  # fmt: skip
         listen = AgentAddress(host=settings.agent_host or _address_towards(self._api.host), port=0)
         passed = (*pass_environment, *_OF_A_POD)
-        agents = AgentSettings(listen=listen, engine=engine, pass_environment=passed)
+        agents = AgentSettings(listen=listen, engine=engine, pass_environment=passed, modules=_OF_AGENTS)
         super().__init__(state_dir, agents, secret_values=secret_values, clock=clock)
         self._clean: set[str] = set()
         """Runs that have nothing left in the cluster."""

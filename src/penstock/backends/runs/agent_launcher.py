@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,14 @@ _QUIT_S = 5.0
 
 
 class AgentLauncher:
-    """Starts agents for runs below ``root``; the zygote is started with the first of them and ends with this."""
+    """Starts agents for runs below ``root``; the zygote is started with the first of them and ends with this.
 
-    def __init__(self, root: Path) -> None:
+    ``modules`` are what agents need besides, for the zygote to import once.
+    """
+
+    def __init__(self, root: Path, modules: Sequence[str] = ()) -> None:
         self._root = root
+        self._modules = tuple(modules)
         self._environment: Mapping[str, str] = {}
         self._lock = threading.Lock()
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -72,7 +76,7 @@ class AgentLauncher:
             self._end_zygote()
             self._environment = dict(environment)
             self._zygote = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{_MODULES}.agent_zygote", str(self._root)],
+                [sys.executable, "-P", "-m", f"{_MODULES}.agent_zygote", str(self._root), *self._modules],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment, cwd=self._root,
                 start_new_session=True,
             )  # fmt: skip

@@ -1,15 +1,17 @@
 """A warm process that forks agents, so that only one pays for starting Python and importing what an agent needs.
 
-``python -m penstock.backends.runs.agent_zygote ROOT`` reads one request a line from its standard input and answers
-each with one line. It ends with its input, and agents do not notice: each is detached, below a subreaper of its own. It
-has one thread, and nothing happens in it but forking.
+``python -m penstock.backends.runs.agent_zygote ROOT MODULE…`` imports these modules as well, where they are installed,
+reads one request a line from its standard input and answers each with one line. It ends with its input, and agents do
+not notice: each is detached, below a subreaper of its own. It has one thread, and nothing happens in it but forking.
 """
 
 import gc
+import importlib
 import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 from penstock.backends.runs import agent
@@ -19,6 +21,9 @@ def main() -> int:
     """Serve until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for module in sys.argv[2:]:
+        with suppress(ImportError):
+            importlib.import_module(module)
     gc.freeze()
     for line in sys.stdin:
         if (code := _serve(json.loads(line))) is not None:

@@ -81,11 +81,13 @@ class AgentSettings:
     Workers reach their agent by a socket in the run's directory; ``listen`` gives an address for them instead, such as
     ``tcp://127.0.0.1:0`` for any free port. ``engine`` is who starts workers that are no processes of this machine; it
     needs an address that its machines reach. ``pass_environment`` adds to the variables that jobs inherit.
+    ``modules`` are what agents import besides, once for all of them.
     """
 
     listen: AgentAddress | None = None
     engine: PartEngine | None = None
     pass_environment: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
     def options(self) -> list[str]:
         """As the agent's command line has them."""
@@ -119,7 +121,7 @@ class AgentBackend:
         self._checkpoints = self.state_dir / "checkpoints"
         self._secret_values = secret_values
         self._readers: dict[str, ReportJournalReader] = {}
-        self._launcher = AgentLauncher(self._root)
+        self._launcher = AgentLauncher(self._root, agents.modules)
         self._clock = clock or SteadyClock()
         self._launching: set[str] = set()
         self._orphans = OrphanReaper()
