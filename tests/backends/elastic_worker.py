@@ -22,8 +22,13 @@ TOTAL = int(os.environ.get("TOTAL", "100000"))
 
 class Line:
     def __init__(self) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(os.environ["PENSTOCK_AGENT"].removeprefix("unix:"))
+        agent = os.environ["PENSTOCK_AGENT"]
+        if agent.startswith("tcp://"):
+            host, _, port = agent.removeprefix("tcp://").rpartition(":")
+            self.socket = socket.create_connection((host, int(port)))
+        else:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.connect(agent.removeprefix("unix:"))
         self.rest = b""
 
     def say(self, kind: str, **fields: Any) -> None:
@@ -41,6 +46,8 @@ class Line:
 
 def meet(line: Line, world: dict[str, Any]) -> list[dict[str, Any]]:
     """Wait for all members; a newer order calls it off."""
+    if world["rendezvous"] == "agent:":
+        return []  # on other machines there is nothing to wait for that training would need
     place = world["rendezvous"].removeprefix("file:")
     Path(f"{place}.{ME}").touch()
     while not all(Path(f"{place}.{member}").exists() for member in world["members"]):

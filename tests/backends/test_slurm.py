@@ -2,7 +2,9 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -30,6 +32,7 @@ from tests.backends.watching import CAREFUL, SLEEPER, output, processes_of, pyth
 from tests.backends.watching import make_launch as local_launch
 from tests.tools.slurm import NODES, PARTITION, SlurmCluster, running_slurm
 
+ELASTIC = (sys.executable, str(Path(__file__).with_name("elastic_worker.py")))
 RUN = "run-1"
 
 
@@ -133,6 +136,38 @@ def test_a_run_lives_on_while_the_controller_is_away_and_what_is_asked_meanwhile
         cluster.start_controller()
     assert wait_for_end(backend, "run-2").kind is ReportKind.FINISHED
     assert output(backend, "run-2", "w0") == "later\n"
+
+
+def test_an_elastic_run_outlives_a_drained_place_and_a_lost_node(backend: SlurmBackend, cluster: SlurmCluster) -> None:
+    """The place goes with a signal to its host; the node with the daemon that Slurm does not hear of any more."""
+    places = [DeviceSlot(node, 0) for node in NODES[:3]]
+    backend.launch(make_launch(backend, ELASTIC, workers=workers_on(places[:2]), grace_s=10.0))
+    wait_for(backend, RUN, ReportKind.PROGRESS, width=2)
+    backend.resize(RUN, workers_on(places), 1)
+    assert wait_for(backend, RUN, ReportKind.RESIZED, width=3).in_place
+    cluster.run("scancel", "--batch", "--signal=TERM", job_of(cluster, "w2-3"))
+    wait_for(backend, RUN, ReportKind.RESIZED, width=2)
+    wait_for(backend, RUN, ReportKind.PROGRESS, count=2, width=2)
+    cluster.stop("n1")
+    try:
+        assert wait_for(backend, RUN, ReportKind.RESIZED, width=1).in_place
+        told = {one.worker: one.reason for one in backend.reports(RUN, 0) if one.kind is ReportKind.WORKER_EXITED}
+        assert told["w1"] == "node_lost"
+        until(lambda: "DOWN" in backend.unusable().get(DeviceSlot("n1", 3), ""), "the lost node")
+        until(lambda: not workers_alive("w1"), "the end of who was given up")
+    finally:
+        cluster.start_node("n1")
+    until(lambda: DeviceSlot("n1", 0) not in backend.unusable(), "the node to be back")
+
+
+def workers_alive(worker: str) -> list[int]:
+    """Processes of the elastic script under a worker's name, wherever they were started."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if ELASTIC[1] in process.cmdline() and process.environ().get("PENSTOCK_WORKER") == worker:
+                found.append(process.pid)
+    return found
 
 
 def test_what_slurm_refuses_ends_a_run_with_its_words(backend: SlurmBackend, cluster: SlurmCluster) -> None:

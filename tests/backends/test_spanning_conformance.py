@@ -1,5 +1,7 @@
 """Workers behind hosts of an engine keep every promise of a backend."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,9 @@ from tests.backends.spanning import SpanningBackend
 from tests.backends.watching import processes_of, until
 
 
+@pytest.mark.skipif(
+    shutil.which("slurmctld") is not None and os.geteuid() == 0, reason="the same is tested on a real Slurm"
+)
 class TestSpanningBackend(BackendContract):
     @pytest.fixture
     def opened(self, tmp_path: Path) -> Iterator[Callable[[], Backend]]:

@@ -54,7 +54,7 @@ from penstock.spec.parts import (
     DevicesPart,
     EnvironmentPart,
     GoalPart,
-    Part,
+    JobFilePart,
     Retries,
     RetriesPart,
 )
@@ -65,7 +65,7 @@ PLAN_PLACE = "{plan}"
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
 
 
-class JobFile(Part):
+class JobFile(JobFilePart):
     """A training job as a person describes it.
 
     >>> from penstock.spec import job

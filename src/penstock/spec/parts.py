@@ -21,13 +21,13 @@ from penstock.spec.fields import (
 from penstock.spec.quantities import range_text, read_range
 
 
-class Part(BaseModel):
+class JobFilePart(BaseModel):
     """A mapping in the job file: unknown keys are refused, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class GoalPart(Part):
+class GoalPart(JobFilePart):
     """What the person wants, in full: a deadline and how strict it is, or best effort."""
 
     deadline: DeadlineText | None = Field(
@@ -49,7 +49,7 @@ class GoalPart(Part):
         return self
 
 
-class DevicesPart(Part):
+class DevicesPart(JobFilePart):
     """How many devices the job may get; Penstock chooses inside the bounds."""
 
     min: Count = Field(default=1, description="Never run on fewer.")
@@ -64,7 +64,7 @@ class DevicesPart(Part):
         return self
 
 
-class EnvironmentPart(Part):
+class EnvironmentPart(JobFilePart):
     """What the job finds around it when it starts."""
 
     requirements: Requirements | None = Field(
@@ -76,7 +76,7 @@ class EnvironmentPart(Part):
     )
 
 
-class CheckpointPart(Part):
+class CheckpointPart(JobFilePart):
     """Where and how often the job saves its state."""
 
     dir: Text | None = Field(
@@ -86,7 +86,7 @@ class CheckpointPart(Part):
     every: Duration = Field(default=600.0, description="How often a checkpoint is written.")
 
 
-class RetriesPart(Part):
+class RetriesPart(JobFilePart):
     """What happens after a failure that is not Penstock's doing."""
 
     max: Whole | None = Field(
@@ -111,7 +111,7 @@ def _expand_retries(value: object) -> object:
     return {"max": value} if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
-def _shorthand(part: type[Part], *forms: dict[str, Any]) -> WithJsonSchema:
+def _shorthand(part: type[JobFilePart], *forms: dict[str, Any]) -> WithJsonSchema:
     schema = part.model_json_schema()
     schema.pop("description", None)
     return WithJsonSchema({"anyOf": [*forms, schema]})
