@@ -119,12 +119,13 @@ def test_the_output_can_be_searched(browser: Browser, site: WebSite) -> None:
 
 
 def test_a_resize_is_seen_in_the_picture_of_the_cluster(browser: Browser, site: WebSite) -> None:
-    wide = site.submit("admin", steps=4000, name="wide")
+    """The first job cannot resume, so it makes room only for a promise that cannot wait until it is through."""
+    wide = site.submit("admin", steps=40_000, name="wide", devices="2..4")
     site.wait(lambda client: len(client.job(wide).devices) == 4, "the first job to take everything")
     site.wait(lambda client: _step(client.job(wide)) > 0, "the first job to train on all of it")
     with tab(browser, site) as admin:
         page = admin.go("/")
-        narrow = site.submit("admin", steps=4000, name="narrow", devices="2", deadline="6h")
+        narrow = site.submit("admin", steps=40_000, name="narrow", devices="2", deadline="80m")
         site.wait(lambda client: len(client.job(wide).devices) == 2, "the first job to make room")
         page.get_by_text("As a table").first.click()
         rows = page.locator("figure", has_text="Devices over time").get_by_role("row")
