@@ -230,6 +230,13 @@ JUNK = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=3),
     max_leaves=6,
 )
+
+
+def test_a_secret_that_is_a_list_is_refused_like_any_other_that_is_no_name() -> None:
+    with pytest.raises(InputError, match="not the name of a variable"):
+        parse_job({"command": "x", "work": 1, "secrets": [[]]})
+
+
 KEYS = st.sampled_from([*JobFile.model_fields, "min", "max", "env", "requirements", "dir", "every", "backoff"])
 
 

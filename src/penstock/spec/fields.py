@@ -120,6 +120,8 @@ def _check_variable(name: object) -> None:
 def _read_secrets(value: object) -> dict[str, str]:
     """Variables and the secrets in them; a list names secrets after their variables."""
     if isinstance(value, list | tuple):
+        for name in value:
+            _check_variable(name)
         value = {name: name for name in value}
     if not isinstance(value, Mapping):
         raise InputError("that is not a set of secrets", "names of secrets, or VARIABLE: name", "Try [HF_TOKEN]")
