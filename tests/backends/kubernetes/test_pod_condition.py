@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.backends.agent.parts import PartFate
-from penstock.backends.kubernetes.pod_condition import Wait, ended, node_fault, seems_lost, vanished, waiting
+from penstock.backends.kubernetes.pods.pod_condition import Wait, ended, node_fault, seems_lost, vanished, waiting
 
 
 def pod(phase: str, *, state: dict[str, Any] | None = None, deleted: bool = False, **status: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.backends.agent.parts import Part
-from penstock.backends.kubernetes.device_claims import DeviceClaim
-from penstock.backends.kubernetes.pod_manifest import RunOwner, pod_manifest, secret_manifest
+from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
+from penstock.backends.kubernetes.pods.pod_manifest import RunOwner, pod_manifest, secret_manifest
 from penstock.backends.kubernetes.settings import KubernetesSettings
 from penstock.core import AgentAddress, Launch, Worker
 

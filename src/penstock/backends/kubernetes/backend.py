@@ -18,10 +18,10 @@ from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import BackendError, PreparationError
 from penstock.backends.kubernetes.cluster_api import ClusterApi
 from penstock.backends.kubernetes.cluster_inventory import ClusterInventory
-from penstock.backends.kubernetes.device_claims import DeviceClaim
 from penstock.backends.kubernetes.labels import INSTALLATION, MANAGED_BY, PENSTOCK, RUN_ID
-from penstock.backends.kubernetes.pod_manifest import RunOwner
-from penstock.backends.kubernetes.run_removal import remove_run
+from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
+from penstock.backends.kubernetes.pods.pod_manifest import RunOwner
+from penstock.backends.kubernetes.pods.run_removal import remove_run
 from penstock.backends.kubernetes.settings import KubernetesSettings
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.core import AgentAddress, DeviceSlot, InputError, Launch, Node, Recipe
@@ -29,7 +29,7 @@ from penstock.tools import SteadyClock, write_atomically
 
 _log = logging.getLogger(__name__)
 
-FACTORY = "penstock.backends.kubernetes.pod_launcher:pod_launcher"
+FACTORY = "penstock.backends.kubernetes.pods.pod_launcher:pod_launcher"
 HOST_S = 60.0
 """How long a pod that runs may take to be heard from."""
 _OF_AGENTS = ("kubernetes.client", "kubernetes.config", FACTORY.partition(":")[0])

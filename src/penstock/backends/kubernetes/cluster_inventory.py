@@ -65,8 +65,10 @@ class ClusterInventory:
         return self._picture
 
     def _drawn(self, revision: tuple[int, int]) -> _Picture:
-        hosts = self._nodes.objects()
-        nodes = tuple(one for name in sorted(hosts) for one in device_nodes(hosts[name], self._settings))
+        nodes = self._picture.nodes
+        if revision[0] != self._picture.revision[0]:
+            hosts = self._nodes.objects()
+            nodes = tuple(one for name in sorted(hosts) for one in device_nodes(hosts[name], self._settings))
         unusable = self._foreign.held(nodes, self._pods.objects())
         for one in nodes:
             if one.fault:

@@ -66,10 +66,13 @@ class ForeignPods:
     def _held_on(
         self, one: DeviceNode, pods: Iterable[tuple[str, Manifest]], ours: frozenset[DeviceSlot]
     ) -> dict[DeviceSlot, str]:
+        counts = _counts(one, pods)
+        if not counts:
+            return {}
         slots = [DeviceSlot(one.node.name, slot) for slot in range(one.node.device_count)]
         free = [place for place in reversed(slots) if place not in ours]
         found: dict[DeviceSlot, str] = {}
-        for name, count in _counts(one, pods):
+        for name, count in counts:
             before = [place for place in free if self._held.get(place) == name and place not in found]
             others = [place for place in free if place not in self._held and place not in found]
             rest = [place for place in free if place not in found and place not in before and place not in others]

@@ -11,7 +11,6 @@ from typing import Any
 
 from penstock.backends.agent.parts import HOST_MODULE, Part
 from penstock.backends.kubernetes.cluster_api import Manifest
-from penstock.backends.kubernetes.device_claims import DeviceClaim
 from penstock.backends.kubernetes.labels import (
     INSTALLATION,
     JOB_ID,
@@ -25,6 +24,7 @@ from penstock.backends.kubernetes.labels import (
     WORKER,
     object_name,
 )
+from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.settings import KubernetesSettings
 
 CONTAINER = "worker"

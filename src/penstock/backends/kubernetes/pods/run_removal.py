@@ -6,8 +6,8 @@ like that.
 """
 
 from penstock.backends.kubernetes.cluster_api import ClusterApi, Manifest
-from penstock.backends.kubernetes.pod_condition import node_fault
-from penstock.backends.kubernetes.pod_manifest import RunOwner
+from penstock.backends.kubernetes.pods.pod_condition import node_fault
+from penstock.backends.kubernetes.pods.pod_manifest import RunOwner
 
 SHORTEST_GRACE_S = 1.0
 

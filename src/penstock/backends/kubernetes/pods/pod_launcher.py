@@ -18,9 +18,9 @@ from penstock.backends.base import BackendError
 from penstock.backends.kubernetes.cluster_api import ClusterApi, ClusterApiError, Manifest
 from penstock.backends.kubernetes.labels import PART
 from penstock.backends.kubernetes.object_watch import ObjectWatch
-from penstock.backends.kubernetes.pod_condition import Wait, ended, node_fault, seems_lost, vanished, waiting
-from penstock.backends.kubernetes.pod_manifest import RunOwner, pod_manifest, secret_manifest
-from penstock.backends.kubernetes.run_removal import SHORTEST_GRACE_S, remove_run
+from penstock.backends.kubernetes.pods.pod_condition import Wait, ended, node_fault, seems_lost, vanished, waiting
+from penstock.backends.kubernetes.pods.pod_manifest import RunOwner, pod_manifest, secret_manifest
+from penstock.backends.kubernetes.pods.run_removal import SHORTEST_GRACE_S, remove_run
 from penstock.backends.kubernetes.settings import KubernetesSettings
 
 _log = logging.getLogger(__name__)
