@@ -56,7 +56,7 @@ def client(tmp_path: Path, profile: DeviceProfile) -> Iterator[Client]:
 
 def _spec(folder: Path, *, inside: str = "pass", **changes: object) -> dict[str, object]:
     (folder / "train.py").write_text(SCRIPT.format(inside=inside))
-    spec = {"script": "train.py", "work": "400 steps", "global_batch": 32, "deadline": "1h"}
+    spec = {"script": "train.py", "work": "400 steps", "global_batch": 32, "deadline": "1h", "resumable": True}
     return {**spec, "environment": {"working_dir": str(folder)}, **changes}
 
 
