@@ -90,9 +90,22 @@ def _but_speeds(story: dict[str, Any]) -> list[dict[str, Any]]:
     return [note for note in story["entries"] if not note["text"].startswith(("its curve changed", "its speed on"))]
 
 
+def _of_that_time(figures: Any, answer: Any) -> Any:
+    """Without what reports of that time did not count, and which is nothing for them."""
+    if not isinstance(figures, dict):
+        return figures
+    assert not any(figures[name] for name in figures.keys() - answer.keys())
+    return {name: value for name, value in figures.items() if name in answer}
+
+
 def _told_figures(report: dict[str, Any]) -> dict[str, Any]:
-    """Without the energy of a job that told none: nodes of that time did not say what they draw."""
-    return report if report["state"] != "cancelled" else {**report, "energy_j": 0, "energy_estimated": 0, "words": 0}
+    """Without what reports of that time did not count.
+
+    Nor the energy of a job that told none: nodes of that time did not say what they draw.
+    """
+    failures = {name: value for name, value in report["failures"].items() if not name.startswith("begun_again")}
+    told = {**report, "failures": failures}
+    return told if report["state"] != "cancelled" else {**told, "energy_j": 0, "energy_estimated": 0, "words": 0}
 
 
 @pytest.mark.parametrize("name", ["running", "drained"])
@@ -112,7 +125,7 @@ def test_jobs_promises_and_history_are_the_same(tmp_path: Path, name: str) -> No
             if told["ended_at"] is not None:
                 assert _told_figures(now["reports"][job_id]) == _told_figures(answers["reports"][job_id])
         for key in ("promises", "broken", "failures", "resizes", "forecast"):
-            assert now["report"][key] == answers["report"][key], key
+            assert _of_that_time(now["report"][key], answers["report"][key]) == answers["report"][key], key
 
 
 @pytest.mark.parametrize("name", ["running", "drained"])
