@@ -83,6 +83,12 @@ class SlurmCluster:
         daemon.kill()
         daemon.wait()
 
+    def stop_controller(self) -> None:
+        """End the controller as a restart does: what it knows of jobs is on the disk afterwards."""
+        daemon = self.daemons.pop("slurmctld")
+        daemon.terminate()
+        daemon.wait(20)
+
 
 @contextmanager
 def running_slurm(folder: Path) -> Iterator[SlurmCluster]:

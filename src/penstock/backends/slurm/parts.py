@@ -180,6 +180,8 @@ class SlurmParts:
             job = jobs.get(batch.id)
             if batch.ended:
                 continue
+            if job is not None and job.name != batch.name:
+                job = None  # a controller that was killed gives numbers out again
             if job is None and now - batch.seen_at > PURGED_S:
                 batch.ended = True
                 words = f"Slurm does not know job {batch.id} any more"
