@@ -15,7 +15,7 @@ from penstock.backends.slurm import SlurmBackend, SlurmSettings
 from penstock.backends.slurm.commands import SlurmCommands, SlurmError
 from penstock.backends.slurm.nodes import held_by_others, parse_nodes
 from penstock.backends.slurm.parts import batch_script
-from penstock.backends.slurm.queue import BatchName, BatchQueue
+from penstock.backends.slurm.queue import PREFIX, BatchName, BatchQueue
 from penstock.backends.testing import make_launch, wait_for, wait_for_end, wait_for_output, workers_on
 from penstock.core import (
     AgentAddress,
@@ -57,7 +57,8 @@ def backend(tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPat
 
 
 def jobs_of(cluster: SlurmCluster) -> list[str]:
-    return cluster.run("squeue", "--noheader", "--format=%i %j").splitlines()
+    shown = cluster.run("squeue", "--noheader", "--format=%i %j").splitlines()
+    return [line for line in shown if f" {PREFIX}" in line]
 
 
 def job_of(cluster: SlurmCluster, part: str) -> str:
@@ -92,7 +93,7 @@ def test_a_cancelled_part_is_a_lost_worker_and_nothing_of_the_run_stays_in_the_q
     described = cluster.run("scontrol", "show", "job", job_of(cluster, "w1-2"))
     script = cluster.run("scontrol", "write", "batch_script", job_of(cluster, "w1-2"), "-")
     assert secret not in described + script
-    assert not any(secret in " ".join(process.cmdline()) for process in psutil.process_iter(["cmdline"]))
+    assert not any(secret in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
     cluster.run("scancel", job_of(cluster, "w1-2"))
     last = wait_for_end(backend, RUN)
     assert last.kind is ReportKind.FAILED
