@@ -12,7 +12,7 @@ from penstock.control.platform.access import RIGHTS, SCOPES, Action
 from penstock.control.state.store import Principal, Role, Scope
 from penstock.web.viewer import Viewer
 from penstock.wire import ForbiddenError
-from tests.control.build import Platform
+from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served, serving
 from tests.web.world import Seen, seen
 
@@ -33,10 +33,14 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "GET /v1/nodes": (Action.LOOK, None),
     "GET /v1/report": (Action.LOOK, None),
     "GET /v1/quotas": (Action.LOOK, None),
+    "GET /v1/arrays/{array}": (Action.LOOK, None),
     "POST /v1/jobs": (Action.SUBMIT, {"work": 10}),
     "POST /v1/arrays": (Action.SUBMIT, {"job": {"work": 10}, "array": "1..2"}),
     "POST /v1/quote": (Action.SUBMIT, {"work": 10}),
     "POST /v1/jobs/{job_id}/cancel": (Action.STEER, None),
+    "POST /v1/arrays/{array}/cancel": (Action.STEER, None),
+    "POST /v1/arrays/{array}/pause": (Action.STEER, None),
+    "POST /v1/arrays/{array}/resume": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/pause": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/resume": (Action.STEER, None),
     "GET /v1/secrets": (Action.SECRETS, None),
@@ -89,7 +93,8 @@ def test_the_api_does_what_the_table_says(served: Served, role: Role, scope: fro
             if operation.endswith("logs/stream"):
                 world.commands.cancel(job, principal)
             method, path = operation.split()
-            path = path.format(job_id=job, token_id=victim, name="node-0", tenant="blue")
+            array = world.platform.submit_array({"work": 1000, "tenant": "blue"}, "1..2", ADMIN).id
+            path = path.format(job_id=job, array=array, token_id=victim, name="node-0", tenant="blue")
             with http.stream(method, path, json=body, headers={"host": "elsewhere.example"}) as answer:
                 status = answer.status_code
             allowed = action in RIGHTS[role] and (not scope or SCOPES[action] in scope)

@@ -75,7 +75,7 @@ def folder() -> Iterator[Path]:
 
 def _spec(*command: str, tenant: str, **env: str) -> dict[str, object]:
     return {
-        "command": [PYTHON, *command], "work": "10 steps", "retries": 0, "tenant": tenant,
+        "command": [PYTHON, *command], "work": "10 steps", "retries": 0, "tenant": tenant, "devices": 1,
         "environment": {"working_dir": "/", "env": env},
     }  # fmt: skip
 

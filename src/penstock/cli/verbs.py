@@ -44,7 +44,7 @@ VERBS = {
         "models.profile_device", "app", "Measure a job on a few device counts, or the device of this machine."
     ),
     "predict": Verb("models.predict", "command", "Predict how long an iteration takes, what it needs and draws"),
-    "ps": Verb("jobs.ps", "ps", "List jobs, the newest first."),
+    "ps": Verb("jobs.ps", "ps", "List jobs, the newest first"),
     "show": Verb("jobs.show", "show", "Everything about one job."),
     "logs": Verb("jobs.logs", "logs", "Print a job's output, all workers together unless one is named."),
     "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
@@ -56,11 +56,9 @@ VERBS = {
     "resubmit": Verb(
         "jobs.resubmit", "resubmit", "Submit the job file of a job again, as a new job with checkpoints of its own."
     ),
-    "cancel": Verb("jobs.cancel", "cancel", "End jobs for good."),
-    "pause": Verb(
-        "jobs.pause", "pause", "Take jobs out of scheduling; they save their state and give up their promise."
-    ),
-    "resume": Verb("jobs.resume", "resume", "Let a paused job ask again."),
+    "cancel": Verb("jobs.cancel", "cancel", "End jobs for good"),
+    "pause": Verb("jobs.pause", "pause", "Take jobs, or all jobs of an array, out of scheduling"),
+    "resume": Verb("jobs.resume", "resume", "Let a paused job, or the paused jobs of an array, ask again."),
     "top": Verb("platform.top", "command", "Devices, jobs with promise and forecast, and the news, live."),
     "dashboard": Verb("platform.dashboard", "command", "Open the dashboard."),
     "deploy": Verb("platform.deploy", "app", "Install the platform in a cluster."),

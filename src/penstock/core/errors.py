@@ -30,6 +30,7 @@
     ├── CodecError                  data that this version does not write and cannot read
     ├── EventError                  an event that does not fit the scheduler's state; nothing was changed
     ├── InvariantError              the scheduler broke one of its own promises: always our bug
+    ├── CulpritError                one of several entries cannot be taken in; they come one by one
     ├── SetAsideError               an entry of the log that the scheduler failed on; it is passed over
     ├── AlreadyServedError          another server holds the data directory: exit code 3
     ├── ServerStartError            a server could not be started; says what its log said
@@ -38,6 +39,7 @@
     ├── BackendError                a backend could not do as it was told
     │   ├── ClusterApiError         the API server of a cluster refused; its own words
     │   ├── UnreachableClusterError the API server of a cluster does not answer
+    │   ├── SlurmError              a command of Slurm's has failed
     │   ├── SilentError             whoever looks after a run does not answer
     │   └── ShortageError           the machine has too little of something for one more run, at present
     ├── StaleCommandError           a command for a run that has moved on

@@ -90,8 +90,9 @@ class SlurmBackend(AgentBackend):
         return self._watch.end_jobs(run_id)
 
     def launch(self, launch: Launch) -> None:
-        self._watch.forget(launch.run_id)
         super().launch(launch)
+        if self._directory(launch.run_id).is_alive():  # else it had ended before, and nothing of it came back
+            self._watch.forget(launch.run_id)
 
     def forget(self, run_id: str) -> None:
         super().forget(run_id)

@@ -202,7 +202,7 @@ assert os.path.isdir(os.environ['PENSTOCK_CHECKPOINT_DIR']) and os.path.isdir(os
         backend.forget("run-1")
         backend.forget("run-1")
         assert backend.runs() == ()
-        assert output(backend, "run-1") == "[0] hello\n"
+        assert output(backend, "run-1").endswith("[0] hello\n")
 
     # --- logs and usage -----------------------------------------------------------------------------------------------
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from penstock.control.state.entries import Entry
 from penstock.control.state.store import Key
+from penstock.core import PenstockError
 
 
-class CulpritError(Exception):
+class CulpritError(PenstockError):
     """One of several entries cannot be taken in; nothing was written, and they have to come one by one."""
 
 
