@@ -4,8 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TESTS  ?= tests
-# one more than there are cores: tests of real processes wait a quarter of their time
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# twice as many as there are cores: tests of real processes and engines wait half of their time
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 # a test that hangs says where, ends its worker and fails; the others go on
 NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # also where Python may not write bytecode by itself: every process of ours starts from it

@@ -1,6 +1,5 @@
 """What is special about the machine at hand: its disk, its sockets, its agents."""
 
-import asyncio
 import json
 import os
 import shutil
@@ -36,6 +35,7 @@ from tests.backends.watching import (
     wait_for_output,
     workers,
 )
+from tests.tools import coroutines
 
 
 @pytest.mark.parametrize("place", ["/proc/penstock", "file/below"])
@@ -291,7 +291,7 @@ def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says
         spawner.close()
 
     try:
-        asyncio.run(forge())
+        coroutines.run(forge())
         assert psutil.Process(stranger).status() != psutil.STATUS_ZOMBIE
         assert told == []
     finally:

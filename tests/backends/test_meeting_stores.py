@@ -7,6 +7,7 @@ import pytest
 
 from penstock.backends.agent.meeting_stores import KEPT, MeetingStore, MeetingStores
 from penstock.core import StoreOp, StoreReply, StoreRequest
+from tests.tools import coroutines
 
 
 def ask(op: StoreOp, *keys: str, timeout_s: float = 0.0, **values: object) -> StoreRequest:
@@ -37,7 +38,7 @@ async def _questions() -> list[StoreReply]:
 
 
 def test_it_answers_as_a_store_does() -> None:
-    absent, unset, _, found, partly, kept, swapped, made, two, five, gone, again = asyncio.run(_questions())
+    absent, unset, _, found, partly, kept, swapped, made, two, five, gone, again = coroutines.run(_questions())
     assert [absent.done, unset.done, found.done, partly.done, gone.done, again.done] == [
         False, False, True, False, True, False,
     ]  # fmt: skip
@@ -55,7 +56,7 @@ async def _wait() -> tuple[bool, bool]:
 
 
 def test_whoever_waits_is_answered_when_the_last_one_comes() -> None:
-    assert asyncio.run(_wait()) == (True, True)
+    assert coroutines.run(_wait()) == (True, True)
 
 
 def test_stores_of_old_generations_are_dropped() -> None:

@@ -1,6 +1,5 @@
 """Whose allowance a request counts against."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from penstock.control.api.limits import Callers
 from penstock.control.state.store import Principal, Role
 from tests.control.build import Platform, platform
 from tests.control.serving import serving
+from tests.tools import coroutines
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def _principal(token_id: str | None, session_id: str) -> Principal | None:
 
 
 def key(callers: Callers, address: str, authorization: bytes | None, cookies: bytes | None = None) -> str:
-    return asyncio.run(callers.of(address, authorization, cookies)).key
+    return coroutines.run(callers.of(address, authorization, cookies)).key
 
 
 def test_one_token_is_one_caller_however_it_is_written() -> None:

@@ -15,6 +15,7 @@ from penstock.wire import MissingError
 from penstock.wire.views import EventView
 from tests.control.build import Platform
 from tests.control.serving import Served, serving, until
+from tests.tools import coroutines
 
 
 @pytest.fixture
@@ -158,5 +159,5 @@ def test_what_many_streams_want_at_once_is_read_once() -> None:
         await asyncio.sleep(0.3)
         assert not reads._reads, "what was read is kept for ever"
 
-    asyncio.run(everybody())
+    coroutines.run(everybody())
     assert calls == ["read", "read"]
