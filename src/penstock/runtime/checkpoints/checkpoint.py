@@ -24,7 +24,8 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save, save
 
-from penstock.core import InputError
+from penstock.core import InputError, is_url
+from penstock.runtime.checkpoints.directory_storage import DirectoryStorage
 from penstock.runtime.checkpoints.manifest import Manifest
 from penstock.runtime.checkpoints.safe_reading import (
     SafeReader,
@@ -35,7 +36,7 @@ from penstock.runtime.checkpoints.safe_reading import (
 )
 from penstock.runtime.checkpoints.staging import Arena, Copy
 from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
-from penstock.runtime.checkpoints.storage import EXTRAS, Draft, open_storage
+from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft, CheckpointStorage
 
 _log = logging.getLogger(__name__)
 # One writer without collectives is what we want for replicated state; torch warns about it in its own thread.
@@ -64,7 +65,7 @@ class NotSaved:
 class _Writing:
     """The checkpoint that is being written."""
 
-    draft: Draft
+    draft: CheckpointDraft
     blocking_s: float = 0.0
     copy: Copy | None = None
     written: "Future[Any] | None" = None
@@ -88,7 +89,7 @@ class Checkpoints:
         if keep < 1:
             raise InputError(f"keep={keep} checkpoints", "at least 1", "Leave it out to keep two")
         self.location = str(location)
-        self._storage = open_storage(location)
+        self._storage = _storage_of(str(location))
         self._keep = keep
         self._arena = Arena()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="penstock-checkpoint")
@@ -213,7 +214,7 @@ class Checkpoints:
         )  # fmt: skip
         return NotSaved(step=writing.draft.step, path=writing.draft.path, reason=reason)
 
-    def _commit(self, draft: Draft, snapshot: Snapshot) -> None:
+    def _commit(self, draft: CheckpointDraft, snapshot: Snapshot) -> None:
         extras = io.BytesIO()
         torch.save(snapshot.extras, extras)
         self._storage.commit(draft, extras.getvalue())
@@ -228,6 +229,16 @@ def best_interval_s(blocking_s: float, mean_time_between_failures_s: float) -> f
             "Measure the cost with one checkpoint",
         )  # fmt: skip
     return float((2 * blocking_s * mean_time_between_failures_s) ** 0.5)
+
+
+def _storage_of(location: str) -> CheckpointStorage:
+    """A directory, also one that is written as a URL, or whatever fsspec reaches."""
+    path = location.removeprefix("file://")
+    if not is_url(path):
+        return DirectoryStorage(Path(path))
+    from penstock.runtime.checkpoints.object_storage import ObjectStorage
+
+    return ObjectStorage(location)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -18,7 +18,7 @@ from torch.distributed.checkpoint.storage import StorageWriter
 
 from penstock.core import InputError, require
 from penstock.runtime.checkpoints.manifest import FileSum, Manifest, directory_name, sum_of_stream
-from penstock.runtime.checkpoints.storage import EXTRAS, Draft
+from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft
 
 _CHUNK = 2**23
 _AGAIN = ".1"
@@ -33,17 +33,17 @@ class ObjectStorage:
         self._files = _file_system(self._url)
         self._fetched: tuple[Manifest, Path] | None = None
 
-    def draft(self, step: int) -> Draft:
+    def draft(self, step: int) -> CheckpointDraft:
         name = directory_name(step)
         with suppress(OSError, ValueError, TypeError, KeyError):
             taken = self.read_manifest(f"{name}.json").directory
             name = name + _AGAIN if taken == name else name
-        return Draft(step=step, place=f"{self._url}/{name}", path=f"{self._url}/{name}")
+        return CheckpointDraft(step=step, place=f"{self._url}/{name}", path=f"{self._url}/{name}")
 
-    def writer(self, draft: Draft) -> StorageWriter:
+    def writer(self, draft: CheckpointDraft) -> StorageWriter:
         return _Writer(draft.place)
 
-    def commit(self, draft: Draft, extras: bytes) -> None:
+    def commit(self, draft: CheckpointDraft, extras: bytes) -> None:
         self._files.pipe_file(f"{draft.place}/{EXTRAS}", extras)
         files = tuple(self._sum(path) for path in sorted(self._names(draft.place)))
         name = draft.path.rsplit("/", 1)[1]
@@ -51,7 +51,7 @@ class ObjectStorage:
         self._files.pipe_file(f"{self._url}/{directory_name(draft.step)}.json", manifest.to_text().encode())
         self._remove_unnamed()
 
-    def discard(self, draft: Draft) -> None:
+    def discard(self, draft: CheckpointDraft) -> None:
         with suppress(OSError):
             self._remove(draft.place)
 

@@ -1,0 +1,80 @@
+"""Checkpoints in a directory that all who write and read them see."""
+
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.storage import StorageWriter
+
+from penstock.runtime.checkpoints.manifest import Manifest, directory_name, sum_of
+from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft
+from penstock.tools import sync_directory, sync_file, write_atomically
+
+_MANIFESTS, _DRAFTS, _DIRECTORIES = "step-*.json", ".step-*.partial", f"step-{'[0-9]' * 10}"
+
+
+class DirectoryStorage:
+    """Checkpoints in a directory: written to a hidden one, synced, renamed, and named by a manifest after that."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def draft(self, step: int) -> CheckpointDraft:
+        target = self.directory / directory_name(step)
+        return CheckpointDraft(step=step, place=str(self.directory / f".{target.name}.partial"), path=str(target))
+
+    def writer(self, draft: CheckpointDraft) -> StorageWriter:
+        return FileSystemWriter(Path(draft.place), sync_files=True, overwrite=True)
+
+    def commit(self, draft: CheckpointDraft, extras: bytes) -> None:
+        partial, target = Path(draft.place), Path(draft.path)
+        with (partial / EXTRAS).open("wb") as file:
+            file.write(extras)
+            sync_file(file)
+        files = tuple(sum_of(path) for path in sorted(partial.iterdir()))
+        sync_directory(partial)
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+        sync_directory(self.directory)
+        manifest = Manifest(step=draft.step, directory=target.name, made_at=time.time(), files=files)
+        write_atomically(target.with_suffix(".json"), manifest.to_text(), durable=True)
+
+    def discard(self, draft: CheckpointDraft) -> None:
+        _remove(Path(draft.place))
+        if not Path(draft.path).with_suffix(".json").exists():
+            _remove(Path(draft.path))
+
+    def manifests(self) -> list[str]:
+        return sorted((path.name for path in self.directory.glob(_MANIFESTS)), reverse=True)
+
+    def read_manifest(self, name: str) -> Manifest:
+        return Manifest.parse((self.directory / name).read_text())
+
+    def fetch(self, manifest: Manifest) -> Path:
+        return self.directory / manifest.directory
+
+    def release(self) -> None:
+        """Nothing was copied."""
+
+    def sweep(self) -> None:
+        for draft in self.directory.glob(_DRAFTS):
+            _remove(draft)
+        for directory in self.directory.glob(_DIRECTORIES):
+            if not directory.with_suffix(".json").exists():
+                _remove(directory)
+
+    def keep_newest(self, count: int) -> None:
+        for name in self.manifests()[count:]:
+            path = self.directory / name
+            path.unlink(missing_ok=True)
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
