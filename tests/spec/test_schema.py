@@ -62,7 +62,9 @@ GOOD = {"command": "python train.py", "work": "100 steps"}
         {"retries": 2}, {"retries": {"backoff": "1s"}}, {"goal": {"deadline": "6h", "strictness": "soft"}},
         {"deadline": "6h"}, {"best_effort": True}, {"kinds": ["cpu"]}, {"kinds": "cpu"}, {"priority": 100},
         {"environment": {"requirements": ["numpy"], "env": {"A": 1}}}, {"hang_after": "30m"}, {"hang_after": None},
-        {"global_batch": "1_000"}, {"grace": 30},
+        {"global_batch": "1_000"}, {"grace": 30}, {"environment": {"conda": "torch"}}, {"limits": {"memory": "8GB"}},
+        {"environment": {"image": "pytorch/pytorch:2.8.0", "mounts": ["/data:/data:ro"], "setup": ["make"]}},
+        {"environment": {"image": "a", "mounts": "/data", "setup": "make"}}, {"limits": {"cpus": 0.5, "memory": "1G"}},
     ],
 )  # fmt: skip
 def test_what_is_accepted_fits_the_schema(more: dict[str, Any]) -> None:
@@ -89,12 +91,14 @@ def test_the_schema_is_json_and_describes_every_key() -> None:
 def test_the_guide_has_every_key_in_a_table() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \|", GUIDE.read_text(), re.MULTILINE)
     schema = json_schema()
-    nested = {"goal": "GoalPart", "environment": "EnvironmentPart", "checkpoint": "CheckpointPart"}
+    nested = {
+        "goal": "GoalPart", "environment": "EnvironmentPart", "checkpoint": "CheckpointPart", "limits": "LimitsPart"
+    }  # fmt: skip
     wanted = set(schema["properties"])
     wanted |= {f"{key}.{inner}" for key, part in nested.items() for inner in schema["$defs"][part]["properties"]}
     wanted |= {"devices.min", "devices.max", "retries.max", "retries.backoff"}
 
-    assert set(rows) == wanted - {"environment", "checkpoint", "goal"}
+    assert set(rows) == wanted - {"environment", "checkpoint", "goal", "limits"}
 
 
 def test_every_example_in_the_guide_is_accepted() -> None:

@@ -45,6 +45,47 @@ class SecretUse:
     as_file: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A file or directory of the machine that a container sees, and where it sees it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """The image that every worker runs in, and what of the machine it sees besides the job's own directories.
+
+    ``runtime`` is the program of a machine that starts containers, once a backend has chosen one; an engine that
+    starts containers by itself leaves it empty.
+    """
+
+    image: str
+    mounts: tuple[Mount, ...] = ()
+    runtime: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLimits:
+    """What a job may use of its machines' memory and processors for each device it holds; None is no limit."""
+
+    memory_bytes: int | None = None
+    cpus: float | None = None
+
+    @property
+    def any(self) -> bool:
+        return self.memory_bytes is not None or self.cpus is not None
+
+    def of(self, devices: int) -> "ResourceLimits":
+        """What workers on so many devices of one machine may use together."""
+        memory = None if self.memory_bytes is None else self.memory_bytes * devices
+        return ResourceLimits(memory_bytes=memory, cpus=None if self.cpus is None else self.cpus * devices)
+
+
+NO_LIMITS = ResourceLimits()
+
 INTERPRETER = "{python}"
 """Stands first in a recipe's command where a backend's own Python, or the one it has prepared, is meant."""
 CHECKPOINT_EVERY = "PENSTOCK_CHECKPOINT_EVERY"
@@ -55,8 +96,10 @@ CHECKPOINT_EVERY = "PENSTOCK_CHECKPOINT_EVERY"
 class Recipe:
     """How a job is started: what a :class:`Launch` needs besides devices, and what has to be there before.
 
-    A recipe as it is submitted names its packages; the one that :meth:`~penstock.backends.Backend.prepare` returns
-    starts in an environment that has them. ``tenant`` is whose job it is: a backend may run it as that tenant's user.
+    A recipe as it is submitted names its environment: packages, a ``conda`` environment (a name, a directory or a
+    file), an image, the ``setup`` script that is run in it once. The one that
+    :meth:`~penstock.backends.Backend.prepare` returns starts in an environment that is ready. ``tenant`` is whose job
+    it is: a backend may run it as that tenant's user.
     ``retries_early_exits``: whether a script that ends by itself before its first step is tried again like any other.
     """
 
@@ -72,8 +115,21 @@ class Recipe:
     backoff_s: float = 10.0
     requirements: tuple[str, ...] = ()
     requirements_file: str = ""
+    conda: str = ""
+    setup: str = ""
+    container: Container | None = None
+    limits: ResourceLimits = NO_LIMITS
     tenant: str = ""
     secrets: tuple[SecretUse, ...] = ()
+
+    @property
+    def prepared_parts(self) -> tuple[str, ...]:
+        """What a backend has to make ready before the first run, by the names that a job file has for it."""
+        asked = {
+            "requirements": self.requirements or self.requirements_file, "conda": self.conda,
+            "image": self.container, "setup": self.setup,
+        }  # fmt: skip
+        return tuple(name for name, wanted in asked.items() if wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +152,8 @@ class Launch:
     grace_s: float = 30.0
     hang_after_s: float | None = None
     plans: tuple[ParallelPlan, ...] = ()
+    container: Container | None = None
+    limits: ResourceLimits = NO_LIMITS
     tenant: str = ""
     secrets: tuple[SecretUse, ...] = ()
 

@@ -11,8 +11,9 @@ from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
 from penstock.spec.flags import Flags, from_flags, from_mapping_and_flags
 from penstock.spec.model import JobFile
-from penstock.spec.parts import CheckpointPart, DevicesPart, EnvironmentPart, GoalPart, RetriesPart
+from penstock.spec.parts import CheckpointPart, DevicesPart, GoalPart, RetriesPart
 from penstock.spec.quantities import Amount, WorkUnit, read_array, read_deadline
+from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
 __all__ = [
     "Amount",
@@ -23,6 +24,7 @@ __all__ = [
     "Flags",
     "GoalPart",
     "JobFile",
+    "LimitsPart",
     "Profiling",
     "RetriesPart",
     "WorkUnit",

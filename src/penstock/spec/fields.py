@@ -6,7 +6,7 @@ from enum import StrEnum
 from os import PathLike, fspath
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
 from penstock.core import SECRET_NAME, InputError, PenstockError, Strictness, UnknownNameError, is_storable
 from penstock.spec.commands import check_command
@@ -44,6 +44,12 @@ class Refused(PenstockError, ValueError):  # noqa: N818
         super().__init__(str(problem))
         self.problem = problem
         self.at = at
+
+
+class JobFilePart(BaseModel):
+    """A mapping in the job file: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def reading(read: Callable[[object], Value]) -> BeforeValidator:
@@ -200,11 +206,13 @@ def _word(value: object, what: str = "") -> str:
     return word
 
 
-def _described(*forms: Mapping[str, Any]) -> WithJsonSchema:
+def described(*forms: Mapping[str, Any]) -> WithJsonSchema:
+    """What editors are told of a key: any of these forms."""
     return WithJsonSchema(dict(forms[0]) if len(forms) == 1 else {"anyOf": [dict(form) for form in forms]})
 
 
-def _string(*examples: str, **rest: Any) -> dict[str, Any]:
+def text_like(*examples: str, **rest: Any) -> dict[str, Any]:
+    """The schema of text, with examples for completion."""
     return {"type": "string", **({"examples": list(examples)} if examples else {}), **rest}
 
 
@@ -212,7 +220,8 @@ def _integer(minimum: int, **rest: Any) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum, **rest}
 
 
-def _list(items: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def list_of(items: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The schema of a list; of words unless ``items`` says otherwise."""
     return {"type": "array", "items": dict(items or {"type": ["string", "number"]})}
 
 
@@ -220,45 +229,45 @@ def as_list(values: Iterable[str]) -> list[str]:
     return list(values)
 
 
-_COUNT_FORMS = (_integer(1), _string("10_000", "10k"))
-_DURATION_FORMS = (_string("10m", "1h30m"), {"type": "number", "minimum": 0})
+_COUNT_FORMS = (_integer(1), text_like("10_000", "10k"))
+_DURATION_FORMS = (text_like("10m", "1h30m"), {"type": "number", "minimum": 0})
 _AS_DURATION = PlainSerializer(duration_text, return_type=str)
 
-Count = Annotated[int, reading(read_count), _described(*_COUNT_FORMS)]
-Whole = Annotated[int, reading(read_whole), _described(_integer(0), _string("3"))]
-Duration = Annotated[float, reading(read_duration), _AS_DURATION, _described(*_DURATION_FORMS)]
-Delay = Annotated[float, reading(read_duration_or_zero), _AS_DURATION, _described(*_DURATION_FORMS)]
+Count = Annotated[int, reading(read_count), described(*_COUNT_FORMS)]
+Whole = Annotated[int, reading(read_whole), described(_integer(0), text_like("3"))]
+Duration = Annotated[float, reading(read_duration), _AS_DURATION, described(*_DURATION_FORMS)]
+Delay = Annotated[float, reading(read_duration_or_zero), _AS_DURATION, described(*_DURATION_FORMS)]
 HangAfter = Annotated[
     float | None,
     reading(_read_hang),
     PlainSerializer(lambda seconds: "never" if seconds is None else duration_text(seconds), return_type=str),
-    _described(*_DURATION_FORMS, {"type": "null"}),
+    described(*_DURATION_FORMS, {"type": "null"}),
 ]
 WorkAmount = Annotated[
-    Amount, reading(read_work), PlainSerializer(str, return_type=str), _described(_string("30 epochs"), _integer(1))
+    Amount, reading(read_work), PlainSerializer(str, return_type=str), described(text_like("30 epochs"), _integer(1))
 ]
 DeadlineText = Annotated[
-    str, reading(read_deadline), _described(_string("6h", "2026-12-01T18:00"), {"type": "number", "minimum": 0})
+    str, reading(read_deadline), described(text_like("6h", "2026-12-01T18:00"), {"type": "number", "minimum": 0})
 ]
-StrictnessName = Annotated[Strictness, reading(_read_strictness), _described({"enum": [str(s) for s in Strictness]})]
-ProfileMode = Annotated[Profiling, reading(_read_profiling), _described({"enum": [str(mode) for mode in Profiling]})]
-Flag = Annotated[bool, reading(_read_flag), _described({"type": "boolean"})]
-Text = Annotated[str, reading(read_text), _described(_string())]
-Name = Annotated[str, reading(_read_name), _described(_string("resnet50-night", pattern=f"^{NAME.pattern}$"))]
-Words = Annotated[tuple[str, ...], reading(read_words), PlainSerializer(as_list), _described(_list())]
-Command = Annotated[str | tuple[str, ...], reading(_read_command), _described(_string("python train.py"), _list())]
-Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), _described(_list(), _string())]
+StrictnessName = Annotated[Strictness, reading(_read_strictness), described({"enum": [str(s) for s in Strictness]})]
+ProfileMode = Annotated[Profiling, reading(_read_profiling), described({"enum": [str(mode) for mode in Profiling]})]
+Flag = Annotated[bool, reading(_read_flag), described({"type": "boolean"})]
+Text = Annotated[str, reading(read_text), described(text_like())]
+Name = Annotated[str, reading(_read_name), described(text_like("resnet50-night", pattern=f"^{NAME.pattern}$"))]
+Words = Annotated[tuple[str, ...], reading(read_words), PlainSerializer(as_list), described(list_of())]
+Command = Annotated[str | tuple[str, ...], reading(_read_command), described(text_like("python train.py"), list_of())]
+Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), described(list_of(), text_like())]
 Requirements = Annotated[
-    str | tuple[str, ...], reading(_read_requirements), _described(_string("requirements.txt"), _list())
+    str | tuple[str, ...], reading(_read_requirements), described(text_like("requirements.txt"), list_of())
 ]
 Secrets = Annotated[
     dict[str, str],
     reading(_read_secrets),
-    _described(_list({"type": "string"}), {"type": "object", "additionalProperties": {"type": "string"}}),
+    described(list_of({"type": "string"}), {"type": "object", "additionalProperties": {"type": "string"}}),
 ]
 Variables = Annotated[
     dict[str, str],
     reading(_read_env),
-    _described({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}),
+    described({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}),
 ]
-Priority = Annotated[int, reading(_read_priority), _described(_integer(0, maximum=100))]
+Priority = Annotated[int, reading(_read_priority), described(_integer(0, maximum=100))]

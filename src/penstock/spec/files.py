@@ -85,6 +85,8 @@ def _existing(job: JobFile, document: Document) -> JobFile:
     if isinstance(requirements, str):
         where = document.where(("environment", "requirements"))
         _must_be("file", Path(requirements), where, "Check the path, or give packages as a list: [numpy]")
+    if job.environment.conda_file:
+        _must_be("file", Path(job.environment.conda or ""), document.where(("environment", "conda")))
     return job
 
 

@@ -10,7 +10,7 @@ outweigh the old ones within an hour or two of training.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.core import InputError
@@ -29,14 +29,20 @@ def fingerprint_of(
     global_batch: int | None,
     env: Mapping[str, str],
     requirements: str | tuple[str, ...] | None,
+    software: Sequence[str] = (),
+    limits: Sequence[float | None] = (),
 ) -> str:
     """A hash of everything above; 32 hexadecimal digits."""
-    decisive = {
+    decisive: dict[str, object] = {
         "command": [_content_or(word, working_dir) for word in timeless(words_of(command))],
         "batch": global_batch,
         "env": {name: value for name, value in sorted(env.items()) if not _NO_MATTER.fullmatch(name)},
         "packages": _packages(requirements, working_dir),
     }
+    if any(software):
+        decisive["software"] = [_content_or(text, working_dir) if len(text.split()) == 1 else text for text in software]
+    if any(limits):
+        decisive["limits"] = list(limits)
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]
 
 

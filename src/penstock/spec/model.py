@@ -35,6 +35,7 @@ from penstock.spec.fields import (
     Delay,
     Flag,
     HangAfter,
+    JobFilePart,
     Kinds,
     Name,
     Priority,
@@ -48,17 +49,9 @@ from penstock.spec.fields import (
 )
 from penstock.spec.fingerprint import fingerprint_of
 from penstock.spec.local_modules import imports_elastic
-from penstock.spec.parts import (
-    CheckpointPart,
-    Devices,
-    DevicesPart,
-    EnvironmentPart,
-    GoalPart,
-    JobFilePart,
-    Retries,
-    RetriesPart,
-)
+from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart
 from penstock.spec.quantities import MOST_WORK, WorkUnit
+from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
 TRAINER = "penstock.runtime.parallel.train"
 PLAN_PLACE = "{plan}"
@@ -99,8 +92,9 @@ class JobFile(JobFilePart):
     devices: Devices = Field(default=DevicesPart(), description='Bounds on the number of devices: 4, "1..8", "2..".')
     kinds: Kinds = Field(default=(), description="Kinds of devices the job can use; any by default.")
     environment: EnvironmentPart = Field(
-        default=EnvironmentPart(), description="Packages, variables and working directory."
+        default=EnvironmentPart(), description="Software, variables and working directory."
     )
+    limits: LimitsPart = Field(default=LimitsPart(), description="Memory and processors for each device.")
     secrets: Secrets = Field(
         default_factory=dict,
         description="Stored secrets the job needs: names, or VARIABLE: name, or VARIABLE: file:name for a file.",
@@ -199,6 +193,8 @@ class JobFile(JobFilePart):
             global_batch=self.global_batch,
             env=self.environment.env,
             requirements=self.environment.requirements,
+            software=self.environment.software,
+            limits=(self.limits.memory, self.limits.cpus),
         )
 
     @property
@@ -258,9 +254,7 @@ class JobFile(JobFilePart):
     def located(self, base: Path) -> "JobFile":
         """The same job with every path absolute; relative ones are meant from ``base``, the script from its own."""
         root = base.absolute()
-        environment = self.environment.model_copy(update={"working_dir": str(root / self.working_dir)})
-        if isinstance(environment.requirements, str):
-            environment = environment.model_copy(update={"requirements": str(root / environment.requirements)})
+        environment = self.environment.located(root, self.working_dir)
         checkpoint = self.checkpoint
         if checkpoint.dir is not None:
             checkpoint = checkpoint.model_copy(update={"dir": located(checkpoint.dir, root)})

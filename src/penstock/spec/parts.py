@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from penstock.core import InputError, JobError, Strictness
 from penstock.spec.fields import (
@@ -11,20 +11,13 @@ from penstock.spec.fields import (
     Delay,
     Duration,
     Flag,
+    JobFilePart,
     Refused,
-    Requirements,
     StrictnessName,
     Text,
-    Variables,
     Whole,
 )
 from penstock.spec.quantities import range_text, read_range
-
-
-class JobFilePart(BaseModel):
-    """A mapping in the job file: unknown keys are refused, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class GoalPart(JobFilePart):
@@ -62,18 +55,6 @@ class DevicesPart(JobFilePart):
                 JobError(f"at least {self.min} and at most {self.max} devices", "least..most", "Swap the two numbers")
             )
         return self
-
-
-class EnvironmentPart(JobFilePart):
-    """What the job finds around it when it starts."""
-
-    requirements: Requirements | None = Field(
-        default=None, description="A requirements file or a list of packages, installed once and reused."
-    )
-    env: Variables = Field(default_factory=dict, description="Environment variables of every worker.")
-    working_dir: Text | None = Field(
-        default=None, description="Where workers start; the job file's directory by default."
-    )
 
 
 class CheckpointPart(JobFilePart):

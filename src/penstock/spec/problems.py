@@ -25,6 +25,9 @@ _ELSEWHERE = {
     "strictness": "goal.strictness", "time_limit": "deadline", "due": "deadline", "user": "tenant", "queue": "tenant",
     "max_restarts": "retries", "max_retries": "retries", "retry": "retries", "checkpoint_dir": "checkpoint.dir",
     "checkpoint_every": "checkpoint.every", "interval": "checkpoint.every", "timeout": "hang_after",
+    "image": "environment.image", "container": "environment.image", "docker": "environment.image",
+    "conda": "environment.conda", "setup": "environment.setup", "mounts": "environment.mounts",
+    "volumes": "environment.mounts", "memory": "limits.memory", "mem": "limits.memory", "cpus": "limits.cpus",
 }  # fmt: skip
 """What other platforms call our keys."""
 

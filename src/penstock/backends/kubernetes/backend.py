@@ -84,9 +84,9 @@ class KubernetesBackend(AgentBackend):
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
         """The image has everything: packages of a job file belong into it."""
-        if recipe.requirements or recipe.requirements_file:
+        if parts := recipe.prepared_parts:
             raise PreparationError(
-                "requirements of a job on Kubernetes", "an image that has them",
+                f"{' and '.join(parts)} of a job on Kubernetes", "an image that has them",
                 "Build an image with these packages and name it as the backend's image",
             )  # fmt: skip
         return replace(recipe, command=with_interpreter(recipe.command, self._settings.python))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.backends.agent.ownership import own_directory
+from penstock.backends.base import PreparationError
 from penstock.backends.local.devices import Inventory, discover
 from penstock.backends.local.environment_process import LIMIT_S, EnvironmentProcess
 from penstock.backends.local.python_environments import PythonEnvironment
@@ -67,6 +68,8 @@ class LocalBackend(AgentBackend):
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
         """A virtual environment with the job's packages, built once for each set of them."""
         packages = recipe.requirements_file or recipe.requirements
+        if missing := [part for part in recipe.prepared_parts if part != "requirements"]:
+            raise PreparationError(f"{' and '.join(missing)} on this machine", "requirements", "Leave it out")
         if packages:
             named = packages if isinstance(packages, str) else ", ".join(packages)
             tell(f"installing {named[:200]}")

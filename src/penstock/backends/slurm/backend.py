@@ -70,9 +70,9 @@ class SlurmBackend(AgentBackend):
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
         """The server's own Python, which the nodes have at the same path."""
-        if recipe.requirements or recipe.requirements_file:
+        if parts := recipe.prepared_parts:
             raise PreparationError(
-                "requirements on the slurm backend", "a command whose environment the nodes have already",
+                f"{' and '.join(parts)} on the slurm backend", "a command whose environment the nodes have already",
                 "Make an environment on the shared file system and start the script with its Python",
             )  # fmt: skip
         return replace(recipe, command=with_interpreter(recipe.command, sys.executable))

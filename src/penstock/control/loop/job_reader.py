@@ -95,7 +95,7 @@ class JobReader:
         return JobDraft(
             name=file.name, job=job, recipe=recipe, spec=to_mapping(file),
             note=_NOT_PLANNED if planless else self._note(file, job, predictable, user),
-            needs_preparation=planless or predictable or bool(recipe.requirements or recipe.requirements_file),
+            needs_preparation=planless or predictable or bool(recipe.prepared_parts),
         )  # fmt: skip
 
     def _recipe(self, file: "JobFile", job_id: str, tenant: str, user: UnixUser | None) -> Recipe:
@@ -115,6 +115,8 @@ class JobReader:
             retries_early_exits=file.retries.max is not None, backoff_s=file.retries.backoff,
             requirements=() if wanted is None or isinstance(wanted, str) else tuple(wanted),
             requirements_file=wanted if isinstance(wanted, str) else "",
+            conda=file.environment.conda or "", setup=file.environment.setup or "",
+            container=file.environment.container, limits=file.limits.resources,
         )  # fmt: skip
 
     def _note(self, file: "JobFile", job: Job, predictable: bool, user: UnixUser | None) -> str:
