@@ -1,8 +1,6 @@
 """A server on a cluster: what `kubectl apply` submits runs as pods, and the object says what became of it."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,21 +25,12 @@ def cluster(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
 def client(cluster: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Of a server that uses the cluster."""
     data = tmp_path_factory.mktemp("data")
-    write_config(data, cluster)
+    (data / "penstock.toml").write_text(cluster.server_settings())
     try:
         with ensure_server(data) as client:
             yield client
     finally:
         end_everything_on(data)
-
-
-def write_config(data: Path, testbed: Testbed) -> None:
-    lines = [
-        'backend = "kubernetes"', "[backend_settings]", f'namespace = "{testbed.namespace}"',
-        f'kubeconfig = "{testbed.plane.kubeconfig}"', f'node_selector = "{testbed.selector}"',
-        f'python = "{sys.executable}"', 'agent_host = "127.0.0.1"', "node_lost_after_s = 1",
-    ]  # fmt: skip
-    (data / "penstock.toml").write_text("\n".join(lines))
 
 
 def path(testbed: Testbed, name: str = "") -> str:

@@ -1,6 +1,8 @@
 """A namespace and nodes of a test's own in the control plane that all tests share."""
 
+import json
 import secrets
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,15 @@ class Testbed:
     @property
     def selector(self) -> str:
         return f"{LABEL}={self.namespace}"
+
+    def server_settings(self, **more: object) -> str:
+        """The configuration file of a server that uses this; ``more`` are settings of the backend."""
+        settings = {
+            "namespace": self.namespace, "kubeconfig": str(self.plane.kubeconfig), "node_selector": self.selector,
+            "python": sys.executable, "agent_host": "127.0.0.1", "node_lost_after_s": 1, **more,
+        }  # fmt: skip
+        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        return "\n".join(['backend = "kubernetes"', "[backend_settings]", *lines])
 
     def pods(self) -> list[Manifest]:
         found: list[Manifest] = self.rest.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
