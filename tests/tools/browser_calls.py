@@ -5,13 +5,18 @@ that fell silent would hold up the whole run, and nobody would learn over what.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from playwright._impl import _sync_base
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext
+
 CALL_LIMIT_S = 90.0
 """Longer than any call's own limit, which says more when it passes."""
+CLOSING_LIMIT_S = 15.0
+"""Chromium now and then does not answer to a profile being closed while a page of it goes elsewhere."""
 
 
 class SilentBrowserError(AssertionError):
@@ -20,7 +25,7 @@ class SilentBrowserError(AssertionError):
 
 @contextmanager
 def limited_calls(limit_s: float = CALL_LIMIT_S) -> Iterator[list[str]]:
-    """Within this block a call fails after its time; the list names those that did."""
+    """Within this block a call fails after its time; the list names those that did, so do those of blocks around it."""
     silent: list[str] = []
     usual: Callable[[Any, Awaitable[Any]], Any] = _sync_base.SyncBase._sync
 
@@ -34,11 +39,20 @@ def limited_calls(limit_s: float = CALL_LIMIT_S) -> Iterator[list[str]]:
         _sync_base.SyncBase._sync = usual  # type: ignore[method-assign]
 
 
+def close(opened: "Browser | BrowserContext") -> None:
+    """Close what nobody needs any more. A browser that does not answer to that fails no test: the next gets another."""
+    with limited_calls(CLOSING_LIMIT_S), suppress(SilentBrowserError):
+        opened.close()
+
+
 async def _within(limit_s: float, call: Awaitable[Any], silent: list[str]) -> Any:
     asked = _in_words(call)
     try:
         async with asyncio.timeout(limit_s) as limit:
             return await call
+    except SilentBrowserError as error:
+        silent.append(str(error))
+        raise
     except TimeoutError as error:
         if not limit.expired():
             raise

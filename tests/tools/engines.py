@@ -7,7 +7,7 @@ Playwright at a time, so all tests share the browser of the fixture in ``tests/c
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,9 +49,10 @@ class SharedBrowser:
         return self._browser
 
     def close(self) -> None:
+        from tests.tools.browser_calls import close
+
         if self._browser is not None:
-            with suppress(AssertionError):  # it may be silent here too; the guard of the run ends it
-                self._browser.close()
+            close(self._browser)  # one that is silent here too is ended by the guard of the run
             self._browser = None
 
 

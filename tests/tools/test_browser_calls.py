@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.tools.browser_calls import SilentBrowserError, limited_calls
+from tests.tools import browser_calls
+from tests.tools.browser_calls import SilentBrowserError, close, limited_calls
 from tests.tools.engines import SharedBrowser
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -38,3 +39,19 @@ def test_a_silent_browser_is_replaced(browsers: SharedBrowser) -> None:
     assert after is not before
     assert not before.is_connected()
     assert browsers.get() is after
+
+
+def test_a_profile_that_does_not_close_fails_nobody_and_is_known(
+    browsers: SharedBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_calls, "CLOSING_LIMIT_S", 0.5)
+    before = browsers.get()
+    page = before.new_page()
+
+    class Deaf:
+        def close(self) -> None:
+            page.evaluate(STUCK)
+
+    close(Deaf())  # type: ignore[arg-type]
+    assert any("Page.evaluate" in call for call in browsers.silent)
+    assert browsers.get() is not before

@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.tools.browser_calls import close
 from tests.web.site import WebSite
 
 PATIENCE_MS = 20_000
@@ -58,4 +59,4 @@ def tab(browser: Browser, site: WebSite, who: str | None = "admin", **options: A
             opened.sign_in(who)
         yield opened
     finally:
-        context.close()
+        close(context)

@@ -15,6 +15,7 @@ from penstock.tools.jit import compiled, has_compiler, interpret_first
 
 if TYPE_CHECKING:
     from penstock.tools.least_squares import nonnegative_least_squares
+    from penstock.tools.locks import file_lock
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
     from penstock.tools.parents import die_with_parent
     from penstock.tools.steady_clock import SteadyClock, boot_id
@@ -32,6 +33,7 @@ __all__ = [
     "boot_id",
     "compiled",
     "die_with_parent",
+    "file_lock",
     "give_up_privileges",
     "has_compiler",
     "interpret_first",

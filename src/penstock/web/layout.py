@@ -147,6 +147,21 @@ async def attempt(function: Callable[..., Any], *arguments: Any, done: str = "",
     return True
 
 
+async def confirmed(question: str, consequence: str, *, yes: str) -> bool:
+    """Ask before something that cannot be taken back; closing the question keeps everything as it is."""
+    with (
+        ui.dialog() as dialog,
+        ui.element("div").classes("ps-card").props('role="alertdialog" aria-label="Cancel"'),
+    ):
+        ui.label(question).classes("ps-verdict")
+        ui.label(consequence).classes("ps-soft")
+        with ui.element("div").classes("ps-head").style("margin-top: 12px"):
+            for label, answer, tone in ((yes, True, "ps-danger"), ("Keep it", False, "ps-quiet")):
+                button = ui.button(label, on_click=lambda _, given=answer: dialog.submit(given), color=None)
+                button.props("flat no-caps").classes(tone)
+    return bool(await dialog)
+
+
 def go_to(url: str) -> None:
     """Another page, by its whole path."""
     ui.run_javascript(f"location.assign({json.dumps(url)})")

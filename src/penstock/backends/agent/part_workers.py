@@ -10,12 +10,13 @@ itself. A host that comes back after that is turned away and ends its worker.
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Protocol
 
+from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.environment import MeetingPoint, worker_environment
 from penstock.backends.agent.host_line import AGENT_SILENT_S
 from penstock.backends.agent.hosted_part import HostedPart
@@ -105,7 +106,7 @@ class PartWorkers:
         self._address = AgentAddress()
         self._parts: dict[str, HostedPart] = {}
         self._numbers = count(1)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._cleared: asyncio.Task[None] | None = None
 
     def use(self, launcher: PartLauncher) -> None:
@@ -149,7 +150,7 @@ class PartWorkers:
             return
         part.kills += 1
         if part.running and (part.kills > 1 or not part.connected):
-            self._do(self._engine.delete(part.name, 0.0))
+            self._tasks.start(self._engine.delete(part.name, 0.0))
         self._end(worker_id, kill=True)
 
     def sweep(self) -> None:
@@ -187,9 +188,9 @@ class PartWorkers:
             await asyncio.wait_for(self._engine.close(), _CLOSE_S)
         except TimeoutError:
             _log.warning("the engine has not ended all parts of the run within %g s", _CLOSE_S)
-        for task in (*self._tasks, self._cleared):
-            if task is not None:
-                task.cancel()
+        self._tasks.cancel()
+        if self._cleared is not None:
+            self._cleared.cancel()
 
     # --- what the engine tells ----------------------------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class PartWorkers:
         wanted = Part(
             name=name, worker=worker, launch=self._launch, agent=self._address, secret=self._secret
         )  # fmt: skip
-        self._do(self._created(wanted))
+        self._tasks.start(self._created(wanted))
         return part
 
     async def _created(self, part: Part) -> None:
@@ -353,7 +354,7 @@ class PartWorkers:
             del self._parts[part.worker.id]
         self._usage.add_ended(part.usage)
         part.send(EndOrder())
-        self._do(self._engine.delete(part.name, 0.0 if part.end else RETURN_S))
+        self._tasks.start(self._engine.delete(part.name, 0.0 if part.end else RETURN_S))
 
     # --- losing parts -------------------------------------------------------------------------------------------------
 
@@ -384,18 +385,8 @@ class PartWorkers:
         lost = not part.idle
         del self._parts[part.worker.id]
         self._usage.add_ended(part.usage)
-        self._do(self._engine.delete(part.name, 0.0))
+        self._tasks.start(self._engine.delete(part.name, 0.0))
         if part.writer is not None:
             part.writer.close()
         if lost:
             self._ended(part, Exit(code, 9 if code == KILLED else None, (f"penstock: {words}",), end.fate.value))
-
-    def _do(self, work: Coroutine[object, object, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("the engine could not do what it was asked", exc_info=error)

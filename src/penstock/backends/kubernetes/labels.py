@@ -40,7 +40,3 @@ def object_name(text: str) -> str:
     if plain == text and len(text) <= _LONGEST:
         return text
     return f"{plain[:_LONGEST].strip('-') or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def selector(**labels: str) -> str:
-    return ",".join(f"{name}={value}" for name, value in labels.items())

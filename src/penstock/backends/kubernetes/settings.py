@@ -1,11 +1,12 @@
 """How Penstock uses a cluster: where, with what image, and what every pod of it gets."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from penstock.backends.engine_settings import read_settings
 from penstock.backends.kubernetes.cluster_api import Manifest
-from penstock.core import InputError, UnknownNameError
+from penstock.core import InputError
 
 DEFAULT_IMAGE = "penstock:latest"
 
@@ -55,17 +56,7 @@ class KubernetesSettings:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "KubernetesSettings":
         """From a table of a configuration file."""
-        known = {one.name for one in fields(cls)}
-        for key in values:
-            if key not in known:
-                raise UnknownNameError.of("key of the Kubernetes backend", key, sorted(known))
-        listed: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        try:
-            return cls(**listed)
-        except TypeError as error:
-            raise InputError(f"backend_settings for Kubernetes: {error}", "values of the documented types") from None
+        return read_settings(cls, values, "kubernetes")
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""

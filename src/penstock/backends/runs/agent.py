@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.backends.agent import processes
+from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.environment import base_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.namespaces import hide_other_processes
@@ -141,7 +142,7 @@ class Agent:
         self._progress_file = ProgressFile(run_dir.progress)
         self._told_state = ""
         self._quiet_until: float | None = time.monotonic() + QUIET_S
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks()
         self._ended = asyncio.Event()
 
     def _processes(self, identity: Identity, secrets: Mapping[str, str]) -> ProcessWorkers:
@@ -240,9 +241,7 @@ class Agent:
         """Hear a worker out first: what it sent before it ended may still be on the line."""
         self._locks.release(worker_id)
         self._meter_usage()
-        task = asyncio.get_running_loop().create_task(self._exited(worker_id, how))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background.start(self._exited(worker_id, how))
 
     def on_leaving(self, worker_id: str, within_s: float, words: str) -> None:
         _log.info("worker %s has to leave within %g s: %s", worker_id, within_s, words)

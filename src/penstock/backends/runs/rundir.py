@@ -6,8 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from penstock.backends.agent.environment import RunPaths
 from penstock.backends.agent.outputs import MERGED_LOG, worker_directory
 from penstock.backends.agent.ownership import let_through
 from penstock.core import CodecError, Launch, RunState, build, plain
-from penstock.tools import UnixUser, write_atomically
+from penstock.tools import UnixUser, file_lock, write_atomically
 
 AGENT_PROGRAM = "penstock.backends.runs.agent"
 """What the command line of every agent names, and of nobody who is none of ours."""
@@ -125,16 +124,9 @@ class RunDir:
             os.close(handle)
         return False
 
-    @contextmanager
-    def launching(self) -> Iterator[None]:
+    def launching(self) -> AbstractContextManager[None]:
         """One launcher at a time, or two servers with the same run would take each other's agent for their own."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self.path / "launch.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+        return file_lock(self.path / "launch.lock")
 
     def forget(self) -> None:
         """Remove what makes this a run; output and checkpoints stay."""

@@ -7,12 +7,13 @@ go to the worker host alone (``--batch``), for Slurm would send them to the work
 import asyncio
 import logging
 import shlex
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.ownership import hand_over, let_through
 from penstock.backends.agent.parts import HOST_COMMAND, Part, PartEnd, PartFate, PartListener, PartRun
 from penstock.backends.slurm.commands import SlurmCommands, SlurmError
@@ -63,8 +64,8 @@ class SlurmParts:
         self._folder = run.directory / "parts"
         self._batches: dict[str, _Batch] = {}
         self._dropped: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._watch: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+        self._watching = False
 
     async def clear(self) -> None:
         while left := await self._left():
@@ -72,7 +73,9 @@ class SlurmParts:
             await asyncio.sleep(EVERY_S)
 
     async def create(self, part: Part) -> None:
-        self._watch = self._watch or self._loop.create_task(self._look_for_ever())
+        if not self._watching:
+            self._watching = True
+            self._tasks.start(self._look_for_ever())
         name = BatchName(run_id=part.run_id, part=part.name, slot=part.worker.slot)
         while part.name not in self._batches and part.name not in self._dropped:
             try:
@@ -97,7 +100,7 @@ class SlurmParts:
         if grace_s > 0:
             with suppress(SlurmError):
                 await self._commands.call("scancel", "--batch", "--signal=TERM", batch.id)
-            self._keep(self._cancel_later(batch, grace_s))
+            self._tasks.start(self._cancel_later(batch, grace_s))
         else:
             await self._cancel([batch.id])
 
@@ -109,8 +112,7 @@ class SlurmParts:
             if self._loop.time() > until:
                 await self._cancel(job.id for job in left)
             await asyncio.sleep(EVERY_S / 4)
-        for task in (*self._tasks, *((self._watch,) if self._watch else ())):
-            task.cancel()
+        self._tasks.cancel()
 
     # --- asking Slurm -------------------------------------------------------------------------------------------------
 
@@ -197,11 +199,6 @@ class SlurmParts:
             self._listener.on_part_ended(part, PartEnd(fate=_FATES.get(job.state, PartFate.EXITED), words=words))
         elif job.waits:
             self._listener.on_part_waiting(part, f"Slurm job {job.id} is {job.state} ({job.reason})")
-
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def batch_script(environment: Mapping[str, str]) -> str:

@@ -5,16 +5,13 @@ file older than that asks ``squeue`` for all jobs at once and writes the answer 
 one that is there: however many runs there are, the controller answers one question a second.
 """
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.slurm.commands import SlurmCommands
-from penstock.tools import write_atomically
+from penstock.tools import file_lock, write_atomically
 
 PREFIX = "penstock/"
 EVERY_S = 1.0
@@ -75,7 +72,7 @@ class BatchQueue:
     def jobs(self, max_age_s: float = EVERY_S) -> dict[str, BatchJob]:
         """By their ids; raises :class:`~penstock.backends.slurm.commands.SlurmError` where Slurm does not answer."""
         if self._age_s() > max_age_s:
-            with self._asking():
+            with file_lock(self._file.with_suffix(".lock")):  # one asks, others wait for its answer
                 if self._age_s() > max_age_s:
                     self._ask()
         return {job.id: job for job in _parsed(self._file.read_text().partition("\n")[2])}
@@ -100,17 +97,6 @@ class BatchQueue:
 
     def _age_s(self) -> float:
         return abs(time.time() - self._asked_at())
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """One asks, others wait for its answer."""
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
 
 
 def _parsed(text: str) -> Iterator[BatchJob]:

@@ -1,10 +1,11 @@
 """How Penstock lives on a Slurm cluster."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core import InputError, UnknownNameError
+from penstock.backends.engine_settings import read_settings
+from penstock.core import InputError
 
 START_LIMIT_S = 300.0
 """How long a batch job may wait in a partition that is Penstock's own; nobody else can be in its way there."""
@@ -44,13 +45,9 @@ class SlurmSettings:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "SlurmSettings":
         """From a configuration; a name that is none of these is refused."""
-        known = {one.name for one in fields(cls)}
-        for name in given:
-            if name not in known:
-                raise UnknownNameError.of("setting of the slurm backend", name, sorted(known))
         if "partition" not in given:
             raise InputError("the slurm backend without a partition", "one partition", "Try: --partition P")
-        return cls(**given)
+        return read_settings(cls, given, "slurm")
 
     def account_of(self, tenant: str) -> str:
         return self.accounts.get(tenant, self.account)

@@ -9,8 +9,8 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
+from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.parts import HOST_COMMAND, Part, PartEnd, PartFate, PartListener, PartRun
 from penstock.tools import write_atomically
 
@@ -29,7 +29,7 @@ class ProcessParts:
         self._prefixes: Mapping[str, Sequence[str]] = run.settings.get("prefixes", {})
         self._folder = run.directory / "parts"
         self._processes: dict[str, asyncio.subprocess.Process] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks()
 
     async def clear(self) -> None:
         for file in self._folder.glob("*.pid"):
@@ -59,13 +59,13 @@ class ProcessParts:
         self._processes[part.name] = process
         write_atomically(self._folder / f"{part.name}.pid", str(process.pid))
         self._listener.on_part_created(part.name, f"process {process.pid}")
-        self._keep(self._watch(part.name, process))
+        self._tasks.start(self._watch(part.name, process))
 
     async def delete(self, name: str, grace_s: float) -> None:
         if (process := self._processes.get(name)) is not None:
             with suppress(ProcessLookupError):
                 process.terminate()
-            self._keep(self._kill_after(process, grace_s))
+            self._tasks.start(self._kill_after(process, grace_s))
 
     async def close(self) -> None:
         await asyncio.gather(*(self._kill_after(process, 1.0) for process in self._processes.values()))
@@ -83,8 +83,3 @@ class ProcessParts:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-
-    def _keep(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

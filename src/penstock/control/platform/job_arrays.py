@@ -12,13 +12,14 @@ from penstock.core import InputError
 
 INDEX_VARIABLE = "PENSTOCK_ARRAY_INDEX"
 _LONGEST_NAME = 63
-_MEMBER = re.compile(r"(j-[0-9a-z]{8})-[0-9]+")
+JOB_ID = re.compile(r"(j-[0-9a-z]{8})(-[0-9]+)?")
+"""The id of a job or of an array; a member's is its array's with an index behind it."""
 
 
 def array_of(job_id: str) -> str | None:
     """The array that a job is of, if it is of one."""
-    found = _MEMBER.fullmatch(job_id)
-    return None if found is None else found[1]
+    found = JOB_ID.fullmatch(job_id)
+    return None if found is None or found[2] is None else found[1]
 
 
 def array_name(member: str) -> str:

@@ -7,19 +7,19 @@ jobs means none, and the answer lists them.
 import re
 from collections.abc import Iterable
 
+from penstock.control.platform.job_arrays import JOB_ID
 from penstock.control.platform.listing import JobFilter, listed_jobs
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal
 from penstock.wire import ConflictError
 
-_ID = re.compile(r"j-[0-9a-z]{8}(-\d+)?")
 _PREFIX = re.compile(r"(j-)?([0-9a-z]{3,8}(-\d+)?)")
 _LISTED = 5
 
 
 def is_job_id(reference: str) -> bool:
     """Whether a reference has the form of an id."""
-    return _ID.fullmatch(reference) is not None
+    return JOB_ID.fullmatch(reference) is not None
 
 
 def resolve_job(journal: Journal, reference: str, who: Principal) -> str:

@@ -7,7 +7,7 @@ from nicegui import ui
 
 from penstock.control import Action
 from penstock.web.format import TONES, from_now, plural
-from penstock.web.layout import Text, ask, attempt
+from penstock.web.layout import Text, ask, attempt, confirmed
 from penstock.web.urls import ROOT
 from penstock.web.viewer import Viewer
 from penstock.wire import OVER, ArrayView, JobPhase
@@ -70,17 +70,9 @@ class _ArrayLine:
         return button.classes("ps-quiet")
 
     async def _ask_cancel(self) -> None:
-        with (
-            ui.dialog() as dialog,
-            ui.element("div").classes("ps-card").props('role="alertdialog" aria-label="Cancel"'),
+        if await confirmed(
+            "End every job of this array for good?", "Checkpoints and logs stay.", yes="Cancel the array"
         ):
-            ui.label("End every job of this array for good?").classes("ps-verdict")
-            ui.label("Checkpoints and logs stay.").classes("ps-soft")
-            with ui.element("div").classes("ps-head").style("margin-top: 12px"):
-                for label, answer, tone in (("Cancel the array", True, "ps-danger"), ("Keep it", False, "ps-quiet")):
-                    button = ui.button(label, on_click=lambda _, given=answer: dialog.submit(given), color=None)
-                    button.props("flat no-caps").classes(tone)
-        if await dialog:
             await attempt(self._viewer.cancel_array, self._id, done=f"{self._id} is cancelled")
 
 

@@ -10,7 +10,7 @@ from nicegui import ui
 
 from penstock.web import charts
 from penstock.web.format import clock, device_time, from_now, number, percent, plural
-from penstock.web.layout import Figure, Text, ask, attempt, badge, empty, live
+from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, live
 from penstock.web.pages.joblog import LogPane
 from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
@@ -82,20 +82,7 @@ class _JobPage:
         return ui.button(label, icon=icon, on_click=press, color=None).props("flat dense no-caps").classes("ps-quiet")
 
     async def _ask_cancel(self) -> None:
-        with (
-            ui.dialog() as dialog,
-            ui.element("div").classes("ps-card").props('role="alertdialog" aria-label="Cancel"'),
-        ):
-            ui.label("End this job for good?").classes("ps-verdict")
-            ui.label("Its checkpoints and logs stay.").classes("ps-soft")
-            with ui.element("div").classes("ps-head").style("margin-top: 12px"):
-                ui.button("Cancel the job", on_click=lambda: dialog.submit(True), color=None).props(
-                    "flat no-caps"
-                ).classes("ps-danger")
-                ui.button("Keep it", on_click=lambda: dialog.submit(False), color=None).props("flat no-caps").classes(
-                    "ps-quiet"
-                )
-        if await dialog:
+        if await confirmed("End this job for good?", "Its checkpoints and logs stay.", yes="Cancel the job"):
             await attempt(self._viewer.cancel, self._id, done=f"{self._id} is cancelled")
 
     async def _ask_resume(self) -> None:

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.parts import Part, PartEnd, PartFate, PartListener, PartRun
 from penstock.backends.base import BackendError
 from penstock.backends.kubernetes.cluster_api import ClusterApi, ClusterApiError, Manifest
@@ -69,7 +70,7 @@ class PodLauncher:
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="cluster")
         self._pods: dict[str, _Pod] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._secret_made = asyncio.Lock()
         self._base = f"/api/v1/namespaces/{owner.namespace}"
         self._watch = ObjectWatch(
@@ -84,21 +85,20 @@ class PodLauncher:
         if part.name not in self._pods:
             self._pods[part.name] = _Pod(part)
             self._start_watch()
-            self._spawn(self._create(self._pods[part.name]))
+            self._tasks.start(self._create(self._pods[part.name]))
 
     async def delete(self, name: str, grace_s: float) -> None:
         pod = self._pods.get(name)
         if pod is None or pod.ended:
             return
         self._calm(pod)
-        self._spawn(self._delete(pod, grace_s))
+        self._tasks.start(self._delete(pod, grace_s))
 
     async def close(self) -> None:
         for pod in self._pods.values():
             self._calm(pod)
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.cancel()
+        await self._tasks.settle()
         self._watch.stop()
         if self._pods:
             await self._removed()
@@ -170,11 +170,6 @@ class PodLauncher:
             await asyncio.sleep(pause_s)
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
-    def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     # --- what the cluster tells -----------------------------------------------------------------------------------
 
     def _start_watch(self) -> None:
@@ -198,14 +193,14 @@ class PodLauncher:
             self._end(pod, vanished(found))
         elif (end := ended(found)) is not None:
             self._end(pod, end)
-            self._spawn(self._delete(pod, 0.0))
+            self._tasks.start(self._delete(pod, 0.0))
         elif (why := waiting(found)) is not None:
             self._wait(pod, why.wait, why.words)
         else:
             self._calm(pod)
             if seems_lost(found) and not pod.suspected:
                 pod.suspected, pod.host = True, found["spec"].get("nodeName", "")
-                self._spawn(self._suspect(pod))
+                self._tasks.start(self._suspect(pod))
             elif not seems_lost(found):
                 pod.suspected = False
 
@@ -237,7 +232,7 @@ class PodLauncher:
     def _give_up(self, pod: _Pod) -> None:
         if not pod.ended:
             self._end(pod, PartEnd(fate=PartFate.REFUSED, words=pod.words))
-            self._spawn(self._delete(pod, 0.0))
+            self._tasks.start(self._delete(pod, 0.0))
 
     def _calm(self, pod: _Pod) -> None:
         if pod.patience is not None:
