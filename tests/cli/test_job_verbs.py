@@ -80,6 +80,21 @@ def test_pause_resume_and_cancel_say_what_became_of_the_job(world: Platform, pen
     assert f"{job} cancelled" in penstock("cancel", job).err
 
 
+def test_an_edit_says_what_is_promised_now_or_what_could_be(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(name="night", work=400, within=1e6)
+    world.passes(2)
+    edited = penstock("edit", "night", "--deadline", "2h", "--devices", "1..2", "--priority", "7", "--name", "day")
+    assert edited.code == 0, edited.err
+    assert f"{job} day running" in edited.err
+    assert "promised" in edited.err
+    assert (world.record(job).job.at_most, world.record(job).job.priority) == (2, 7)
+    refused = penstock("edit", "day", "--deadline", "10s")
+    assert refused.code == 2
+    assert "UTC or later. Nothing was changed" in refused.err
+    assert "edited by admin: due in 2h" in penstock("why", job).out
+    assert "Edited" in penstock("events", job).out
+
+
 def test_several_jobs_are_steered_at_once(world: Platform, penstock: Penstock) -> None:
     jobs = [world.submit(work=1e6) for _ in range(3)]
     assert penstock("cancel", *jobs).code == 0
@@ -114,6 +129,13 @@ def test_somebody_elses_job_is_as_unknown_as_none(verb: str, served: Served, pen
     ("words", "expected"),
     [
         (("resume", "JOB", "--deadline", "6 parsecs"), "parsecs"),
+        (("edit", "JOB", "--deadline", "6 parsecs"), "parsecs"),
+        (("edit", "JOB", "--devices", "9..2"), "at least 9 and at most 2 devices"),
+        (("edit", "JOB", "--devices", "64"), "could run on no number"),
+        (("edit", "JOB", "--priority", "101"), "101 is not a priority"),
+        (("edit", "JOB", "--name", "no name"), "'no name' is not a name"),
+        (("edit", "JOB", "--deadline", "6h", "--best-effort"), "both deadline and best_effort"),
+        (("edit", "JOB"), "nothing to change"),
         (("ps", "--limit", "0"), "--limit"),
         (("events", "--after", "-1"), "--after"),
         (("show",), "Missing argument"),

@@ -14,6 +14,7 @@ from penstock.control.state.entries import (
     DecisionFailed,
     DeviceCame,
     DeviceLeft,
+    Edited,
     Entry,
     Launched,
     NodeCame,
@@ -33,7 +34,7 @@ from penstock.control.state.entries import (
     Ticked,
     WorkerLost,
 )
-from penstock.core import BestEffort, Costs, Curve, Deadline, Node, Overhead, Span
+from penstock.core import Amendment, BestEffort, Costs, Curve, Deadline, Node, Overhead, Span
 from penstock.scheduler.testing import jobs
 
 NODES = (Node(name="a", device_count=4), Node(name="b", device_count=2), Node(name="c", device_count=2, kind="npu"))
@@ -64,6 +65,12 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         st.builds(Cancelled, **_just(about)),
         st.builds(Paused, **_just(about), by=st.just("ada")),
         st.builds(Resumed, **_just(about), goal=st.none() | st.sampled_from([BestEffort(), Deadline(at + 900.0)])),
+        st.builds(
+            Edited, **_just(about), spec=st.just({"work": 3}), name=st.just("other"), what=st.just("due in 20m"),
+            amendment=st.sampled_from(
+                [Amendment(priority=7), Amendment(goal=Deadline(at + 1200.0)), Amendment(at_least=1, at_most=2)]
+            ),
+        ),
         st.builds(Launched, **_just(about), run_id=st.just(run)),
         st.builds(Progressed, **_just(about), remaining=st.floats(0, 1e4), step=step),
         st.builds(Resized, **_just(about), run_id=st.just(run), generation=small, width=st.none() | small),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.control.state.entries import Entry, RunFailed, Ticked
 from penstock.core import (
     Admit,
+    Amendment,
     BestEffort,
     Costs,
     CostsChanged,
@@ -25,6 +26,7 @@ from penstock.core import (
     Grant,
     Instruction,
     Job,
+    JobAmended,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -77,6 +79,10 @@ quotes = st.builds(
 )  # fmt: skip
 spans = st.builds(lambda likely, more: Span(likely, likely + more), st.floats(0, 1e5), st.floats(0, 1e5))
 costs = st.builds(Costs, start=spans, resize=spans, end=spans)
+amendments = st.builds(
+    Amendment, goal=st.none() | goals, priority=st.none() | st.integers(0, 100), at_least=st.none() | st.integers(1, 9),
+    at_most=st.none() | st.integers(9, 99),
+)  # fmt: skip
 grants = st.builds(Grant, names, names, st.lists(st.integers(0, 99)).map(tuple), st.integers(1, 9))
 EVENTS: dict[type, st.SearchStrategy[Event]] = {
     JobSubmitted: st.builds(JobSubmitted, times, any_job),
@@ -91,6 +97,7 @@ EVENTS: dict[type, st.SearchStrategy[Event]] = {
     NodeJoined: st.builds(NodeJoined, times, nodes),
     JobPaused: st.builds(JobPaused, times, names),
     JobResumed: st.builds(JobResumed, times, names, st.none() | goals),
+    JobAmended: st.builds(JobAmended, times, names, amendments, st.booleans()),
     JobFailed: st.builds(JobFailed, times, names, names),
     NodeChanged: st.builds(NodeChanged, times, nodes),
     DeviceLost: st.builds(DeviceLost, times, names, st.integers(0, 99)),

@@ -43,6 +43,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "POST /v1/arrays/{array}/resume": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/pause": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/resume": (Action.STEER, None),
+    "POST /v1/jobs/{job_id}/edit": (Action.STEER, {"priority": 5}),
     "GET /v1/secrets": (Action.SECRETS, None),
     "PUT /v1/secrets/{name}": (Action.SECRETS, {"value": "x"}),
     "DELETE /v1/secrets/{name}": (Action.SECRETS, None),

@@ -56,6 +56,7 @@ VERBS = {
     "resubmit": Verb(
         "jobs.resubmit", "resubmit", "Submit the job file of a job again, as a new job with checkpoints of its own."
     ),
+    "edit": Verb("jobs.edit", "edit", "Change the deadline, devices, priority or name of a job that waits or runs."),
     "cancel": Verb("jobs.cancel", "cancel", "End jobs for good"),
     "pause": Verb("jobs.pause", "pause", "Take jobs, or all jobs of an array, out of scheduling"),
     "resume": Verb("jobs.resume", "resume", "Let a paused job, or the paused jobs of an array, ask again."),

@@ -138,6 +138,23 @@ class Client:
     def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> JobDetail:
         return self._post(JobDetail, _job(job_id, "resume"), json={"deadline": deadline, "best_effort": best_effort})
 
+    def edit(
+        self,
+        job_id: str,
+        *,
+        deadline: str | None = None,
+        best_effort: bool | None = None,
+        devices: str | int | None = None,
+        priority: int | None = None,
+        name: str | None = None,
+    ) -> JobDetail:
+        """Change what a job asks for, whether it waits or runs; what is not given stays as it is.
+
+        A deadline that cannot be promised is refused with the earliest that could be, and nothing is changed.
+        """
+        wanted = _given(deadline=deadline, best_effort=best_effort, devices=devices, priority=priority, name=name)
+        return self._post(JobDetail, _job(job_id, "edit"), json=wanted)
+
     def why(self, job_id: str) -> StoryView:
         return self._get(StoryView, _job(job_id, "why"))
 

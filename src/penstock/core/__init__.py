@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         DeviceLost,
         DeviceRestored,
         Event,
+        JobAmended,
         JobCancelled,
         JobFailed,
         JobFinished,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
         Wake,
         Withdraw,
     )
-    from penstock.core.jobs import BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
+    from penstock.core.jobs import Amendment, BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
     from penstock.core.limits import (
         LATEST,
         LONGEST_TEXT,
@@ -168,6 +169,7 @@ __all__ = [
     "Admit",
     "AgentAddress",
     "AgentMessage",
+    "Amendment",
     "BestEffort",
     "Bye",
     "CheckpointFailed",
@@ -200,6 +202,7 @@ __all__ = [
     "Instruction",
     "InvariantError",
     "Job",
+    "JobAmended",
     "JobCancelled",
     "JobError",
     "JobFailed",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.core.cluster import Node
 from penstock.core.curve import Curve
-from penstock.core.jobs import Goal, Job, Tenant
+from penstock.core.jobs import Amendment, Goal, Job, Tenant
 from penstock.core.overhead import Costs
 
 
@@ -36,6 +36,19 @@ class JobResumed:
     at: float
     job_id: str
     goal: Goal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobAmended:
+    """A person changes what the job asks for; with another goal or other bounds it asks anew, wherever it stands.
+
+    What had been taken in is not turned away for it, unless it ``may_be_refused``, as somebody who only asks wants.
+    """
+
+    at: float
+    job_id: str
+    amendment: Amendment
+    may_be_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +176,7 @@ class Tick:
 
 
 Event = (
-    JobSubmitted | JobCancelled | JobPaused | JobResumed | JobFailed | Progress | JobFinished | CurveChanged
-    | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining | NodeChanged | DeviceLost
-    | DeviceRestored | TenantChanged | Tick
+    JobSubmitted | JobCancelled | JobPaused | JobResumed | JobAmended | JobFailed | Progress | JobFinished
+    | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining
+    | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | Tick
 )  # fmt: skip

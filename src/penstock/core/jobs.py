@@ -1,7 +1,7 @@
 """What a person wants: a job, its work, its goal and its tenant."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.core.curve import Curve
@@ -119,3 +119,33 @@ class Job:
         """Run time from start to end on ``count`` devices without interruption."""
         rate = self.curve.rate(count, kind)
         return self.work.iterations / rate if rate else math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendment:
+    """What a person changes of a job after its submission; what is None stays as it is.
+
+    ``at_least`` comes with ``at_most``: they are the new bounds, of which the upper may be none.
+    """
+
+    goal: Goal | None = None
+    priority: int | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether what the job was promised no longer answers what it asks for."""
+        return self.goal is not None or self.at_least is not None
+
+    def applied_to(self, job: Job) -> Job:
+        """The job as it is afterwards; raises :class:`~penstock.core.JobError` if there is no such job."""
+        least = self.at_least
+        return replace(
+            job,
+            goal=job.goal if self.goal is None else self.goal,
+            priority=job.priority if self.priority is None else self.priority,
+            requested=job.requested if least is None else least,
+            at_least=job.at_least if least is None else least,
+            at_most=job.at_most if least is None else self.at_most,
+        )

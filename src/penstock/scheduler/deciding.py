@@ -142,8 +142,9 @@ class Decider:
         quotes = admit_undisturbed(self._admits, self._view(holdings, slot, moment, _Answers()), asked)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
-        for row, key, quote in zip(asked.tolist(), keys, quotes, strict=True):
+        for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):
             before = holdings.records[key].quote
+            quote = _kept_on(answer) if holdings.records[key].amended else answer
             if quote is None or (before is not None and before.verdict is quote.verdict):
                 continue
             said.append((key, quote))
@@ -257,6 +258,16 @@ def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Se
 def _conditions(state: KindState, interval: float, *, decided: bool) -> KindConditions:
     return KindConditions(
         name=state.kind, capacity=state.occupancy.capacity, interval=interval, decided=decided
+    )  # fmt: skip
+
+
+def _kept_on(quote: Quote | None) -> Quote | None:
+    """The answer to a job that had been taken in before: it runs when it can where a new one would be refused."""
+    if quote is None or quote.verdict is not Verdict.REFUSED:
+        return quote
+    reason = f"what it asks for since it was edited cannot be promised: {quote.reason}; it runs when it can"
+    return Quote(
+        job_id=quote.job_id, verdict=Verdict.BEST_EFFORT, reason=reason, counter_offer=quote.counter_offer
     )  # fmt: skip
 
 

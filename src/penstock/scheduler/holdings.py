@@ -32,6 +32,7 @@ from penstock.core import (
 from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
 from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
+from penstock.scheduler.options import usable_levels
 from penstock.scheduler.records import JobState, Record, Service
 from penstock.scheduler.story import iterations_text
 from penstock.scheduler.table import JobTable, Projection
@@ -203,6 +204,27 @@ class Holdings:
             return False
         self.let_go(record, now)
         return True
+
+    def amend(self, record: Record, job: Job, now: float) -> bool:
+        """The job is another from now on; says whether it lost its devices because they are too few or too many."""
+        table, row, state = self.table, self.row(record), self.of(record)
+        is_bounded_anew = (job.at_least, job.at_most) != (record.job.at_least, record.job.at_most)
+        table.project_row(row, now)
+        record.job = job
+        table.set_job(row, job, self.sizes)
+        state.dirty = True
+        width = int(table.width[row])
+        if not (width and is_bounded_anew) or width in dict(usable_levels(job, record.kind, state.size)):
+            return False
+        self._lose_unresumable(row, record, now)
+        self.let_go(record, now)
+        return True
+
+    def ask_again(self, record: Record) -> None:
+        """What the job was told no longer answers it; it keeps what it holds until it is answered."""
+        row = self.row(record)
+        self.table.standing[row] = Standing.UNANSWERED
+        self.table.forget_plan(row)
 
     def change_costs(self, record: Record) -> None:
         """Take up what the job now loses by starting, changing and ending."""

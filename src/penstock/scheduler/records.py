@@ -41,7 +41,11 @@ class Service:
 
 @dataclass(slots=True)
 class Record:
-    """What is known of one job. ``excuse`` is the first thing outside the policy that endangered its promise."""
+    """What is known of one job.
+
+    ``excuse`` is the first thing outside the policy that endangered its promise. One that was ``amended`` asks again
+    although it had been taken in; it may be promised nothing then, but it is not turned away any more.
+    """
 
     job: Job
     key: int
@@ -51,6 +55,7 @@ class Record:
     has_run: bool = False
     excuse: str = ""
     paused: Service | None = None
+    amended: bool = False
     story: Story | None = field(default=None, repr=False)
 
     @property
@@ -60,7 +65,8 @@ class Record:
     def copy(self) -> "Record":
         """The same without its story."""
         return Record(
-            self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse, self.paused
+            self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse, self.paused,
+            self.amended,
         )  # fmt: skip
 
     def tell(self, at: float, text: str) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.core import (
     FREE,
+    Amendment,
     Cluster,
     Curve,
     Decision,
@@ -236,6 +237,10 @@ class Scheduler:
     def can_use(self, job_id: str, curve: Curve) -> bool:
         """Whether a job would have a width to run on if this were its curve."""
         return self._state.can_use(self._state.live(job_id), curve)
+
+    def amended(self, job_id: str, amendment: Amendment) -> Job:
+        """The job as it would be; raises :class:`EventError` where it could never run."""
+        return self._state.amended_job(self._state.live(job_id), amendment)
 
     def kind_for(self, job: Job) -> str | None:
         """The kind this job runs fastest on, among those it accepts and that can hold it."""

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.core import (
     ANY_KIND,
     LATE_TOLERANCE_S,
+    Amendment,
     Cluster,
     CostsChanged,
     Curve,
@@ -23,6 +24,7 @@ from penstock.core import (
     EventError,
     Instruction,
     Job,
+    JobAmended,
     JobCancelled,
     JobError,
     JobFailed,
@@ -253,6 +255,32 @@ class State:
         record.kind = kind
         self.holdings.resume(record, service, event.at)
 
+    def _on_amended(self, event: JobAmended) -> None:
+        """One that holds more or fewer devices than it now may gives them back, saved, and gets others."""
+        record = self.live(event.job_id)
+        job = self.amended_job(record, event.amendment)
+        if record.paused is not None:
+            record.job = job
+            return
+        if self.holdings.amend(record, job, event.at):
+            self.outbox.append(Suspend(job.id))
+        if event.amendment.asks_again:
+            self.holdings.ask_again(record)
+            record.state, record.quote, record.excuse = JobState.ASKING, None, ""
+            record.amended = not event.may_be_refused
+
+    def amended_job(self, record: Record, amendment: Amendment) -> Job:
+        """The job as somebody wants it from now on; raises :class:`EventError` where it could never run."""
+        try:
+            job = amendment.applied_to(record.job)
+        except JobError as error:
+            raise EventError(f"job {record.job.id!r} cannot be changed so: {error}") from error
+        size = self.holdings.of(record).size
+        can_run = self.kind_for(job) if record.paused is not None else usable_levels(job, record.kind, size)
+        if not can_run:
+            raise EventError(f"job {job.id!r} could run on no number of the {size} devices of {record.kind}")
+        return job
+
     def _on_progress(self, event: Progress) -> None:
         record = self.live(event.job_id)
         if not (math.isfinite(event.remaining) and event.remaining >= 0):
@@ -327,6 +355,7 @@ EVENTS: dict[type, Callable[[State, Any], None]] = {
     JobFinished: State._on_finished,
     JobPaused: State._on_paused,
     JobResumed: State._on_resumed,
+    JobAmended: State._on_amended,
     Progress: State._on_progress,
     CurveChanged: State._on_curve_changed,
     CostsChanged: State._on_costs_changed,

@@ -95,6 +95,7 @@ def _record(record: Record) -> dict[str, Any]:
         "has_run": record.has_run,
         "excuse": record.excuse,
         "paused": plain(record.paused),
+        "amended": record.amended,
         "story": None if record.story is None else [[entry.at, entry.text] for entry in record.story.entries],
     }
 
@@ -106,6 +107,7 @@ def _build_record(data: Mapping[str, Any]) -> Record:
         job, data["key"], data["kind"], JobState(data["state"]),
         None if data["quote"] is None else build(Quote, data["quote"]), data["has_run"], data["excuse"],
         None if data["paused"] is None else build(Service, data["paused"]),
+        data.get("amended", False),
         None if told is None else Story(job.id, [Entry(at, text) for at, text in told]),
     )  # fmt: skip
 

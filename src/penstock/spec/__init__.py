@@ -7,6 +7,7 @@
 
 from penstock.spec.batch_scripts import BatchScript, read_batch_script
 from penstock.spec.documents import parse_yaml
+from penstock.spec.edits import JobEdit, read_edit
 from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
 from penstock.spec.flags import Flags, from_flags, from_mapping_and_flags
@@ -23,6 +24,7 @@ __all__ = [
     "EnvironmentPart",
     "Flags",
     "GoalPart",
+    "JobEdit",
     "JobFile",
     "LimitsPart",
     "Profiling",
@@ -39,5 +41,6 @@ __all__ = [
     "read_array",
     "read_batch_script",
     "read_deadline",
+    "read_edit",
     "to_mapping",
 ]

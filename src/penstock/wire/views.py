@@ -203,6 +203,17 @@ class ResumeRequest(WireModel):
     best_effort: bool = False
 
 
+class EditRequest(WireModel):
+    """New values for keys of a job file; what is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+    deadline: StorableText | None = None
+    best_effort: bool | None = None
+    devices: StorableText | int | None = Field(default=None, description='A number, or bounds: "1..8", "2..".')
+    priority: int | None = None
+    name: StorableText | None = None
+
+
 class TokenRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     name: Annotated[StorableText, Field(min_length=1, max_length=120)]

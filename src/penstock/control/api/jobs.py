@@ -15,6 +15,7 @@ from penstock.wire import (
     ArrayRequest,
     ArraySubmission,
     ArrayView,
+    EditRequest,
     EventPage,
     JobDetail,
     JobPage,
@@ -124,6 +125,16 @@ def pause(job_id: JobId, platform: Service, who: Caller) -> JobDetail:
 def resume(job_id: JobId, platform: Service, who: Caller, how: ResumeRequest | None = None) -> JobDetail:
     """Let a paused job ask again, with its old goal or another."""
     return platform.resume(job_id, who, how)
+
+
+@router.post("/jobs/{job_id}/edit")
+def edit(job_id: JobId, wanted: EditRequest, platform: Service, who: Caller) -> JobDetail:
+    """Change the deadline, the bounds, the priority or the name of a job that is not over.
+
+    Another deadline is answered as at submission: one that cannot be promised is refused (409) with the earliest that
+    could be, and nothing is changed.
+    """
+    return platform.edit(job_id, who, wanted)
 
 
 @router.get("/jobs/{job_id}/why")

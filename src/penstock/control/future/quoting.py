@@ -4,7 +4,20 @@ Nothing is estimated beside the policy. The copy is asked exactly as the origina
 submission at the same moment would be told.
 """
 
-from penstock.core import Admit, Decline, Defer, Goal, Instruction, Job, JobResumed, JobSubmitted, Quote, Tick
+from penstock.core import (
+    Admit,
+    Amendment,
+    Decline,
+    Defer,
+    Goal,
+    Instruction,
+    Job,
+    JobAmended,
+    JobResumed,
+    JobSubmitted,
+    Quote,
+    Tick,
+)
 from penstock.scheduler import Scheduler
 
 _MOST_ROUNDS = 4
@@ -23,7 +36,12 @@ def quote_resumed(stage: Scheduler, job_id: str, goal: Goal | None, now: float) 
     return _ask(stage, JobResumed(max(now, stage.now), job_id, goal), job_id)
 
 
-def _ask(stage: Scheduler, event: JobSubmitted | JobResumed, job_id: str) -> Quote | None:
+def quote_amended(stage: Scheduler, job_id: str, amendment: Amendment, now: float) -> Quote | None:
+    """What a job would be told if somebody changed it now; ``stage`` is a twin, and the job is changed in it."""
+    return _ask(stage, JobAmended(max(now, stage.now), job_id, amendment, may_be_refused=True), job_id)
+
+
+def _ask(stage: Scheduler, event: JobSubmitted | JobResumed | JobAmended, job_id: str) -> Quote | None:
     at = event.at
     said = _answers(stage.handle(event), job_id)
     for _ in range(_MOST_ROUNDS):

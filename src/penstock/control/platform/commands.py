@@ -15,6 +15,7 @@ from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote
 from penstock.control.loop.job_reader import JobDraft, JobReading
 from penstock.control.platform.array_commands import ArrayCommands
+from penstock.control.platform.editing import edit_entry
 from penstock.control.platform.job_arrays import JobArray
 from penstock.control.platform.quotas import Quotas
 from penstock.control.platform.resuming import must_fit, new_goal
@@ -166,6 +167,15 @@ class Commands:
             goal = new_goal(record, now, deadline, best_effort)
             must_fit(self._journal.state.scheduler.twin(), job_id, goal, now)
             self._journal.record(Resumed(at=now, job_id=job_id, goal=goal, by=who.name))
+        self._done()
+
+    def edit(self, job_id: str, who: Principal, wanted: Mapping[str, Any]) -> None:
+        """Change the deadline, the bounds, the priority or the name of a job that is not over, all of it or nothing."""
+        with self._journal.lock:
+            record = self._own(job_id, who)
+            self._not_over(record, "edited")
+            now = self._journal.now()
+            self._journal.record(edit_entry(wanted, record, self._journal.state, self.quotas, now, who.name))
         self._done()
 
     def drain(self, node: str) -> None:

@@ -39,6 +39,7 @@ from penstock.core import plain
 from penstock.wire import (
     ArraySubmission,
     ArrayView,
+    EditRequest,
     EventPage,
     HealthView,
     JobDetail,
@@ -156,6 +157,13 @@ class Platform:
         with self.audit.recorded(who, "resume", job_id):
             require(who, Action.STEER)
             self._commands.resume(job_id, who, deadline=how.deadline, best_effort=how.best_effort)
+        return self._detail(job_id, who)
+
+    def edit(self, job_id: str, who: Principal, wanted: EditRequest) -> JobDetail:
+        """Change what a job asks for. What cannot be promised is refused, and nothing is changed then."""
+        with self.audit.recorded(who, "edit", job_id):
+            require(who, Action.STEER)
+            self._commands.edit(job_id, who, wanted.model_dump(exclude_none=True))
         return self._detail(job_id, who)
 
     def resolve(self, reference: str, who: Principal) -> str:

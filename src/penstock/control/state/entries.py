@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
-from penstock.core import FREE, Costs, Curve, Decision, Goal, Job, Node, Overhead, Recipe, register
+from penstock.core import FREE, Amendment, Costs, Curve, Decision, Goal, Job, Node, Overhead, Recipe, register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +112,19 @@ class Resumed:
     job: Job | None = None
     by: str = ""
     goal: Goal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """A person changes what a job asks for, or what it is called; ``spec`` is its job file from now on."""
+
+    at: float
+    job_id: str
+    amendment: Amendment
+    spec: Mapping[str, Any]
+    name: str
+    what: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,8 +349,8 @@ class Ticked:
 
 
 AboutJob = (
-    PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Launched | Progressed | Resized
-    | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
+    PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched | Progressed
+    | Resized | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
     | ResumableLearned
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame

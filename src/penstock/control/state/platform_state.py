@@ -22,6 +22,7 @@ from penstock.control.state.entries import (
     DecisionFailed,
     DeviceCame,
     DeviceLeft,
+    Edited,
     Entry,
     Launched,
     NodeCame,
@@ -64,6 +65,7 @@ from penstock.core import (
     Grant,
     Instruction,
     InvariantError,
+    JobAmended,
     JobCancelled,
     JobFailed,
     JobFinished,
@@ -363,6 +365,18 @@ class PlatformState:
         if not record.over:
             record.job = self.scheduler.job(record.id)
 
+    def _on_edited(self, entry: Edited) -> None:
+        record = self._live(entry.job_id)
+        if record.id in self.preparing:
+            record.job = entry.amendment.applied_to(record.job)
+        else:
+            self._feed(JobAmended(entry.at, record.id, entry.amendment))
+            record.job = self.scheduler.job(record.id)
+        record.submission = replace(record.submission, name=entry.name, spec=entry.spec)
+        if entry.amendment.asks_again:
+            record.quote = None
+        record.tell(entry.at, f"edited{f' by {entry.by}' if entry.by else ''}: {entry.what}")
+
     def _on_launched(self, entry: Launched) -> None:
         record = self.record(entry.job_id)
         if entry.run_id not in record.runs:
@@ -523,6 +537,7 @@ PlatformState._handlers = {
     Cancelled: PlatformState._on_cancelled,
     Paused: PlatformState._on_paused,
     Resumed: PlatformState._on_resumed,
+    Edited: PlatformState._on_edited,
     Launched: PlatformState._on_launched,
     Progressed: PlatformState._on_progressed,
     Resized: PlatformState._on_resized,

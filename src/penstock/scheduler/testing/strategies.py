@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from penstock.core import (
+    Amendment,
     BestEffort,
     Cluster,
     Curve,
@@ -16,6 +17,7 @@ from penstock.core import (
     DeviceRestored,
     Event,
     Job,
+    JobAmended,
     JobCancelled,
     JobFailed,
     JobPaused,
@@ -33,8 +35,8 @@ from penstock.core import (
 from penstock.scheduler.scheduler import Scheduler
 
 MISFORTUNES = (
-    "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "change", "break",
-    "mend",
+    "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "amend", "change",
+    "break", "mend",
 )  # fmt: skip
 ScriptEntry = Event | Callable[[Scheduler, float], Event | None]
 
@@ -124,6 +126,9 @@ class Misfortune:
             return JobPaused(now, job_id)
         if self.what == "give up":
             return JobFailed(now, job_id, "it cannot be helped")
+        if self.what == "amend":
+            goal = Deadline(now + 2000.0 * self.amount)
+            return JobAmended(now, job_id, Amendment(goal=goal, at_least=1 + self.pick % 2, at_most=2 + self.pick % 3))
         if self.what == "progress":
             return Progress(now, job_id, scheduler.remaining(job_id) * self.amount + 1e-6)
         if self.what == "curve":
