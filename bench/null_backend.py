@@ -8,7 +8,19 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.core import DeviceSlot, Launch, Node, Recipe, Report, ReportKind, RunState, RunStatus, Usage, Worker
+from penstock.core import (
+    DeviceSlot,
+    Launch,
+    MetricSeries,
+    Node,
+    Recipe,
+    Report,
+    ReportKind,
+    RunState,
+    RunStatus,
+    Usage,
+    Worker,
+)
 
 NODES = 4
 DEVICES = 8
@@ -73,6 +85,9 @@ class NullBackend:
             file.seek(offset)
             data = file.read(limit)
         return data, offset + len(data)
+
+    def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:  # noqa: ARG002
+        return ()
 
     def usage(self, run_id: str) -> Usage:  # noqa: ARG002
         return Usage()

@@ -119,6 +119,38 @@ def test_what_fails_after_the_last_step_has_failed(penstock: Terminal, devices: 
     assert "failed" in done.stderr
 
 
+def test_metrics_of_plain_and_elastic_scripts(penstock: Terminal) -> None:
+    (penstock.home / "plain.py").write_text(
+        "for step in range(1, 31): print(f'penstock: step={step} total=30 loss={1 / step} val_acc={step / 30}')"
+    )
+    (penstock.home / "logging.py").write_text(
+        AFTERWARDS.replace(
+            "    with step:", "    elastic.log(val_acc=torch.tensor(0.5 + step.number / 100))\n    with step:"
+        ).replace("sys.exit(7)", "elastic.log({'final/score': float('nan')})")
+    )
+    options = ("run", "--best-effort", "--work", "30 steps", "--devices", "1", "--name")
+    for name, script in (("plain-metrics", "plain.py"), ("elastic-metrics", "logging.py")):
+        done = penstock(*options, name, "--", script)
+        assert done.returncode == 0, done.stderr
+    shown = penstock("metrics", "plain-metrics", "--metric", "val_acc")
+    assert "val_acc" in shown.stdout, shown.stderr
+    assert "▁" in shown.stdout
+    both = penstock("metrics", "plain-metrics", "elastic-metrics", "--json")
+    plain, elastic = json.loads(both.stdout)
+    values = {metric["name"]: metric["values"] for metric in plain["metrics"]}
+    assert values == {"loss": [1 / step for step in range(1, 31)], "val_acc": [step / 30 for step in range(1, 31)]}
+    logged = {metric["name"]: (metric["steps"], metric["values"]) for metric in elastic["metrics"]}
+    assert {"loss", "samples_per_s"} < logged.keys()
+    assert logged["val_acc"][0] == [0, 1, 2, 3, 4, 5]
+    assert logged["final/score"] == ([6], ["nan"])
+    table = penstock("metrics", "plain-metrics", "elastic-metrics", "--csv").stdout.splitlines()
+    assert table[0] == "job,metric,step,time,value,low,high"
+    assert len(table) > 60
+    unknown = penstock("metrics", "plain-metrics", "--metric", "vall_acc")
+    assert unknown.returncode == 2
+    assert "no job here has a metric 'vall_acc'" in " ".join(unknown.stderr.split())
+
+
 def test_a_script_that_cannot_begin_fails_at_once_and_says_why(penstock: Terminal) -> None:
     (penstock.home / "broken.py").write_text("import notamodule\n")
     done = penstock("run", "--work", "1", "--devices", "1", "--", "broken.py")

@@ -14,6 +14,7 @@ from penstock.core import (
     DeviceSlot,
     InputError,
     Launch,
+    MetricSeries,
     Node,
     Recipe,
     Report,
@@ -66,6 +67,7 @@ class FakeBackend:
     crash_after: str = ""
     refuse: dict[str, Exception] = field(default_factory=dict)
     output: dict[str, bytes] = field(default_factory=dict)
+    metric_series: dict[str, list[MetricSeries]] = field(default_factory=dict)
     broken: dict[DeviceSlot, str] = field(default_factory=dict)
 
     def nodes(self) -> tuple[Node, ...]:
@@ -156,6 +158,9 @@ class FakeBackend:
     def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:  # noqa: ARG002
         text = self.output.get(run_id, b"")[offset : offset + limit]
         return text, offset + len(text)
+
+    def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
+        return tuple(self.metric_series.get(run_id, ()))
 
     def usage(self, run_id: str) -> Usage:  # noqa: ARG002
         return Usage()

@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import Bye, CheckpointSaved, Hello, LeaveOrder, Refusal, SuspendOrder, TrainingProgress, World
+from penstock.core import (
+    Bye,
+    CheckpointSaved,
+    Hello,
+    LeaveOrder,
+    MetricsLogged,
+    Refusal,
+    SuspendOrder,
+    TrainingProgress,
+    World,
+    metric_values,
+)
 from penstock.runtime.agent.link import AgentLink, RefusedError
 from tests.runtime.agent import Agent, Peer, Zygote, wait_until
 
@@ -50,6 +61,19 @@ def test_nonsense_is_ignored(agent: Agent, link: AgentLink, caplog: pytest.LogCa
     assert link.order is None
     assert caplog.text.count("ignored a message") == 3
     assert "a world that cannot be read" in caplog.text
+
+
+def test_metrics_arrive_in_order_and_the_last_ones_before_the_line_is_closed(agent: Agent, link: AgentLink) -> None:
+    link.log(metric_values({"loss": 0.5, "val_acc": float("nan")}, 1))
+    link.log(metric_values({"loss": 0.25}, 2))
+    link.close(10.0)
+    wanted = [("loss", "0.5", 1), ("val_acc", "nan", 1), ("loss", "0.25", 2)]
+
+    def values() -> list[tuple[str, str, int | None]]:
+        told = (value for message in agent.heard(MetricsLogged) for value in message.values)
+        return [(value.name, str(value.value), value.step) for value in told]
+
+    wait_until(lambda: values() == wanted, "all values")
 
 
 def test_a_worker_that_is_refused_ends_with_the_agents_reason(agent: Agent, link: AgentLink) -> None:

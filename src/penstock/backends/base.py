@@ -12,6 +12,7 @@ from penstock.core import (
     DeviceSlot,
     InputError,
     Launch,
+    MetricSeries,
     Node,
     PenstockError,
     Recipe,
@@ -108,6 +109,10 @@ class Backend(Protocol):
 
     def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:
         """Up to ``limit`` bytes of output from ``offset`` on, and the offset to go on from."""
+        ...
+
+    def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
+        """The metrics that the run told, thinned; also of one that was forgotten, as its logs. None is no error."""
         ...
 
     def usage(self, run_id: str) -> Usage:

@@ -48,6 +48,7 @@ VERBS = {
     "show": Verb("jobs.show", "show", "Everything about one job."),
     "logs": Verb("jobs.logs", "logs", "Print a job's output, all workers together unless one is named."),
     "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
+    "metrics": Verb("jobs.metrics", "metrics", "Metrics that jobs have logged: loss, accuracy, anything else"),
     "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
     "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
     "wait": Verb(

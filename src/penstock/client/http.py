@@ -22,6 +22,7 @@ from penstock.wire import (
     EventPage,
     EventView,
     JobDetail,
+    JobMetricsView,
     JobPage,
     JobReport,
     LogPage,
@@ -157,6 +158,10 @@ class Client:
 
     def why(self, job_id: str) -> StoryView:
         return self._get(StoryView, _job(job_id, "why"))
+
+    def metrics(self, job_id: str, *names: str) -> JobMetricsView:
+        """What a job's script logged, all or only ``names``: ``client.metrics(job)["loss"].values``."""
+        return self._get(JobMetricsView, _job(job_id, "metrics"), metric=list(names))
 
     def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 100) -> EventPage:
         return self._get(EventPage, _job(job_id, "events") if job_id else "/v1/events", after=after, limit=limit)

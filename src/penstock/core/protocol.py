@@ -17,10 +17,13 @@ from typing import Any, Generic, TypeVar, cast
 from penstock.core.codec import build, plain
 from penstock.core.errors import PenstockError
 from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, is_count, is_duration
+from penstock.core.metric_series import MetricValue
 
 PROTOCOL_VERSION = 1
 LONGEST_LINE = 2**20
 """Bytes of one message with its newline."""
+MOST_AT_ONCE = 2000
+"""Values of metrics in one message."""
 
 _CONSTANTS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
 _SHOWN = 200
@@ -111,6 +114,16 @@ class TrainingProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsLogged:
+    """Metrics that a script logged since the last such message, in order."""
+
+    values: tuple[MetricValue, ...]
+
+    def __post_init__(self) -> None:
+        _require(len(self.values) <= MOST_AT_ONCE, "values", f"at most {MOST_AT_ONCE} of them")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved:
     """State is where it outlives the run; training stood still for ``blocking_s`` of the time it took."""
 
@@ -196,7 +209,8 @@ class Refusal:
 
 
 WorkerMessage = (
-    Hello | Ready | Met | Joined | TrainingProgress | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
+    Hello | Ready | Met | Joined | TrainingProgress | MetricsLogged
+    | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
 )  # fmt: skip
 AgentMessage = World | LeaveOrder | SuspendOrder | Refusal
 
@@ -233,6 +247,7 @@ class Vocabulary(Generic[MessageT]):
 
 WORKER_MESSAGES: Vocabulary[WorkerMessage] = Vocabulary({
     "hello": Hello, "ready": Ready, "met": Met, "joined": Joined, "progress": TrainingProgress,
+    "metrics": MetricsLogged,
     "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended, "bye": Bye,
 })  # fmt: skip
 AGENT_MESSAGES: Vocabulary[AgentMessage] = Vocabulary(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.wire.metric_views import JobMetricsView, MetricView
     from penstock.wire.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
     from penstock.wire.phases import ACTIVE, OVER, JobPhase
     from penstock.wire.problems import (
@@ -95,11 +96,13 @@ __all__ = [
     "JobCountsView",
     "JobDetail",
     "JobGlance",
+    "JobMetricsView",
     "JobPage",
     "JobPhase",
     "JobReport",
     "JobView",
     "LogPage",
+    "MetricView",
     "MissingError",
     "NodeGlance",
     "NodeView",

@@ -3,24 +3,33 @@
 ::
 
     penstock: step=120 total=1000 loss=1.23 samples_per_s=512
+    penstock: val_acc=0.91 lr=3e-4
     penstock: checkpointed step=120 path=/data/ckpt/120
 
-Anything that does not read as such a line is ordinary output. A line that names a step which is no number, or one
-that no training reaches, is passed over and complained about (:func:`complaint`): it never disturbs a run, until there
-are too many of them.
+Every other ``name=number`` of a line is a metric, of the line's step or of the last that was told. Anything that does
+not read as such a line is ordinary output. A line that names a step which is no number, or one that no training
+reaches, is passed over and complained about (:func:`complaint`): it never disturbs a run, until there are too many.
 """
 
 import json
 import math
-import os
-import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.core import MOST_STEPS, ReportKind, clean_text, is_count, is_duration
+from penstock.backends.agent.job_files import read_regular
+from penstock.core import (
+    MOST_METRICS,
+    MOST_STEPS,
+    MetricValue,
+    ReportKind,
+    clean_text,
+    is_count,
+    is_duration,
+    is_metric_name,
+)
 
 PREFIX = "penstock:"
 RECORD_EVERY_S = 0.5
@@ -95,22 +104,20 @@ class ProgressFile:
         """What it says now, unless that is known."""
         with suppress(OSError, UnicodeDecodeError):
             stamp = self._path.lstat().st_mtime_ns
-            if stamp != self._stamp and (said := parse_file(self._read())):
+            if stamp != self._stamp and (
+                said := parse_file(read_regular(self._path, _LARGEST_FILE).decode(errors="replace"))
+            ):
                 self._stamp = stamp
                 return said[1]
         return None
-
-    def _read(self) -> str:
-        """Its text, if it is a file: a link would be read with the agent's rights, a pipe waited for."""
-        handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            return file.read(_LARGEST_FILE).decode(errors="replace") if stat.S_ISREG(os.fstat(handle).st_mode) else ""
 
 
 def complaint(line: str) -> str | None:
     """What is wrong with a line that means to say how far training is; nothing for any other line."""
     text = line.strip()
-    if not text.startswith(PREFIX) or _STEP not in text or parse_line(line) is not None:
+    if not text.startswith(PREFIX) or parse_line(line) is not None:
+        return None
+    if not any(word.startswith(_STEP) for word in text.split()):
         return None
     return f"a line without a step from 0 to {MOST_STEPS}: {clean_text(text[:_SHOWN])!r}"
 
@@ -124,6 +131,24 @@ def parse_line(line: str) -> Said | None:
     if words[:1] == [_CHECKPOINTED]:
         return _with_step(ReportKind.CHECKPOINTED, words[1:], _CHECKPOINT_FIELDS)
     return _with_step(ReportKind.PROGRESS, words, _PROGRESS_FIELDS)
+
+
+def parse_metrics(line: str) -> list[MetricValue]:
+    """The metrics in a line of output; those of a line without a step have none, one with a wrong step has none."""
+    text = line.strip()
+    if not text.startswith(PREFIX):
+        return []
+    words = text[len(PREFIX) :].split(maxsplit=MOST_METRICS)[:MOST_METRICS]
+    if words[:1] == [_CHECKPOINTED]:
+        return []
+    said = dict(word.split("=", 1) for word in words if "=" in word)
+    step = _convert(said.items(), {"step": _count}).get("step")
+    if step is None and "step" in said:
+        return []
+    return [
+        MetricValue(name=name, value=value, step=step)
+        for name, value in _convert(said.items(), dict.fromkeys(filter(is_metric_name, said), float)).items()
+    ]
 
 
 def parse_file(text: str) -> Said | None:

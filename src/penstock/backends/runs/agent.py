@@ -28,13 +28,14 @@ from penstock.backends.agent import processes
 from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.environment import base_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
+from penstock.backends.agent.metric_recorder import MetricRecorder
 from penstock.backends.agent.namespaces import hide_other_processes
 from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.ownership import hand_over, let_through, own_directory
 from penstock.backends.agent.part_workers import PartWorkers
 from penstock.backends.agent.parts import PartEngine, PartFate, PartRun
 from penstock.backends.agent.processes import OURSELVES, Identity
-from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line
+from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line, parse_metrics
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.run_workers import ProcessWorkers, RunWorkers
 from penstock.backends.agent.secrets import Mask, deliver, split
@@ -74,6 +75,8 @@ from penstock.core import (
     Joined,
     Launch,
     Met,
+    MetricsLogged,
+    MetricValue,
     PenstockError,
     Ready,
     ReportKind,
@@ -140,6 +143,7 @@ class Agent:
         self._lines = WorkerLines(secret, self._stores, hear=self._hear, doubt=self._doubt, host=serve_host)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
+        self._metrics = MetricRecorder(run_dir.metrics, self._clock, self._output.remark)
         self._told_state = ""
         self._quiet_until: float | None = time.monotonic() + QUIET_S
         self._background = BackgroundTasks()
@@ -212,6 +216,7 @@ class Agent:
     def report(self, kind: ReportKind, **said: Any) -> None:
         if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
             self._progress.flush()
+            self._metrics.flush()
         if kind is ReportKind.FAILED and not said.get("tail"):
             said["tail"] = self._output.tail()
         self._journal.append(kind, said)
@@ -249,7 +254,7 @@ class Agent:
 
     def on_file_progress(self, said: dict[str, Any]) -> None:
         self._supervisor.sign_of_life()
-        self._progress.take(said)
+        self._take_progress(said)
 
     def can_spare(self, worker_id: str) -> bool:
         return self._supervisor.can_spare(worker_id)
@@ -260,13 +265,17 @@ class Agent:
     def _on_line(self, worker_id: str, stream: str, line: str) -> None:
         self._supervisor.sign_of_life()
         member = self._supervisor.members.get(worker_id)
-        if stream != "stdout" or member is None or member.elastic or member.rank != 0:
+        if stream != "stdout" or member is None or member.rank != 0:
+            return
+        self._metrics.take(parse_metrics(line))
+        if member.elastic:
             return
         said = parse_line(line)
         if said and said[0] is ReportKind.CHECKPOINTED:
             self._supervisor.checkpointed(said[1])
         elif said:
             self._progress.take(said[1])
+            self._metrics.reached(said[1]["step"])
         elif what := complaint(line):
             self._doubt(worker_id, what)
 
@@ -289,7 +298,9 @@ class Agent:
                 run.ready(worker_id)
             case TrainingProgress():
                 run.trained(worker_id)
-                self._progress.take(plain(message))
+                self._take_progress(plain(message))
+            case MetricsLogged():
+                self._metrics.take(message.values)
             case Met():
                 run.met(message.generation)
             case Joined():
@@ -341,6 +352,7 @@ class Agent:
         if said := self._progress_file.news():
             self.on_file_progress(said)
         self._progress.flush_when_due()
+        self._metrics.flush_when_due()
         self._hint_at_progress()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
             self._meter_usage()
@@ -381,10 +393,19 @@ class Agent:
         group = self._supervisor.world
         self._journal.append(ReportKind.PROGRESS, {**said, "width": group.size, "generation": group.generation})
 
+    def _take_progress(self, said: dict[str, Any]) -> None:
+        """Progress of a worker that counts its steps itself, or of its file; its figures are metrics too."""
+        self._progress.take(said)
+        step = said["step"]
+        self._metrics.reached(step)
+        told = {name: said[name] for name in ("loss", "samples_per_s") if said.get(name) is not None}
+        self._metrics.take(MetricValue(name=name, value=float(value), step=step) for name, value in told.items())
+
     async def _close(self) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
         self._lines.close()
         await self._workers.close()
+        self._metrics.flush()
         self._output.close()
         self._journal.close()
         discard_sockets(self._sockets, self._run_dir.path)

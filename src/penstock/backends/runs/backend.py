@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.agent.logs import read_log
+from penstock.backends.agent.metric_recorder import read_metrics
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.agent.plan_file import with_plan_path
@@ -46,6 +47,7 @@ from penstock.core import (
     DeviceSlot,
     InputError,
     Launch,
+    MetricSeries,
     Report,
     RunState,
     RunStatus,
@@ -240,6 +242,9 @@ class AgentBackend:
         if offset < 0 or limit < 1:
             raise InputError(f"offset={offset}, limit={limit}", "an offset from 0 and a limit from 1")
         return read_log(run_dir.merged_log if worker is None else _worker_log(run_dir, worker), offset, limit)
+
+    def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
+        return tuple(read_metrics(self._directory(run_id).metrics))
 
     def usage(self, run_id: str) -> Usage:
         run_dir = self._known(run_id)

@@ -11,6 +11,7 @@ from penstock.control.api.inputs import EventNumber, Key, LastEvent, Name, Spec
 from penstock.control.api.streams import Feed, Message, resume_point
 from penstock.control.platform.service import Platform
 from penstock.control.state.store import Principal
+from penstock.core import MOST_METRICS
 from penstock.wire import (
     ArrayRequest,
     ArraySubmission,
@@ -18,6 +19,7 @@ from penstock.wire import (
     EditRequest,
     EventPage,
     JobDetail,
+    JobMetricsView,
     JobPage,
     LogPage,
     QuoteView,
@@ -141,6 +143,17 @@ def edit(job_id: JobId, wanted: EditRequest, platform: Service, who: Caller) -> 
 def why(job_id: JobId, platform: Service, who: Caller) -> StoryView:
     """What happened to a job, and why it stands where it stands."""
     return platform.why(job_id, who)
+
+
+@router.get("/jobs/{job_id}/metrics")
+def job_metrics(
+    job_id: JobId,
+    platform: Service,
+    who: Caller,
+    metric: Annotated[list[StorableText] | None, Query(max_length=MOST_METRICS)] = None,
+) -> JobMetricsView:
+    """What the job's script logged: one curve for each metric, or for those that are named."""
+    return platform.metrics(job_id, who, metric or ())
 
 
 @router.get("/jobs/{job_id}/events")

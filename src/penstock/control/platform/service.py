@@ -8,7 +8,7 @@ server together does that (:mod:`penstock.serve`).
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +25,7 @@ from penstock.control.platform.commands import Commands
 from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
 from penstock.control.platform.job_logs import LogCursor, log_page
+from penstock.control.platform.job_metrics import metric_views
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
@@ -43,6 +44,7 @@ from penstock.wire import (
     EventPage,
     HealthView,
     JobDetail,
+    JobMetricsView,
     JobPage,
     JobReport,
     LogPage,
@@ -265,6 +267,14 @@ class Platform:
         return log_page(
             self._reconciler.backend, runs, over, worker=worker, cursor=LogCursor.parse(cursor), limit=limit
         )
+
+    def metrics(self, job_id: str, who: Principal, names: Collection[str] = ()) -> JobMetricsView:
+        """What a job's script logged, one curve for each metric across all its runs."""
+        record = self.find(job_id, who)
+        with self._journal.reading():
+            runs = list(record.runs)
+        found = metric_views(self._reconciler.backend, runs, names)
+        return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found)
 
     # --- events and reports -----------------------------------------------------------------------------------------
 

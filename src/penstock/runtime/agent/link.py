@@ -12,16 +12,20 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 
 from penstock.core import (
     AGENT_MESSAGES,
     LONGEST_LINE,
+    MOST_AT_ONCE,
     WORKER_MESSAGES,
     AgentAddress,
     AgentMessage,
     Hello,
     LeaveOrder,
+    MetricsLogged,
+    MetricValue,
     PenstockError,
     ProtocolError,
     Refusal,
@@ -35,6 +39,8 @@ _log = logging.getLogger(__name__)
 _REDIAL_S = 0.2
 _DIAL_S = 5.0
 _PROGRESS_EVERY_S = 0.5
+_MOST_WAITING = 5 * MOST_AT_ONCE
+"""Values of metrics that wait for the line; of more the oldest are dropped."""
 
 Order = World | LeaveOrder
 
@@ -57,6 +63,8 @@ class AgentLink:
         self._outbox: deque[bytes] = deque()
         self._progress: bytes | None = None
         self._progress_at = 0.0
+        self._metrics: deque[MetricValue] = deque(maxlen=_MOST_WAITING)
+        self._metrics_at = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._run, args=(agent,), name="penstock-link", daemon=True)
         if agent is not None:
@@ -100,6 +108,16 @@ class AgentLink:
         self._progress = WORKER_MESSAGES.encode(message)
         self._wake()
 
+    def log(self, values: Iterable[MetricValue]) -> None:
+        """Say values of metrics, with others that come soon."""
+        if self._agent is None:
+            return
+        self._metrics.extend(values)
+        now = time.monotonic()
+        if now - self._metrics_at >= _PROGRESS_EVERY_S:
+            self._metrics_at = now
+            self._wake()
+
     def say(self, message: WorkerMessage) -> None:
         """Say something that must arrive, even if the agent has to be found again first."""
         if self._agent is not None:
@@ -111,7 +129,8 @@ class AgentLink:
         if self._agent is None or self._closing:
             return
         deadline = time.monotonic() + flush_s
-        while (self._outbox or self._progress) and not self._over and time.monotonic() < deadline:
+        self._wake()
+        while (self._outbox or self._progress or self._metrics) and not self._over and time.monotonic() < deadline:
             time.sleep(0.005)
         self._closing = True
         self._wake()
@@ -161,6 +180,9 @@ class AgentLink:
             line.sendall(progress)
             if self._progress is progress:
                 self._progress = None
+        while self._metrics:
+            values = [self._metrics.popleft() for _ in range(min(len(self._metrics), MOST_AT_ONCE))]
+            line.sendall(WORKER_MESSAGES.encode(MetricsLogged(values=tuple(values))))
 
     def _receive(self, received: bytearray, chunk: bytes) -> bool:
         received += chunk

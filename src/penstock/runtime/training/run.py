@@ -6,22 +6,22 @@ break; then the survivors open the next from the last step they completed. ``doc
 """
 
 import atexit
-import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
-from penstock.core import Bye, InputError, Joined, StateSuspended, parse_duration
+from penstock.core import Bye, InputError, Joined, StateSuspended, metric_values, parse_duration
 from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.saving import Interval, Keeper
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.training.data import Loader
+from penstock.runtime.training.metric_log import log_with
 from penstock.runtime.training.order import SampleOrder
 from penstock.runtime.training.step import Step, Surroundings, Word
 from penstock.runtime.training.wrapping import Wrapped, wrap
@@ -119,6 +119,15 @@ class Run:
         )
         return self._iterate(around, order, total)
 
+    def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
+        """Log metrics: ``run.log(val_acc=0.91)``, or ``run.log({"eval/loss": 0.3})``; of the present step unless given.
+
+        Only the main worker's count, so every worker may call it.
+        """
+        logged = metric_values({**(values or {}), **named}, self.completed if step is None else step)
+        if self.is_main:
+            self._link.log(logged)
+
     def close(self) -> None:
         """Finish what is being written and said, and leave; happens by itself when the process ends."""
         self._keeper.settle()
@@ -160,8 +169,7 @@ class Run:
         if pace.fresh:
             self._link.say(Joined(generation=self.generation, pause_s=pace.take_pause()))
         if self._link.progress_due() or done == total:
-            loss = step.loss if math.isfinite(step.loss) else None
-            self._link.progress(step=done, total=total, loss=loss, samples_per_s=pace.take_rate())
+            self._link.progress(step=done, total=total, loss=step.loss, samples_per_s=pace.take_rate())
         self._keeper.poll(done)
 
     def _obey(self, word: Word) -> None:
@@ -219,6 +227,7 @@ def init(
         link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device
     )
     atexit.register(run.close)
+    log_with(run)
     return run
 
 

@@ -1,0 +1,97 @@
+"""``penstock metrics``: what jobs logged, as a table, a drawing, JSON or CSV."""
+
+import csv
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.connect import connect, print_json
+from penstock.cli.jobs.arguments import JsonOption
+from penstock.cli.terminal.console import out, plain_table, say
+from penstock.cli.terminal.curves import drawing, figure, sparkline
+from penstock.core import InputError, plain_value
+
+if TYPE_CHECKING:
+    from penstock.wire import JobMetricsView, MetricView
+
+_SPARK_CELLS = 24
+_CELLS, _LINES = 60, 10
+_CSV_COLUMNS = ("job", "metric", "step", "time", "value", "low", "high")
+
+
+def metrics(
+    jobs: Annotated[list[str], typer.Argument(help="Jobs, by id, name or the beginning of an id.")],
+    names: Annotated[
+        list[str], typer.Option("--metric", "-m", metavar="NAME", help="Only this metric, drawn; may be given again.")
+    ] = [],  # noqa: B006
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line for each point.")] = False,
+) -> None:
+    """Metrics that jobs have logged: loss, accuracy, anything else; of several jobs side by side."""
+    if as_json and as_csv:
+        raise InputError("--json and --csv", "one of them")
+    with connect() as client:
+        found = [client.metrics(job, *names) for job in jobs]
+    _require_known(found, names)
+    if as_json:
+        print_json(found)
+    elif as_csv:
+        _print_csv(found)
+    else:
+        _print_table(found)
+        for name in names:
+            _draw(name, found)
+
+
+def _require_known(found: Sequence["JobMetricsView"], names: Sequence[str]) -> None:
+    for name in names:
+        if not any(metric.name == name for job in found for metric in job.metrics):
+            raise InputError(
+                f"no job here has a metric {name!r}", "", "penstock metrics without --metric lists what there is"
+            )
+
+
+def _print_csv(found: Sequence["JobMetricsView"]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(_CSV_COLUMNS)
+    for job in found:
+        for metric in job.metrics:
+            columns = (metric.steps, metric.times, metric.values, metric.lows, metric.highs)
+            for step, at, value, low, high in zip(*columns, strict=True):
+                moment = datetime.fromtimestamp(at, UTC).isoformat()
+                writer.writerow((job.job_id, metric.name, step, moment, *map(plain_value, (value, low, high))))
+
+
+def _print_table(found: Sequence["JobMetricsView"]) -> None:
+    several = len(found) > 1
+    table = plain_table("metric", *(["job"] if several else []), "last", "at step", "least", "most", "values", "course")
+    rows = sorted(((metric.name, job, metric) for job in found for metric in job.metrics), key=lambda row: row[0])
+    for name, job, metric in rows:
+        table.add_row(name, *([_called(job)] if several else []), *_columns(metric))
+    out.print(table)
+    if not rows:
+        say("no metrics yet; a script logs some with `penstock.elastic.log(val_acc=0.91)`")
+        say("or by printing a line such as `penstock: step=120 val_acc=0.91`")
+
+
+def _called(job: "JobMetricsView") -> str:
+    return f"{job.name} ({job.job_id})"
+
+
+def _columns(metric: "MetricView") -> tuple[str, ...]:
+    return (
+        figure(metric.last), str(metric.steps[-1]), figure(metric.low), figure(metric.high), str(metric.count),
+        sparkline(metric.steps, metric.values, _SPARK_CELLS).ljust(_SPARK_CELLS),
+    )  # fmt: skip
+
+
+def _draw(name: str, found: Sequence["JobMetricsView"]) -> None:
+    for job in found:
+        for metric in job.metrics:
+            if metric.name == name:
+                out.print(f"\n{name} of {_called(job)}, steps {metric.steps[0]} to {metric.steps[-1]}", soft_wrap=True)
+                for line in drawing(metric.steps, metric.values, cells=_CELLS, lines=_LINES):
+                    out.print(line, soft_wrap=True)

@@ -1,0 +1,26 @@
+"""The metrics of a job, joined from those of its runs.
+
+Nothing is kept in the server: series are where the agents of the runs wrote them, and are read when somebody asks.
+"""
+
+from collections.abc import Collection, Sequence
+
+from penstock.backends import Backend
+from penstock.core import MetricSeries, joined_series
+from penstock.wire import MetricView
+
+
+def metric_views(backend: Backend, runs: Sequence[str], names: Collection[str] = ()) -> list[MetricView]:
+    """The metrics of some runs of one job, the earliest run first; only those called ``names``, if any are given."""
+    found = joined_series(backend.metrics(run_id) for run_id in runs)
+    return [_view(series) for series in found if not names or series.name in names]
+
+
+def _view(series: MetricSeries) -> MetricView:
+    points = series.points
+    return MetricView(
+        name=series.name, count=series.count, last=series.last.value, low=series.low, high=series.high,
+        steps=[point.step for point in points], times=[point.at for point in points],
+        values=[point.value for point in points], lows=[point.low for point in points],
+        highs=[point.high for point in points],
+    )  # fmt: skip
