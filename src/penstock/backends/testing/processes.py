@@ -71,7 +71,7 @@ class ProcessConformance(BackendContract):
         assert [(r.step, r.total, r.loss, r.samples_per_s, r.width) for r in progress] == [(7, 10, 0.25, 64.0, 2)]
 
     def test_metrics_are_heard_from_rank_zero_and_outlive_the_run(self, backend: Backend) -> None:
-        said = {"0": "step=7 total=10 loss=0.25\\npenstock: val_acc=0.5", "1": "step=7 loss=99"}
+        said = {"0": "step=7 total=10 loss=0.25\npenstock: val_acc=0.5", "1": "step=7 loss=99"}
         code = f"import os; print('penstock:', {said}[os.environ['RANK']])"
         backend.launch(make_launch(backend, self.python(code), 2))
         wait_for_end(backend, "run-1")
