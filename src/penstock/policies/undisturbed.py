@@ -101,7 +101,7 @@ def _choices(view: View, held: HeldRows) -> Iterator[HeldRows]:
 
 
 def _merged(view: View, kept: HeldRows, decided: Assignment) -> Assignment:
-    left = np.setdiff1d(np.arange(len(view)), kept.rows)
+    left = np.delete(np.arange(len(view)), kept.rows)
     kinds, widths, pinned = view.bound.copy(), view.width.copy(), np.zeros(len(view), dtype=bool)
     kinds[left], widths[left], pinned[kept.rows] = decided.kinds, decided.widths, True
     if decided.pinned is not None:

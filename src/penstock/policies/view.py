@@ -114,7 +114,7 @@ class View(JobColumns):
 
     def without(self, rows: Ints, ends: Floats) -> "View":
         """The same world without some rows, and without the devices they hold until these ends."""
-        left, held, bound = np.setdiff1d(np.arange(len(self)), rows), self.width[rows], self.bound[rows]
+        left, held, bound = np.delete(np.arange(len(self)), rows), self.width[rows], self.bound[rows]
         conditions = [
             here._replace(capacity=here.capacity - int(held[bound == kind].sum()))
             for kind, here in enumerate(self.conditions)

@@ -279,6 +279,8 @@ def take_back(holdings: Holdings, kinds: Sequence[str]) -> None:
 
 def rows_left(count: int, removed: Sequence[int]) -> Ints:
     """The rows of a table of ``count`` after :meth:`JobTable.remove` of these: each is replaced by the last."""
+    if not removed:
+        return np.arange(count)
     left, moved = list(range(count)), dict[int, int]()
     for row in removed:
         place, last = moved.get(row, row), left.pop()

@@ -5,7 +5,7 @@ takes millions. A :class:`~penstock.core.Decision` is made from it only where so
 a draft to be applied.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -16,12 +16,18 @@ from penstock.scheduler.holdings import Draft, Holdings
 from penstock.scheduler.records import Record
 
 Steps = tuple[tuple[float, int], ...]
+_GONE = -1
+"""The place of a row that a decision does not leave."""
 
 
 def to_decision(at: float, draft: Draft, holdings: Holdings) -> Decision:
     """The value that says the same; the holdings are as they are before it."""
     rows = _rows(holdings, tuple(draft.wake_at), draft.quotes)
-    ids = [holdings.table.jobs[row].id for row in rows.tolist()]
+    jobs = holdings.table.jobs
+
+    def name_of(row: int) -> str:
+        return jobs[int(rows[row])].id
+
     return Decision(
         at=at,
         wake_at=tuple(draft.wake_at.items()),
@@ -29,9 +35,9 @@ def to_decision(at: float, draft: Draft, holdings: Holdings) -> Decision:
         suspended=tuple(holdings.records[key].job.id for key in draft.suspended),
         grants=tuple(_grant(holdings, *grant) for grant in draft.grants),
         rates=tuple((holdings.records[key].job.id, rate) for key, rate in draft.rates.items()),
-        pauses=tuple(_pauses(draft, ids)),
-        plans=tuple(_plans(draft, ids, holdings.table.plan_at[rows], holdings.table.plan_width[rows])),
-        plan_kinds=tuple(_plan_kinds(draft, ids, holdings.table.plan_kind[rows], tuple(holdings.kinds))),
+        pauses=tuple(_pauses(draft, name_of)),
+        plans=tuple(_plans(draft, name_of, holdings.table.plan_at[rows], holdings.table.plan_width[rows])),
+        plan_kinds=tuple(_plan_kinds(draft, name_of, holdings.table.plan_kind[rows], tuple(holdings.kinds))),
     )
 
 
@@ -59,15 +65,22 @@ class _Reading:
         quotes = [(self._key(quote.job_id), quote) for quote in decision.quotes]
         rows = _rows(self._holdings, self._kinds, quotes)
         keys = table.sequence[rows]
-        row_of = {key: row for row, key in enumerate(keys.tolist())}
+        position = np.full(len(table), _GONE)
+        position[rows] = np.arange(len(rows))
+
+        def place_of(name: str) -> int:
+            if (place := int(position[table.row_of[self._key(name)]])) == _GONE:
+                raise EventError(f"it refuses job {name!r} and gives it something")
+            return place
+
         pauses = np.zeros(len(rows))
         for name, seconds in decision.pauses:
-            pauses[row_of[self._key(name)]] = seconds
+            pauses[place_of(name)] = seconds
         plans = Plans(table.plan_at[rows], table.plan_width[rows], table.plan_kind[rows])
         for name, steps in decision.plans:
-            _write_plan(plans, row_of[self._key(name)], steps)
+            _write_plan(plans, place_of(name), steps)
         for name, kind in decision.plan_kinds:
-            plans.kind[row_of[self._key(name)]] = self._holdings.position(kind)
+            plans.kind[place_of(name)] = self._holdings.position(kind)
         suspended = [self._key(name) for name in decision.suspended]
         rates = {self._key(name): rate for name, rate in decision.rates}
         grants = [(self._key(grant.job_id), grant.kind, grant.devices) for grant in decision.grants]
@@ -115,23 +128,27 @@ def _grant(holdings: Holdings, key: int, kind: str, devices: tuple[int, ...]) ->
     return Grant(holdings.records[key].job.id, kind, devices, holdings.kinds[kind].occupancy.span(devices))
 
 
-def _pauses(draft: Draft, ids: list[str]) -> Iterator[tuple[str, float]]:
+def _pauses(draft: Draft, name_of: Callable[[int], str]) -> Iterator[tuple[str, float]]:
     if draft.pauses is not None:
         for row in np.flatnonzero(draft.pauses).tolist():
-            yield ids[row], float(draft.pauses[row])
+            yield name_of(row), float(draft.pauses[row])
 
 
-def _plans(draft: Draft, ids: list[str], kept_at: Floats, kept_width: Ints) -> Iterator[tuple[str, Steps]]:
+def _plans(
+    draft: Draft, name_of: Callable[[int], str], kept_at: Floats, kept_width: Ints
+) -> Iterator[tuple[str, Steps]]:
     if draft.plans is not None:
         differs = (draft.plans.at != kept_at) | (draft.plans.width != kept_width)
         for row in np.flatnonzero(differs.any(axis=1)).tolist():
-            yield ids[row], steps_of(draft.plans.at[row], draft.plans.width[row])
+            yield name_of(row), steps_of(draft.plans.at[row], draft.plans.width[row])
 
 
-def _plan_kinds(draft: Draft, ids: list[str], kept: Ints, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _plan_kinds(
+    draft: Draft, name_of: Callable[[int], str], kept: Ints, names: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     if draft.plans is not None:
         for row in np.flatnonzero(draft.plans.kind != kept).tolist():
-            yield ids[row], names[draft.plans.kind[row]]
+            yield name_of(row), names[draft.plans.kind[row]]
 
 
 def steps_of(at: Floats, width: Ints) -> Steps:

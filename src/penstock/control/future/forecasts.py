@@ -21,6 +21,8 @@ _PATIENCE_S = 0.03
 """What a submission may wait for a look, and how long the look it asks for may compute."""
 _SHARE = 0.1
 """The share of the time that looks asked for by submissions may take in a rush of them."""
+_REST = 9.0
+"""Looks of the loop itself are at least so many times as far apart as one takes: with very many jobs it is long."""
 _SAVED_UP_S = 0.3
 """Looking time that a quiet while lets them have at once."""
 
@@ -58,8 +60,8 @@ class Forecasts:
             return
         try:
             began = self._clock()
-            if self._refresh(now, min(within_s, _PATIENCE_S) if now else within_s) and now:
-                self._charge(began, self._clock())
+            if self._refresh(now, min(within_s, _PATIENCE_S) if now else within_s):
+                self._looked(now, began, self._clock())
         finally:
             self._looking.release()
 
@@ -84,6 +86,12 @@ class Forecasts:
         self._expected = {job_id: at for job_id, at in ends.items() if math.isfinite(at) and job_id not in unknown}
         self._first = {job_id: self._first.get(job_id, at) for job_id, at in self._expected.items()}
         return True
+
+    def _looked(self, now: bool, began: float, ended: float) -> None:
+        if self._crowded:
+            self._next_at = max(self._next_at, ended + _REST * (ended - began))
+        if now:
+            self._charge(began, ended)
 
     def _due(self, now: bool, active: int) -> bool:
         at = self._clock()

@@ -32,7 +32,8 @@ from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
 _SNAPSHOT_EVERY = 10_000
-"""Entries between two snapshots: what a start has to read again at most, against how often everybody waits for one."""
+"""Entries between two snapshots, or as many as there are jobs if they are more: what a start has to read again at most,
+against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
 _LIVELY = 0.25
 """Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
@@ -148,7 +149,7 @@ class Reconciler:
         self._actuator.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
         self.journal.publish()
-        self.journal.keep_snapshot(every=_SNAPSHOT_EVERY)
+        self.journal.keep_snapshot(every=max(_SNAPSHOT_EVERY, len(self.journal.state.jobs)))
         self.journal.compact()
         self.journal.keep_up()
         if self._forecasts is not None:

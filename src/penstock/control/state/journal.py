@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from penstock.control.state import snapshots
+from penstock.control.state.decision_pace import DecisionPace
 from penstock.control.state.entries import (
     Configured,
     Decided,
@@ -104,6 +105,7 @@ class Journal:
 
         self._stale = False
         self._retry = _DecisionRetry()
+        self._pace = DecisionPace()
         self._observers: list[JournalObserver] = []
         self.group = GroupCommit(self.lock, self._write_requests)
         self._publishing = threading.Lock()
@@ -215,6 +217,9 @@ class Journal:
         asks = any(isinstance(entry, Submitted) for entry in entries)
         if at < self._retry.not_before and not asks:
             return []
+        if self._pace.resting:
+            return []
+        began = time.thread_time()
         try:
             decided = self.state.decision(at)
         except Exception as error:
@@ -224,6 +229,7 @@ class Journal:
         if decided is None:
             return []
         self._retry = _DecisionRetry()
+        self._pace.decided(time.thread_time() - began)
         return [decided]
 
     def _undecided(self, at: float, error: Exception) -> Entry:
