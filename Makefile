@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-clusters bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, chec
 
 bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers and submissions on a real Kubernetes and a real Slurm, beside stop and restart
 	$(BIN)/python -m bench.clusters
+
+bench-cluster-scale: $(STAMP) engines-kubernetes ## a server on 1,000 nodes and 500 gangs of a real API server: processor time, memory, decisions
+	$(BIN)/python -m bench.cluster_scale
 
 bench-web: $(STAMP) ## the dashboard in a real browser: pages and updates with 5,000 jobs (needs Chromium)
 	$(BIN)/python -m bench.web

@@ -70,7 +70,7 @@ def require_programs() -> Path:
     pytest.skip(complaint)
 
 
-def shared_control_plane(directory: Path) -> ControlPlane:
+def shared_control_plane(directory: Path, node_grace_s: int = NODE_GRACE_S) -> ControlPlane:
     """The one of this test run, ready to be asked; all of its processes name the same directory."""
     programs = require_programs()
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -78,12 +78,12 @@ def shared_control_plane(directory: Path) -> ControlPlane:
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not described.exists():
-            found = _start(programs, directory)
+            found = _start(programs, directory, node_grace_s)
             described.write_text(json.dumps(asdict(found)))
     return ControlPlane(**json.loads(described.read_text()))
 
 
-def _start(programs: Path, directory: Path) -> ControlPlane:
+def _start(programs: Path, directory: Path, node_grace_s: int) -> ControlPlane:
     port, etcd, peers = free_port(), free_port(), free_port()
     url = f"https://127.0.0.1:{port}"
     authority, certificate, key = _certificates(directory)
@@ -110,7 +110,7 @@ def _start(programs: Path, directory: Path) -> ControlPlane:
     _spawn(
         programs, directory, "kube-controller-manager", *around, f"--controllers={','.join(_CONTROLLERS)}",
         f"--service-account-private-key-file={key}", "--node-monitor-period=500ms",
-        f"--node-monitor-grace-period={NODE_GRACE_S}s", "--node-startup-grace-period=10s",
+        f"--node-monitor-grace-period={node_grace_s}s", f"--node-startup-grace-period={2 * node_grace_s}s",
     )  # fmt: skip
     _spawn(programs, directory, "kube-scheduler", *around)
     return plane

@@ -23,7 +23,7 @@ from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.agent.plan_file import with_plan_path
 from penstock.backends.agent.processes import kill_strays
-from penstock.backends.agent.report_journal import ReportJournalReader, last_report
+from penstock.backends.agent.report_journal import ReportJournalReader
 from penstock.backends.agent.usage import totals
 from penstock.backends.base import BackendError, ShortageError, SilentError
 from penstock.backends.runs.agent_launcher import AgentLauncher, shortages_told
@@ -38,7 +38,8 @@ from penstock.backends.runs.requests import (
     UsageRequest,
     ask,
 )
-from penstock.backends.runs.rundir import RunDir, marked_runs
+from penstock.backends.runs.run_looks import RunLooks
+from penstock.backends.runs.rundir import RunDir
 from penstock.backends.runs.silent_agents import SilentAgents
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.core import (
@@ -128,6 +129,7 @@ class AgentBackend:
         self._launching: set[str] = set()
         self._orphans = OrphanReaper()
         self._silent = SilentAgents()
+        self._looks = RunLooks(self._root)
         with clear_disk_errors(self._root):
             for folder in (self.state_dir, self._root, self._checkpoints) if users.any else (self._root,):
                 passable_directory(folder, users)
@@ -221,14 +223,17 @@ class AgentBackend:
 
         One that was written down and never started, because a server died in between, is not there yet.
         """
-        found = {run_dir.run_id: run_dir for run_dir in marked_runs(self._root)}
-        states = {run_id: _state_of(one) for run_id, one in found.items()}
-        dead = [found[run_id] for run_id, state in states.items() if state is RunState.ENDED]
+        found = self._looks.directories()
+        statuses = self._looks.statuses(found)
+        dead = [found[run_id] for run_id, status in statuses.items() if status.state is RunState.ENDED]
         self._orphans.reap(dead)
-        states |= {one.run_id: RunState.ENDING for one in dead if one.has_begun() and not self.end_parts(one.run_id)}
+        for one in dead:
+            if not one.has_begun():
+                del statuses[one.run_id]
+            elif not self.end_parts(one.run_id):
+                statuses[one.run_id] = replace(statuses[one.run_id], state=RunState.ENDING)
         self._orphans.watch(found, spared=self._launching)
-        begun = [one for one in found.values() if states[one.run_id] is not RunState.ENDED or one.has_begun()]
-        return tuple(_status(one, states[one.run_id]) for one in begun)
+        return tuple(statuses.values())
 
     def reports(self, run_id: str, after_seq: int) -> tuple[Report, ...]:
         run_dir = self._known(run_id)
@@ -290,26 +295,11 @@ class AgentBackend:
             ) from error
 
 
-def _status(run_dir: RunDir, state: RunState) -> RunStatus:
-    words = run_dir.read_reason() if state is RunState.WAITING else ""
-    seq = last_report(run_dir.journal, run_dir.run_id)[0]
-    return RunStatus(run_id=run_dir.run_id, state=state, last_seq=seq, reason=words)
-
-
 def _is_new(launch: Launch, known: Launch | None, run_dir: RunDir) -> bool:
     """Whether no agent has ever run this attempt and generation; one that was written but not started is new."""
     if known is None or not run_dir.has_begun():
         return True
     return (launch.attempt, launch.generation) > (known.attempt, known.generation)
-
-
-def _state_of(run_dir: RunDir) -> RunState:
-    """Where a run stands; of one whose directory a job has made a mess of, only whether its agent lives."""
-    try:
-        return run_dir.read_state()
-    except OSError:
-        _log.warning("the directory of run %s cannot be read", run_dir.run_id, exc_info=True)
-        return RunState.RUNNING
 
 
 def _check(launch: Launch) -> None:

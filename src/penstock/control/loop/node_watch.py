@@ -32,10 +32,13 @@ class NodeWatch:
         nodes = {node.name: node for node in self._backend.nodes()}
         unusable = self._backend.unusable()
         with self._journal.reading() as state:
-            for entry in list(_node_changes(state, nodes, now)):
-                self._journal.record(entry)
-            for entry in list(_device_changes(state, nodes, unusable, now)):
-                self._journal.record(entry)
+            self._record(_node_changes(state, nodes, now))
+            self._record(_device_changes(state, nodes, unusable, now))
+
+    def _record(self, changes: Iterator[Entry]) -> None:
+        """All at once: where a thousand nodes come or go together, one decision follows and not thousands."""
+        if entries := list(changes):
+            self._journal.record(*entries)
 
 
 def _node_changes(state: PlatformState, nodes: Mapping[str, Node], now: float) -> Iterator[Entry]:

@@ -37,6 +37,8 @@ against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
 _LIVELY = 0.25
 """Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
+_IDLE_SHARE, _LONGEST_IDLE_S = 40.0, 1.0
+"""How many times as long as a pass took the next one waits if nothing happened, and the longest of such pauses."""
 _APART_S = 0.05
 """Between the beginnings of two passes at least: in a rush of submissions one pass serves many of them."""
 _MOST_BEGINNINGS = 5
@@ -125,10 +127,14 @@ class Reconciler:
             except Exception as error:
                 failed, self.trouble = True, f"{type(error).__name__}: {error}"
                 _log.exception("a pass failed; trying again")
-            lively = self.journal.seq != seq
-            self._nudged.wait(every_s * _LIVELY if lively else every_s)
+            pause_s = every_s * _LIVELY if self.journal.seq != seq else self._idle_pause_s(every_s, began)
+            self._nudged.wait(pause_s)
             stop.wait(_AFTER_TROUBLE_S if failed else began + _APART_S - time.monotonic())
             self._nudged.clear()
+
+    def _idle_pause_s(self, every_s: float, began: float) -> float:
+        """A pass over many runs in which nothing happened is not repeated as soon as one over few."""
+        return max(every_s, min(_IDLE_SHARE * (time.monotonic() - began), _LONGEST_IDLE_S))
 
     def nudge(self) -> None:
         """Something was recorded that is worth a pass at once."""
