@@ -112,7 +112,7 @@ def assemble(
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)
     reconciler.subscribe(metrics)
-    quotas = Quotas(journal.store.quotas, config.quotas)
+    quotas = Quotas(journal.store.quotas, config.quotas, max_active_jobs=config.max_active_jobs)
     commands = Commands(
         journal, reader, forecasts, reconciler.nudge, tenancy=tenancy, known_secrets=secrets.names, quotas=quotas
     )

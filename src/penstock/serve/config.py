@@ -41,8 +41,9 @@ class Config:
 
     ``tls_cert`` and ``tls_key`` are files in PEM; ``proxies`` are addresses or networks whose word is taken on where a
     request came from, and whether it came over TLS (``X-Forwarded-For``, ``X-Forwarded-Proto``). ``open_metrics`` lets
-    everybody read ``/metrics``. ``quotas`` are limits by tenant, those of ``*`` for all others. ``oidc`` is who
-    vouches for people that sign in to the dashboard, besides tokens.
+    everybody read ``/metrics``. ``quotas`` are limits by tenant, those of ``*`` for all others; a tenant whose
+    ``active_jobs`` nobody limited has ``max_active_jobs`` at most. ``oidc`` is who vouches for people that sign in to
+    the dashboard, besides tokens.
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -69,6 +70,7 @@ class Config:
     prepare_limit_s: float = 1800.0
     recover: bool = False
     accept_loss: bool = False
+    max_active_jobs: int = 200_000
     max_streams: int = 2000
     max_streams_per_token: int = 200
     open_metrics: bool = False

@@ -181,6 +181,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "prepare_limit": ("prepare_limit_s", _duration),
     "recover": ("recover", _truth),
     "accept_loss": ("accept_loss", _truth),
+    "max_active_jobs": ("max_active_jobs", _integer),
     "max_streams": ("max_streams", _integer),
     "max_streams_per_token": ("max_streams_per_token", _integer),
     "open_metrics": ("open_metrics", _truth),

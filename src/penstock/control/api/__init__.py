@@ -61,7 +61,7 @@ async def _on_input_error(_: Request, error: Exception) -> Response:
     return ProblemResponse(body, _HEADERS.get(body["status"]))
 
 
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "2"}}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "5"}, 503: {"Retry-After": "2"}}
 
 
 async def _on_invalid(_: Request, error: Exception) -> Response:

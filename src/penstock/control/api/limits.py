@@ -100,7 +100,8 @@ class Callers:
     async def _looked_up(self, memory: str, secret: str, cookie: str) -> RequestSource | None:
         """A database that does not answer stops this request and not the event loop.
 
-        Many who come with the same token at once wait for one look-up, not for one each.
+        Many who come with the same token at once wait for one look-up, not for one each; who waited too long because
+        there were so many of them is let in all the same, once somebody knows the token.
         """
         with anyio.move_on_after(LOOK_UP_S):
             async with self._asking.setdefault(memory, anyio.Lock()):
@@ -117,6 +118,8 @@ class Callers:
                     if len(self._known) > _MOST_CALLERS:
                         self._known.popitem(last=False)
                 return found
+        if (found := self._remembered(memory)) is not None:
+            return found
         raise UnavailableError(
             f"the database has not answered for {LOOK_UP_S:.0f} s", "a database that answers", "Try again in a moment"
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.control.platform.array_listing import array_members
-from penstock.control.platform.job_arrays import array_name, array_of
+from penstock.control.platform.job_arrays import array_name
 from penstock.control.platform.resuming import must_fit, new_goal
 from penstock.control.state.entries import Cancelled, Paused, Resumed
 from penstock.control.state.journal import Journal
@@ -83,13 +83,12 @@ class ArrayCommands:
 
     def active(self, who: Principal) -> dict[str, list[JobRecord]]:
         """Jobs that are not over and may be seen, by array."""
-        found: dict[str, list[JobRecord]] = {}
         with self.journal.reading() as state:
-            for record in state.jobs.values():
-                array = array_of(record.id)
-                if array is not None and not record.over and who.may_see(record.job.tenant):
-                    found.setdefault(array, []).append(record)
-        return found
+            return {
+                array: list(members.values())
+                for array, members in state.active.arrays.items()
+                if who.may_see(next(iter(members.values())).job.tenant)
+            }
 
     def _members(self, array: str, who: Principal) -> tuple[str, list[JobRecord]]:
         found = self.find(array, who)

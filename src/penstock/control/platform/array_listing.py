@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.control.platform.job_arrays import array_name, array_of
+from penstock.control.platform.job_arrays import array_name
 from penstock.control.platform.listing import JobFilter, listed_jobs
+from penstock.control.state.active_jobs import array_of
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import ArrayMember, JobRow
 

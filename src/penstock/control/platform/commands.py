@@ -251,10 +251,7 @@ class Commands:
 
     def _must_have_room(self, tenant: str, jobs: int = 1) -> None:
         """Called with the lock held, so that two submissions at once do not both take the last place."""
-        if self.quotas.of(tenant).active_jobs is not None:
-            records = self._journal.state.jobs.values()
-            active = sum(not record.over for record in records if record.job.tenant == tenant)
-            self.quotas.check_active(tenant, active + jobs - 1)
+        self.quotas.check_active(tenant, self._journal.state.active.count(tenant) + jobs - 1)
 
     def _done(self) -> None:
         self._nudge()

@@ -4,7 +4,6 @@ A member is a job like any other. It is called after the array (``train-17``), s
 ``PENSTOCK_ARRAY_INDEX``. Its checkpoints are its own: below the directory that the job file names, if it names one.
 """
 
-import re
 from dataclasses import dataclass, replace
 
 from penstock.control.loop.job_reader import JobDraft
@@ -12,14 +11,6 @@ from penstock.core import InputError
 
 INDEX_VARIABLE = "PENSTOCK_ARRAY_INDEX"
 _LONGEST_NAME = 63
-JOB_ID = re.compile(r"(j-[0-9a-z]{8})(-[0-9]+)?")
-"""The id of a job or of an array; a member's is its array's with an index behind it."""
-
-
-def array_of(job_id: str) -> str | None:
-    """The array that a job is of, if it is of one."""
-    found = JOB_ID.fullmatch(job_id)
-    return None if found is None or found[2] is None else found[1]
 
 
 def array_name(member: str) -> str:

@@ -7,8 +7,8 @@ jobs means none, and the answer lists them.
 import re
 from collections.abc import Iterable
 
-from penstock.control.platform.job_arrays import JOB_ID
 from penstock.control.platform.listing import JobFilter, listed_jobs
+from penstock.control.state.active_jobs import JOB_ID
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal
 from penstock.wire import ConflictError

@@ -7,7 +7,7 @@ visible from the moment its submission is answered, and no reader has to write a
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.control.platform.job_arrays import array_of
+from penstock.control.state.active_jobs import array_of
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import JobRow
 from penstock.core import InputError, UnknownNameError

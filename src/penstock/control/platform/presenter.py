@@ -149,7 +149,7 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
         cluster = state.scheduler.cluster
         holders = {
             device: record.id
-            for record in state.jobs.values()
+            for record in state.engaged.values()
             if record.grant is not None and who.may_see(record.job.tenant)
             for device in record.grant.devices
         }

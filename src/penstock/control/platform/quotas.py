@@ -9,13 +9,22 @@ from penstock.wire import ForbiddenError, TooManyError
 
 DEFAULT_TENANT = "*"
 """Whose limits hold for every tenant that has none of its own."""
+MAX_ACTIVE_JOBS = 200_000
+"""Of one tenant, where no quota says otherwise: each takes some kilobytes of the server's memory."""
 
 
 class Quotas:
-    """Limits by tenant. What is not limited is not counted."""
+    """Limits by tenant. ``max_active_jobs`` is how many jobs that are not over a tenant without such a limit has."""
 
-    def __init__(self, repository: QuotaRepository, configured: Mapping[str, Quota] | None = None) -> None:
+    def __init__(
+        self,
+        repository: QuotaRepository,
+        configured: Mapping[str, Quota] | None = None,
+        *,
+        max_active_jobs: int = MAX_ACTIVE_JOBS,
+    ) -> None:
         self._repository = repository
+        self._max_active_jobs = max_active_jobs
         self._quotas = dict(configured or {}) | repository.all()
 
     def all(self) -> dict[str, Quota]:
@@ -43,8 +52,9 @@ class Quotas:
 
     def check_active(self, tenant: str, active: int) -> None:
         """Whether one more job may be handed in; raises :class:`~penstock.wire.TooManyError`."""
-        most = self.of(tenant).active_jobs
-        if most is not None and active >= most:
+        quota = self.of(tenant).active_jobs
+        most = self._max_active_jobs if quota is None else quota
+        if active >= most:
             raise TooManyError(
                 f"Tenant {tenant} has {active} jobs that are not over", f"at most {most}",
                 "Wait until one has ended, cancel one, or ask an admin for a larger quota",

@@ -91,6 +91,7 @@ def _agree(state: PlatformState, differing: list[_ListedJob]) -> None:
     for each in differing:
         if JobPhase(each.row.state) in OVER:
             _close(each)
+            state.active.remove(each.record)
 
 
 def _is_fact(record: JobRecord) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from penstock.control.state.active_jobs import ActiveJobs
 from penstock.control.state.entries import (
     Absence,
     Cancelled,
@@ -109,6 +110,9 @@ class PlatformState:
         self.jobs: dict[str, JobRecord] = {}
         """Jobs that are not over, and those that are but have not left for the archive yet."""
 
+        self.active = ActiveJobs()
+        """Jobs that are not over, by tenant and by array."""
+
         self.engaged: dict[str, JobRecord] = {}
         """Jobs that have been given devices at some time and are not over: the few that can have a run."""
 
@@ -148,6 +152,8 @@ class PlatformState:
     def adopt(self, record: JobRecord) -> None:
         """Take over the record of a job that the scheduler knows, or will when it has been prepared."""
         self.jobs[record.id] = record
+        if not record.over:
+            self.active.add(record)
         if record.mark is JobPhase.PREPARING:
             self.preparing[record.id] = record
         elif record.fingerprint and not record.over:
@@ -268,6 +274,7 @@ class PlatformState:
         record.ended_at = at
         record.reason = reason
         record.lose_devices()
+        self.active.remove(record)
         self.engaged.pop(record.id, None)
         if kin := self.kin.get(record.fingerprint):
             kin.pop(record.id, None)
