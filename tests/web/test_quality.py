@@ -12,7 +12,17 @@ from tests.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("browser")
 AUDIT = Path(__file__).with_name("audit.js").read_text()
-PAGES = ("/", "/jobs", "/jobs/{job}", "/submit", "/tenants", "/nodes", "/what-if", "/jobs/j-nobody")
+PAGES = (
+    "/",
+    "/jobs",
+    "/jobs/{job}",
+    "/submit",
+    "/tenants",
+    "/nodes",
+    "/what-if",
+    "/compare?jobs={job}",
+    "/jobs/j-nobody",
+)
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,7 @@ def browser(data_dir: Path) -> Iterator[httpx.Client]:
         ("/ui/", ("Devices over time", "Devices in use")),
         ("/ui/jobs", ("Jobs",)),
         ("/ui/jobs/{job}", ("night-run", "What happened, and why", "train.py")),
+        ("/ui/compare?jobs={job}", ("Last values", "Metrics")),
         ("/ui/submit", ("The promise",)),
         ("/ui/tenants", ("Devices held by each tenant",)),
         ("/ui/nodes", ("1 of 1 node up",)),

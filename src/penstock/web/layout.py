@@ -209,11 +209,11 @@ class Text:
     """A piece of HTML that is only sent again when it has changed."""
 
     def __init__(self, content: str = "", classes: str = "") -> None:
-        self._element = ui.html(content, sanitize=False).classes(classes)
+        self.element = ui.html(content, sanitize=False).classes(classes)
 
     def show(self, content: str) -> None:
-        if content != self._element.content:
-            self._element.set_content(content)
+        if content != self.element.content:
+            self.element.set_content(content)
 
 
 class _FigureCard:

@@ -47,7 +47,7 @@ from penstock.web.view_models import (
     tenant_use,
     timeline_marks,
 )
-from penstock.wire import ArrayView, JobDetail, LogPage, QuoteView, ResumeRequest
+from penstock.wire import ArrayView, JobDetail, JobMetricsView, LogPage, QuoteView, ResumeRequest
 
 _HORIZON_SHARE = 0.5
 """The future takes at most this much of the width of the past."""
@@ -205,6 +205,15 @@ class Viewer:
         width = record.grant.width if record.grant is not None else record.job.at_least
         doubt = self._data.curves.uncertainty(record.fingerprint, kind, width)
         return forecast_band(self.now(), max(likely, self.now()), doubt)
+
+    def detail(self, reference: str) -> JobDetail:
+        """A job by its id, its name, or the beginning of its id."""
+        who = self.who
+        return self._platform.job(self._platform.resolve(reference, who), who)
+
+    def metrics(self, job_id: str) -> JobMetricsView:
+        """What a job's script logged."""
+        return self._platform.metrics(job_id, self.who)
 
     def cancel(self, job_id: str) -> None:
         self._platform.cancel(job_id, self.who)

@@ -7,7 +7,7 @@ from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
 from penstock.web.layout import ask, framed
-from penstock.web.pages import cluster, job, jobs, nodes, submit, tenants, whatif
+from penstock.web.pages import cluster, compare, job, jobs, nodes, submit, tenants, whatif
 from penstock.web.session import sign_in_url, signed_in
 from penstock.web.socket_gate import SocketGate
 from penstock.web.viewer import DashboardData, Viewer
@@ -18,6 +18,7 @@ PAGES: tuple[tuple[str, str, Build], ...] = (
     ("/", "Cluster", cluster.build),
     ("/jobs", "Jobs", jobs.build),
     ("/jobs/{job_id}", "Job", job.build),
+    ("/compare", "Compare jobs", compare.build),
     ("/submit", "Submit a job", submit.build),
     ("/tenants", "Tenants", tenants.build),
     ("/nodes", "Nodes", nodes.build),

@@ -11,6 +11,7 @@ from nicegui import ui
 from penstock.web import charts
 from penstock.web.format import clock, device_time, from_now, number, percent, plural
 from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, live
+from penstock.web.metric_panel import MetricPanel
 from penstock.web.pages.joblog import LogPane
 from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
@@ -33,10 +34,12 @@ async def build(viewer: Viewer, request: Request) -> None:
     ui.page_title(f"{first.detail.name} · Penstock")
     page = _JobPage(viewer, job_id)
     page.show(first)
+    await page.metrics.refresh()
     await page.log.refresh()
 
     async def refresh() -> None:
         page.show(await ask(viewer.job, job_id))
+        await page.metrics.refresh()
         await page.log.refresh()
 
     live(viewer, refresh)
@@ -58,6 +61,7 @@ class _JobPage:
             self._widths = Figure("Devices held", 230)
             self._scaling = Figure("Throughput: measured and predicted", 250)
             self._speed = Figure("Speed over time", 250)
+        self.metrics = MetricPanel(viewer, [job_id])
         with ui.element("div").classes("ps-grid2"):
             with ui.element("section").classes("ps-card").props('aria-label="Story"'):
                 ui.html("What happened, and why", sanitize=False, tag="h2")

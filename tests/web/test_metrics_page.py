@@ -1,0 +1,52 @@
+"""Metrics on the pages, in a real browser: drawn as they come, over steps or time, and jobs side by side."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.web.browsing import tab
+from tests.web.site import WebSite
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+SCRIPT = """
+import math, sys
+for step in range(1, 81):
+    loss = 3 * math.exp(-step / 20) * float(sys.argv[1]) + 0.1 * math.sin(step)
+    print(f"penstock: step={step} total=80 loss={loss} val_acc={1 - 1 / step}", flush=True)
+"""
+
+
+@pytest.fixture
+def jobs(site: WebSite) -> tuple[str, str]:
+    (site.folder / "curves.py").write_text(SCRIPT)
+    keys = {"steps": 80, "script": "curves.py"}
+    return tuple(site.submit("ada", "finished", name=f"run-{scale}", args=[scale], **keys) for scale in ("1", "2"))  # type: ignore[return-value]
+
+
+def test_curves_of_one_job_and_of_two_side_by_side(browser: Browser, site: WebSite, jobs: tuple[str, str]) -> None:
+    with tab(browser, site, "ada") as ada:
+        page = ada.go(f"/jobs/{jobs[0]}")
+        accuracy = page.get_by_role("img", name=re.compile(r"^val_acc: 0.9875 at step 80, from 0 to 0.9875"))
+        expect(accuracy).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("^loss: "))).to_be_visible()
+        metrics = page.get_by_role("region", name="Metrics")
+        metrics.get_by_text("Log scale").click()
+        metrics.get_by_role("button", name="Time").click()
+        metrics.get_by_role("slider", name="Smoothing").focus()
+        page.keyboard.press("End")
+        expect(accuracy).to_be_visible()
+        metrics.get_by_role("link", name="Compare with others").click()
+        expect(page).to_have_url(re.compile(r"/ui/compare\?jobs=j-\w+$"))
+        field = page.get_by_label("Jobs: names or ids")
+        field.fill("run-1, run-2")
+        page.get_by_role("button", name="Compare", exact=True).click()
+        expect(page).to_have_url(re.compile(r"/ui/compare\?jobs=run-1,run-2$"))
+        expect(page.get_by_role("img", name=re.compile(r"^loss: run-1: .*; run-2: "))).to_be_visible()
+        expect(page.get_by_role("region", name="Last values")).to_contain_text("0.9875 at 80")
+        expect(page.get_by_role("region", name="Differences")).to_contain_text("args")
+        assert ada.complaints == []
+    with tab(browser, site, "eve") as eve:
+        eve.page.goto(f"{site.url}/ui/compare?jobs={jobs[0]}")
+        expect(eve.page.locator("body")).to_contain_text("No such job")
