@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Penstock
-from tests.control.build import Platform
+from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served
 
 
@@ -93,6 +93,28 @@ def test_an_edit_says_what_is_promised_now_or_what_could_be(world: Platform, pen
     assert "UTC or later. Nothing was changed" in refused.err
     assert "edited by admin: due in 2h" in penstock("why", job).out
     assert "Edited" in penstock("events", job).out
+
+
+def test_a_job_that_comes_after_another_says_so(world: Platform, penstock: Penstock, served: Served) -> None:
+    first = world.submit(name="data", work=1e6)
+    with served.client() as client:
+        last = client.submit({"name": "train", "work": 1e6, "after": ["data"]}).job.id
+    assert f"reason: it comes after {first}" in penstock("show", last).out
+    assert f"now:  blocked: it starts when these finish: {first} (running)" in penstock("why", last).out
+    assert "blocked" in penstock("ps").out
+    assert penstock("ps", "--state", "blocked", "-q").out.split() == [last]
+    assert "Unblocked" not in penstock("events", last).out
+    world.commands.cancel(first, ADMIN)
+    world.passes()
+    waited = penstock("wait", last)
+    assert (waited.code, f"what it waits for did not finish: {first} cancelled" in waited.err) == (4, True)
+
+
+def test_flags_say_what_a_job_comes_after(penstock: Penstock) -> None:
+    shown = penstock(
+        "submit", "--work", "5", "--after", "a,b", "--after", "c", "--after-any", "--dry-run", "--", "true"
+    )
+    assert "after:\n- a\n- b\n- c\nafter_any: true\n" in shown.out, shown.err
 
 
 def test_several_jobs_are_steered_at_once(world: Platform, penstock: Penstock) -> None:

@@ -42,6 +42,7 @@ class TestClock:
 
 
 _KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
+_KEYS |= {"after", "after_any"}
 
 
 class StandInReader:
@@ -66,7 +67,8 @@ class StandInReader:
         )  # fmt: skip
         return JobDraft(
             name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec),
-            needs_preparation=bool(recipe.requirements),
+            needs_preparation=bool(recipe.requirements), after=tuple(spec.get("after", ())),
+            after_any=spec.get("after_any", False),
         )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from penstock.control.state.entries import (
     SaveFailed,
     Submitted,
     Ticked,
+    Unblocked,
     WorkerLost,
 )
 from penstock.core import Amendment, BestEffort, Costs, Curve, Deadline, Node, Overhead, Span
@@ -65,6 +66,7 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         st.builds(Cancelled, **_just(about)),
         st.builds(Paused, **_just(about), by=st.just("ada")),
         st.builds(Resumed, **_just(about), goal=st.none() | st.sampled_from([BestEffort(), Deadline(at + 900.0)])),
+        st.builds(Unblocked, **_just(about)),
         st.builds(
             Edited, **_just(about), spec=st.just({"work": 3}), name=st.just("other"), what=st.just("due in 20m"),
             amendment=st.sampled_from(

@@ -79,6 +79,8 @@ def refusal(text: str, folder: Path, name: str = "job.yaml") -> str:
         ("command: x\nwork: 5\ngoal: {strictness: hard}\n", "line 3: goal: a goal without deadline or best_effort"),
         ("command: x\nwork: 5\ngoal: {deadline: 6h, strictness: firm}\n", "goal.strictness: unknown strictness 'firm'"),
         ("command: x\nwork: 5\nbest_effort: maybe\n", "best_effort: 'maybe' is neither true nor false"),
+        ("command: x\nwork: 5\nafter: [a, b c]\n", "line 3: after: 'b c' is not a job. Allowed: ids or names of jobs"),
+        ("command: x\nwork: 5\nafter_any: true\n", "line 3: after_any: after_any without after."),
         ("command: x\nwork: 5\npriority: 101\n", "line 3: priority: 101 is not a priority. Allowed: 0 (least) to 100"),
         ("command: x\nwork: 5\nname: my job\n", "line 3: name: 'my job' is not a name"),
         ("command: x\nwork: 5\nenvironment:\n  env:\n    RANK: 3\n", "variable 'RANK' is set by Penstock itself"),

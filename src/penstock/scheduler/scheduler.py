@@ -246,6 +246,11 @@ class Scheduler:
         """The kind this job runs fastest on, among those it accepts and that can hold it."""
         return self._state.kind_for(job)
 
+    def seconds_alone(self, job: Job) -> float:
+        """How long a job would run with the whole cluster to itself; infinite if it cannot run at all."""
+        rate = self._state.top_rate(job)
+        return job.work.iterations / rate if rate else math.inf
+
     def active_count(self) -> int:
         return len(self._state.holdings.records)
 

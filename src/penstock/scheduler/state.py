@@ -142,6 +142,11 @@ class State:
                 best, best_rate = kind, levels[-1][1]
         return best
 
+    def top_rate(self, job: Job) -> float:
+        """The fastest a job could run on any kind."""
+        levels = [usable_levels(job, kind, state.size) for kind, state in self.holdings.kinds.items()]
+        return max((rate for each in levels for _, rate in each), default=0.0)
+
     def can_use(self, record: Record, curve: Curve) -> bool:
         """Whether a job would have a width to run on if this were its curve."""
         job = replace(record.job, curve=curve)

@@ -34,6 +34,8 @@ _OURS = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NNODES", "MASTER_ADDR", "MASTER_PORT"}
     | {"TORCHELASTIC_RESTART_COUNT", "CUDA_VISIBLE_DEVICES"}
 )
+MOST_AWAITED = 100
+"""Jobs or arrays that one may name to wait for."""
 _PRIORITIES = range(101)
 
 
@@ -106,6 +108,17 @@ def _read_kinds(value: object) -> tuple[str, ...]:
                 f"{shown(kind)} is not a kind of device", "a resource name", 'Try "nvidia.com/gpu" or "cpu"'
             )
     return stripped
+
+
+def _read_after(value: object) -> tuple[str, ...]:
+    words = read_words(value.split(",") if isinstance(value, str) else value)
+    names = tuple(dict.fromkeys(word.strip() for word in words))
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise InputError(f"{shown(name)} is not a job", "ids or names of jobs or job arrays", 'Try "prepare-data"')
+    if len(names) > MOST_AWAITED:
+        raise InputError(f"{len(names)} jobs to wait for", f"at most {MOST_AWAITED}", "Name a job array instead")
+    return names
 
 
 def _read_env(value: object) -> dict[str, str]:
@@ -257,6 +270,7 @@ Name = Annotated[str, reading(_read_name), described(text_like("resnet50-night",
 Words = Annotated[tuple[str, ...], reading(read_words), PlainSerializer(as_list), described(list_of())]
 Command = Annotated[str | tuple[str, ...], reading(_read_command), described(text_like("python train.py"), list_of())]
 Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), described(list_of(), text_like())]
+After = Annotated[tuple[str, ...], reading(_read_after), PlainSerializer(as_list), described(list_of(), text_like())]
 Requirements = Annotated[
     str | tuple[str, ...], reading(_read_requirements), described(text_like("requirements.txt"), list_of())
 ]

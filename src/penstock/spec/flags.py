@@ -47,6 +47,8 @@ class Flags(TypedDict, total=False):
     retries: str | int | None
     tenant: str | None
     priority: str | int | None
+    after: Sequence[str] | str | None
+    after_any: bool | None
     hang_after: str | None
     grace: str | None
     profile: str | None

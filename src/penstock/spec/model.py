@@ -29,6 +29,7 @@ from penstock.spec.amounts import filled
 from penstock.spec.commands import process_of, words_of
 from penstock.spec.fields import (
     IN_FILE,
+    After,
     Command,
     Count,
     DeadlineText,
@@ -103,6 +104,10 @@ class JobFile(JobFilePart):
     retries: Retries = Field(default=RetriesPart(), description="How often and how soon to try again after a failure.")
     tenant: Name = Field(default="default", description="Whom the job is accounted to.")
     priority: Priority = Field(default=0, description="0 (least) to 100 (most urgent); a promise outweighs it.")
+    after: After = Field(
+        default=(), description="Jobs or job arrays, by id or name, that must have finished before this one asks."
+    )
+    after_any: Flag = Field(default=False, description="They only have to end, whether they finish or fail.")
     hang_after: HangAfter = Field(
         default=None, description="Stop and retry a job that reports nothing for this long; never by default."
     )
@@ -327,6 +332,12 @@ def _check_goal(job: JobFile) -> None:
         raise Refused(problem, given[1])
 
 
+def _check_after(job: JobFile) -> None:
+    if job.after_any and not job.after:
+        problem = JobError("after_any without after", "after_any beside after", "Add after: JOB, or remove after_any")
+        raise Refused(problem, "after_any")
+
+
 def _check_secrets(job: JobFile) -> None:
     if both := sorted(job.secrets.keys() & job.environment.env.keys()):
         problem = JobError(f"{both[0]} both a secret and a variable", "one of the two", f"Remove {both[0]} from env")
@@ -343,4 +354,6 @@ def _check_batch(job: JobFile) -> None:
         raise Refused(problem, "devices")
 
 
-_CHECKS = (_check_model, _check_command, _check_work, _check_amounts, _check_goal, _check_batch, _check_secrets)
+_CHECKS = (
+    _check_model, _check_command, _check_work, _check_amounts, _check_goal, _check_batch, _check_after, _check_secrets,
+)  # fmt: skip

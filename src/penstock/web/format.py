@@ -8,10 +8,10 @@ from penstock.core import LATEST, format_duration
 from penstock.wire import QuoteView
 
 _DAY_S = 86400
-WAITING = ("preparing", "asking", "pending", "suspended")
+WAITING = ("blocked", "preparing", "asking", "pending", "suspended")
 TONES = {
     "running": "good", "finished": "calm", "failed": "bad", "declined": "bad", "cancelled": "mute", "paused": "warn",
-    "suspended": "warn", "pending": "wait", "asking": "wait", "preparing": "wait",
+    "suspended": "warn", "pending": "wait", "asking": "wait", "preparing": "wait", "blocked": "wait",
     "promised": "good", "best effort": "calm", "deferred": "warn", "refused": "bad",
     "up": "good", "lost": "bad", "drained": "warn",
 }  # fmt: skip

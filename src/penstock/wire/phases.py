@@ -6,6 +6,8 @@ from enum import StrEnum
 class JobPhase(StrEnum):
     """Where a job stands, in the words people see: the scheduler's states, and what only the platform knows."""
 
+    BLOCKED = "blocked"
+    """It waits for other jobs to end; then it is prepared and asks the scheduler."""
     PREPARING = "preparing"
     """What it needs is being installed and its speed predicted; then it asks the scheduler."""
     ASKING = "asking"

@@ -28,8 +28,8 @@ def attend(client: "Client", job: str) -> None:
 def _watch_preparation(client: "Client", job: str) -> None:
     """What is done to make it ready, line by line."""
     told = ""
-    while (detail := client.job(job)).state == "preparing":
+    while (detail := client.job(job)).state in ("blocked", "preparing"):
         if detail.reason not in ("", told):
             told = detail.reason
-            say(f"preparing: {told}")
+            say(f"{detail.state}: {told}")
         time.sleep(_POLL_S)

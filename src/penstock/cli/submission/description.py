@@ -25,6 +25,10 @@ def read_job(
     best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
     devices: Annotated[str | None, typer.Option("--devices", "--gpus", help='Bounds, "1..8", or a number.')] = None,
     priority: Annotated[str | None, typer.Option(help="0 to 100: who goes first of those without a promise.")] = None,
+    after: Annotated[
+        list[str], typer.Option("--after", metavar="JOB[,JOB]", help="Start when these jobs or arrays have finished.")
+    ] = [],  # noqa: B006
+    after_any: Annotated[bool, typer.Option("--after-any", help="With --after: when they have ended at all.")] = False,
     batch: Annotated[str | None, typer.Option("--batch", help="Global batch size.")] = None,
     profile: Annotated[str | None, typer.Option(help="How an unknown speed is measured: auto, first or never.")] = None,
     env: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for the job.")] = [],  # noqa: B006
@@ -43,7 +47,7 @@ def read_job(
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
         deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, devices=devices,
-        priority=priority,
+        priority=priority, after=[job for each in after for job in each.split(",")], after_any=after_any or None,
         global_batch=batch, profile=profile,
     )  # fmt: skip
 

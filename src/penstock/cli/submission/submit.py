@@ -100,6 +100,8 @@ def _hand_in_array(file: "JobFile", array: str, *, as_json: bool) -> None:
 
 
 def _unanswered(job: "JobView") -> str:
+    if job.state == "blocked":
+        return f"{job.reason} and is answered then: penstock why says what it waits for"
     if job.state == "preparing":
         return "it is being prepared and answered then: penstock show says what it is promised"
     return "it is answered in the next round"

@@ -25,9 +25,9 @@ _HUES = ("cyan", "magenta", "yellow", "green", "blue", "bright_red", "bright_cya
 _MARKS = {"free": "·", "lost": "x", "drained": "-"}
 _STYLES = {
     "running": "green", "pending": "yellow", "asking": "yellow", "preparing": "yellow", "suspended": "magenta",
-    "paused": "dim",
+    "paused": "dim", "blocked": "dim",
 }  # fmt: skip
-_WAITING = ("preparing", "asking", "pending", "suspended")
+_WAITING = ("blocked", "preparing", "asking", "pending", "suspended")
 _COLUMNS = ("job", "name", "tenant", "state", "dev", "progress", "loss", "deadline", "expected", "promise")
 _ROOMY = 118
 HELP = "q quit   j all, running, waiting   p promised only   space hold"

@@ -7,12 +7,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from penstock.control.future.forecast import forecast
 from penstock.control.state.journal import Journal
+from penstock.control.state.platform_state import PlatformState
 from penstock.core import Source
 from penstock.policies import weakest_source
+from penstock.wire import JobPhase
 
 _log = logging.getLogger(__name__)
 FEW = 300
@@ -77,13 +80,18 @@ class Forecasts:
                 return False
             self._seen, self._next_at = journal.seq, self._clock() + self._every_s
             stage = state.scheduler.twin()
+            blocked = _blocked(state)
             unknown = {job_id for job_id in stage.active() if weakest_source(stage.job(job_id)) is Source.GUESSED}
         try:
             ends = forecast(stage, stage.active(), within_s=within_s)
         except Exception:
             _log.exception("no forecast: the policy fails; those made before stand")
             return True
-        self._expected = {job_id: at for job_id, at in ends.items() if math.isfinite(at) and job_id not in unknown}
+        expected = {job_id: at for job_id, at in ends.items() if math.isfinite(at) and job_id not in unknown}
+        for each in blocked:
+            if all(job_id in expected for job_id in each.awaited):
+                expected[each.job_id] = max(expected[job_id] for job_id in each.awaited) + each.alone_s
+        self._expected = expected
         self._first = {job_id: self._first.get(job_id, at) for job_id, at in self._expected.items()}
         return True
 
@@ -104,3 +112,21 @@ class Forecasts:
         """No look counts for more than twice what it may compute: the first of all also loads compiled code."""
         self._allowance_s = self._allowed(began) - min(ended - began, 2 * _PATIENCE_S)
         self._looked_at = began
+
+
+class _Blocked(NamedTuple):
+    """A job that the scheduler does not know yet, and for how long it will run when nothing is in its way."""
+
+    job_id: str
+    awaited: Sequence[str]
+    alone_s: float
+
+
+def _blocked(state: PlatformState) -> list[_Blocked]:
+    """Those whose speed is known, in the order they came: nobody waits for a later one."""
+    found = []
+    for record in state.preparing.values():
+        awaited = state.unended(record) if record.mark is JobPhase.BLOCKED else []
+        if awaited and weakest_source(record.job) is not Source.GUESSED:
+            found.append(_Blocked(record.id, awaited, state.scheduler.seconds_alone(record.job)))
+    return [each for each in found if math.isfinite(each.alone_s)]

@@ -31,7 +31,7 @@ class JobDraft:
     """A job file understood: what to schedule, how to start it, and the file as it will be kept.
 
     ``needs_preparation``: something has to be installed or predicted before it can be scheduled. ``note`` says where
-    its speed comes from, beyond the word for it.
+    its speed comes from, beyond the word for it. ``after`` names what it waits for, as its file does.
     """
 
     name: str
@@ -40,6 +40,8 @@ class JobDraft:
     spec: Mapping[str, Any]
     needs_preparation: bool = False
     note: str = ""
+    after: tuple[str, ...] = ()
+    after_any: bool = False
 
 
 class JobReading(Protocol):
@@ -93,7 +95,7 @@ class JobReader:
         planless = needs_plans(file, recipe.fingerprint, self._stores)
         predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores, user)
         return JobDraft(
-            name=file.name, job=job, recipe=recipe, spec=to_mapping(file),
+            name=file.name, job=job, recipe=recipe, spec=to_mapping(file), after=file.after, after_any=file.after_any,
             note=_NOT_PLANNED if planless else self._note(file, job, predictable, user),
             needs_preparation=planless or predictable or bool(recipe.prepared_parts),
         )  # fmt: skip

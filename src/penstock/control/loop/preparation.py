@@ -22,6 +22,7 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.core import InputError, Recipe
 from penstock.tools import UnixUser
+from penstock.wire import JobPhase
 
 if TYPE_CHECKING:
     from penstock.spec import JobFile
@@ -101,7 +102,11 @@ class Preparer:
     def work(self) -> None:
         """Begin with jobs that nobody is busy with, in the order they came, as many as may be prepared at once."""
         with self._journal.reading() as state:
-            waiting = [job_id for job_id in state.preparing if job_id not in self._busy]
+            waiting = [
+                job_id
+                for job_id, record in state.preparing.items()
+                if record.mark is JobPhase.PREPARING and job_id not in self._busy
+            ]
             begun = waiting[: max(0, AT_ONCE - len(self._busy))]
             self._busy.update(begun)
         for job_id in begun:

@@ -17,6 +17,7 @@ from typing import Protocol
 from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
+from penstock.control.loop.dependencies import DependencyWatch
 from penstock.control.loop.learning import Learning
 from penstock.control.loop.node_watch import NodeWatch
 from penstock.control.loop.preparation import Preparer
@@ -87,6 +88,7 @@ class Reconciler:
         )  # fmt: skip
         self._launch_grace_s = launch_grace_s
         self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
+        self._dependencies = DependencyWatch(journal)
         self._intake = ReportIntake(
             journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader
         )
@@ -148,6 +150,7 @@ class Reconciler:
         self._intake.listen(statuses)
         self._notice_the_lost(statuses)
         self._nodes.look()
+        self._dependencies.look()
         if self._preparer is not None:
             self._preparer.work()
         self.journal.decide()

@@ -56,9 +56,9 @@ class ArrayCommands:
         """Take every job of an array that is not over out of scheduling."""
         with self.journal.lock:
             found, members = self._live_members(array, who, "paused")
-            if preparing := [record.id for record in members if record.mark is JobPhase.PREPARING]:
+            if preparing := [record.id for record in members if not record.is_scheduled]:
                 raise ConflictError(
-                    f"{len(preparing)} jobs of array {found!r} are being prepared and cannot be paused yet",
+                    f"{len(preparing)} jobs of array {found!r} wait or are being prepared and cannot be paused yet",
                     "jobs that have been prepared", "Wait until they are pending, or cancel the array",
                 )  # fmt: skip
             now, running = self.journal.now(), [each for each in members if each.mark is not JobPhase.PAUSED]

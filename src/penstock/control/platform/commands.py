@@ -15,6 +15,7 @@ from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote
 from penstock.control.loop.job_reader import JobDraft, JobReading
 from penstock.control.platform.array_commands import ArrayCommands
+from penstock.control.platform.awaited_jobs import awaited_jobs, blocked_quote
 from penstock.control.platform.editing import edit_entry
 from penstock.control.platform.job_arrays import JobArray
 from penstock.control.platform.quotas import Quotas
@@ -115,7 +116,7 @@ class Commands:
         job = replace(draft.job, submitted_at=self._journal.now())
         return Submitted(
             at=job.submitted_at, job=job, name=draft.name, recipe=draft.recipe, spec=draft.spec, by=who.name,
-            preparing=draft.needs_preparation,
+            preparing=draft.needs_preparation, after=draft.after, after_any=draft.after_any,
         )  # fmt: skip
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
@@ -123,6 +124,8 @@ class Commands:
         draft = self._read(spec, who)
         with self._journal.reading() as state:
             now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
+        if draft.after:
+            return replace(blocked_quote(draft, stage, self._forecasts, now), speed=weakest_source(draft.job))
         job = replace(draft.job, submitted_at=now)
         later = Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason="answered in the next round", answer_by=wake_at)
         answer = quote(stage, job, now) or later
@@ -148,9 +151,10 @@ class Commands:
             if record.mark is JobPhase.PAUSED:
                 return
             self._not_over(record, "paused")
-            if record.mark is JobPhase.PREPARING:
+            if not record.is_scheduled:
+                stands = "blocked" if record.mark is JobPhase.BLOCKED else "being prepared"
                 raise ConflictError(
-                    f"job {job_id!r} is being prepared and cannot be paused yet", "a job that has been prepared",
+                    f"job {job_id!r} is {stands} and cannot be paused yet", "a job that has been prepared",
                     "Wait until it is pending, or cancel it",
                 )  # fmt: skip
             self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
@@ -241,7 +245,8 @@ class Commands:
             )
         draft = self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
         self._check_secrets(draft, tenant)
-        return replace(draft, job=self.quotas.fitted(draft.job))
+        after = awaited_jobs(self._journal, self.arrays, draft.after, who, after_any=draft.after_any)
+        return replace(draft, job=self.quotas.fitted(draft.job), after=after)
 
     def _check_secrets(self, draft: JobDraft, tenant: str) -> None:
         known = self._known_secrets(tenant) if draft.recipe.secrets else ()

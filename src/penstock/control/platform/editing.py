@@ -24,7 +24,7 @@ def edit_entry(
     edit, spec = read_edit(values), record.submission.spec
     amendment = edit.amendment(spec, now)
     quotas.fitted(amendment.applied_to(record.job))
-    if record.mark is not JobPhase.PREPARING:
+    if record.is_scheduled:
         _must_fit(record, state, amendment, now)
     return Edited(
         at=now, job_id=record.id, amendment=amendment, spec=edit.applied_to(spec),

@@ -18,7 +18,7 @@ from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
 from penstock.wire import BOOKKEEPING, OVER, DeviceView, EventView, JobGlance, JobPhase, NodeGlance, OverviewView, stamp
 
-_WAITING = frozenset({JobPhase.PREPARING, JobPhase.ASKING, JobPhase.PENDING})
+_WAITING = frozenset({JobPhase.BLOCKED, JobPhase.PREPARING, JobPhase.ASKING, JobPhase.PENDING})
 _NOT_NEWS = BOOKKEEPING | {"Progressed"}
 _LOOK_BACK = 200
 """Entries of the log that are looked through for news; most of them only correct a figure."""

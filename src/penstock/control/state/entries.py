@@ -27,7 +27,10 @@ class Configured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A new job. ``preparing``: it asks the scheduler when it has been prepared, and not before."""
+    """A new job. ``preparing``: it asks the scheduler when it has been prepared, and not before.
+
+    It is ``blocked`` until the jobs ``after`` which it comes have finished, or with ``after_any`` have ended at all.
+    """
 
     at: float
     job: Job
@@ -36,6 +39,16 @@ class Submitted:
     spec: Mapping[str, Any]
     by: str = ""
     preparing: bool = False
+    after: tuple[str, ...] = ()
+    after_any: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unblocked:
+    """What a job waited for is over; it is prepared now, and asks the scheduler then."""
+
+    at: float
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +99,12 @@ class PreparationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
+    """A person ends a job, or what it waits for did not finish, as ``reason`` says then."""
+
     at: float
     job_id: str
     by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,8 +365,8 @@ class Ticked:
 
 
 AboutJob = (
-    PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched | Progressed
-    | Resized | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
+    Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
+    | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
     | ResumableLearned
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame

@@ -8,7 +8,7 @@ the state (:meth:`PlatformState.decision`) whose answer becomes an entry like an
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -46,6 +46,7 @@ from penstock.control.state.entries import (
     SaveFailed,
     Submitted,
     Ticked,
+    Unblocked,
     WorkerLost,
     job_of,
 )
@@ -117,7 +118,7 @@ class PlatformState:
         """Jobs that have been given devices at some time and are not over: the few that can have a run."""
 
         self.preparing: dict[str, JobRecord] = {}
-        """Jobs that are being prepared, in the order they came; the scheduler does not know them yet."""
+        """Jobs that are blocked or being prepared, in the order they came; the scheduler does not know them yet."""
 
         self.kin: dict[str, dict[str, JobRecord]] = {}
         """Jobs that are not over, by fingerprint."""
@@ -154,7 +155,7 @@ class PlatformState:
         self.jobs[record.id] = record
         if not record.over:
             self.active.add(record)
-        if record.mark is JobPhase.PREPARING:
+        if not record.is_scheduled:
             self.preparing[record.id] = record
         elif record.fingerprint and not record.over:
             self.kin.setdefault(record.fingerprint, {})[record.id] = record
@@ -198,18 +199,20 @@ class PlatformState:
 
     def remaining(self, record: JobRecord, now: float) -> float:
         """Iterations left as projected for ``now``; the scheduler itself only projects to its last event."""
-        if record.mark is JobPhase.PREPARING:
+        if not record.is_scheduled:
             return record.work
         return 0.0 if record.over else self.scheduler.remaining(record.id, now)
 
     def rate(self, record: JobRecord) -> float:
         """Iterations per second it is believed to make now."""
-        return 0.0 if record.over or record.mark is JobPhase.PREPARING else self.scheduler.rate_of(record.id)
+        return 0.0 if record.over or not record.is_scheduled else self.scheduler.rate_of(record.id)
 
     def story(self, record: JobRecord) -> Story:
         """What happened to a job, in the scheduler's words and ours together, in order of time."""
         if record.over:
             return Story(record.id, list(record.notes))
+        if record.mark is JobPhase.BLOCKED:
+            return Story(record.id, list(record.notes), self._blocked_by(record))
         if record.mark is JobPhase.PREPARING:
             now = f"being prepared: {record.reason}" if record.reason else "waiting to be prepared"
             return Story(record.id, list(record.notes), now)
@@ -218,6 +221,15 @@ class PlatformState:
         if record.grant is not None and record.retry_at > self.at:
             told.now += f"; starts again in {format_duration(record.retry_at - self.at)}"
         return told
+
+    def unended(self, record: JobRecord) -> list[str]:
+        """The jobs that a job comes after and that are not over."""
+        return [job_id for job_id in record.submission.after if job_id in self.jobs and not self.jobs[job_id].over]
+
+    def _blocked_by(self, record: JobRecord) -> str:
+        left = [f"{job_id} ({self.phase(self.jobs[job_id])})" for job_id in self.unended(record)]
+        how = "end" if record.submission.after_any else "finish"
+        return f"blocked: it starts when these {how}: {listed(left)}" if left else "blocked: what it waits for is over"
 
     def _feed(self, *events: Event) -> None:
         """Tell the scheduler, and take note of what follows at once; what is to be decided follows later."""
@@ -293,10 +305,14 @@ class PlatformState:
     def _on_submitted(self, entry: Submitted) -> None:
         if entry.job.id in self.jobs:
             raise EventError(f"a job {entry.job.id!r} is already in the state")
-        mark = JobPhase.PREPARING if entry.preparing else None
-        self.adopt(JobRecord(entry.job.id, self.submitted + 1, entry, entry.job, mark))
+        mark = JobPhase.BLOCKED if entry.after else JobPhase.PREPARING if entry.preparing else None
+        record = JobRecord(entry.job.id, self.submitted + 1, entry, entry.job, mark)
+        self.adopt(record)
         self.submitted += 1
-        if not entry.preparing:
+        if entry.after:
+            record.reason = f"it comes after {listed(entry.after)}"
+            record.tell(entry.at, f"submitted: {record.reason}")
+        if mark is None:
             self._feed(JobSubmitted(entry.at, entry.job))
 
     def _on_recovered(self, entry: Recovered) -> None:
@@ -320,8 +336,15 @@ class PlatformState:
         self._feed(JobSubmitted(entry.at, job), JobPaused(entry.at, job.id))
         self._engage(job.id)
 
+    def _on_unblocked(self, entry: Unblocked) -> None:
+        record = self._live(entry.job_id)
+        if record.mark is not JobPhase.BLOCKED:
+            raise EventError(f"job {record.id!r} is not blocked")
+        record.mark, record.reason = JobPhase.PREPARING, ""
+        record.tell(entry.at, "what it waited for is over")
+
     def _in_preparation(self, job_id: str) -> JobRecord:
-        if job_id not in self.preparing:
+        if job_id not in self.preparing or self.preparing[job_id].mark is JobPhase.BLOCKED:
             raise EventError(f"job {job_id!r} is not being prepared")
         return self.preparing[job_id]
 
@@ -337,7 +360,8 @@ class PlatformState:
         record.submission = replace(record.submission, recipe=entry.recipe)
         record.job = replace(record.job, curve=entry.curve, costs=entry.costs)
         record.mark, record.reason = None, ""
-        record.tell(entry.at, f"prepared after {format_duration(entry.at - record.submission.at)}")
+        if not record.submission.after:
+            record.tell(entry.at, f"prepared after {format_duration(entry.at - record.submission.at)}")
         self.adopt(record)
         self._feed(JobSubmitted(entry.at, record.job))
 
@@ -351,8 +375,9 @@ class PlatformState:
         record = self._live(entry.job_id)
         if record.id not in self.preparing:
             self._feed(JobCancelled(entry.at, record.id))
-        record.tell(entry.at, f"cancelled by {entry.by}" if entry.by else "cancelled")
-        self._close(record, JobPhase.CANCELLED, entry.at, "cancelled")
+        said = f"cancelled by {entry.by}" if entry.by else "cancelled"
+        record.tell(entry.at, f"{said}: {entry.reason}" if entry.reason else said)
+        self._close(record, JobPhase.CANCELLED, entry.at, entry.reason or "cancelled")
 
     def _on_paused(self, entry: Paused) -> None:
         record = self._live(entry.job_id)
@@ -538,6 +563,7 @@ PlatformState._handlers = {
     Configured: PlatformState._on_configured,
     Submitted: PlatformState._on_submitted,
     Recovered: PlatformState._on_recovered,
+    Unblocked: PlatformState._on_unblocked,
     PreparationNoted: PlatformState._on_preparation_noted,
     Prepared: PlatformState._on_prepared,
     PreparationFailed: PlatformState._on_preparation_failed,
@@ -567,6 +593,12 @@ PlatformState._handlers = {
     DeviceCame: PlatformState._on_device_came,
     Ticked: lambda state, entry: state._feed(Tick(entry.at)),
 }
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Names one after the other, the first ones if there are many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _ending(entry: WorkerLost) -> str:

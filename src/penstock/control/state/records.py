@@ -109,6 +109,11 @@ class JobRecord:
         return self.submission.recipe.fingerprint
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether the scheduler knows it: not before it has been prepared."""
+        return self.mark not in (JobPhase.BLOCKED, JobPhase.PREPARING)
+
+    @property
     def over(self) -> bool:
         return self.mark in OVER
 
