@@ -160,6 +160,9 @@ def test_what_cannot_be_edited(world: Platform) -> None:
     world.platform.administration.set_quota("default", QuotaRequest(devices=2), ADMIN)
     with pytest.raises(ForbiddenError, match="asks for 4 devices"):
         edit(world, job, devices="1..4")
+    array = world.platform.submit_array({"work": 10}, "1..2", ADMIN)
+    with pytest.raises(ConflictError, match="called after its array"):
+        edit(world, array.jobs[0], name="other")
     world.commands.cancel(job, ADMIN)
     with pytest.raises(ConflictError, match="is cancelled and cannot be edited"):
         edit(world, job, priority=5)

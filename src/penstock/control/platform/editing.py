@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.control.future.quoting import quote_amended
 from penstock.control.platform.quotas import Quotas
+from penstock.control.state.active_jobs import array_of
 from penstock.control.state.entries import Edited
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
@@ -22,6 +23,10 @@ def edit_entry(
     from penstock.spec import read_edit
 
     edit, spec = read_edit(values), record.submission.spec
+    if edit.name is not None and array_of(record.id) is not None:
+        raise ConflictError(
+            f"job {record.id!r} is called after its array", "another name for a job of no array", "Leave name out"
+        )
     amendment = edit.amendment(spec, now)
     quotas.fitted(amendment.applied_to(record.job))
     if record.is_scheduled:
