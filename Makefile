@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on
 
 bench-live: $(STAMP) ## the live platform: latencies with 5,000 jobs, promises against what happened
 	$(BIN)/python -m bench.live
+
+bench-round: $(STAMP) ## fifteen jobs that nobody has seen: promises kept, first forecasts, guesses stated as facts (6 min)
+	$(BIN)/python -m bench.first_round
 
 bench-growth: $(STAMP) ## what years of use cost: a server on 100,000 finished jobs (JOBS="20000 1000000" for others)
 	$(BIN)/python -m bench.growth $(JOBS)
