@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ClusterApiError,
         KubernetesBackend,
         KubernetesSettings,
+        LeaderLease,
         ObjectWatch,
     )
     from penstock.backends.slurm import SlurmBackend, SlurmSettings
@@ -37,6 +38,7 @@ __all__ = [
     "Inventory",
     "KubernetesBackend",
     "KubernetesSettings",
+    "LeaderLease",
     "LocalBackend",
     "LocalDevice",
     "ObjectWatch",

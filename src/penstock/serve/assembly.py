@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from penstock.client import DataDir
@@ -18,7 +18,7 @@ from penstock.serve.recovery import recover_database, recover_jobs, require_hist
 from penstock.tools import SteadyClock
 
 if TYPE_CHECKING:
-    from penstock.backends import Backend, TenantUsers
+    from penstock.backends import Backend, LeaderLease, TenantUsers
     from penstock.control import DeviceReadings, Journal, Metrics, Platform, Reconciler, SecretRepository, Store
 
 
@@ -31,6 +31,28 @@ class Assembly:
     readings: "DeviceReadings"
     metrics: "Metrics"
     platform: "Platform"
+    leader: "LeaderLease | None" = None
+    """The right to use a cluster's namespace, where the backend is one."""
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another server has claimed what this one works with: it has nothing to say any more."""
+        return self.journal.store.lease.lost or (self.leader is not None and self.leader.lost)
+
+
+@contextmanager
+def leading(config: Config, data_dir: DataDir) -> "Iterator[LeaderLease | None]":
+    """The lease of the cluster that this server uses, held."""
+    if config.backend != "kubernetes":
+        yield None
+        return
+    from penstock.backends import ClusterApi, KubernetesSettings, LeaderLease
+
+    settings = KubernetesSettings.of(config.backend_settings)
+    api = ClusterApi(context=settings.context, kubeconfig=settings.kubeconfig)
+    lease = LeaderLease(api, settings.namespace, f"{socket.gethostname()} {data_dir.path}")
+    with lease.kept():
+        yield lease
 
 
 @contextmanager
@@ -44,16 +66,17 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
     with (
         contextlib.closing(Store(config.database_url, holder=holder, patience_s=LEASE_S)) as store,
         store.lease.kept(),
+        leading(config, data_dir) as leader,
     ):
         tenants = tenant_users(config)
         clock = kept_clock(data_dir.path)
-        backend = load_backend(config, data_dir, tenants, clock)
+        backend = load_backend(config, data_dir, tenants, clock, leader)
         settings = Configured(
             at=0.0, nodes=backend.nodes(), policy=config.policy, slot=config.slot_s, overhead=config.overhead
         )
         require_history(store, config, data_dir)
         journal = Journal(store, clock, stand_in=settings)
-        parts = assemble(config, journal, backend, data_dir, tenants)
+        parts = replace(assemble(config, journal, backend, data_dir, tenants), leader=leader)
         before = journal.state.settings
         parts.reconciler.begin(settings)
         if before is not None and before.policy != config.policy:
@@ -127,7 +150,13 @@ def secrets_of(data_dir: DataDir) -> "SecretRepository":
     return SecretRepository(data_dir.path / "secrets")
 
 
-def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", clock: SteadyClock) -> "Backend":
+def load_backend(
+    config: Config,
+    data_dir: DataDir,
+    tenants: "TenantUsers",
+    clock: SteadyClock,
+    leader: "LeaderLease | None" = None,
+) -> "Backend":
     """The backend a configuration names: one of ours, or one of somebody's own by module and factory."""
     if config.backend == "local":
         from penstock.backends import LocalBackend, discover
@@ -141,7 +170,7 @@ def load_backend(config: Config, data_dir: DataDir, tenants: "TenantUsers", cloc
 
         return KubernetesBackend(
             config.job_files, KubernetesSettings.of(config.backend_settings), pass_environment=config.pass_environment,
-            secret_values=secrets_of(data_dir).values, clock=clock,
+            secret_values=secrets_of(data_dir).values, clock=clock, **({"permit": leader.check} if leader else {}),
         )  # fmt: skip
     if config.backend == "slurm":
         from penstock.backends import SlurmBackend, SlurmSettings

@@ -56,7 +56,7 @@ def _job_objects(config: Config, parts: Assembly) -> AbstractContextManager[None
         return nullcontext()
     from penstock.serve.kubernetes.job_controller import job_objects
 
-    return job_objects(config, parts.platform)
+    return job_objects(config, parts.platform, parts.leader)
 
 
 @contextmanager
@@ -139,8 +139,8 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
             super().handle_exit(sig, frame)
 
         async def on_tick(self, counter: int) -> bool:
-            """A server whose database somebody else has claimed has nothing to say any more."""
-            if parts.journal.store.lease.lost:
+            """A server whose database or cluster somebody else has claimed has nothing to say any more."""
+            if parts.is_replaced:
                 parts.platform.stopping.set()
                 self.should_exit = True
             return await super().on_tick(counter)

@@ -1,5 +1,6 @@
 """A server on a cluster: what `kubectl apply` submits runs as pods, and the object says what became of it."""
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,6 +57,8 @@ def test_an_object_becomes_a_job_and_tells_its_story(client: Client, cluster: Te
     assert told["quote"]["verdict"] == "best effort"
     assert {one["type"]: one["status"] for one in told["conditions"]} == {"Accepted": "True", "Complete": "True"}
     assert "done on gpu" in client.logs(told["job"]).text
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{cluster.namespace}/leases"
+    assert cluster.rest.get(f"{leases}/penstock")["spec"]["holderIdentity"].startswith(socket.gethostname())
 
 
 def test_deleting_the_object_cancels_the_job_and_leaves_nothing(client: Client, cluster: Testbed) -> None:

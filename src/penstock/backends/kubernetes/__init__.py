@@ -6,7 +6,8 @@ reaches the job's owner in its own words.
 
 from penstock.backends.kubernetes.backend import KubernetesBackend
 from penstock.backends.kubernetes.cluster_api import ClusterApi, ClusterApiError
+from penstock.backends.kubernetes.leader_lease import LeaderLease
 from penstock.backends.kubernetes.object_watch import ObjectWatch
 from penstock.backends.kubernetes.settings import KubernetesSettings
 
-__all__ = ["ClusterApi", "ClusterApiError", "KubernetesBackend", "KubernetesSettings", "ObjectWatch"]
+__all__ = ["ClusterApi", "ClusterApiError", "KubernetesBackend", "KubernetesSettings", "LeaderLease", "ObjectWatch"]

@@ -24,7 +24,7 @@ from penstock.backends.kubernetes.pods.pod_manifest import RunOwner
 from penstock.backends.kubernetes.pods.run_removal import remove_run
 from penstock.backends.kubernetes.settings import KubernetesSettings
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
-from penstock.core import AgentAddress, DeviceSlot, InputError, Launch, Node, Recipe
+from penstock.core import AgentAddress, DeviceSlot, InputError, Launch, Node, Recipe, Worker
 from penstock.tools import SteadyClock, write_atomically
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,10 @@ _OF_A_POD = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 
 
 class KubernetesBackend(AgentBackend):
-    """The :class:`~penstock.backends.base.Backend` of a cluster."""
+    """The :class:`~penstock.backends.base.Backend` of a cluster.
+
+    ``permit`` raises where this server may not change anything in the cluster (:class:`LeaderLease`).
+    """
 
     name = "kubernetes"
 
@@ -50,7 +53,9 @@ class KubernetesBackend(AgentBackend):
         pass_environment: Sequence[str] = (),
         secret_values: SecretValues = no_secrets,
         clock: SteadyClock | None = None,
+        permit: Callable[[], None] = lambda: None,
     ) -> None:
+        self._permit = permit
         settings = self._settings = _with_kubeconfig(settings)
         self._api = ClusterApi(context=settings.context, kubeconfig=settings.kubeconfig)
         self._installation = _installation(Path(state_dir).expanduser())
@@ -92,14 +97,28 @@ class KubernetesBackend(AgentBackend):
         return replace(recipe, command=with_interpreter(recipe.command, self._settings.python))
 
     def launch(self, launch: Launch) -> None:
+        self._permit()
         self._clean.discard(launch.run_id)
         super().launch(launch)
+
+    def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
+        self._permit()
+        super().resize(run_id, workers, generation)
+
+    def suspend(self, run_id: str) -> None:
+        self._permit()
+        super().suspend(run_id)
+
+    def stop(self, run_id: str, grace_s: float) -> None:
+        self._permit()
+        super().stop(run_id, grace_s)
 
     def end_parts(self, run_id: str) -> bool:
         """Whether a run whose agent is dead has nothing left in the cluster; once that is known it is not asked."""
         if run_id not in self._clean:
             owner = RunOwner(installation=self._installation, run_id=run_id, namespace=self._settings.namespace)
             try:
+                self._permit()
                 if remove_run(self._api, owner):
                     self._clean.add(run_id)
             except BackendError as error:

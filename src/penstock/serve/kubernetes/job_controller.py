@@ -14,7 +14,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.backends import ClusterApi, ClusterApiError, KubernetesSettings, ObjectWatch
+from penstock.backends import ClusterApi, ClusterApiError, KubernetesSettings, LeaderLease, ObjectWatch
 from penstock.core import PenstockError
 from penstock.serve.config import Config
 from penstock.serve.kubernetes.job_schema import FINALIZER, GROUP, PLURAL, VERSION
@@ -33,11 +33,11 @@ _WORKING_DIR = "/"
 
 
 @contextmanager
-def job_objects(config: Config, platform: "Platform") -> Iterator[None]:
+def job_objects(config: Config, platform: "Platform", leader: LeaderLease | None = None) -> Iterator[None]:
     """Serve the jobs of the backend's namespace, where the cluster knows what a PenstockJob is."""
     settings = KubernetesSettings.of(config.backend_settings)
     api = ClusterApi(context=settings.context, kubeconfig=settings.kubeconfig)
-    controller = JobController(api, settings.namespace, platform)
+    controller = JobController(api, settings.namespace, platform, leader)
     if controller.is_known():
         controller.start()
     else:
@@ -51,8 +51,11 @@ def job_objects(config: Config, platform: "Platform") -> Iterator[None]:
 class JobController:
     """One thread that acts and one that watches."""
 
-    def __init__(self, api: ClusterApi, namespace: str, platform: "Platform") -> None:
+    def __init__(
+        self, api: ClusterApi, namespace: str, platform: "Platform", leader: LeaderLease | None = None
+    ) -> None:
         self._api = api
+        self._leader = leader
         self._platform = platform
         self._path = f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}"
         self._who = _principal()
@@ -102,6 +105,8 @@ class JobController:
 
     def _take(self, found: Manifest, there: bool) -> None:
         about, status = found["metadata"], found.get("status") or {}
+        if self._leader is not None:
+            self._leader.check()
         if not there:
             self._followed.pop(about["name"], None)
         elif "deletionTimestamp" in about:

@@ -69,6 +69,7 @@ def _rights(wanted: Installation) -> list[Manifest]:
         _rule(GROUP, PLURAL, "get", "list", "watch", "patch"),
         _rule(GROUP, f"{PLURAL}/status", "patch"),
         _rule("", "events", "create"),
+        _rule("coordination.k8s.io", "leases", "get", "create", "patch"),
     ]
     everywhere = [_rule("", "nodes", "get", "list", "watch"), _rule("", "pods", "list", "watch")]
     cluster_name = f"{NAME}-{wanted.namespace}"
