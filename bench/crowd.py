@@ -35,7 +35,9 @@ from penstock.client import Client
 from penstock.core import Launch, ReportKind
 from penstock.serve import Config, serve
 
-_SPEC = {"command": "train", "work": "10 steps", "best_effort": True, "environment": {"working_dir": "/"}}
+_SPEC = {
+    "command": "train", "work": "10 steps", "best_effort": True, "devices": "1..", "environment": {"working_dir": "/"},
+}  # fmt: skip
 _LOOK_EVERY_S = 1.0
 _TOKENS = 5
 _CONNECTIONS = 24

@@ -142,7 +142,7 @@ def server() -> None:
 
 def plain_job(number: int = 0) -> dict[str, Any]:
     return {
-        "name": f"job-{number}", "command": ["/bin/true"], "work": "1000 steps", "best_effort": True,
+        "name": f"job-{number}", "command": ["/bin/true"], "work": "1000 steps", "best_effort": True, "devices": "1..",
         "environment": {"working_dir": "/tmp"},
     }  # fmt: skip
 

@@ -197,7 +197,7 @@ class Chaos:
         name = f"{script.replace('_', '-')}-{len(self.plans)}"
         spec = {
             "name": name, "script": str(SCRIPTS / f"{script}.py"), "args": arguments, "best_effort": True,
-            "grace": "10s", "retries": {"max": 50, "backoff": 0.2},
+            "grace": "10s", "retries": {"max": 50, "backoff": 0.2}, "devices": "1..",
             "environment": {"working_dir": str(self.site.folder), "env": {"CHAOS_BOOKS": str(self.books)}}, **keys,
         }  # fmt: skip
         job_id = self.site.ask(lambda client: client.submit(spec, key=name)).job.id

@@ -29,9 +29,9 @@ def test_a_script_and_its_arguments(folder: Path) -> None:
 
 
 def test_a_command(folder: Path) -> None:
-    found = from_flags(["torchrun", "train.py"], work="10 steps", here=folder)
+    found = from_flags(["bash", "train.sh"], work="10 steps", here=folder)
 
-    assert found.command_line() == ("torchrun", "train.py")
+    assert found.command_line() == ("bash", "train.sh")
 
 
 def test_every_flag_reaches_its_key(folder: Path) -> None:

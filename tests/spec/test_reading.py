@@ -145,7 +145,7 @@ def test_devices_are_bounds(devices: object, bounds: tuple[int, int | None]) -> 
     ],
 )
 def test_goals_are_counted_from_submission(given: dict[str, Any], goal: object) -> None:
-    assert small(**given).to_job(job_id="j-1", curve=CURVE, now=NOW).goal == goal
+    assert small(**given).to_job(job_id="j-1", curve=CURVE, now=NOW, resumable=True).goal == goal
 
 
 def test_a_deadline_in_the_past_is_refused_in_words() -> None:
@@ -154,14 +154,14 @@ def test_a_deadline_in_the_past_is_refused_in_words() -> None:
     with pytest.raises(
         JobError, match=r"the deadline 2026-01-01T00:00[+-]\d\d:\d\d was \d+d \d+h ago.*Give a later one"
     ):
-        late.to_job(job_id="j-1", curve=CURVE, now=NOW)
+        late.to_job(job_id="j-1", curve=CURVE, now=NOW, resumable=True)
 
 
 def test_the_scheduler_gets_everything_it_asks_about() -> None:
     found = small(
         name="night", devices="2..8", kinds="cpu, nvidia.com/gpu", tenant="vision", priority=7, global_batch=6,
         checkpoint={"every": "5m"},
-    ).to_job(job_id="j-1", curve=CURVE, now=NOW)  # fmt: skip
+    ).to_job(job_id="j-1", curve=CURVE, now=NOW, resumable=True)  # fmt: skip
 
     assert (found.id, found.work.iterations, found.curve, found.submitted_at) == ("j-1", 100.0, CURVE, NOW)
     assert (found.requested, found.at_least, found.at_most) == (2, 2, 6)
@@ -284,10 +284,3 @@ def test_who_says_that_it_can_resume(tmp_path: Path) -> None:
     assert not parse_job({"script": "mine.py", "resumable": False, **here}).says_resumable
     assert parse_job({"command": "python mine.py --lr 3", **here}).says_resumable
     assert not parse_job({"command": "python gone.py", **here}).says_resumable
-
-
-def test_a_command_that_starts_workers_itself_is_recognised() -> None:
-    assert parse_job({"command": "torchrun --nproc-per-node=2 train.py", "work": 5}).starts_own_workers
-    assert parse_job({"command": ["/opt/bin/torchrun", "train.py"], "work": 5}).starts_own_workers
-    assert not parse_job({"command": "python train.py", "work": 5}).starts_own_workers
-    assert not parse_job({"script": "train.py", "work": 5}).starts_own_workers

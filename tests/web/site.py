@@ -61,7 +61,7 @@ class WebSite(Site):
         goal = {} if {"deadline", "goal"} & keys.keys() else {"best_effort": True}
         return {
             "name": "web-job", "script": "train.py", "args": [str(steps), str(pause_s)], "work": f"{steps} steps",
-            "environment": {"working_dir": str(self.folder)}, **goal, **keys,
+            "devices": "1..", "environment": {"working_dir": str(self.folder)}, **goal, **keys,
         }  # fmt: skip
 
     def submit(self, who: str, *states: str, **spec: Any) -> str:

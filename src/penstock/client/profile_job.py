@@ -26,13 +26,15 @@ def probe(
 
     file = parse_job(spec)
     there = sum(len(node.devices) for node in client.nodes() if node.state == "up")
-    most = min(there, file.most_devices or there)
-    if most < file.devices.min:
-        raise UnavailableError(
-            f"{there} devices are up, the job needs at least {file.devices.min}", "as many devices as it needs"
-        )
+    resumable = file.says_resumable
+    least, most = (
+        file.device_bounds(resumable=resumable).min,
+        min(there, file.most_devices(resumable=resumable) or there),
+    )
+    if most < least:
+        raise UnavailableError(f"{there} devices are up, the job needs at least {least}", "as many devices as it needs")
     rates = {}
-    for count in profiling_plan(most, min_devices=file.devices.min):
+    for count in profiling_plan(most, min_devices=least):
         plain = {key: value for key, value in spec.items() if key not in _GOALS}
         name = f"{file.name[:50]}-on-{count}"
         rates[count] = watch(client, plain | {"devices": str(count), "name": name, "profile": "never"}, seconds, say)

@@ -6,6 +6,7 @@ One model for YAML, JSON, Python and flags. It knows the meaning of its keys and
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -26,7 +27,7 @@ from penstock.core import (
     parse_deadline,
 )
 from penstock.spec.amounts import filled
-from penstock.spec.commands import process_of, words_of
+from penstock.spec.commands import needs_shell, process_of, words_of
 from penstock.spec.fields import (
     IN_FILE,
     After,
@@ -49,6 +50,7 @@ from penstock.spec.fields import (
     WorkAmount,
 )
 from penstock.spec.fingerprint import fingerprint_of
+from penstock.spec.launchers import LauncherUse, find_launcher
 from penstock.spec.local_modules import imports_elastic
 from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart
 from penstock.spec.quantities import MOST_WORK, WorkUnit
@@ -56,7 +58,6 @@ from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
 TRAINER = "penstock.runtime.parallel.train"
 PLAN_PLACE = "{plan}"
-_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
 
 
 class JobFile(JobFilePart):
@@ -64,8 +65,8 @@ class JobFile(JobFilePart):
 
     >>> from penstock.spec import job
     >>> night = job(script="train.py", work="30 epochs", dataset_size=50_000, global_batch=256, deadline="6h")
-    >>> night.name, night.steps, night.devices.max
-    ('train', 5880, None)
+    >>> night.name, night.steps, night.device_bounds(resumable=True)
+    ('train', 5880, DevicesPart(min=1, max=None))
     """
 
     name: Name = Field(default="job", description="What people call the job; taken from the script if left out.")
@@ -90,7 +91,10 @@ class JobFile(JobFilePart):
     )
     deadline: DeadlineText | None = Field(default=None, description="Short for a goal with this hard deadline.")
     best_effort: Flag | None = Field(default=None, description="Short for a goal of best effort, the default.")
-    devices: Devices = Field(default=DevicesPart(), description='Bounds on the number of devices: 4, "1..8", "2..".')
+    devices: Devices | None = Field(
+        default=None,
+        description='Bounds on the number of devices: 4, "1..8", "2..". Any number for jobs that can resume, else one.',
+    )
     kinds: Kinds = Field(default=(), description="Kinds of devices the job can use; any by default.")
     environment: EnvironmentPart = Field(
         default=EnvironmentPart(), description="Software, variables and working directory."
@@ -186,6 +190,8 @@ class JobFile(JobFilePart):
         if self.uses_own_trainer:
             steps = ("--steps", str(self.steps), "--checkpoint-every", f"{self.checkpoint.every:g}")
             return (python, "-m", TRAINER, *steps, *(filled(word, amounts) for word in self.args))
+        if (launcher := self.launcher) is not None and launcher.command:
+            return _unwrapped(launcher, python, amounts)
         if isinstance(self.command, str):
             return process_of(filled(self.command, amounts))
         return process_of(tuple(filled(word, amounts) for word in self.command or ()))
@@ -196,7 +202,7 @@ class JobFile(JobFilePart):
             command=self._decisive_words,
             working_dir=self.working_dir,
             global_batch=self.global_batch,
-            env=self.environment.env,
+            env=self.variables,
             requirements=self.environment.requirements,
             software=self.environment.software,
             limits=(self.limits.memory, self.limits.cpus),
@@ -210,6 +216,8 @@ class JobFile(JobFilePart):
             return (*planned, "python", self.script, *self.args)
         if self.uses_own_trainer:
             return (*planned, *self.args)
+        if (launcher := self.launcher) is not None and launcher.command:
+            return (*planned, "python", *launcher.command)
         return (*planned, *words_of(self.command or ())) if planned else self.command or ()
 
     @property
@@ -218,10 +226,14 @@ class JobFile(JobFilePart):
         return self.model is not None and self.command is None and self.script is None
 
     @property
-    def starts_own_workers(self) -> bool:
-        """Whether its command is a launcher that starts a process for each device itself, as Penstock does already."""
-        words = words_of(self.command or ())
-        return bool(words) and Path(words[0]).name in _LAUNCHERS
+    def launcher(self) -> LauncherUse | None:
+        """The launcher that its command begins with, which starts a process for each device, as Penstock does."""
+        return None if self.command is None or needs_shell(self.command) else find_launcher(words_of(self.command))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables of every worker: the file's own over what its launcher would have set."""
+        return {**dict(self.launcher.variables if self.launcher else ()), **self.environment.env}
 
     @property
     def says_resumable(self) -> bool:
@@ -232,8 +244,20 @@ class JobFile(JobFilePart):
         scripts = [self.working_dir / word for word in words if word.endswith(".py")]
         return self.uses_own_trainer or any(map(imports_elastic, scripts))
 
-    def to_job(self, *, job_id: str, curve: Curve, now: float) -> Job:
+    def device_bounds(self, *, resumable: bool) -> DevicesPart:
+        """How many devices the job may get: as it says, else as its launcher says, else any number if it can resume.
+
+        A job that cannot would keep what it is started with until it ends, needed or not: it gets one.
+        """
+        if self.devices is not None:
+            return self.devices
+        if self.launcher is not None and self.launcher.devices is not None:
+            return DevicesPart(min=self.launcher.devices, max=self.launcher.devices)
+        return DevicesPart(max=None if resumable or self.model is not None else 1)
+
+    def to_job(self, *, job_id: str, curve: Curve, now: float, resumable: bool) -> Job:
         """The job the scheduler sees. Rigid policies get the fewest devices it accepts, so that they can start it."""
+        bounds = self.device_bounds(resumable=resumable)
         return Job(
             id=job_id,
             work=Work(float(self.steps)),
@@ -241,9 +265,10 @@ class JobFile(JobFilePart):
             goal=self.goal_at(now),
             tenant=self.tenant,
             submitted_at=now,
-            requested=self.devices.min,
-            at_least=self.devices.min,
-            at_most=self.most_devices,
+            requested=bounds.min,
+            at_least=bounds.min,
+            at_most=self.most_devices(resumable=resumable),
+            resumable=resumable,
             kinds=self.kinds,
             priority=self.priority,
             checkpoint_every_s=self.checkpoint.every,
@@ -251,10 +276,10 @@ class JobFile(JobFilePart):
             batch=self.global_batch or 0,
         )
 
-    @property
-    def most_devices(self) -> int | None:
+    def most_devices(self, *, resumable: bool) -> int | None:
         """The most devices that can have work: a batch cannot be cut finer than into single samples."""
-        return min((bound for bound in (self.devices.max, self.global_batch) if bound is not None), default=None)
+        most = self.device_bounds(resumable=resumable).max
+        return min((bound for bound in (most, self.global_batch) if bound is not None), default=None)
 
     def located(self, base: Path) -> "JobFile":
         """The same job with every path absolute; relative ones are meant from ``base``, the script from its own."""
@@ -265,6 +290,10 @@ class JobFile(JobFilePart):
             checkpoint = checkpoint.model_copy(update={"dir": located(checkpoint.dir, root)})
         model = str(root / self.model) if self.model is not None and self.model.endswith(".json") else self.model
         return self.model_copy(update={"environment": environment, "checkpoint": checkpoint, "model": model})
+
+
+def _unwrapped(launcher: LauncherUse, python: str, amounts: Mapping[str, int | None]) -> tuple[str, ...]:
+    return (launcher.interpreter or python, *(filled(word, amounts) for word in launcher.command))
 
 
 def _check_model(job: JobFile) -> None:
@@ -345,9 +374,10 @@ def _check_secrets(job: JobFile) -> None:
 
 
 def _check_batch(job: JobFile) -> None:
-    if job.global_batch is not None and job.devices.min > job.global_batch:
+    least = job.device_bounds(resumable=True).min
+    if job.global_batch is not None and least > job.global_batch:
         problem = JobError(
-            f"a global batch of {job.global_batch} on at least {job.devices.min} devices",
+            f"a global batch of {job.global_batch} on at least {least} devices",
             "at least one sample for each device",
             "Raise global_batch or lower devices.min",
         )

@@ -88,5 +88,5 @@ def part_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    candidates = (annotation, *getattr(annotation, "__args__", ()))
+    candidates = [getattr(c, "__origin__", c) for c in (annotation, *getattr(annotation, "__args__", ()))]
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)

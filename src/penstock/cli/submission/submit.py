@@ -1,6 +1,7 @@
 """``penstock submit``: a job file, flags, or both, handed in."""
 
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     from penstock.client import Client
     from penstock.spec import JobFile
     from penstock.wire import JobDetail, JobView, Submission
-
-
-_LAUNCHER = (
-    "its command starts workers itself, on every device: Penstock starts one for each device already and sets what "
-    "torchrun sets; give the script alone (script: train.py), or devices: 1"
-)
 
 
 @describes_job
@@ -79,12 +74,27 @@ def hand_in(client: "Client", file: "JobFile") -> "Submission":
     """Measured before, if the job asks for that and nobody has."""
     from penstock.spec import Profiling
 
-    if file.starts_own_workers:
-        say(_LAUNCHER)
+    for remark in _remarks(file):
+        say(remark)
     if file.profile is Profiling.FIRST and client.quote(as_spec(file)).speed == "guessed":
         with interruptible():
             measured(client, file)
     return client.submit(as_spec(file), key=str(uuid.uuid4()))
+
+
+def _remarks(file: "JobFile") -> Iterator[str]:
+    """What is not done as the person may expect from other launchers."""
+    launcher = file.launcher
+    if launcher is not None and launcher.command:
+        asked = f", on {launcher.devices} devices" if launcher.devices is not None and file.devices is None else ""
+        yield f"without {launcher.name}: Penstock starts a worker for each device{asked}, with the same variables"
+    elif launcher is not None:
+        yield (
+            f"{launcher.name} starts workers itself, on every device, and so does Penstock: give the script alone "
+            "(script: train.py), or devices: 1"
+        )
+    elif file.devices is None and file.model is None and not file.says_resumable:
+        yield "on one device: nothing says that it can change their number; devices: 2 asks for more"
 
 
 def _hand_in_array(file: "JobFile", array: str, *, as_json: bool) -> None:

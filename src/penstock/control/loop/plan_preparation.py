@@ -28,7 +28,7 @@ class PlanPreparation:
         """Refuse a model whose bounds fit on no kind of device; nothing is searched."""
         if file.model is not None:
             most = max(self._cluster().capacity(kind) for kind in kinds)
-            possible_counts(file.devices.min, file.most_devices, most)
+            _counts(file, most)
 
     def prepare(self, file: "JobFile", fingerprint: str, kinds: Iterable[str]) -> str:
         """Find plans on every kind that has some; returns what to say, raises where no kind has one."""
@@ -79,10 +79,15 @@ class PlanPreparation:
         )  # fmt: skip
         question = PlanQuestion(
             model=file.model or "", batch=file.global_batch or 1, seq=file.seq, pool=pool,
-            counts=possible_counts(file.devices.min, file.most_devices, self._cluster().capacity(kind)),
+            counts=_counts(file, self._cluster().capacity(kind)),
             own_trainer=file.uses_own_trainer, profiles=str(self._data_dir),
         )  # fmt: skip
         return self.library.ask(fingerprint, question)
+
+
+def _counts(file: "JobFile", capacity: int) -> tuple[int, ...]:
+    """Of a model, which is always saved and so can resume."""
+    return possible_counts(file.device_bounds(resumable=True).min, file.most_devices(resumable=True), capacity)
 
 
 def possible_counts(least: int, most: int | None, capacity: int) -> tuple[int, ...]:

@@ -61,10 +61,11 @@ class Predictor:
         from penstock.predict import PredictionRequest, counts_up_to
 
         capacity = self.stores.capacity(kind)
+        most = file.most_devices(resumable=True) or capacity
         answer = self.stores.predictions.ask(
             PredictionRequest(
                 fingerprint=recipe.fingerprint, script=str(file.script_path), batch=file.global_batch or 1, kind=kind,
-                counts=counts_up_to(min(capacity, file.most_devices or capacity)),
+                counts=counts_up_to(min(capacity, most)),
                 profiles=str(self.stores.data_dir / "profiles"), threads=max(1, (os.cpu_count() or 1) // capacity),
                 working_dir=recipe.working_dir,
             ),
