@@ -99,7 +99,7 @@ def test_an_installation_that_takes_too_long_fails_its_job_and_is_ended(data_dir
     with ensure_server(data_dir, options=["--slots", "1"]) as client:
         job = client.submit(spec_with(package)).job.id
         until(lambda: client.job(job).state == "failed", "the end of its patience", 60.0)
-        assert "not installed within 5 s" in client.job(job).reason
+        assert "not ready within 5 s" in client.job(job).reason
     until(lambda: not alive(marks), "the end of the installation")
 
 

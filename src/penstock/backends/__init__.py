@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.backends.agent.environment import inherited_environment
+from penstock.backends.agent.logs import read_log
 from penstock.backends.base import Backend, BackendError, PreparationError, ShortageError, SilentError
 from penstock.backends.local import (
     FoundRun,
@@ -52,4 +53,5 @@ __all__ = [
     "fake_devices",
     "found_runs",
     "inherited_environment",
+    "read_log",
 ]

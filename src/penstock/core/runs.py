@@ -99,7 +99,7 @@ class Recipe:
     A recipe as it is submitted names its environment: packages, a ``conda`` environment (a name, a directory or a
     file), an image, the ``setup`` script that is run in it once. The one that
     :meth:`~penstock.backends.Backend.prepare` returns starts in an environment that is ready. ``tenant`` is whose job
-    it is: a backend may run it as that tenant's user.
+    it is: a backend may run it as that tenant's user. What is said meanwhile goes to the file ``preparation_log``.
     ``retries_early_exits``: whether a script that ends by itself before its first step is tried again like any other.
     """
 
@@ -119,6 +119,7 @@ class Recipe:
     setup: str = ""
     container: Container | None = None
     limits: ResourceLimits = NO_LIMITS
+    preparation_log: str = ""
     tenant: str = ""
     secrets: tuple[SecretUse, ...] = ()
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.backends.agent import processes
+from penstock.backends.agent.containers import ContainerLaunch
 from penstock.backends.agent.environment import Script, find_script, wants_torch
 from penstock.backends.agent.outputs import OutputSink, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
@@ -53,12 +54,16 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class Process:
-    """A worker's process; ``pid`` is not known until the zygote has told it, under the ``key`` it was asked with."""
+    """A worker's process; ``pid`` is not known until the zygote has told it, under the ``key`` it was asked with.
+
+    ``container`` is what its container is called, in a run that has one.
+    """
 
     worker_id: str
     key: str
     env: Mapping[str, str]
     output: WorkerOutput
+    container: str = ""
     pid: int | None = None
     asked: bool = False
     tries: int = 0
@@ -80,6 +85,8 @@ class Spawner:
         self._output = output
         self._directory = directory
         self._identity = identity
+        self._run_id = launch.run_id
+        self._container = ContainerLaunch.of(launch, identity.user)
         self._command = launch.command
         self._is_shell = processes.is_shell(launch.command)
         self._cwd = launch.working_dir
@@ -89,14 +96,17 @@ class Spawner:
         self._processes: dict[str, Process] = {}
         self._numbers = itertools.count()
         self._zygote: ZygoteClient | None = None
-        self._script = find_script(launch.command, base_env)
+        self._script = None if self._container else find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
 
     def spawn(self, worker_id: str, rank: int, env: Mapping[str, str]) -> None:
         """Start a worker; the listener hears the rest."""
         sink = self._output.open(worker_id, rank)
         output = WorkerOutput(worker_directory(self._directory, worker_id), sink, self._identity.user)
-        process = self._processes[worker_id] = Process(worker_id, f"{worker_id}#{next(self._numbers)}", env, output)
+        number = next(self._numbers)
+        process = self._processes[worker_id] = Process(
+            worker_id, f"{worker_id}#{number}", env, output, f"{self._run_id}.{worker_id}.{os.getpid()}.{number}"
+        )
         for stream in output.streams:
             self._loop.add_reader(stream.handle, self._read, output, stream)
         self._fork(process) if self._use_zygote else self._execute(process)
@@ -161,12 +171,10 @@ class Spawner:
             self._zygote.process.wait()
 
     def _execute(self, process: Process) -> None:
-        argv = [self._script.interpreter, *self._script.argv] if self._script else list(self._command)
+        argv, env = self._words_of(process)
         out, err = (os.open(stream.fifo, os.O_WRONLY | os.O_CLOEXEC) for stream in process.output.streams)
         try:
-            process.handle = processes.start_process(
-                argv, process.env, self._cwd, subprocess.DEVNULL, out, err, self._identity
-            )
+            process.handle = processes.start_process(argv, env, self._cwd, subprocess.DEVNULL, out, err, self._identity)
         except OSError as error:
             if error.errno in SHORTAGES and process.tries < MOST_TRIES:
                 self._try_later(process, error)
@@ -178,6 +186,14 @@ class Spawner:
         finally:
             os.close(out)
             os.close(err)
+
+    def _words_of(self, process: Process) -> tuple[list[str], Mapping[str, str]]:
+        """The command of a worker and the environment it is started in."""
+        if self._container is not None:
+            return self._container.command(process.container, self._command, process.env)
+        if self._script is not None:
+            return [self._script.interpreter, *self._script.argv], process.env
+        return list(self._command), process.env
 
     def _try_later(self, process: Process, error: OSError) -> None:
         """The machine is short of processes or memory: no fault of the worker, which waits for better times."""
@@ -262,6 +278,8 @@ class Spawner:
         del self._processes[process.worker_id]
         if process.handle is not None:
             process.handle.returncode = code
+        if self._container is not None and by is not None:
+            self._container.remove(process.container)
         for stream in process.output.streams:
             self._loop.remove_reader(stream.handle)
         process.output.close()

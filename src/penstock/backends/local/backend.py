@@ -7,10 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.backends.agent.ownership import own_directory
-from penstock.backends.base import PreparationError
+from penstock.backends.agent.secrets import Mask
 from penstock.backends.local.devices import Inventory, discover
-from penstock.backends.local.environment_process import LIMIT_S, EnvironmentProcess
-from penstock.backends.local.python_environments import PythonEnvironment
+from penstock.backends.local.environment_process import (
+    LIMIT_S,
+    BuiltEnvironment,
+    EnvironmentProcess,
+    EnvironmentRequest,
+)
+from penstock.backends.local.preparation_log import preparation_log
 from penstock.backends.runs.backend import (
     AgentBackend,
     AgentSettings,
@@ -66,26 +71,43 @@ class LocalBackend(AgentBackend):
         return self._inventory.env_of(place)
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
-        """A virtual environment with the job's packages, built once for each set of them."""
-        packages = recipe.requirements_file or recipe.requirements
-        if missing := [part for part in recipe.prepared_parts if part != "requirements"]:
-            raise PreparationError(f"{' and '.join(missing)} on this machine", "requirements", "Leave it out")
-        if packages:
-            named = packages if isinstance(packages, str) else ", ".join(packages)
-            tell(f"installing {named[:200]}")
-        built = self._built(packages, recipe) if packages else PythonEnvironment(sys.executable)
-        around = built.variables({**os.environ, **dict(recipe.env)}) if built.prefix else {}
+        """A virtual environment, a conda environment or an image, made ready once for each content."""
+        if not recipe.prepared_parts:
+            return replace(recipe, command=with_interpreter(recipe.command, sys.executable))
+        tell(_preparation(recipe))
+        built = self._built(recipe)
+        around = built.variables({**os.environ, **dict(recipe.env)})
         return replace(
-            recipe, command=with_interpreter(recipe.command, built.python),
+            recipe, command=with_interpreter(recipe.command, built.python), container=built.container,
             env=tuple(sorted({**dict(recipe.env), **around}.items())),
         )  # fmt: skip
 
-    def _built(self, packages: str | tuple[str, ...], recipe: Recipe) -> PythonEnvironment:
+    def _built(self, recipe: Recipe) -> BuiltEnvironment:
         """An environment of the tenant's own: what one user has built is not for others to start."""
         user = self.users.of(recipe.tenant)
         cache_dir = self._environments / user.name if user else self._environments
         own_directory(cache_dir, user)
-        process = EnvironmentProcess(
-            cache_dir=cache_dir, environ=self.environment_of_jobs(), user=user, limit_s=self._preparation_limit_s
-        )  # fmt: skip
-        return process.build(packages, Path(recipe.working_dir))
+        secrets = self.secret_variables(recipe) if recipe.setup else {}
+        with preparation_log(recipe.preparation_log, Mask(secrets.values())) as output:
+            process = EnvironmentProcess(
+                cache_dir=cache_dir, environ=self.environment_of_jobs(), user=user, limit_s=self._preparation_limit_s,
+                output=output,
+            )  # fmt: skip
+            return process.build(_request(recipe, secrets))
+
+
+def _request(recipe: Recipe, secrets: Mapping[str, str]) -> EnvironmentRequest:
+    return EnvironmentRequest(
+        base=recipe.working_dir, requirements=recipe.requirements, requirements_file=recipe.requirements_file,
+        conda=recipe.conda, setup=recipe.setup, container=recipe.container,
+        variables=tuple(sorted({**dict(recipe.env), **secrets}.items())),
+    )  # fmt: skip
+
+
+def _preparation(recipe: Recipe) -> str:
+    """What is being done, in the words of the job file."""
+    named = recipe.requirements_file or ", ".join(recipe.requirements)
+    kinds = {"installing": named, "using the conda environment": recipe.conda}
+    doing = [f"{verb} {what[:200]}" for verb, what in kinds.items() if what]
+    doing += [f"getting the image {recipe.container.image}"] if recipe.container else []
+    return " and ".join(doing + (["running its setup commands"] if recipe.setup else []))

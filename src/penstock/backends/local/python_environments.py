@@ -8,12 +8,10 @@ and penstock without installing them again, and their own requirements come firs
 
 import fcntl
 import hashlib
-import importlib.util
 import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.backends.base import PreparationError
+from penstock.backends.local.package_installer import Packages, have_pip, install
+from penstock.backends.local.setup_script import SetupScript, key_of
+from penstock.backends.local.tool_runs import run_tool
 from penstock.core import InputError, PenstockError
 
 _log = logging.getLogger(__name__)
 
-_SHOWN_LINES = 12
+_SET_UP = "penstock-set-up"
+"""Of an environment in which its setup script has ended well."""
 _INCLUDES = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[\s=]+(\S+)")
 _EDITABLE = re.compile(r"\s*(?:-e|--editable)[\s=]+")
 _BUILT = re.compile(r"(^|/)(build|[^/]*\.egg-info)/")
@@ -36,16 +37,22 @@ _SOURCES = frozenset({".py", ".toml", ".cfg", ".txt", ".c", ".cpp", ".cu", ".pyx
 
 @dataclass(frozen=True, slots=True)
 class PythonEnvironment:
-    """An interpreter to run a job with. ``prefix`` is the virtual environment's directory, None for our own."""
+    """An interpreter to run a job with. ``prefix`` is the environment's directory, None for our own.
+
+    ``activation`` is what a conda environment sets when it is activated; a virtual environment needs only a path.
+    """
 
     python: str
     prefix: Path | None = None
+    activation: tuple[tuple[str, str], ...] = ()
 
     def variables(self, base: Mapping[str, str]) -> dict[str, str]:
         """What a process needs so that ``python`` and installed commands are the environment's."""
+        if self.activation or self.prefix is None:
+            return dict(self.activation)
         found = str(Path(self.python).parent)
         path = os.pathsep.join(part for part in (found, base.get("PATH", os.defpath)) if part)
-        return {"PATH": path, **({"VIRTUAL_ENV": str(self.prefix)} if self.prefix else {})}
+        return {"PATH": path, "VIRTUAL_ENV": str(self.prefix)}
 
 
 class EnvironmentBuilder:
@@ -58,25 +65,28 @@ class EnvironmentBuilder:
         self.cache_dir = cache_dir.absolute()
         self.inherit = inherit
 
-    def build(self, requirements: str | Sequence[str] | None, *, base: Path | None = None) -> PythonEnvironment:
-        """The environment for a requirements file or a list; our own interpreter if there is nothing to install.
+    def build(
+        self, requirements: str | Sequence[str] | None, *, base: Path | None = None, setup: SetupScript | None = None
+    ) -> PythonEnvironment:
+        """The environment for a requirements file or a list, and for a setup script that is run in it once.
 
-        Relative paths in the list start at ``base``, in a file at the file. Takes as long as pip does the first time
-        (a second or more), milliseconds after that. Safe from several threads and processes at once.
+        Our own interpreter if there is nothing to install or to run. Relative paths in the list start at ``base``, in a
+        file at the file. Takes as long as pip does the first time (a second or more), milliseconds after that. Safe
+        from several threads and processes at once.
         """
-        wanted = _Wanted.of(requirements, base or Path.cwd())
-        if wanted is None:
+        wanted = wanted_packages(requirements, base or Path.cwd())
+        if not wanted.content and setup is None:
             return PythonEnvironment(sys.executable)
-        place = self.cache_dir / self._key(wanted)
-        if not place.is_dir():
+        place = self.cache_dir / self._key(wanted, setup)
+        if not _is_ready(place, setup):
             with self._lock(place):
-                if not place.is_dir():
-                    self._build(place, wanted)
+                if not _is_ready(place, setup):
+                    self._build(place, wanted, setup)
         return PythonEnvironment(str(place / "bin" / "python"), place)
 
-    def _key(self, wanted: "_Wanted") -> str:
+    def _key(self, wanted: Packages, setup: SetupScript | None) -> str:
         parts = (sys.version, sys.base_prefix, sys.prefix if self.inherit else "", *wanted.content)
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+        return key_of(parts + (setup.content if setup else ()))
 
     @contextmanager
     def _lock(self, place: Path) -> Iterator[None]:
@@ -91,38 +101,47 @@ class EnvironmentBuilder:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _build(self, place: Path, wanted: "_Wanted") -> None:
+    def _build(self, place: Path, wanted: Packages, setup: SetupScript | None) -> None:
         for leftover in self.cache_dir.glob(f"{place.name}.building-*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)  # its setup was cut short
         building = self.cache_dir / f"{place.name}.building-{os.getpid()}"
         _log.info("building the environment %s for %s", place.name, ", ".join(wanted.arguments))
         try:
             _create(building, self.inherit)
-            _install(building, wanted)
+            if wanted.content:
+                install(building, wanted, inherit=self.inherit)
             _move_scripts(building, place)
             building.rename(place)
+            if setup is not None:
+                self._set_up(place, setup)
         finally:
             shutil.rmtree(building, ignore_errors=True)
 
+    def _set_up(self, place: Path, setup: SetupScript) -> None:
+        """In its final place, because whatever the script builds may remember where it was built."""
+        environment = PythonEnvironment(str(place / "bin" / "python"), place)
+        try:
+            setup.run(environment.variables(os.environ))
+            (place / _SET_UP).touch()
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What pip is asked for, from which directory, and every text and file that decides what comes of it."""
 
-    arguments: tuple[str, ...]
-    directory: Path
-    content: tuple[str, ...]
+def _is_ready(place: Path, setup: SetupScript | None) -> bool:
+    return (place / _SET_UP).is_file() if setup else place.is_dir()
 
-    @classmethod
-    def of(cls, requirements: str | Sequence[str] | None, base: Path) -> "_Wanted | None":
-        if isinstance(requirements, str):
-            file = (base / requirements).absolute()
-            wanted = cls(("--requirement", str(file)), file.parent, tuple(_lines_of(file, set())))
-        else:
-            lines = tuple(line.strip() for line in requirements or () if line.strip())
-            arguments = tuple(word for line in lines for word in _argument(line))
-            wanted = cls(arguments, base.absolute(), tuple(_with_sources(lines, base)))
-        return wanted if wanted.content else None
+
+def wanted_packages(requirements: str | Sequence[str] | None, base: Path) -> Packages:
+    """What a requirements file or a list asks for; nothing, if there is nothing in it."""
+    if isinstance(requirements, str):
+        file = (base / requirements).absolute()
+        content = tuple(_lines_of(file, set()))
+        return Packages(("--requirement", str(file)) if content else (), file.parent, content)
+    lines = tuple(line.strip() for line in requirements or () if line.strip())
+    arguments = tuple(word for line in lines for word in _argument(line))
+    return Packages(arguments, base.absolute(), tuple(_with_sources(lines, base)))
 
 
 def _argument(line: str) -> tuple[str, ...]:
@@ -163,44 +182,22 @@ def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _have_pip() -> bool:
-    """Whether our own pip can install into other environments, which saves each of them a copy."""
-    return importlib.util.find_spec("pip") is not None
-
-
 def _create(prefix: Path, inherit: bool) -> None:
-    options = ["--without-pip"] if _have_pip() else []
-    _run([sys.executable, "-m", "venv", *options, str(prefix)], Path.cwd(), "the environment could not be created")
+    options = ["--without-pip"] if have_pip() else []
+    run_tool([sys.executable, "-m", "venv", *options, str(prefix)], Path.cwd(), "the environment could not be created")
     if inherit:
         below = sysconfig.get_paths()["purelib"]
         inside = prefix / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
         (inside / "penstock-inherited.pth").write_text(f"import site; site.addsitedir({below!r})\n")
+        _add_pip(prefix)
 
 
-def _install(prefix: Path, wanted: _Wanted) -> None:
-    python = str(prefix / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python] if _have_pip() else [python, "-m", "pip"]
-    options = ["--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
-    _run([*pip, "install", *options, *wanted.arguments], wanted.directory, "the requirements could not be installed")
-
-
-def _run(command: Sequence[str], directory: Path, failure: str) -> None:
-    env = {**os.environ, "PIP_USER": "0", "PYTHONNOUSERSITE": "1"}
-    done = subprocess.run(
-        command,
-        check=False,
-        cwd=directory,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    if done.returncode != 0:
-        lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.strip()]
-        tail = tuple(lines[-_SHOWN_LINES:])
-        told = "\n  ".join(tail)
-        hint = "Correct environment.requirements"
-        raise PreparationError(f"{failure}; the last lines were:\n  {told}\n", "", hint, tail=tail)
+def _add_pip(prefix: Path) -> None:
+    """A ``pip`` of the environment's own, so that a setup script never finds the one that installs into ours."""
+    for name in ("pip", "pip3"):
+        command = prefix / "bin" / name
+        command.write_text(f"#!{prefix}/bin/python\nimport runpy\n\nrunpy.run_module('pip', run_name='__main__')\n")
+        command.chmod(0o755)
 
 
 def _move_scripts(building: Path, place: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 
 from penstock.backends.agent import processes
 from penstock.backends.agent.background_tasks import BackgroundTasks
+from penstock.backends.agent.containers import remove_run
 from penstock.backends.agent.environment import base_environment
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.metric_recorder import MetricRecorder
@@ -435,7 +436,7 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
     )  # fmt: skip
     run_dir = RunDir(options.run_dir.resolve())
     if options.detach or options.kept:
-        return run_below_subreaper(lambda: _run(run_dir, agent, secrets))
+        return run_below_subreaper(lambda: _run(run_dir, agent, secrets), at_end=lambda: _remove_containers(run_dir))
     return _run(run_dir, agent, secrets)
 
 
@@ -461,6 +462,13 @@ def _run(run_dir: RunDir, options: AgentOptions, secrets: Mapping[str, str]) -> 
             Path(launch.checkpoint_dir or run_dir.checkpoints).mkdir(parents=True, exist_ok=True)
     asyncio.run(_supervise(run_dir, launch, options, secrets))
     return 0
+
+
+def _remove_containers(run_dir: RunDir) -> None:
+    """Of a run whose agent was killed: containers are nobody's children."""
+    launch = run_dir.read_launch()
+    if launch is not None and launch.container is not None and launch.container.runtime:
+        remove_run(launch.container.runtime, launch.run_id)
 
 
 def _heed_not(_number: int, _frame: object) -> None:

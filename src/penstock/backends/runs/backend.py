@@ -49,6 +49,7 @@ from penstock.core import (
     InputError,
     Launch,
     MetricSeries,
+    Recipe,
     Report,
     RunState,
     RunStatus,
@@ -152,6 +153,12 @@ class AgentBackend:
     def environment_of_jobs(self) -> dict[str, str]:
         """What of the server's environment its jobs see."""
         return inherited_environment(_with_absolute_paths(os.environ), self.agents.pass_environment)
+
+    def secret_variables(self, recipe: Recipe) -> dict[str, str]:
+        """Secrets that a job has in variables, with their values; those in files are for its workers alone."""
+        uses = [use for use in recipe.secrets if not use.as_file]
+        values = self._secret_values(recipe.tenant, [use.secret for use in uses])
+        return {use.variable: values[use.secret] for use in uses}
 
     def launch(self, launch: Launch) -> None:
         run_dir = self._directory(launch.run_id)

@@ -86,12 +86,10 @@ class JobReader:
         recipe = self._recipe(file, job_id, tenant, user)
         self._stores.plans.check(file, self._stores.usable(file.kinds))
         curve, costs = self._stores.expected(recipe.fingerprint, file.kinds)
-        job = file.to_job(job_id=job_id, curve=curve, now=now)
         with acting_as(user):
             resumable = file.says_resumable
-        job = replace(
-            job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER, resumable=resumable
-        )
+        job = file.to_job(job_id=job_id, curve=curve, now=now, resumable=resumable)
+        job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
         planless = needs_plans(file, recipe.fingerprint, self._stores)
         predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores, user)
         return JobDraft(
@@ -107,9 +105,9 @@ class JobReader:
 
         with acting_as(user):
             fingerprint = scoped_fingerprint(file.fingerprint(), tenant)
-        return Recipe(
+        recipe = Recipe(
             command=command, tenant=tenant, secrets=file.secret_uses,
-            env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.environment.env}.items())),
+            env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.variables}.items())),
             working_dir=str(file.working_dir),
             checkpoint_dir=file.checkpoint.dir or str(self._checkpoints / job_id),
             grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=fingerprint,
@@ -120,6 +118,8 @@ class JobReader:
             conda=file.environment.conda or "", setup=file.environment.setup or "",
             container=file.environment.container, limits=file.limits.resources,
         )  # fmt: skip
+        log = str(self._stores.data_dir / "preparations" / f"{job_id}.log")
+        return replace(recipe, preparation_log=log) if recipe.prepared_parts else recipe
 
     def _note(self, file: "JobFile", job: Job, predictable: bool, user: UnixUser | None) -> str:
         source = weakest_source(job)

@@ -1,11 +1,13 @@
 """The output of a job across its runs, with a cursor that survives a change of run.
 
-A cursor is ``run:offset``: which of the job's runs, counted from 0, and how many bytes of it have been read.
+A cursor is ``run:offset``: which of the job's runs, counted from 0, and how many bytes of it have been read. Where a
+job has been prepared, what was said meanwhile comes before its first run and is counted like one.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from penstock.backends import Backend
+from penstock.backends import Backend, read_log
 from penstock.core import InputError
 from penstock.wire import LogPage
 
@@ -38,19 +40,38 @@ class LogCursor:
         return f"{self.run}:{self.offset}"
 
 
-def log_page(
-    backend: Backend, runs: list[str], over: bool, *, worker: str | None, cursor: LogCursor, limit: int
-) -> LogPage:
-    """Up to ``limit`` bytes from ``cursor`` on; a run that has been superseded is read to its end first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOutput:
+    """Everything a job has printed, piece after piece: its preparation, if it had one, and its runs.
 
     ``over``: the job will never have another run, so the end of the last one is the end of its output.
     """
-    while cursor.run < len(runs):
-        data, offset = backend.logs(runs[cursor.run], worker, cursor.offset, limit)
-        if data:
-            text = data.decode("utf-8", "replace")
-            return LogPage(text=text, next=str(LogCursor(cursor.run, offset)), complete=False)
-        if cursor.run == len(runs) - 1:
-            break
-        cursor = LogCursor(cursor.run + 1)
-    return LogPage(text="", next=str(cursor), complete=over)
+
+    backend: Backend
+    runs: tuple[str, ...]
+    over: bool
+    preparation_log: str = ""
+
+    @property
+    def pieces(self) -> int:
+        return len(self.runs) + bool(self.preparation_log)
+
+    def page(self, *, worker: str | None, cursor: LogCursor, limit: int) -> LogPage:
+        """Up to ``limit`` bytes from ``cursor`` on; a run that has been superseded is read to its end first."""
+        while cursor.run < self.pieces:
+            data, offset = self._read(cursor, worker, limit)
+            if data:
+                text = data.decode("utf-8", "replace")
+                return LogPage(text=text, next=str(LogCursor(cursor.run, offset)), complete=False)
+            if cursor.run == self.pieces - 1:
+                break
+            cursor = LogCursor(cursor.run + 1)
+        return LogPage(text="", next=str(cursor), complete=self.over)
+
+    def _read(self, cursor: LogCursor, worker: str | None, limit: int) -> tuple[bytes, int]:
+        """No worker has anything to do with the preparation."""
+        if not self.preparation_log:
+            return self.backend.logs(self.runs[cursor.run], worker, cursor.offset, limit)
+        if cursor.run > 0:
+            return self.backend.logs(self.runs[cursor.run - 1], worker, cursor.offset, limit)
+        return read_log(Path(self.preparation_log), cursor.offset, limit) if worker is None else (b"", 0)

@@ -24,7 +24,7 @@ from penstock.control.platform.audit import AuditLog
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
-from penstock.control.platform.job_logs import LogCursor, log_page
+from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.platform.job_metrics import metric_views
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
@@ -263,10 +263,11 @@ class Platform:
         """Output of a job, run after run, from a cursor on."""
         record = self.find(job_id, who)
         with self._journal.reading():
-            runs, over = list(record.runs), record.over
-        return log_page(
-            self._reconciler.backend, runs, over, worker=worker, cursor=LogCursor.parse(cursor), limit=limit
-        )
+            output = JobOutput(
+                backend=self._reconciler.backend, runs=tuple(record.runs), over=record.over,
+                preparation_log=record.recipe.preparation_log,
+            )  # fmt: skip
+        return output.page(worker=worker, cursor=LogCursor.parse(cursor), limit=limit)
 
     def metrics(self, job_id: str, who: Principal, names: Collection[str] = ()) -> JobMetricsView:
         """What a job's script logged, one curve for each metric across all its runs."""
