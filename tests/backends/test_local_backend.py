@@ -45,6 +45,23 @@ def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path: Path, pla
         LocalBackend(tmp_path / place, fake_devices(1))
 
 
+def test_event_files_of_a_script_are_metrics(state_dir: Path, tmp_path: Path) -> None:
+    code = """
+import os
+from pathlib import Path
+from penstock.tools import Scalar, scalar_record
+for place in ('runs/now', os.environ['PENSTOCK_CHECKPOINT_DIR']):
+    path = Path(place) / f'events.out.tfevents.1700000000.here.{os.getpid()}.0'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b''.join(scalar_record(Scalar(path.parent.name, step, 1.0, step / 2)) for step in (1, 2)))
+"""
+    backend = LocalBackend(state_dir, fake_devices(1))
+    backend.launch(make_launch(python(code), working_dir=str(tmp_path)))
+    wait_for_end(backend, "run-1")
+    found = {series.name: [(point.step, point.value) for point in series.points] for series in backend.metrics("run-1")}
+    assert found == {"now": [(1, 0.5), (2, 1.0)], "checkpoints": [(1, 0.5), (2, 1.0)]}
+
+
 def test_a_full_disk_is_told_at_launch(state_dir: Path) -> None:
     LocalBackend(state_dir, fake_devices(1))
     code = """

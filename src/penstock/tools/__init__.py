@@ -14,6 +14,7 @@ from penstock.tools.files import (
 from penstock.tools.jit import compiled, has_compiler, interpret_first
 
 if TYPE_CHECKING:
+    from penstock.tools.event_files import EventFileError, Scalar, read_scalars, scalar_record, version_record
     from penstock.tools.least_squares import nonnegative_least_squares
     from penstock.tools.locks import file_lock
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
 
 __all__ = [
+    "EventFileError",
     "GpuMemory",
     "Nvml",
     "NvmlDevice",
+    "Scalar",
     "SteadyClock",
     "UnixUser",
     "acting_as",
@@ -42,8 +45,11 @@ __all__ = [
     "nonnegative_least_squares",
     "partial_path",
     "process_options",
+    "read_scalars",
+    "scalar_record",
     "sync_directory",
     "sync_file",
+    "version_record",
     "write_atomically",
 ]
 

@@ -28,6 +28,7 @@ from penstock.backends.agent import processes
 from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.containers import remove_run
 from penstock.backends.agent.environment import base_environment
+from penstock.backends.agent.event_file_watch import LOOK_EVERY_S, USUAL_DIRECTORIES, EventFileWatch
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.metric_recorder import MetricRecorder
 from penstock.backends.agent.namespaces import hide_other_processes
@@ -144,6 +145,9 @@ class Agent:
         self._lines = WorkerLines(secret, self._stores, hear=self._hear, doubt=self._doubt, host=serve_host)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
+        shared = [] if options.engine else [Path(launch.working_dir) / name for name in USUAL_DIRECTORIES]
+        self._event_files = EventFileWatch(_output_directories(run_dir, launch), shared=shared, user=self._user)
+        self._looked_at = time.monotonic()
         self._metrics = MetricRecorder(run_dir.metrics, self._clock, self._output.remark)
         self._told_state = ""
         self._quiet_until: float | None = time.monotonic() + QUIET_S
@@ -217,6 +221,7 @@ class Agent:
     def report(self, kind: ReportKind, **said: Any) -> None:
         if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
             self._progress.flush()
+            self._read_event_files()
             self._metrics.flush()
         if kind is ReportKind.FAILED and not said.get("tail"):
             said["tail"] = self._output.tail()
@@ -241,6 +246,7 @@ class Agent:
 
     def on_started(self, worker_id: str, pid: int) -> None:
         self._meter_usage()  # what a worker uses is counted from its start to its end
+        self._event_files.expect(pid)
         self._supervisor.started(worker_id, pid)
 
     def on_exited(self, worker_id: str, how: Exit) -> None:
@@ -353,6 +359,8 @@ class Agent:
         if said := self._progress_file.news():
             self.on_file_progress(said)
         self._progress.flush_when_due()
+        if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
+            self._read_event_files()
         self._metrics.flush_when_due()
         self._hint_at_progress()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
@@ -401,6 +409,10 @@ class Agent:
         self._metrics.reached(step)
         told = {name: said[name] for name in ("loss", "samples_per_s") if said.get(name) is not None}
         self._metrics.take(MetricValue(name=name, value=float(value), step=step) for name, value in told.items())
+
+    def _read_event_files(self) -> None:
+        self._looked_at = time.monotonic()
+        self._metrics.take(self._event_files.news())
 
     async def _close(self) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
@@ -485,6 +497,12 @@ def _new_secret(run_dir: RunDir, user: UnixUser | None) -> str:
     write_atomically(run_dir.secret_file, secret, mode=0o600)
     hand_over(run_dir.secret_file, user)
     return secret
+
+
+def _output_directories(run_dir: RunDir, launch: Launch) -> list[Path]:
+    """Where a job leaves files, as far as this machine sees it."""
+    saved = launch.checkpoint_dir
+    return [run_dir.job, *([Path(saved)] if saved and not is_url(saved) else [])]
 
 
 def _said(message: CheckpointSaved | CheckpointFailed) -> dict[str, Any]:

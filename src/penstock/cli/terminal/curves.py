@@ -1,7 +1,8 @@
 """Curves of metrics in a terminal: one line of eight levels, or a drawing of dots over several lines."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
@@ -39,16 +40,30 @@ def figure(value: float) -> str:
 
 
 def _resampled(steps: Sequence[int], values: Sequence[float], columns: int) -> list[float]:
-    """The mean of the finite values in each of so many equal stretches of steps; NaN where there are none."""
-    if not steps:
-        return [math.nan] * columns
-    span = max(steps[-1] - steps[0] + 1, 1)
-    columns = min(columns, span)
-    gathered: list[list[float]] = [[] for _ in range(columns)]
+    """The mean of the finite values in each of so many equal stretches of steps, NaN where none is finite.
+
+    A stretch in which no step was told lies on the line between its neighbours.
+    """
+    span = max(steps[-1] - steps[0], 1)
+    gathered: dict[int, list[float]] = {}
     for step, value in zip(steps, values, strict=True):
+        told = gathered.setdefault((step - steps[0]) * (columns - 1) // span, [])
         if math.isfinite(value):
-            gathered[(step - steps[0]) * columns // span].append(value)
-    return [math.fsum(each) / len(each) if each else math.nan for each in gathered]
+            told.append(value)
+    means = {column: math.fsum(told) / len(told) if told else math.nan for column, told in gathered.items()}
+    known = sorted(means)
+    found: list[float] = []
+    for column in range(known[-1] + 1):
+        after = bisect_left(known, column)
+        found.append(_between(known[max(after - 1, 0)], known[after], column, means))
+    return found
+
+
+def _between(left: int, right: int, column: int, means: Mapping[int, float]) -> float:
+    if column == right:
+        return means[right]
+    share = (column - left) / (right - left)
+    return means[left] + share * (means[right] - means[left])
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
