@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.control.platform.job_files import FilePlaces
 from tests.cli.conftest import Penstock
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served
@@ -115,6 +116,25 @@ def test_flags_say_what_a_job_comes_after(penstock: Penstock) -> None:
         "submit", "--work", "5", "--after", "a,b", "--after", "c", "--after-any", "--dry-run", "--", "true"
     )
     assert "after:\n- a\n- b\n- c\nafter_any: true\n" in shown.out, shown.err
+
+
+def test_what_a_job_saved_is_listed_fetched_and_cleaned(world: Platform, penstock: Penstock, tmp_path: Path) -> None:
+    world.platform.files._known_places = FilePlaces(root=tmp_path / "saved", elsewhere=True)
+    job = world.submit(name="night", work=1e6, dir=str(tmp_path / "own"))
+    assert "nothing saved yet" in penstock("checkpoints", "night").err
+    (tmp_path / "own" / "sub").mkdir(parents=True)
+    (tmp_path / "own" / "sub" / "last-12.pt").write_bytes(b"123")
+    (tmp_path / "own" / "step-12").write_bytes(b"12345")
+    (tmp_path / "own" / "link").symlink_to("/etc")
+    assert "unchecked" in penstock("checkpoints", "night").out
+    assert "sub/last-12.pt" in penstock("files", "night").out
+    assert penstock("files", "night", "sub", "--json").json()["files"][0]["bytes"] == 3
+    fetched = penstock("files", "night", "--out", "copy")
+    assert "2 files, 8B, in copy; 1 links were left out" in fetched.err
+    assert (tmp_path / "copy" / "sub" / "last-12.pt").read_bytes() == b"123"
+    assert penstock("files", "night", "../other").code == penstock("clean").code == 2
+    penstock("cancel", job)
+    assert "0B of 0 jobs would go" in penstock("clean", "--older", "0s", "--dry-run").err, "it is not the platform's"
 
 
 def test_several_jobs_are_steered_at_once(world: Platform, penstock: Penstock) -> None:

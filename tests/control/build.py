@@ -17,6 +17,7 @@ from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.observe.metrics import Metrics
 from penstock.control.platform.commands import Commands
+from penstock.control.platform.job_files import FilePlaces
 from penstock.control.platform.service import Platform as PlatformService
 from penstock.control.state.entries import Configured
 from penstock.control.state.journal import Journal
@@ -42,14 +43,17 @@ class TestClock:
 
 
 _KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
-_KEYS |= {"after", "after_any"}
+_KEYS |= {"after", "after_any", "dir"}
 
 
 class StandInReader:
     """Understands a tiny job file: name, work, within (seconds to the deadline), at_least, at_most, retries.
 
-    A job with packages has to be prepared.
+    A job with packages has to be prepared. What jobs save lies in ``files_at``, a directory for each.
     """
+
+    def __init__(self, files_at: Path) -> None:
+        self._files_at = files_at
 
     def read(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> JobDraft:
         if unknown := set(spec) - _KEYS:
@@ -61,7 +65,8 @@ class StandInReader:
             resumable=spec.get("resumable", True),
         )  # fmt: skip
         recipe = Recipe(
-            command=("train",), checkpoint_dir=f"/checkpoints/{job_id}", max_retries=spec.get("retries", 3),
+            command=("train",), checkpoint_dir=spec.get("dir", f"{self._files_at}/{job_id}"),
+            max_retries=spec.get("retries", 3),
             retries_early_exits="retries" in spec, backoff_s=spec.get("backoff", 1.0),
             requirements=tuple(spec.get("packages", ())),
         )  # fmt: skip
@@ -95,6 +100,7 @@ class Platform:
     policy: str = "deadline"
     forecast_every_s: float = 2.0
     foreseeing: bool = False
+    files_at: Path = Path("/checkpoints")
     nodes: tuple[Node, ...] = (Node(name="node-0", device_count=4),)
     backend: FakeBackend = field(init=False)
     journal: Journal = field(init=False)
@@ -130,9 +136,12 @@ class Platform:
             patience_s=20.0, concurrency=0,
         )  # fmt: skip
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
-        self.commands = Commands(self.journal, StandInReader(), self.forecasts)
+        self.commands = Commands(self.journal, StandInReader(self.files_at), self.forecasts)
         self.readings = DeviceReadings(self.journal, self.backend)
-        self.platform = PlatformService(self.journal, self.reconciler, self.commands, self.forecasts, self.readings)
+        self.platform = PlatformService(
+            self.journal, self.reconciler, self.commands, self.forecasts, self.readings,
+            places=FilePlaces(root=self.files_at),
+        )  # fmt: skip
         self.metrics = Metrics(self.journal, self.reconciler, self.readings)
         self.journal.subscribe(self.metrics)
         self.reconciler.subscribe(self.metrics)

@@ -19,8 +19,11 @@ from penstock.wire import (
     ArraySubmission,
     ArrayView,
     AuditPage,
+    CheckpointList,
+    CleanReport,
     EventPage,
     EventView,
+    FileList,
     JobDetail,
     JobMetricsView,
     JobPage,
@@ -197,6 +200,32 @@ class Client:
 
     def job_report(self, job_id: str) -> JobReport:
         return self._get(JobReport, _job(job_id, "report"))
+
+    def checkpoints(self, job_id: str, *, verify: bool = False) -> CheckpointList:
+        """What a job can go on from, the newest first; with ``verify`` every checksum is computed."""
+        return self._get(CheckpointList, _job(job_id, "checkpoints"), verify="true" if verify else None)
+
+    def files(self, job_id: str, path: str = "") -> FileList:
+        """What lies in the directory that a job saves to, or below a path in it."""
+        return FileList.model_validate(self._ask("GET", _job(job_id, "files"), params=_given(path=path or None)))
+
+    def fetch_file(self, job_id: str, path: str, target: Path) -> int:
+        """Copy a file of a job to ``target``, which is there when it is whole; returns its bytes."""
+        draft, size = target.with_name(f".{target.name}.part"), 0
+        with self._transport.download(_job(job_id, "files", "content"), params={"path": path}) as (status, pieces):
+            _check(Answer(status, b"".join(pieces) if status >= 400 else b""))
+            with draft.open("wb") as file:
+                for piece in pieces:
+                    size += file.write(piece)
+        draft.replace(target)
+        return size
+
+    def clean(
+        self, *, older: str | None = None, larger: str | None = None, keep_last: int = 0, dry_run: bool = False
+    ) -> CleanReport:
+        """Remove what jobs saved that are over: ended longer ago than ``older``, with more than ``larger`` in all."""
+        wanted = {"older": older, "larger": larger, "keep_last": keep_last, "dry_run": dry_run}
+        return self._post(CleanReport, "/v1/clean", json=wanted)
 
     def nodes(self) -> list[NodeView]:
         return _NODES.validate_python(self._ask("GET", "/v1/nodes"))

@@ -18,6 +18,9 @@ STREAM_SILENCE_S = 60.0
 """Streams say at least something more often than that."""
 
 
+_PIECE = 1 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a server said to one request."""
@@ -86,6 +89,19 @@ class Transport:
             connection.close()
             self._open.discard(connection)
 
+    @contextmanager
+    def download(self, path: str, *, params: Mapping[str, Any]) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """The status and the pieces of a long answer, over a connection of its own; one that breaks off is an error."""
+        connection = self._new_connection(STREAM_SILENCE_S)
+        try:
+            response = self._send(connection, "GET", path, params, None, None)
+            yield response.status, _pieces(response)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+            self._open.discard(connection)
+
     def _send(
         self,
         connection: http.client.HTTPConnection,
@@ -127,3 +143,12 @@ class Transport:
         return UnavailableError(
             f"{self._url} does not answer ({said})", "a running server", "Start one: penstock serve"
         )
+
+
+def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    expected, got = int(response.headers.get("Content-Length") or 0), 0
+    while piece := response.read(_PIECE):
+        got += len(piece)
+        yield piece
+    if got < expected:
+        raise http.client.IncompleteRead(b"", expected - got)

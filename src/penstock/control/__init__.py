@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.control.platform.access import RIGHTS, Action, may, require
     from penstock.control.platform.commands import Commands
     from penstock.control.platform.credentials import SESSION_COOKIE, SESSION_LIFETIME_S, Credentials
+    from penstock.control.platform.job_files import FilePlaces
     from penstock.control.platform.presenter import job_view
     from penstock.control.platform.quotas import Quotas
     from penstock.control.platform.service import Platform
@@ -67,6 +68,7 @@ __all__ = [
     "Credentials",
     "DamagedError",
     "DeviceReadings",
+    "FilePlaces",
     "Forecasts",
     "Holding",
     "JobReader",

@@ -105,6 +105,7 @@ def assemble(
     from penstock.control import (
         Commands,
         DeviceReadings,
+        FilePlaces,
         Forecasts,
         JobReader,
         Learner,
@@ -139,7 +140,11 @@ def assemble(
     commands = Commands(
         journal, reader, forecasts, reconciler.nudge, tenancy=tenancy, known_secrets=secrets.names, quotas=quotas
     )
-    platform = Platform(journal, reconciler, commands, forecasts, readings, secrets)
+    places = FilePlaces(
+        root=config.job_files.absolute() / "checkpoints", user_of=tenants.of, elsewhere=config.backend == "local",
+        closed=(data_dir.path, config.job_files),
+    )  # fmt: skip
+    platform = Platform(journal, reconciler, commands, forecasts, readings, secrets, places)
     return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
 
 

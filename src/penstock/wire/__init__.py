@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.wire.file_views import (
+        CheckpointList,
+        CheckpointView,
+        CleanedJob,
+        CleanReport,
+        CleanRequest,
+        FileList,
+        FileView,
+    )
     from penstock.wire.metric_views import JobMetricsView, MetricView
     from penstock.wire.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
     from penstock.wire.phases import ACTIVE, OVER, JobPhase
@@ -82,6 +91,11 @@ __all__ = [
     "AuditPage",
     "AuditView",
     "BrokenView",
+    "CheckpointList",
+    "CheckpointView",
+    "CleanReport",
+    "CleanRequest",
+    "CleanedJob",
     "ConflictError",
     "DayView",
     "DeviceView",
@@ -90,6 +104,8 @@ __all__ = [
     "EventView",
     "FailureView",
     "FailuresView",
+    "FileList",
+    "FileView",
     "ForbiddenError",
     "ForecastView",
     "HealthView",

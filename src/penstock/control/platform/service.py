@@ -24,6 +24,7 @@ from penstock.control.platform.audit import AuditLog
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
+from penstock.control.platform.job_files import FilePlaces
 from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.platform.job_metrics import metric_views
 from penstock.control.platform.job_references import resolve_job
@@ -31,6 +32,7 @@ from penstock.control.platform.listing import JobFilter, listed_jobs, parse_curs
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
+from penstock.control.platform.saved_files import SavedFiles
 from penstock.control.platform.tenant_secrets import TenantSecrets
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
@@ -78,6 +80,7 @@ class Platform:
         forecasts: Forecasts,
         readings: DeviceReadings,
         secrets: SecretRepository | None = None,
+        places: FilePlaces | None = None,
     ) -> None:
         self.stopping = threading.Event()
         """Set when the server goes down; open streams end then."""
@@ -88,6 +91,7 @@ class Platform:
         self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
         self.secrets = TenantSecrets(secrets, self.audit)
+        self.files = SavedFiles(journal, commands, self.audit, places)
         self._journal = journal
         self._reconciler = reconciler
         self._commands = commands

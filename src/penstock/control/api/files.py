@@ -1,0 +1,43 @@
+"""Routes about what jobs saved: checkpoints, files, and cleaning up."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from penstock.control.api.dependencies import Caller, JobId, Service
+from penstock.wire import CheckpointList, CleanReport, CleanRequest, FileList, StorableText
+
+router = APIRouter(prefix="/v1", tags=["files"])
+
+FilePath = Annotated[StorableText, Query(description="From the directory that the job saves to.", max_length=4096)]
+
+
+@router.get("/jobs/{job_id}/checkpoints")
+def checkpoints(job_id: JobId, platform: Service, who: Caller, verify: bool = False) -> CheckpointList:
+    """What the job can go on from, the newest first; with `verify` every checksum is computed."""
+    return platform.files.checkpoints(job_id, who, verify=verify)
+
+
+@router.get("/jobs/{job_id}/files")
+def files(job_id: JobId, platform: Service, who: Caller, path: FilePath = "") -> FileList:
+    """What lies in the directory that the job saves to, or below a path in it."""
+    return platform.files.files(job_id, who, path)
+
+
+@router.get("/jobs/{job_id}/files/content", response_class=StreamingResponse)
+def file_content(job_id: JobId, platform: Service, who: Caller, path: FilePath = "") -> StreamingResponse:
+    """A file as it is, in pieces; links are not followed."""
+    opened = platform.files.read(job_id, who, path)
+    headers = {
+        "Content-Length": str(opened.size),
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(opened.name, safe='')}",
+    }
+    return StreamingResponse(opened.chunks, media_type="application/octet-stream", headers=headers)
+
+
+@router.post("/clean")
+def clean(wanted: CleanRequest, platform: Service, who: Caller) -> CleanReport:
+    """Remove what jobs saved that are over; with `dry_run` only say what would go."""
+    return platform.files.clean(wanted, who)

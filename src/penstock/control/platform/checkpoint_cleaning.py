@@ -1,0 +1,77 @@
+"""Removes what jobs saved that are over: by how long ago they ended and by how much it is.
+
+Only directories that the platform made for one job are touched, and only of jobs that never go on: a job that waits, is
+paused or runs may need its checkpoints again, and a directory that a job file names may be somebody else's as well.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+
+from penstock.control.platform.checkpoint_listing import list_checkpoints
+from penstock.control.platform.job_files import FilePlaces
+from penstock.control.state.journal import Journal
+from penstock.control.state.records import JobRecord
+from penstock.control.state.store import Principal
+from penstock.core import InputError, parse_bytes, parse_duration
+from penstock.tools import acting_as
+from penstock.wire import CheckpointView, CleanedJob, CleanReport, CleanRequest, stamp
+
+
+def clean_checkpoints(places: FilePlaces, journal: Journal, wanted: CleanRequest, who: Principal) -> CleanReport:
+    """What went, or would go, of the jobs that this principal may see; the largest first."""
+    if wanted.older is None and wanted.larger is None:
+        raise InputError("neither older nor larger", "at least one of them", "Try older: 30d with dry_run")
+    ended_by = journal.now() - (0.0 if wanted.older is None else parse_duration(wanted.older))
+    larger = -1 if wanted.larger is None else parse_bytes(wanted.larger)
+    found = []
+    for record in _ended(places, journal, who):
+        if (record.ended_at or 0.0) > ended_by:
+            continue
+        saved = list_checkpoints(places, record).checkpoints
+        if sum(each.bytes for each in saved) > larger and (going := saved[wanted.keep_last :]):
+            found.append(_cleaned(places, record, going, dry_run=wanted.dry_run))
+    found.sort(key=lambda job: -job.bytes)
+    return CleanReport(jobs=found, bytes=sum(job.bytes for job in found), dry_run=wanted.dry_run)
+
+
+def _ended(places: FilePlaces, journal: Journal, who: Principal) -> Iterator[JobRecord]:
+    """Jobs that are over and have a directory of their own."""
+    names: list[str] = []
+    with suppress(FileNotFoundError):
+        names = sorted(entry.name for entry in os.scandir(places.root) if entry.is_dir(follow_symlinks=False))
+    for name in names:
+        record = journal.find(name)
+        if record is not None and record.over and who.may_see(record.job.tenant) and places.is_own(record):
+            yield record
+
+
+def _cleaned(places: FilePlaces, record: JobRecord, going: list[CheckpointView], *, dry_run: bool) -> CleanedJob:
+    problem = "" if dry_run else _remove(places, record, going)
+    return CleanedJob.model_validate(
+        {
+            "job_id": record.id, "name": record.submission.name, "state": str(record.mark),
+            "ended_at": stamp(record.ended_at), "bytes": sum(each.bytes for each in going),
+            "files": [each.path for each in going], "problem": problem,
+        }
+    )  # fmt: skip
+
+
+def _remove(places: FilePlaces, record: JobRecord, going: list[CheckpointView]) -> str:
+    """The manifest first: without it a directory is no checkpoint that somebody might trust. Links are not followed."""
+    place = places.of(record)
+    try:
+        with acting_as(places.user_of(record.job.tenant)):
+            for each in going:
+                (place / f"{each.path}.json").unlink(missing_ok=True)
+                path = place / each.path
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+        with suppress(OSError):
+            place.rmdir()
+    except OSError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,90 @@
+"""The checkpoints among a job's files: those with a manifest, checked against it, and what other scripts saved.
+
+``penstock.elastic`` writes a directory ``step-…`` and then a manifest beside it with the length and checksum of every
+file. Other scripts save as they like; what lies on top of their directory is listed, with the step in its name.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from penstock.control.platform.job_files import FilePlaces, list_files, open_file
+from penstock.control.state.records import JobRecord
+from penstock.core import PenstockError
+from penstock.wire import CheckpointList, CheckpointView, FileView
+
+_MANIFEST = re.compile(r"step-\d{10}\.json")
+_STEP = re.compile(r"(\d{1,15})(?:\.[A-Za-z]\w*)*$")
+_LARGEST_MANIFEST = 1 << 24
+
+
+def list_checkpoints(places: FilePlaces, record: JobRecord, *, verify: bool = False) -> CheckpointList:
+    """The newest step first. Lengths are compared always, checksums if ``verify`` asks for them."""
+    listing = list_files(places, record)
+    files = {file.path: file for file in listing.files}
+    manifests = [path for path in files if _MANIFEST.fullmatch(path)]
+    owned = {name for path in manifests for name in (path, path.removesuffix(".json"))}
+    found = [_checked(places, record, path, files, verify=verify) for path in manifests]
+    found += [_unchecked(file, files) for path, file in files.items() if "/" not in path and path not in owned]
+    found.sort(key=lambda each: (-1 if each.step is None else each.step, each.saved_at), reverse=True)
+    return CheckpointList(place=listing.place, checkpoints=found)
+
+
+def _checked(
+    places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], *, verify: bool
+) -> CheckpointView:
+    directory = path.removesuffix(".json")
+    problem = _problem(places, record, path, files, verify=verify)
+    return CheckpointView(
+        path=directory, bytes=_bytes(directory, files) + files[path].bytes, saved_at=files[path].changed_at,
+        step=int(directory.removeprefix("step-")), state="damaged" if problem else "whole", problem=problem,
+    )  # fmt: skip
+
+
+def _problem(places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], *, verify: bool) -> str:
+    """What differs from the manifest; nothing if nothing does."""
+    try:
+        manifest = _read_manifest(places, record, path)
+        for expected in manifest["files"]:
+            name = f"{path.removesuffix('.json')}/{expected['name']}"
+            if name not in files or files[name].kind != "file":
+                return f"{expected['name']} is missing"
+            if files[name].bytes != expected["bytes"]:
+                return f"{expected['name']} has {files[name].bytes} bytes, not {expected['bytes']}"
+            if verify and _sum(places, record, name) != expected["sha256"]:
+                return f"{expected['name']} differs from what was written"
+    except (ValueError, KeyError, TypeError, PenstockError) as error:
+        return f"its manifest cannot be read: {error}"
+    return ""
+
+
+def _read_manifest(places: FilePlaces, record: JobRecord, path: str) -> Mapping[str, Any]:
+    opened = open_file(places, record, path)
+    if opened.size > _LARGEST_MANIFEST:
+        raise ValueError(f"it has {opened.size} bytes")
+    found: Mapping[str, Any] = json.loads(b"".join(opened.chunks))
+    return found
+
+
+def _sum(places: FilePlaces, record: JobRecord, path: str) -> str:
+    digest = hashlib.sha256()
+    with closing(open_file(places, record, path).chunks) as chunks:  # type: ignore[type-var]
+        for chunk in chunks:
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _unchecked(file: FileView, files: Mapping[str, FileView]) -> CheckpointView:
+    step = _STEP.search(os.path.basename(file.path))
+    size = _bytes(file.path, files) if file.kind == "directory" else file.bytes
+    return CheckpointView(
+        path=file.path, bytes=size, saved_at=file.changed_at, step=int(step[1]) if step else None, state="unchecked"
+    )
+
+
+def _bytes(directory: str, files: Mapping[str, FileView]) -> int:
+    return sum(file.bytes for path, file in files.items() if path.startswith(f"{directory}/"))

@@ -1,0 +1,162 @@
+"""What jobs saved: listed, checked, fetched and cleaned up, and nothing else of the disk."""
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Client
+from penstock.control.platform.job_files import FilePlaces, open_file
+from penstock.core import InputError
+from penstock.wire import CleanRequest, ConflictError, MissingError
+from tests.control.build import ADMIN, Platform
+from tests.control.serving import serving
+
+
+@pytest.fixture
+def world(world: Platform, tmp_path: Path) -> Platform:
+    world.restart(files_at=tmp_path / "saved")
+    return world
+
+
+def saved(world: Platform, job: str, step: int, content: bytes = b"weights") -> Path:
+    """A checkpoint as ``penstock.elastic`` writes it."""
+    place = world.files_at / job / f"step-{step:010d}"
+    place.mkdir(parents=True)
+    (place / "model.bin").write_bytes(content)
+    sums = {"name": "model.bin", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest = {"step": step, "directory": place.name, "made_at": 1.0, "files": [sums]}
+    place.with_suffix(".json").write_text(json.dumps(manifest))
+    return place
+
+
+def test_checkpoints_are_listed_with_step_size_and_state(world: Platform) -> None:
+    job = world.submit(work=400)
+    files = world.platform.files
+    assert files.checkpoints(job, ADMIN).checkpoints == []
+    saved(world, job, 5)
+    (saved(world, job, 20) / "model.bin").write_bytes(b"short")
+    (saved(world, job, 30) / "model.bin").write_bytes(b"WEIGHTS")
+    (saved(world, job, 40) / "model.bin").unlink()
+    (world.files_at / job / "epoch-7.ckpt").write_bytes(b"plain")
+    found = {each.step: each for each in files.checkpoints(job, ADMIN).checkpoints}
+    assert list(found) == [40, 30, 20, 7, 5]
+    assert [each.state for each in found.values()] == ["damaged", "whole", "damaged", "unchecked", "whole"]
+    assert (found[20].problem, found[40].problem) == ("model.bin has 5 bytes, not 7", "model.bin is missing")
+    assert found[7].bytes == 5
+    verified = {each.step: each.problem for each in files.checkpoints(job, ADMIN, verify=True).checkpoints}
+    assert (verified[30], verified[5]) == ("model.bin differs from what was written", "")
+
+
+def test_files_are_listed_and_fetched_whole(world: Platform, tmp_path: Path) -> None:
+    job = world.submit(work=400, name="night")
+    content = os.urandom(3_000_000)
+    saved(world, job, 5, content)
+    with serving(world) as served, served.client() as client:
+        listed = client.files("night")
+        assert [(each.path, each.kind) for each in listed.files] == [
+            ("step-0000000005", "directory"), ("step-0000000005.json", "file"), ("step-0000000005/model.bin", "file"),
+        ]  # fmt: skip
+        assert client.fetch_file(job, "step-0000000005/model.bin", tmp_path / "copy") == len(content)
+        assert (tmp_path / "copy").read_bytes() == content
+        assert [each.path for each in client.files(job, "step-0000000005").files] == ["step-0000000005/model.bin"]
+        with pytest.raises(MissingError, match="has no file 'nothing'"):
+            client.fetch_file(job, "nothing", tmp_path / "other")
+        assert not (tmp_path / "other").exists()
+        with served.client("eve") as eve, pytest.raises(MissingError, match="There is no job"):
+            eve.files(job)
+
+
+@pytest.mark.parametrize("path", ["../secret", "a/../../secret", "/etc/passwd", "out/secret", "secret", "out", "x/.."])
+def test_no_path_leads_out_of_the_directory_of_a_job(world: Platform, path: str) -> None:
+    job = world.submit(work=400)
+    place = world.files_at / job
+    place.mkdir(parents=True)
+    (world.files_at / "secret").write_text("of somebody else")
+    (place / "out").symlink_to(world.files_at)
+    (place / "secret").symlink_to(world.files_at / "secret")
+    with pytest.raises((InputError, MissingError)) as caught:
+        world.platform.files.read(job, ADMIN, path)
+    assert "somebody" not in str(caught.value)
+    listed = world.platform.files.files(job, ADMIN).files
+    assert {(each.path, each.kind) for each in listed} == {("out", "link"), ("secret", "link")}
+
+
+def test_only_plain_files_are_read(world: Platform) -> None:
+    job = world.submit(work=400)
+    (world.files_at / job / "folder").mkdir(parents=True)
+    os.mkfifo(world.files_at / job / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(InputError, match="not a plain file"):
+            world.platform.files.read(job, ADMIN, name)
+
+
+def test_directories_that_job_files_name_are_looked_into_only_where_jobs_run_here(
+    world: Platform, tmp_path: Path
+) -> None:
+    own, ours = tmp_path / "mine", tmp_path / "data"
+    for place in (own, ours):
+        place.mkdir()
+        (place / "file").write_bytes(b"x")
+    named = world.record(world.submit(work=400, dir=str(own)))
+    secret = world.record(world.submit(work=400, dir=str(ours)))
+    bucket = world.record(world.submit(work=400, dir="s3://bucket/job"))
+    places = FilePlaces(root=world.files_at, elsewhere=True, closed=(ours,))
+    assert b"".join(open_file(places, named, "file").chunks) == b"x"
+    for record, where in ((secret, places), (named, replace(places, elsewhere=False))):
+        with pytest.raises(ConflictError, match="where this server does not look"):
+            open_file(where, record, "file")
+    with pytest.raises(ConflictError, match="saves to s3://bucket/job"):
+        open_file(places, bucket, "file")
+
+
+def test_cleaning_takes_what_is_old_and_large_of_jobs_that_are_over(world: Platform) -> None:
+    small, large, going, named = (
+        world.submit(work=10), world.submit(work=10), world.submit(work=1e9), world.submit(work=10, dir="/elsewhere"),
+    )  # fmt: skip
+    for job, size in ((small, 10), (large, 5000), (going, 5000)):
+        for step in (1, 2, 3):
+            saved(world, job, step, bytes(size))
+    for job in (small, large, named):
+        world.commands.cancel(job, ADMIN)
+    world.clock.time += 100.0
+    clean = world.platform.files.clean
+    assert clean(CleanRequest(older="1h"), ADMIN).jobs == []
+    would = clean(CleanRequest(older="1m", larger="1KB", dry_run=True), ADMIN)
+    assert [(job.job_id, len(job.files)) for job in would.jobs] == [(large, 3)]
+    assert (world.files_at / large / "step-0000000001").exists()
+    went = clean(CleanRequest(older="1m", larger="1KB", keep_last=1), ADMIN)
+    assert [job.files for job in went.jobs] == [["step-0000000002", "step-0000000001"]]
+    assert went.bytes > 10_000
+    assert sorted(path.name for path in (world.files_at / large).iterdir()) == [
+        "step-0000000003",
+        "step-0000000003.json",
+    ]
+    assert {job.job_id for job in clean(CleanRequest(older="0s"), ADMIN).jobs} == {small, large}
+    assert sorted(path.name for path in world.files_at.iterdir()) == [going]
+    audit = world.platform.administration.audit(ADMIN, before=None, limit=100, action="clean")
+    assert [entry.target for entry in audit.entries] == ["2 jobs", "1 jobs", "0 jobs"]
+
+
+def test_bad_conditions_clean_nothing(world: Platform) -> None:
+    job = world.submit(work=10)
+    saved(world, job, 1)
+    world.commands.cancel(job, ADMIN)
+    for wanted in (CleanRequest(), CleanRequest(older="soon"), CleanRequest(larger="much")):
+        with pytest.raises(InputError):
+            world.platform.files.clean(wanted, ADMIN)
+    assert (world.files_at / job / "step-0000000001").exists()
+
+
+def test_nobody_cleans_up_after_others(world: Platform) -> None:
+    job = world.submit(work=10)
+    saved(world, job, 1)
+    world.commands.cancel(job, ADMIN)
+    with serving(world) as served:
+        eve: Client
+        with served.client("eve") as eve:
+            assert eve.clean(older="0s").jobs == []
+    assert (world.files_at / job).exists()
