@@ -18,6 +18,7 @@ PAGES = (
     "/jobs/{job}",
     "/submit",
     "/tenants",
+    "/tokens",
     "/nodes",
     "/what-if",
     "/compare?jobs={job}",

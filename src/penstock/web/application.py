@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from penstock.control import Platform
 from penstock.learn import CurveStore
+from penstock.web.downloads import download_routes
 from penstock.web.oidc import IdentityProvider, oidc_routes
 from penstock.web.oidc_settings import OidcSettings
 from penstock.web.pages import register
@@ -36,12 +37,14 @@ def mount_pages(app: FastAPI, platform: Platform, data_dir: Path, oidc: OidcSett
     app.include_router(routes(platform.credentials, oidc.label if oidc else ""))
     if oidc is not None:
         app.include_router(oidc_routes(IdentityProvider(oidc), platform.credentials))
+    app.include_router(download_routes(platform))
     app.add_api_route("/", _to_the_pages, include_in_schema=False)
     app.mount(STATIC, StaticFiles(directory=_HERE / "static"))
     register(DashboardData(platform, sampler, CurveStore(data_dir / "curves.db")), gate)
     ui.run_with(
-        app, mount_path=ROOT, title="Penstock", language="en-US", favicon=_HERE / "static" / "gate.svg", dark=None,
-        tailwind=False, gzip_middleware_factory=_quickly_packed, binding_refresh_interval=None,
+        app, mount_path=ROOT, title="Penstock", language="en-US", dark=None, tailwind=False,
+        favicon=(_HERE / "static" / "gate.svg").read_text(), gzip_middleware_factory=_quickly_packed,
+        binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT_S, show_welcome_message=False,
     )  # fmt: skip
     app.add_middleware(gate.middleware)

@@ -21,13 +21,13 @@ HUES = tuple(f"var(--job-{number})" for number in range(10))
 _OTHER = "var(--job-other)"
 _SOFT = {"color": "var(--soft)"}
 _LABEL = _SOFT | {"fontSize": 12}
+_WIDEST_SPREAD = 0.25
 
 
 def frame(**parts: Any) -> Options:
     """What all charts have in common."""
     return {
         "animation": False,
-        "useUTC": True,
         "textStyle": {"fontFamily": "system-ui, sans-serif", "color": "var(--soft)"},
         "grid": {"left": 56, "right": 16, "top": 28, "bottom": 28, "containLabel": False},
         "tooltip": {
@@ -50,8 +50,8 @@ def time_axis(since: float, until: float, **more: Any) -> Options:
 
 
 def over(samples: Sequence[Sample]) -> Options:
-    """The axis of time of a job's own samples."""
-    return time_axis(samples[0].at, samples[-1].at) if len(samples) > 1 else time_axis(0.0, 1.0)
+    """The axis of time of a job's own samples; a chart of none is not drawn."""
+    return time_axis(samples[0].at, samples[-1].at) if samples else time_axis(0.0, 1.0)
 
 
 def value_axis(name: str = "", **more: Any) -> Options:
@@ -75,7 +75,7 @@ def usage(lines: Sequence[TenantUse], since: float, now: float) -> Options:
     width = (now - since) / parts
     return frame(
         grid={"left": 56, "right": 16, "top": 44, "bottom": 28},
-        legend={"top": 0, "left": 40, "textStyle": _SOFT, "type": "scroll"},
+        legend={"top": 0, "left": "center", "textStyle": _SOFT, "type": "scroll"},
         xAxis=time_axis(since, now), yAxis=value_axis("devices", min=0, minInterval=1),
         tooltip={**frame()["tooltip"], "trigger": "axis", ":valueFormatter": "v => v.toFixed(1)"},
         series=[
@@ -121,30 +121,38 @@ def speed(samples: Sequence[Sample]) -> Options:
     )  # fmt: skip
 
 
-def scaling(predicted: Sequence[tuple[int, float]], measured: Sequence[Point]) -> Options:
-    """Steps per second against the number of devices: the curve that is scheduled by, and the points behind it."""
-    points = [[point.count, point.rate] for point in measured]
-    spread = [[p.count, max(0.0, p.rate * (1 - p.spread)), p.rate * (1 + p.spread)] for p in measured]
+def scaling(predicted: Sequence[tuple[int, float]], measured: Sequence[Point], source: str = "predicted") -> Options:
+    """Steps per second against the number of devices: the curve that is scheduled by, and the points behind it.
+
+    ``source`` is what the curve rests on where it was not measured. A spread beyond a quarter of a rate says no more
+    than that little is known: it is drawn as a hollow point and not as a line across the chart.
+    """
+    spread = [
+        [p.count, p.rate * (1 - p.spread), p.rate * (1 + p.spread)] for p in measured if p.spread <= _WIDEST_SPREAD
+    ]
     below = {"min": 0, "minInterval": 1, "nameLocation": "middle", "nameGap": 26, "nameTextStyle": _SOFT}
     dashed = {"lineStyle": {"type": "dashed", "color": "var(--job-0)", "width": 2}}
-    dots = {"type": "scatter", "name": "measured", "symbolSize": 11, "z": 4, "itemStyle": {"color": "var(--job-1)"}}
     return frame(
         grid={"left": 64, "right": 24, "top": 36, "bottom": 44},
-        legend={"top": 0, "right": 8, "textStyle": _SOFT, "data": ["predicted", "measured"]},
+        legend={"top": 0, "right": 8, "textStyle": _SOFT, "data": [source, "measured"]},
         xAxis=value_axis("devices", **below),
         yAxis=value_axis("steps per second", min=0),
         series=[
-            _line("predicted", [list(pair) for pair in predicted], "var(--job-0)") | dashed | {"showSymbol": True},
-            dots | {"data": points},
+            _line(source, [list(pair) for pair in predicted], "var(--job-0)") | dashed | {"showSymbol": True},
             {
-                "type": "custom",
-                "name": "spread",
-                ":renderItem": "penstock.spread",
-                "data": spread,
-                "silent": True,
-                "clip": True,
+                "type": "scatter", "name": "measured", "symbolSize": 11, "z": 4,
+                "itemStyle": {"color": "var(--job-1)"}, "data": [_measured_dot(point) for point in measured],
             },
+            {"type": "custom", "name": "spread", ":renderItem": "penstock.spread", "data": spread, "silent": True,
+             "clip": True},
         ],
+    )  # fmt: skip
+
+
+def _measured_dot(point: Point) -> Options:
+    hollow = {"color": "var(--card)", "borderColor": "var(--job-1)", "borderWidth": 2}
+    return {"value": [point.count, point.rate]} | (
+        {"itemStyle": hollow} if point.relative_spread > _WIDEST_SPREAD else {}
     )
 
 

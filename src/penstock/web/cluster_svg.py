@@ -9,11 +9,12 @@ people is escaped.
 import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from itertools import cycle, pairwise
 
 from penstock.simulate import TimeAxis, named_rows
 from penstock.web.format import clock, percent, plural
+from penstock.web.time_zone import viewer_zone
 from penstock.web.urls import job_url
 from penstock.web.view_models import ClusterTimeline, DeviceSpan, StepFunction, TimelineMark
 
@@ -88,11 +89,13 @@ def _ticks(axis: TimeAxis) -> Iterator[tuple[float, str]]:
     """The round times on an axis: places in percent, and what they are called."""
     step = next((s for s in _TICKS_S if axis.seconds / s <= _MOST_TICKS), _TICKS_S[-1])
     form = "%H:%M" if axis.seconds < 2 * 86400 else "%m-%d"
-    first = int(axis.since // step + 1) * step
+    zone = viewer_zone()
+    ahead = int((datetime.fromtimestamp(axis.since, zone).utcoffset() or timedelta()).total_seconds())
+    first = int((axis.since + ahead) // step + 1) * step - ahead
     for at in range(first, int(axis.since + axis.seconds) + 1, step):
         place = 100.0 * (at - axis.since) / axis.seconds
         if 3.0 <= place <= 97.0:
-            yield place, datetime.fromtimestamp(at, UTC).strftime(form)
+            yield place, datetime.fromtimestamp(at, zone).strftime(form)
 
 
 def _framed(plot: str, sides: str, axis: TimeAxis, height: int) -> str:

@@ -1,13 +1,13 @@
 """Moments, amounts and promises the way people read them on a page."""
 
 import time
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from functools import lru_cache
 
 from penstock.core import LATEST, format_duration
+from penstock.web.time_zone import viewer_zone
 from penstock.wire import QuoteView
 
-_DAY_S = 86400
 WAITING = ("blocked", "preparing", "asking", "pending", "suspended")
 TONES = {
     "running": "good", "finished": "calm", "failed": "bad", "declined": "bad", "cancelled": "mute", "paused": "warn",
@@ -19,16 +19,24 @@ TONES = {
 
 
 def clock(at: float | datetime | None) -> str:
-    """Time of day in UTC, with the date if it is not today's."""
+    """Time of day where the viewer is, with the date if it is not today's."""
     if at is None:
         return "–"
-    seconds = int(at.timestamp() if isinstance(at, datetime) else at)
-    return _clock(seconds, seconds // _DAY_S == time.time() // _DAY_S)
+    zone = viewer_zone()
+    today = datetime.fromtimestamp(time.time(), zone).date().toordinal()
+    return _clock(int(at.timestamp() if isinstance(at, datetime) else at), zone, today)
 
 
 @lru_cache(maxsize=4096)
-def _clock(at: int, today: bool) -> str:
-    return datetime.fromtimestamp(min(max(at, 0), LATEST), UTC).strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
+def _clock(at: int, zone: tzinfo, today: int) -> str:
+    moment = datetime.fromtimestamp(min(max(at, 0), LATEST), zone)
+    return moment.strftime("%H:%M:%S" if moment.toordinal() == today else "%Y-%m-%d %H:%M")
+
+
+def short_clock(at: float | datetime | None) -> str:
+    """The same to the minute, for columns of a table."""
+    text = clock(at)
+    return text[:-3] if text.count(":") == 2 else text
 
 
 def from_now(at: float | datetime | None, now: float) -> str:
@@ -57,6 +65,14 @@ def power(watts: float) -> str:
     return f"{watts / 1e3:,.1f} kW" if watts >= 1e3 else f"{watts:.0f} W"
 
 
+def size(count: float) -> str:
+    """Bytes as people say them: 512 MB, 1.5 GB."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}" if count < 100 * unit else f"{count / unit:.0f} {name}"
+    return f"{count:.0f} B"
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
@@ -70,9 +86,5 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def promise(quote: QuoteView | None) -> str:
-    """The heart of a quote in a few words."""
-    if quote is None:
-        return "not answered yet"
-    if quote.deadline is not None and quote.verdict == "promised":
-        return f"promised by {clock(quote.deadline)}"
-    return quote.verdict
+    """The heart of a quote in a word; the deadline stands beside it."""
+    return "not answered yet" if quote is None else quote.verdict

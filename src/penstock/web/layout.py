@@ -5,7 +5,7 @@ import html
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 from fastapi import Request
 from nicegui import events, ui
 
+from penstock.control import Action
 from penstock.core import PenstockError
 from penstock.web.charts import Options
 from penstock.web.format import TONES
 from penstock.web.prerender import prerendered
 from penstock.web.refresh_pace import RefreshPace
 from penstock.web.session import sign_in_url
-from penstock.web.urls import ROOT, STATIC, STYLE_URL
+from penstock.web.time_zone import viewer_zone, zone_label
+from penstock.web.urls import ROOT, SCRIPT_URL, STYLE_URL
 from penstock.web.viewer import Viewer
 from penstock.wire import UnauthorizedError
 
@@ -34,10 +36,17 @@ NAVIGATION = (
     ("Jobs", f"{ROOT}/jobs", "M3 5h2v2H3zM7 5h14v2H7zM3 11h2v2H3zM7 11h14v2H7zM3 17h2v2H3zM7 17h14v2H7z"),
     ("Submit", f"{ROOT}/submit", "M11 4h2v7h7v2h-7v7h-2v-7H4v-2h7z"),
     ("Tenants", f"{ROOT}/tenants", "M5 8a3 3 0 1 1 6 0a3 3 0 1 1-6 0M2 19c0-8 12-8 12 0zM14 6h6v5h-6zM16 13h5v6h-5z"),
+    (
+        "Tokens",
+        f"{ROOT}/tokens",
+        "M7 8a4 4 0 1 0 4 5h3v3h3v-3h3v-2h-9a4 4 0 0 0-4-3zm0 3a1 1 0 1 1 0 2a1 1 0 1 1 0-2z",
+    ),
     ("Nodes", f"{ROOT}/nodes", "M3 4h18v7H3zm3 2v3h3V6zM3 13h18v7H3zm3 2v3h3v-3z"),
     ("What-if", f"{ROOT}/what-if", "M9 3v4h11v2H9v4L3 8zM15 11v4H4v2h11v4l6-5z"),
 )
 """Name, address and the outline of a picture: drawn here, a font of icons is a heavy thing to wait for."""
+_NEEDS = {"Tokens": Action.TOKENS, "Submit": Action.SUBMIT}
+"""Pages that are of no use to those who may not do what they are for."""
 _MENU = "M3 6h18v2H3zM3 11h18v2H3zM3 16h18v2H3z"
 _HALF_DARK = "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18v-2a7 7 0 0 0 0-14z"
 _GATE = (
@@ -49,7 +58,10 @@ _GATE = (
 @contextmanager
 def framed(viewer: Viewer, request: Request, title: str) -> Iterator[None]:
     """The frame of a page; what is made inside is its content."""
-    ui.add_head_html(f'<link rel="stylesheet" href="{STYLE_URL}"><script src="{STATIC}/charts.js"></script>')
+    ui.add_head_html(
+        f'<link rel="stylesheet" href="{STYLE_URL}"><script src="{SCRIPT_URL}"></script>'
+        "<script>if (penstock.tellZone()) location.reload()</script>"
+    )
     ui.context.client.content.classes("ps-content")
     dark = _THEMES.get(request.cookies.get("penstock_theme", "auto"))
     theme = ui.dark_mode(dark)
@@ -77,10 +89,12 @@ def framed(viewer: Viewer, request: Request, title: str) -> Iterator[None]:
 
 def _navigation(viewer: Viewer, request: Request) -> str:
     here = request.url.path.rstrip("/") or "/"
-    items = "".join(_item(name, url, icon, here) for name, url, icon in NAVIGATION)
+    offered = [entry for entry in NAVIGATION if (need := _NEEDS.get(entry[0])) is None or viewer.may(need)]
+    items = "".join(_item(name, url, icon, here) for name, url, icon in offered)
     return (
         f'<a class="ps-brand" href="{ROOT}/">{_GATE}Penstock</a><nav class="ps-nav" aria-label="Main">{items}</nav>'
-        f'<div class="ps-foot">Policy <b>{html.escape(viewer.policy())}</b>. Times are UTC.</div>'
+        f'<div class="ps-foot">Policy <b>{html.escape(viewer.policy())}</b>. '
+        f"Times: {html.escape(zone_label(viewer_zone()))}.</div>"
     )
 
 
@@ -149,10 +163,8 @@ async def attempt(function: Callable[..., Any], *arguments: Any, done: str = "",
 
 async def confirmed(question: str, consequence: str, *, yes: str) -> bool:
     """Ask before something that cannot be taken back; closing the question keeps everything as it is."""
-    with (
-        ui.dialog() as dialog,
-        ui.element("div").classes("ps-card").props('role="alertdialog" aria-label="Cancel"'),
-    ):
+    with ui.dialog() as dialog, ui.element("div").classes("ps-card") as card:
+        card.props(f'role="alertdialog" aria-label="{html.escape(question)}"')
         ui.label(question).classes("ps-verdict")
         ui.label(consequence).classes("ps-soft")
         with ui.element("div").classes("ps-head").style("margin-top: 12px"):
@@ -203,6 +215,15 @@ def badge(state: str) -> str:
 def empty(title: str, advice: str) -> None:
     """Nothing is there: what to do about it. ``advice`` is HTML."""
     ui.html(f'<div class="ps-empty"><h2>{html.escape(title)}</h2><p>{advice}</p></div>', sanitize=False)
+
+
+def tiles_of(figures: Iterable[tuple[str, str, str]]) -> str:
+    """Figures side by side, each with its name above and a note below; notes may be HTML."""
+    cells = (
+        f'<dl class="ps-card ps-tile"><dt>{name}</dt><dd>{html.escape(value)}</dd><dd class="ps-note">{note}</dd></dl>'
+        for name, value, note in figures
+    )
+    return f'<div class="ps-tiles">{"".join(cells)}</div>'
 
 
 class Text:

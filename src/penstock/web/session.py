@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from penstock.control import SESSION_COOKIE, SESSION_LIFETIME_S, Action, Caller, Credentials, Principal, require
-from penstock.web.urls import ROOT, STYLE_URL
+from penstock.web.urls import ROOT, SCRIPT_URL, STYLE_URL
 from penstock.wire import RequestError
 
 _LINK_LIFETIME_S = 300.0
@@ -151,7 +151,7 @@ def sign_in_form(target: str, trouble: str = "", status: int = 200, single_sign_
     described = "hint trouble" if trouble else "hint"
     elsewhere = _ELSEWHERE.format(root=ROOT, target=quote(target, safe=""), label=html.escape(single_sign_on))
     page = _PAGE.format(
-        target=html.escape(target), alert=alert, described=described, style=STYLE_URL, root=ROOT,
+        target=html.escape(target), alert=alert, described=described, style=STYLE_URL, script=SCRIPT_URL, root=ROOT,
         elsewhere=elsewhere if single_sign_on else "",
     )  # fmt: skip
     return HTMLResponse(page, status)
@@ -160,7 +160,8 @@ def sign_in_form(target: str, trouble: str = "", status: int = 200, single_sign_
 _ELSEWHERE = '<p><a class="ps-primary" href="{root}/oidc/start?next={target}">Sign in with {label}</a></p>'
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in · Penstock</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,"><link rel="stylesheet" href="{style}"></head>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="{style}">
+<script src="{script}"></script><script>penstock.tellZone()</script></head>
 <body class="ps-plain"><main><form class="ps-card ps-sign-in" method="post" action="{root}/sign-in">
 <p class="ps-brand">Penstock</p><h1>Sign in</h1>{alert}{elsewhere}
 <input type="hidden" name="next" value="{target}">

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 ROOT = "/ui"
 STATIC = f"{ROOT}/static"
 STYLE_URL = f"{STATIC}/style.css"
+SCRIPT_URL = f"{STATIC}/charts.js"
 
 
 def job_url(job_id: str) -> str:

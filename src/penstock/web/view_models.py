@@ -6,6 +6,7 @@ Pure: rows, a person and a time go in. Whatever that person may not see is gone 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from penstock.control import Holding, JobRecord, Line, Principal, full_load_w
 from penstock.core import Cluster
@@ -13,7 +14,7 @@ from penstock.learn import Point
 from penstock.simulate import Bar, bars_of, node_rows
 from penstock.web.format import WAITING
 from penstock.web.progress_history import Sample
-from penstock.wire import JobDetail, JobView, NodeView, StoryView
+from penstock.wire import JobDetail, JobGlance, JobView, NodeView, StoryView
 
 INCIDENT_KINDS = ("WorkerLost", "RunFailed", "NodeLeft", "NodeCame")
 MOST_SPANS = 1500
@@ -95,19 +96,24 @@ class ClusterTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """A node, and by device the number of the job that holds it: -1 for a job one may not see, ``None`` for nobody."""
+    """A node, and by device the number of the job that holds it: -1 for a job one may not see, ``None`` for nobody.
+
+    ``labels`` are of the jobs on it that one may see.
+    """
 
     view: NodeView
     holders: tuple[int | None, ...]
+    labels: Mapping[str, JobLabel]
     utilisation: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTableRow:
-    """One row of the list of jobs, and how much of it is done."""
+    """One row of the list of jobs, how much of it is done, and until when it is wanted."""
 
     view: JobView
     share: float
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,51 @@ class ForecastBand:
     early: float
     likely: float
     late: float
+
+
+class Risk(StrEnum):
+    """Where a job's expected end lies beside its deadline, the most urgent first."""
+
+    LATE = "late"
+    TIGHT = "tight"
+    UNKNOWN = "not known yet"
+    ON_TIME = "on time"
+    NO_DEADLINE = "no deadline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveJob:
+    """A job that is not over, and what its forecast means for its deadline."""
+
+    view: JobGlance
+    band: ForecastBand | None
+
+    @property
+    def risk(self) -> Risk:
+        """Tight: it may be late if its speed is off by as much as it may be."""
+        if self.view.deadline is None:
+            return Risk.NO_DEADLINE
+        if self.band is None:
+            return Risk.UNKNOWN
+        deadline = self.view.deadline.timestamp()
+        return Risk.LATE if self.band.likely > deadline else Risk.TIGHT if self.band.late > deadline else Risk.ON_TIME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveJobs:
+    """The most urgent of the jobs that are not over, how many more there are, and devices that nobody holds."""
+
+    now: float
+    jobs: tuple[ActiveJob, ...]
+    left_out: int
+    free: int
+
+
+def most_urgent(jobs: Iterable[ActiveJob], most: int) -> tuple[ActiveJob, ...]:
+    """Those that run first, and among them those that might break a promise."""
+    ranks = {risk: rank for rank, risk in enumerate(Risk)}
+    ordered = sorted(jobs, key=lambda job: (not job.view.devices, ranks[job.risk], job.view.number))
+    return tuple(ordered[:most])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,13 @@ locks): pages call them in a thread.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from penstock.control import (
     Action,
@@ -23,11 +26,14 @@ from penstock.control import (
     may,
     require,
 )
+from penstock.core import TENANT_NAME, InputError
 from penstock.learn import CurveStore
 from penstock.simulate import node_rows
 from penstock.web.progress_history import ProgressSampler
 from penstock.web.view_models import (
     INCIDENT_KINDS,
+    ActiveJob,
+    ActiveJobs,
     ClusterPower,
     ClusterTimeline,
     DevicePower,
@@ -42,16 +48,30 @@ from penstock.web.view_models import (
     held_spans,
     largest_spans,
     modelled_power,
+    most_urgent,
     planned_spans,
     step_function,
     tenant_use,
     timeline_marks,
 )
-from penstock.wire import ArrayView, JobDetail, JobMetricsView, LogPage, QuoteView, ResumeRequest
+from penstock.wire import (
+    ArrayView,
+    JobDetail,
+    JobMetricsView,
+    LogPage,
+    QuotaRequest,
+    QuotaView,
+    QuoteView,
+    ResumeRequest,
+    TokenRequest,
+    TokenView,
+)
 
+M = TypeVar("M", bound=BaseModel)
 _HORIZON_SHARE = 0.5
 """The future takes at most this much of the width of the past."""
 _MOST_MARKS = 200
+_MOST_ACTIVE, _MOST_URGENT = 60, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,16 @@ class DashboardData:
     platform: Platform
     sampler: ProgressSampler
     curves: CurveStore
+
+
+def _checked(model: type[M], fields: Mapping[str, Any]) -> M:
+    """What was typed in, as a request; the first thing wrong with it in words."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        name = str(wrong["loc"][0]).replace("_", " ")
+        raise InputError(f"{name}: {wrong['input']!r}", wrong["msg"], "Change that field and try again") from None
 
 
 class Viewer:
@@ -129,6 +159,20 @@ class Viewer:
             power=self._measured_power() or modelled_power(cluster, held, since, now),
         )  # fmt: skip
 
+    def active_jobs(self) -> ActiveJobs:
+        """What runs and waits now, the most urgent first."""
+        overview = self._platform.overview(self.who, jobs=_MOST_ACTIVE, events=0)
+        records = self._history.records([job.id for job in overview.jobs])
+        jobs = [
+            ActiveJob(view=job, band=self._band(records[job.id]) if job.id in records else None)
+            for job in overview.jobs
+        ]
+        shown = most_urgent(jobs, _MOST_URGENT)
+        return ActiveJobs(
+            now=self.now(), jobs=shown, left_out=overview.left_out + len(jobs) - len(shown),
+            free=overview.devices - overview.held,
+        )  # fmt: skip
+
     def _measured_power(self) -> ClusterPower | None:
         """As the backend tells it of the runs there are, where it does."""
         readings = [reading for reading in self._history.device_readings() if reading.power_w is not None]
@@ -144,10 +188,9 @@ class Viewer:
         """Every node with what it does; of other tenants' jobs only that there are some."""
         who = self.who
         views = self._platform.nodes(who)
-        numbers = {
-            device: record.number if who.may_see(record.job.tenant) else -1
-            for device, record in self._history.holders().items()
-        }
+        holders = self._history.holders()
+        seen = {record.id: JobLabel.of(record) for record in holders.values() if who.may_see(record.job.tenant)}
+        numbers = {device: record.number if record.id in seen else -1 for device, record in holders.items()}
         readings = self._history.device_readings()
         loads = {
             reading.device: reading.utilisation
@@ -157,6 +200,7 @@ class Viewer:
         return [
             NodeUse(
                 view=view, holders=tuple(numbers.get(device) for device in view.devices),
+                labels={job: seen[job] for job in view.jobs if job in seen},
                 utilisation=fmean(loads.get(device, 0.0) for device in view.devices) if loads else None,
             )
             for view in views
@@ -174,6 +218,28 @@ class Viewer:
         held = [holding for holding in self._history.holdings(now - span_s, now) if who.may_see(holding.tenant)]
         return tenant_use(held, self._history.counts_by_tenant(who), now - span_s, now)
 
+    def quotas(self) -> list[QuotaView]:
+        """What tenants may have at most, as far as it concerns the person."""
+        return self._platform.administration.quotas(self.who)
+
+    def set_quota(self, tenant: str, limits: Mapping[str, str]) -> None:
+        """Limits as they were typed in; an empty one is no limit."""
+        wanted = {name: text.strip() or None for name, text in limits.items()}
+        if not re.fullmatch(rf"{TENANT_NAME}|\*", tenant):
+            raise InputError(f"the tenant {tenant!r}", "small letters, digits and dashes, or * for everybody else")
+        self._platform.administration.set_quota(tenant, _checked(QuotaRequest, wanted), self.who)
+
+    def tokens(self) -> list[TokenView]:
+        return self._platform.administration.tokens(self.who)
+
+    def make_token(self, *, name: str, tenant: str, role: str, expires: str | None) -> TokenView:
+        """A new token, with its secret."""
+        fields = {"name": name, "tenant": tenant, "role": role, "expires": expires}
+        return self._platform.administration.create_token(_checked(TokenRequest, fields), self.who)
+
+    def revoke_token(self, token_id: str) -> None:
+        self._platform.administration.revoke_token(token_id, self.who)
+
     def all_tenants(self) -> list[str]:
         return sorted(self._history.counts_by_tenant(self.who))
 
@@ -182,7 +248,13 @@ class Viewer:
     def jobs(self, wanted: Search) -> tuple[list[JobTableRow], int]:
         """One page of jobs, and how many there are."""
         listed, total = self._history.search(wanted, self.who)
-        return [JobTableRow(view=job_view(job.row), share=job.share_done) for job in listed], total
+        return [
+            JobTableRow(
+                view=job_view(job.row, self._history.expected_at(job.row.id)), share=job.share_done,
+                deadline=job.deadline,
+            )
+            for job in listed
+        ], total  # fmt: skip
 
     def job(self, job_id: str) -> JobOverview:
         who = self.who
@@ -192,17 +264,21 @@ class Viewer:
         deadline = record.job.deadline
         return JobOverview(
             now=self.now(), detail=self._platform.job(job_id, who), story=self._platform.why(job_id, who),
-            samples=self._data.sampler.of(job_id), band=None if record.over else self._band(record, kind),
+            samples=self._data.sampler.of(job_id), band=None if record.over else self._band(record),
             deadline=deadline if math.isfinite(deadline) else None, kind=kind,
             predicted=tuple(zip(scaling.counts, scaling.rates, strict=True)) if scaling else (),
             measured=self._data.curves.points(fingerprint, kind) if fingerprint else (),
         )  # fmt: skip
 
-    def _band(self, record: JobRecord, kind: str) -> ForecastBand | None:
+    def _band(self, record: JobRecord) -> ForecastBand | None:
         likely = self._history.expected_at(record.id)
         if likely is None:
             return None
-        width = record.grant.width if record.grant is not None else record.job.at_least
+        width, kind = (
+            (record.job.at_least, record.job.curve.kinds[0])
+            if record.grant is None
+            else (record.grant.width, record.grant.kind)
+        )
         doubt = self._data.curves.uncertainty(record.fingerprint, kind, width)
         return forecast_band(self.now(), max(likely, self.now()), doubt)
 

@@ -80,6 +80,20 @@ class StintView(WireModel):
     until: datetime | None = None
 
 
+class UsageView(WireModel):
+    """What the processes of a job use together, and the most they used; device figures only where a driver tells."""
+
+    at: datetime
+    cpu_percent: float = Field(description="100 is one core.")
+    memory_bytes: int
+    device_percent: float | None = None
+    device_memory_bytes: int | None = None
+    power_w: float | None = None
+    peak_cpu_percent: float
+    peak_memory_bytes: int
+    peak_device_memory_bytes: int | None = None
+
+
 class JobDetail(JobView):
     spec: dict[str, Any] = {}
     deadline: datetime | None = None
@@ -89,6 +103,7 @@ class JobDetail(JobView):
     retry_at: datetime | None = None
     exit_code: int | None = Field(default=None, description="Of the last failed run.")
     history: list[StintView] = []
+    usage: UsageView | None = Field(default=None, description="As its backend told lately; none where it never did.")
 
 
 QUIET_S = 20.0

@@ -7,7 +7,7 @@ fail, so it happens in a thread of its own and never while somebody waits for an
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from penstock.core import Grant, Node, Usage
 _log = logging.getLogger(__name__)
 EVERY_S = 5.0
 _CORE_PERCENT = 100.0
+_MOST_JOBS = 2000
 
 
 def full_load_w(node: Node) -> float | None:
@@ -44,13 +45,33 @@ class DeviceReading:
     estimated: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobUsage:
+    """What the processes of a job used when they were asked last, and the most that any answer told."""
+
+    at: float
+    latest: Usage
+    peak_cpu_percent: float = 0.0
+    peak_memory_bytes: int = 0
+    peak_device_memory_bytes: int | None = None
+
+    def after(self, usage: Usage, at: float) -> "JobUsage":
+        device = [one for one in (self.peak_device_memory_bytes, usage.device_memory_bytes) if one is not None]
+        return JobUsage(
+            at=at, latest=usage, peak_cpu_percent=max(self.peak_cpu_percent, usage.cpu_percent),
+            peak_memory_bytes=max(self.peak_memory_bytes, usage.memory_bytes),
+            peak_device_memory_bytes=max(device, default=None),
+        )  # fmt: skip
+
+
 class DeviceReadings:
-    """The last reading of every device that has ever been held."""
+    """The last reading of every device that has ever been held, and the usage of jobs that were asked lately."""
 
     def __init__(self, journal: Journal, backend: Backend) -> None:
         self._journal = journal
         self._backend = backend
         self._readings: dict[int, DeviceReading] = {}
+        self._usages: dict[str, JobUsage] = {}
         self._energies: dict[str, float] | None = None
         self._read_at = time.monotonic()
         self._lock = threading.Lock()
@@ -58,6 +79,11 @@ class DeviceReadings:
     def readings(self) -> list[DeviceReading]:
         with self._lock:
             return [self._readings[device] for device in sorted(self._readings)]
+
+    def usage_of(self, job_id: str) -> JobUsage | None:
+        """What a job uses, or used last; none before it was asked, and once many others were asked after it."""
+        with self._lock:
+            return self._usages.get(job_id)
 
     def look(self) -> None:
         """Ask every run once."""
@@ -75,6 +101,7 @@ class DeviceReadings:
                 for device in held[run_id].devices:
                     self._readings[device] = self._reading(device, run_id, usage, held[run_id], drawn)
             self._energies = counts
+            self._note(usages)
 
     @contextmanager
     def running(self, every_s: float = EVERY_S) -> Iterator[None]:
@@ -106,6 +133,16 @@ class DeviceReadings:
         except Exception as error:
             _log.debug("no usage of run %s: %s", run_id, error)
             return None
+
+    def _note(self, usages: Mapping[str, Usage]) -> None:
+        """The latest usage of each job, all its runs together as far as peaks go; the oldest jobs are forgotten."""
+        at = self._journal.now()
+        for run_id, usage in usages.items():
+            job_id = run_id.rpartition(".")[0]
+            known = self._usages.pop(job_id, None) or JobUsage(at=at, latest=usage)
+            self._usages[job_id] = known.after(usage, at)
+        for forgotten in list(self._usages)[: max(0, len(self._usages) - _MOST_JOBS)]:
+            del self._usages[forgotten]
 
     def _reading(self, device: int, run_id: str, usage: Usage, grant: Grant, drawn_j: float) -> DeviceReading:
         known = self._readings.get(device) or self._first(device)

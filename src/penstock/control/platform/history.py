@@ -4,8 +4,10 @@ Rows of the history and figures of runs, not views of the wire: charts are made 
 is among them, because their devices are taken too; whoever draws shows of it only that it is there.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.planned_timeline import PlannedTimeline
@@ -17,16 +19,17 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding, JobRow, Line, Principal, Search
-from penstock.core import Cluster, InputError, Report
+from penstock.core import Cluster, InputError, Report, parse_deadline
 from penstock.wire import JobPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedJob:
-    """One row of a list of jobs, and how much of its work is done, between 0 and 1."""
+    """One row of a list of jobs, how much of its work is done, between 0 and 1, and until when it is wanted."""
 
     row: JobRow
     share_done: float
+    deadline: float | None = None
 
 
 class PlatformHistory:
@@ -88,8 +91,11 @@ class PlatformHistory:
             )
         matches, now = self._journal.store.history.search(wanted), self.now()
         with self._journal.reading() as state:
-            shares = {row.id: _share_done(row, state, now) for row in matches.rows}
-        return [ListedJob(row=row, share_done=shares[row.id]) for row in matches.rows], matches.total
+            listed = [
+                ListedJob(row=row, share_done=_share_done(row, state, now), deadline=_deadline(row, state))
+                for row in matches.rows
+            ]
+        return listed, matches.total
 
     def holders(self) -> dict[int, JobRecord]:
         """By device, the job that holds it now."""
@@ -124,6 +130,23 @@ class PlatformHistory:
     def reports(self, run_id: str) -> Sequence[Report]:
         """Everything a run has reported, as long as its backend keeps it."""
         return self._reconciler.backend.reports(run_id, 0)
+
+
+def _deadline(row: JobRow, state: PlatformState) -> float | None:
+    """Of a job that has been archived as its answer has it, else as its file said when it was submitted."""
+    record = state.jobs.get(row.id)
+    promised = (row.quote or {}).get("deadline") if record is None else record.job.deadline
+    deadline = _deadline_in(row.spec, row.submitted_at) if promised is None else float(promised)
+    return deadline if math.isfinite(deadline) else None
+
+
+def _deadline_in(spec: Mapping[str, Any], submitted_at: float) -> float:
+    goal = spec.get("goal")
+    text = spec.get("deadline") or (goal.get("deadline") if isinstance(goal, Mapping) else None)
+    try:
+        return parse_deadline(str(text), submitted_at) if text else math.inf
+    except InputError:
+        return math.inf
 
 
 def _share_done(row: JobRow, state: PlatformState, now: float) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
+from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.platform.array_listing import ArrayRow
 from penstock.control.platform.failure_line import failure_line
 from penstock.control.platform.redaction import redacted_payload, redacted_spec
@@ -28,10 +29,13 @@ from penstock.wire import (
     StintView,
     StoryView,
     TokenView,
+    UsageView,
     stamp,
 )
 
 _MOMENTS = ("deadline", "finish_at", "counter_offer", "answer_by", "expected_at")
+_USED = ("cpu_percent", "memory_bytes", "device_percent", "device_memory_bytes", "power_w")
+_PEAKS = ("peak_cpu_percent", "peak_memory_bytes", "peak_device_memory_bytes")
 _ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "tail")
 
 
@@ -44,10 +48,13 @@ def quote_view(quote: Mapping[str, Any]) -> QuoteView:
 class JobPresenter:
     """Jobs as views: the record, the row it is listed by, and the latest figures and forecasts beside them."""
 
-    def __init__(self, journal: Journal, reconciler: Reconciler, forecasts: Forecasts) -> None:
+    def __init__(
+        self, journal: Journal, reconciler: Reconciler, forecasts: Forecasts, readings: DeviceReadings
+    ) -> None:
         self._journal = journal
         self._reconciler = reconciler
         self._forecasts = forecasts
+        self._readings = readings
 
     def listed(self, row: JobRow) -> JobView:
         return job_view(row, self._forecasts.expected_at(row.id))
@@ -76,7 +83,7 @@ class JobPresenter:
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
-            history=self._history(record),
+            history=self._history(record), usage=self._usage(record.id),
         )  # fmt: skip
 
     def qualified(self, quote: QuoteView) -> QuoteView:
@@ -96,6 +103,14 @@ class JobPresenter:
             story = state.story(record)
         notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in story.entries]
         return StoryView(job_id=record.id, entries=notes, now=story.now)
+
+    def _usage(self, job_id: str) -> UsageView | None:
+        found = self._readings.usage_of(job_id)
+        if found is None:
+            return None
+        latest = {name: getattr(found.latest, name) for name in _USED}
+        peaks = {name: getattr(found, name) for name in _PEAKS}
+        return UsageView.model_validate({"at": stamp(found.at), **latest, **peaks})
 
     def _progress(self, record: JobRecord) -> ProgressView:
         gauge = self._reconciler.run_figures.get(record.run_id, RunFigures())

@@ -95,7 +95,7 @@ class Platform:
         self._journal = journal
         self._reconciler = reconciler
         self._commands = commands
-        self._presenter = JobPresenter(journal, reconciler, forecasts)
+        self._presenter = JobPresenter(journal, reconciler, forecasts, readings)
         self._overview = Overview(journal, reconciler, forecasts, readings)
         self._reports = Reports(journal)
 

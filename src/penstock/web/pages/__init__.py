@@ -7,7 +7,7 @@ from fastapi.responses import RedirectResponse, Response
 from nicegui import ui
 
 from penstock.web.layout import ask, framed
-from penstock.web.pages import cluster, compare, job, jobs, nodes, submit, tenants, whatif
+from penstock.web.pages import cluster, compare, job, jobs, missing, nodes, submit, tenants, tokens, whatif
 from penstock.web.session import sign_in_url, signed_in
 from penstock.web.socket_gate import SocketGate
 from penstock.web.viewer import DashboardData, Viewer
@@ -21,8 +21,10 @@ PAGES: tuple[tuple[str, str, Build], ...] = (
     ("/compare", "Compare jobs", compare.build),
     ("/submit", "Submit a job", submit.build),
     ("/tenants", "Tenants", tenants.build),
+    ("/tokens", "Tokens", tokens.build),
     ("/nodes", "Nodes", nodes.build),
     ("/what-if", "What if", whatif.build),
+    ("/{name}", "No such page", missing.build),
 )
 
 

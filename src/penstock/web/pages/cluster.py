@@ -1,4 +1,4 @@
-"""The cluster: who held what, who holds it now, and who is planned to."""
+"""The start page: the jobs of now with their promises, then who held what, who holds it, and who is planned to."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,9 @@ from nicegui import ui
 
 from penstock.core import format_duration
 from penstock.web import cluster_svg
-from penstock.web.format import WAITING, clock, energy, percent, plural, power
-from penstock.web.layout import Drawing, Text, ask, empty, live
-from penstock.web.urls import ROOT
+from penstock.web.format import WAITING, clock, energy, plural, power
+from penstock.web.layout import Drawing, Text, ask, live, tiles_of
+from penstock.web.pages.active_jobs import ActiveJobList
 from penstock.web.view_models import ClusterTimeline
 from penstock.web.viewer import Viewer
 
@@ -24,6 +24,7 @@ _LEGEND = (
 
 async def build(viewer: Viewer, _: Request) -> None:
     chosen = {"span": 600}
+    jobs = ActiveJobList(everybody=viewer.is_admin)
     tiles = Text(classes="w-full")
     figure = Drawing("Devices over time", _LEGEND)
     with figure.head:
@@ -31,21 +32,17 @@ async def build(viewer: Viewer, _: Request) -> None:
         toggle.classes("ps-push").props('aria-label="How far to look back"')
     with figure.card:
         note = Text(classes="ps-soft")
-        nothing = ui.element("div").classes("w-full")
-    with nothing:
-        empty(
-            "Nothing has run here yet", f'<a href="{ROOT}/submit">Submit a job</a>, or type <code>penstock run</code>.'
-        )
     with ui.element("div").classes("ps-grid2"):
         busy, waiting = Drawing("Devices in use"), Drawing("Jobs waiting")
 
     async def refresh() -> None:
+        jobs.show(await ask(viewer.active_jobs))
         timeline = await ask(viewer.cluster, float(chosen["span"]))
         tiles.show(tiles_html(timeline))
         drawn = cluster_svg.gantt(timeline, _height(timeline))
         figure.show(drawn, cluster_svg.in_words(timeline), _COLUMNS, _rows(timeline))
         note.show(_left_out(timeline))
-        nothing.set_visibility(not timeline.counts)
+        figure.card.set_visibility(bool(timeline.spans))
         _show_levels(busy, waiting, timeline)
 
     async def choose() -> None:
@@ -77,10 +74,11 @@ def _show_levels(busy: Drawing, waiting: Drawing, timeline: ClusterTimeline) -> 
     )
     for figure, steps, unit, most, hue in shown:
         last = round(steps[-1][1]) if steps else 0
-        words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in the viewer."
+        words = f"{last} {unit} now; at most {round(max((v for _, v in steps), default=0))} in this time."
         rows = [[clock(at), f"{value:.0f}"] for at, value in steps[-_MOST_ROWS:]]
         drawn = cluster_svg.levels(timeline, steps, unit, most, hue, _LEVEL_PX)
         figure.show(drawn, words, ("from", unit), rows)
+        figure.card.set_visibility(any(value for _, value in steps))
 
 
 def tiles_html(timeline: ClusterTimeline) -> str:
@@ -91,17 +89,13 @@ def tiles_html(timeline: ClusterTimeline) -> str:
     queued = sum(counts.get(state, 0) for state in WAITING)
     down = f", {plural(timeline.down, 'device')} down" if timeline.down else ""
     tiles = [
-        ("Devices in use", f"{busy} of {up}", f"{percent(busy / up if up else 0)} used{down}"),
+        ("Devices in use", f"{busy} of {up}", f"{up - busy} free{down}"),
         ("Running", f"{counts.get('running', 0):,}", plural(counts.get("paused", 0), "job") + " paused"),
         ("Waiting", f"{queued:,}", "for devices or an answer"),
         ("Finished", f"{counts.get('finished', 0):,}", _bad_ends(counts)),
         _power_tile(timeline),
     ]  # fmt: skip
-    cells = (
-        f'<dl class="ps-card ps-tile"><dt>{name}</dt><dd>{value}</dd><dd class="ps-note">{note}</dd></dl>'
-        for name, value, note in tiles
-    )
-    return f'<div class="ps-tiles">{"".join(cells)}</div>'
+    return tiles_of(tiles)
 
 
 def _bad_ends(counts: Mapping[str, int]) -> str:

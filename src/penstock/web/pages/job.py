@@ -2,22 +2,37 @@
 
 import html
 from collections.abc import Callable
-from datetime import datetime
 
 import yaml
 from fastapi import Request
 from nicegui import ui
 
+from penstock.control import Action
 from penstock.web import charts
-from penstock.web.format import clock, device_time, from_now, number, percent, plural
-from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, live
+from penstock.web.format import clock, number, plural
+from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, go_to, live
 from penstock.web.metric_panel import MetricPanel
+from penstock.web.pages.job_facts import (
+    ending_html,
+    expected,
+    facts_html,
+    forecast_rows,
+    planned_end,
+    progress_html,
+    speed_is_guessed,
+    story_html,
+    tiles_html,
+    widths_of,
+)
 from penstock.web.pages.joblog import LogPane
 from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
-from penstock.web.view_models import JobOverview, StepFunction
+from penstock.web.view_models import JobOverview
 from penstock.web.viewer import Viewer
-from penstock.wire import NO_PROGRESS, OVER, MissingError, tells_nothing
+from penstock.wire import OVER, MissingError
+
+_SHORTEST_CHART_S = 2.0
+_AGAIN = "M12 5V2L7 6.5L12 11V8a5 5 0 1 1-5 5H5a7 7 0 1 0 7-8z"
 
 
 async def build(viewer: Viewer, request: Request) -> None:
@@ -50,11 +65,14 @@ class _JobPage:
 
     def __init__(self, viewer: Viewer, job_id: str) -> None:
         self._viewer, self._id = viewer, job_id
+        self._failure = Text(classes="w-full")
         with ui.element("section").classes("ps-card").props('aria-label="This job"'):
             with ui.element("div").classes("ps-head"):
                 self._title = Text()
                 self._buttons()
+            self._bar = Text()
             self._facts = Text()
+        self._tiles = Text(classes="w-full")
         self._forecast = Figure("Promise and forecast", 110)
         with ui.element("div").classes("ps-grid2"):
             self._progress = Figure("Progress and loss", 230)
@@ -73,11 +91,18 @@ class _JobPage:
 
     def _buttons(self) -> None:
         with ui.element("div").classes("ps-push").style("display: flex; gap: 4px"):
+            self._clone()
             self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._viewer.pause, "paused")
             self._resume = ui.button("Resume", icon="M7 5l12 7l-12 7z", on_click=self._ask_resume, color=None)
             self._resume.props("flat dense no-caps").classes("ps-quiet")
             self._cancel = ui.button("Cancel", icon="M6 6h12v12H6z", on_click=self._ask_cancel, color=None)
             self._cancel.props("flat dense no-caps").classes("ps-danger")
+
+    def _clone(self) -> None:
+        """The form for a new job, filled in with this one's file."""
+        address = f"{ROOT}/submit?from={self._id}"
+        again = ui.button("Submit again", icon=_AGAIN, on_click=lambda: go_to(address), color=None)
+        again.props("flat dense no-caps").classes("ps-quiet").set_visibility(self._viewer.may(Action.SUBMIT))
 
     def _button(self, label: str, icon: str, action: Callable[[str], None], done: str) -> ui.button:
         async def press() -> None:
@@ -109,7 +134,10 @@ class _JobPage:
     def show(self, overview: JobOverview) -> None:
         state = overview.detail.state
         self._title.show(f"<h2 style='font-size:1.15rem'>{html.escape(overview.detail.name)} {badge(state)}</h2>")
+        self._failure.show(ending_html(overview.detail))
+        self._bar.show(progress_html(overview))
         self._facts.show(facts_html(overview))
+        self._tiles.show(tiles_html(overview))
         self._pause.set_visibility(state not in (*OVER, "paused"))
         self._resume.set_visibility(state == "paused")
         self._cancel.set_visibility(state not in OVER)
@@ -120,146 +148,52 @@ class _JobPage:
         )
 
     def _show_charts(self, overview: JobOverview) -> None:
-        chart = charts.forecast(overview.now, overview.band, _seconds(_end(overview)), overview.deadline)
-        self._forecast.show(chart, expected(overview), ("what", "when"), forecast_rows(overview))
-        self._forecast.card.set_visibility(overview.detail.state not in OVER)
-        samples = overview.samples
-        last = samples[-1] if samples else None
-        latest = f"step {last.step}, loss {number(last.loss)}" if last else "nothing reported yet"
-        steps = [[clock(sample.at), str(sample.step), number(sample.loss)] for sample in samples[-50:]]
-        self._progress.show(charts.progress(samples), f"Progress: {latest}.", ("at", "step", "loss"), steps)
-        rates = speeds(samples)
-        self._speed.show(
-            charts.speed(samples), f"Speed: {number(rates[-1][1], 3) if rates else 'none'} steps per second.",
-            ("at", "steps per second"), [[clock(at), number(rate)] for at, rate in rates[-50:]],
-        )  # fmt: skip
+        """What there is to draw; a chart of nothing is not shown."""
+        self._show_forecast(overview)
+        self._show_samples(overview)
+        self._show_widths(overview)
+        self._show_scaling(overview)
+
+    def _show_forecast(self, overview: JobOverview) -> None:
+        drawn = overview.detail.state not in OVER and (overview.band is not None or overview.deadline is not None)
+        self._forecast.card.set_visibility(drawn)
+        if drawn:
+            chart = charts.forecast(overview.now, overview.band, planned_end(overview), overview.deadline)
+            self._forecast.show(chart, expected(overview), ("what", "when"), forecast_rows(overview))
+
+    def _show_samples(self, overview: JobOverview) -> None:
+        samples, rates = overview.samples, speeds(overview.samples)
+        self._progress.card.set_visibility(len(samples) > 1)
+        self._speed.card.set_visibility(len(rates) > 1)
+        if len(samples) > 1:
+            latest = f"step {samples[-1].step}, loss {number(samples[-1].loss)}"
+            steps = [[clock(sample.at), str(sample.step), number(sample.loss)] for sample in samples[-50:]]
+            self._progress.show(charts.progress(samples), f"Progress: {latest}.", ("at", "step", "loss"), steps)
+        if len(rates) > 1:
+            words = f"Speed: {number(rates[-1][1], 3)} steps per second."
+            rows = [[clock(at), number(rate)] for at, rate in rates[-50:]]
+            self._speed.show(charts.speed(samples), words, ("at", "steps per second"), rows)
+
+    def _show_widths(self, overview: JobOverview) -> None:
         held = widths_of(overview)
-        now_held = len(overview.detail.devices)
-        span = (held[0][0], held[-1][0]) if held else (overview.now - 60, overview.now)
-        self._widths.show(
-            charts.widths(held, *span), f"It holds {now_held} devices now.", ("from", "devices"),
-            [[clock(at), f"{width:.0f}"] for at, width in held],
-        )  # fmt: skip
+        drawn = len(held) > 1 and held[-1][0] - held[0][0] > _SHORTEST_CHART_S
+        self._widths.card.set_visibility(drawn)
+        if drawn:
+            words = f"It holds {plural(len(overview.detail.devices), 'device')} now."
+            rows = [[clock(at), f"{width:.0f}"] for at, width in held]
+            self._widths.show(charts.widths(held, held[0][0], held[-1][0]), words, ("from", "devices"), rows)
+
+    def _show_scaling(self, overview: JobOverview) -> None:
+        """Nothing of a speed that is a guess and no more."""
         points = {point.count: point for point in overview.measured}
-        rows = [
-            [str(count), number(rate), number(points[count].rate) if count in points else "–"]
-            for count, rate in overview.predicted
-        ]
-        words = f"Steps per second on {overview.kind}, {len(points)} of {len(rows)} device counts measured."
-        self._scaling.show(
-            charts.scaling(overview.predicted, overview.measured), words, ("devices", "predicted", "measured"), rows
-        )
-
-
-def _end(overview: JobOverview) -> datetime | None:
-    quote = overview.detail.quote
-    return quote.finish_at if quote is not None else None
-
-
-def _seconds(moment: datetime | None) -> float | None:
-    return None if moment is None else moment.timestamp()
-
-
-def expected(overview: JobOverview) -> str:
-    """The forecast in words."""
-    band = overview.band
-    if overview.detail.state in OVER:
-        return f"It is over: {overview.detail.state}."
-    if band is None:
-        quote = overview.detail.quote
-        unknown = quote is not None and quote.speed == "guessed"
-        return "Not known yet: its speed was never measured." if unknown else "No forecast: it is not in the plan yet."
-    words = (
-        f"Expected to end {from_now(band.likely, overview.now)}, between {clock(band.early)} and {clock(band.late)}."
-    )
-    if overview.deadline is None:
-        return words
-    margin = (
-        "before" if band.late <= overview.deadline else "perhaps after" if band.early <= overview.deadline else "after"
-    )
-    return f"{words} That is {margin} its deadline at {clock(overview.deadline)}."
-
-
-def forecast_rows(overview: JobOverview) -> list[list[str]]:
-    band = overview.band
-    rows = [("deadline", overview.deadline), ("planned end when it was answered", _seconds(_end(overview)))]
-    rows += [("earliest", band.early), ("most likely", band.likely), ("latest", band.late)] if band else []
-    return [[what, clock(at)] for what, at in rows]
-
-
-def facts_html(overview: JobOverview) -> str:
-    """The job in a few lines."""
-    job, quote, progress = overview.detail, overview.detail.quote, overview.detail.progress
-    facts = [
-        ("Id", job.id),
-        ("Tenant", job.tenant),
-        ("Submitted", f"{clock(job.submitted_at)} ({from_now(job.submitted_at, overview.now)})"),
-    ]
-    facts.append(("Goal", f"done by {clock(overview.deadline)}" if overview.deadline else "best effort, no deadline"))
-    if quote is not None:
-        facts.append(("Answer", f"{quote.verdict}: {quote.reason}"))
-        if quote.device_seconds:
-            facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
-    facts.append(("Forecast", expected(overview)))
-    if job.state not in OVER or job.started_at is not None:
-        held = f"{len(job.devices)} (number {', '.join(map(str, job.devices))})" if job.devices else "none"
-        facts.append(("Devices now", held))
-    if progress is not None and progress.step is not None:
-        total = progress.total or round(progress.work)
-        facts.append(("Progress", f"step {progress.step:,} of {total:,}, loss {number(progress.loss)}"))
-    elif tells_nothing(job, overview.now):
-        facts.append(("Progress", NO_PROGRESS))
-    if job.failures or job.reason:
-        facts.append(("Failures", f"{job.failures}. {job.reason}"))
-    bar = _bar(overview)
-    return (
-        bar
-        + "<dl class='ps-facts'>"
-        + "".join(f"<dt>{n}</dt><dd>{html.escape(str(v))}</dd>" for n, v in facts)
-        + "</dl>"
-    )
-
-
-def _bar(overview: JobOverview) -> str:
-    share = share_done(overview)
-    return (
-        f"<div class='ps-progress' style='margin-bottom:12px'><div class='ps-bar' role='progressbar' aria-valuemin='0' "
-        f"aria-valuemax='100' aria-valuenow='{100 * share:.0f}' aria-label='Progress'>"
-        f"<span style='width:{100 * share:.1f}%'></span></div><b>{percent(share)}</b></div>"
-    )
-
-
-def share_done(overview: JobOverview) -> float:
-    progress = overview.detail.progress
-    if overview.detail.state == "finished":
-        return 1.0
-    if progress is None or progress.work <= 0 or overview.detail.state in OVER:
-        last = overview.samples[-1] if overview.samples else None
-        return min(1.0, last.step / last.total) if last is not None and last.total else 0.0
-    return min(max(1.0 - progress.remaining / progress.work, 0.0), 1.0)
-
-
-def widths_of(overview: JobOverview) -> StepFunction:
-    """Devices held over time, with the gaps."""
-    steps: list[tuple[float, float]] = []
-    for stint in overview.detail.history:
-        since = stint.since.timestamp()
-        if steps and since - steps[-1][0] < 1e-6:
-            steps.pop()
-        steps.append((since, len(stint.devices)))
-        if stint.until is not None:
-            steps.append((stint.until.timestamp(), 0))
-    if steps and steps[-1][1]:
-        steps.append((overview.now, steps[-1][1]))
-    return tuple(steps)
-
-
-def story_html(overview: JobOverview) -> str:
-    """Newest first, so that what matters now is on top."""
-    now = overview.story.now
-    first = f"<li><time>now</time><span>{html.escape(now)}</span></li>" if now else ""
-    rest = "".join(
-        f"<li><time datetime='{note.at.isoformat()}'>{clock(note.at)}</time><span>{html.escape(note.text)}</span></li>"
-        for note in reversed(overview.story.entries)
-    )
-    return f"<ol class='ps-story' reversed>{first}{rest}</ol>"
+        source = "guessed" if speed_is_guessed(overview) else "predicted"
+        drawn = bool(points) or (bool(overview.predicted) and source != "guessed")
+        self._scaling.card.set_visibility(drawn)
+        if drawn:
+            rows = [
+                [str(count), number(rate), number(points[count].rate) if count in points else "–"]
+                for count, rate in overview.predicted
+            ]
+            words = f"Steps per second on {overview.kind}, {len(points)} of {len(rows)} device counts measured."
+            chart = charts.scaling(overview.predicted, overview.measured, source)
+            self._scaling.show(chart, words, ("devices", source, "measured"), rows)

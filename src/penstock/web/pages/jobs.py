@@ -8,36 +8,40 @@ from fastapi import Request
 from nicegui import events, ui
 
 from penstock.control import Search
-from penstock.web.format import TONES, from_now, promise
+from penstock.web.format import TONES, from_now, promise, short_clock
 from penstock.web.layout import ask, empty, live
 from penstock.web.pages.array_list import ArrayList
 from penstock.web.urls import ROOT
 from penstock.web.view_models import JobTableRow
 from penstock.web.viewer import Viewer
-from penstock.wire import OVER, JobPhase
+from penstock.wire import OVER, JobPhase, JobView
 
 _LONGEST_TEXT = 100
 _STATES = tuple(phase.value for phase in JobPhase)
+
+
+def _column(name: str, label: str, align: str = "left", **more: Any) -> dict[str, Any]:
+    """On a phone a cell says itself what it is: its class names it."""
+    return {"name": name, "label": label, "field": name, "align": align, "classes": f"ps-c-{name}"} | more
+
+
 _COLUMNS: list[dict[str, Any]] = [
-    {"name": "name", "label": "Job", "field": "name", "align": "left", "sortable": True},
-    {"name": "state", "label": "State", "field": "state", "align": "left", "sortable": True},
-    {"name": "share", "label": "Progress", "field": "share", "align": "left"},
-    {"name": "devices", "label": "Devices", "field": "devices", "align": "right"},
-    {"name": "promise", "label": "Promise", "field": "promise", "align": "left"},
-    {"name": "tenant", "label": "Tenant", "field": "tenant", "align": "left", "sortable": True},
-    {"name": "number", "label": "Submitted", "field": "submitted", "align": "left", "sortable": True},
+    _column("name", "Job", sortable=True),
+    _column("state", "State", sortable=True),
+    _column("share", "Progress"),
+    _column("devices", "Devices", "right"),
+    _column("promise", "Promise", classes="ps-c-promise ps-wrap"),
+    _column("deadline", "Deadline"),
+    _column("expected", "Expected end"),
+    _column("tenant", "Tenant", sortable=True),
+    _column("number", "Submitted", field="submitted", sortable=True),
 ]
-for _column in _COLUMNS:
-    if _column["name"] in ("devices", "promise", "tenant", "number"):
-        _column |= {
-            "classes": f"ps-wide {'ps-wrap' if _column['name'] == 'promise' else ''}",
-            "headerClasses": "ps-wide",
-        }
 
 _NAME = f"""<q-td :props="props"><a :href="'{ROOT}/jobs/' + props.row.id">{{{{ props.row.name }}}}</a>
 <div class="ps-soft ps-mono" style="font-size:.8rem">{{{{ props.row.id }}}}</div></q-td>"""
 _STATE = """<q-td :props="props"><span :class="'ps-badge ps-' + props.row.tone">{{ props.row.state }}</span></q-td>"""
-_SHARE = """<q-td :props="props"><div class="ps-progress"><div class="ps-bar" role="progressbar" aria-valuemin="0"
+_SHARE = """<q-td :props="props"><span v-if="props.row.share === null">–</span>
+<div v-else class="ps-progress"><div class="ps-bar" role="progressbar" aria-valuemin="0"
  aria-valuemax="100" :aria-valuenow="props.row.share" :aria-label="'Progress of ' + props.row.name">
 <span :style="{width: props.row.share + '%'}"></span></div>
 <span style="width:3.2em">{{ props.row.share }} %</span></div></q-td>"""
@@ -153,7 +157,18 @@ def row_of(line: JobTableRow, now: float) -> dict[str, Any]:
     job = line.view
     return {
         "id": job.id, "name": job.name, "state": job.state, "tone": TONES.get(job.state, "mute"),
-        "share": round(100 * line.share), "devices": len(job.devices) or "–", "tenant": job.tenant,
+        "share": None if job.state in OVER and job.state != "finished" else round(100 * line.share),
+        "devices": len(job.devices) or "–", "tenant": job.tenant,
         "promise": job.reason[:80] if job.state in OVER and job.reason else promise(job.quote),
+        "deadline": short_clock(line.deadline), "expected": end_of(job, now),
         "submitted": from_now(job.submitted_at, now),
     }  # fmt: skip
+
+
+def end_of(job: JobView, now: float) -> str:
+    """When it ended, or when it probably will."""
+    if job.state in OVER:
+        return f"ended {short_clock(job.ended_at)}"
+    if job.expected_at is None:
+        return "not known yet"
+    return f"{short_clock(job.expected_at)}, {from_now(max(job.expected_at.timestamp(), now + 1.0), now)}"

@@ -9,7 +9,7 @@ from penstock.web.charts import hue
 from penstock.web.format import percent, plural
 from penstock.web.layout import Text, ask, attempt, badge, live
 from penstock.web.urls import job_url
-from penstock.web.view_models import NodeUse
+from penstock.web.view_models import JobLabel, NodeUse
 from penstock.web.viewer import Viewer
 
 _MOST_SLOTS = 64
@@ -67,16 +67,24 @@ class _NodeCard:
 def node_html(node: NodeUse) -> str:
     """Devices as small squares in the colours of who holds them, and the jobs that may be seen."""
     view = node.view
-    jobs = ", ".join(f'<a href="{job_url(job)}">{html.escape(job)}</a>' for job in view.jobs) or "none that you see"
+    jobs = " ".join(map(_job, node.labels.items())) or "none that you see"
     pairs = list(zip(view.devices, node.holders, strict=True))
     slots = "".join(_slot(device, holder, view.state) for device, holder in pairs[:_MOST_SLOTS])
     held = sum(holder is not None for holder in node.holders)
+    free = f"{len(view.devices) - held} free" if view.state == "up" else f"none free, for it is {view.state}"
     load = "not measured yet" if node.utilisation is None else f"{percent(node.utilisation)} busy"
     return (
         f'<div class="ps-slots" aria-hidden="true">{slots}</div>'
         f'<dl class="ps-facts" style="margin-top:10px"><dt>Devices</dt><dd>{len(view.devices)} × '
-        f"{html.escape(view.kind)}, {held} held</dd><dt>Load</dt><dd>{load}</dd><dt>Jobs on it</dt><dd>{jobs}</dd></dl>"
+        f"{html.escape(view.kind)}, {held} held, {free}</dd><dt>Load</dt><dd>{load}</dd>"
+        f"<dt>Jobs on it</dt><dd>{jobs}</dd></dl>"
     )
+
+
+def _job(labelled: tuple[str, JobLabel]) -> str:
+    job_id, label = labelled
+    key = f'<i class="ps-key ps-j{label.number % 10}"></i>'
+    return f'<a class="ps-chip" href="{job_url(job_id)}">{key}{html.escape(label.name)}</a>'
 
 
 def _slot(device: int, holder: int | None, state: str) -> str:

@@ -20,7 +20,7 @@ from penstock.web.layout import Figure, Text, ask, badge, go_to
 from penstock.web.urls import job_url
 from penstock.web.view_models import DevicePower
 from penstock.web.viewer import Viewer
-from penstock.wire import QuoteView
+from penstock.wire import JobDetail, QuoteView
 
 _SHORTEST_S, _LONGEST_S = 10.0, 14 * 86400.0
 _SETTLE_S = 0.35
@@ -42,9 +42,10 @@ environment:
 """
 
 
-async def build(viewer: Viewer, _: Request) -> None:
+async def build(viewer: Viewer, request: Request) -> None:
+    before = await _job_before(viewer, request.query_params.get("from", ""))
     with ui.element("div").classes("ps-grid2"):
-        form = _Form()
+        form = _Form(before)
         answer = _Answer(viewer)
     turn = count(1)
     latest = 0
@@ -72,35 +73,65 @@ async def build(viewer: Viewer, _: Request) -> None:
     ui.timer(0.1, ask_again, once=True)
 
 
+async def _job_before(viewer: Viewer, job_id: str) -> JobDetail | None:
+    """The job that is to be submitted again with changes, if there is one of that name to see."""
+    if not job_id:
+        return None
+    try:
+        return (await ask(viewer.job, job_id)).detail
+    except PenstockError:
+        ui.notify(f"There is no job {job_id} that you may see; the form is a new one.", type="warning")
+        return None
+
+
+def file_of(before: JobDetail | None) -> str:
+    """What the file begins with: that of an earlier job, or an example."""
+    return _EXAMPLE if before is None else yaml.safe_dump(before.spec, sort_keys=False, width=100)
+
+
+def goal_of(before: JobDetail | None) -> tuple[str, str]:
+    """The way a goal is given, and a deadline from now: as an earlier job had it, where that can be said again."""
+    if before is None:
+        return "deadline", "1h"
+    if before.spec.get("best_effort"):
+        return "best", "1h"
+    with contextlib.suppress(InputError):
+        return "deadline", short(parse_duration(str(before.spec.get("deadline", ""))))
+    return "file", "1h"
+
+
 class _Form:
     """The job, filled in or pasted, and the goal beside it: the part people try things with.
 
     The file is the truth; the fields are a way to write it. They are read from it when they come into sight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: JobDetail | None) -> None:
         with ui.element("section").classes("ps-card ps-form").props('aria-label="The job"'):
             with ui.element("div").classes("ps-head"):
-                ui.html("The job", sanitize=False, tag="h2")
-                self._way = ui.toggle({"fields": "Fill in", "file": "Job file"}, value="fields")
+                ui.html("The job" if before is None else "Submit again, with changes", sanitize=False, tag="h2")
+                ways = {"fields": "Fill in", "file": "Job file"}
+                self._way = ui.toggle(ways, value="fields" if before is None else "file")
                 self._way.props('dense unelevated no-caps aria-label="How to describe it"').classes("ps-push")
             with ui.element("div").classes("ps-form") as self._fields:
                 self._inputs = {key: ui.input(label).props("outlined dense") for key, label in _FIELDS.items()}
-            self.file = ui.textarea("Job file (YAML)", value=_EXAMPLE).props("outlined autogrow spellcheck=false")
+            if before is not None:
+                ui.html(_like(before), sanitize=False).classes("ps-soft")
+            self.file = ui.textarea("Job file (YAML)", value=file_of(before)).props("outlined spellcheck=false rows=14")
             self.file.props('input-class="ps-mono"').classes("w-full").set_visibility(False)
-            self._goal()
+            self._goal(*goal_of(before))
             self.submit = ui.button("Submit").props("unelevated no-caps").classes("ps-primary")
         self._way.on_value_change(self._switch)
         for field in self._inputs.values():
             field.on_value_change(self._write)
         self._switch()
 
-    def _goal(self) -> None:
+    def _goal(self, chosen: str, within: str) -> None:
         ways = {"deadline": "Deadline", "best": "Best effort", "file": "As in the file"}
-        self.goal = ui.toggle(ways, value="deadline").props('unelevated no-caps aria-label="Goal"')
+        self.goal = ui.toggle(ways, value=chosen).props('unelevated no-caps aria-label="Goal"')
         with ui.element("div").classes("w-full") as deadline:
             with ui.element("div").classes("ps-row"):
-                self.text = ui.input("Deadline from now", value="1h").props("outlined dense")
+                self.text = ui.input("Deadline from now", value=within).props("outlined dense")
                 self.soft = ui.checkbox("Late is better than never")
             self.slider = ui.element("input").props(
                 f'type="range" min="0" max="100" step="0.5" value="{_place(3600.0)}"'
@@ -109,6 +140,7 @@ class _Form:
             ui.html("<span>10 s</span><span>14 d</span>", sanitize=False).classes("ps-ends ps-soft")
         self.slider.on("input", self._slid, js_handler="event => emit(Number(event.target.value))")
         self.text.on_value_change(self._typed)
+        deadline.set_visibility(chosen == "deadline")
         self.goal.on_value_change(lambda: deadline.set_visibility(self.goal.value == "deadline"))
 
     def on_change(self, handler: Any) -> None:
@@ -247,6 +279,12 @@ def _energy(device_s: float, power: DevicePower | None) -> str:
     if power is None:
         return "not known: no node says what it draws"
     return f"about {energy(power.watts * device_s)}" + (", estimated" if power.estimated else ", as measured now")
+
+
+def _like(before: JobDetail) -> str:
+    link = f'<a href="{job_url(before.id)}">{html.escape(before.name)}</a>'
+    hidden = " Values that are secret are not in its file: fill them in." if "***" in file_of(before) else ""
+    return f"Filled in as {link} was. It becomes a new job with checkpoints of its own.{hidden}"
 
 
 def read_job(text: str) -> dict[str, Any]:

@@ -3,10 +3,10 @@ globalThis.penstock = {
   // [devices, lowest rate, highest rate]
   spread(params, api) {
     const low = api.coord([api.value(0), api.value(1)]), high = api.coord([api.value(0), api.value(2)]);
-    return {
-      type: "line", shape: { x1: low[0], y1: low[1], x2: high[0], y2: high[1] },
-      style: { stroke: "var(--job-1)", lineWidth: 2 },
-    };
+    const line = (x1, y1, x2, y2) =>
+      ({ type: "line", shape: { x1, y1, x2, y2 }, style: { stroke: "var(--job-1)", lineWidth: 1.5 } });
+    return { type: "group", children: [line(low[0], low[1], high[0], high[1]),
+      ...[low, high].map(([x, y]) => line(x - 5, y, x + 5, y))] };
   },
 
   // Stay at the end of a log, unless somebody has scrolled up to read.
@@ -40,6 +40,15 @@ globalThis.penstock = {
     window.socket.on("disconnect", look);
     window.socket.io.on("error", look);
     window.socket.io.on("reconnect_error", look);
+  },
+
+  // The server writes moments in the zone that this cookie names. Says whether it has to write them anew.
+  tellZone() {
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    const told = `penstock_zone=${encodeURIComponent(zone)}`, known = () => document.cookie.split("; ").includes(told);
+    if (known()) return false;
+    document.cookie = `${told}; path=/ui; max-age=31536000; samesite=lax`;
+    return known() && !/^(Etc\/)?(UTC|GMT)$/.test(zone);
   },
 
   theme(name) {
