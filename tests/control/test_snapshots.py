@@ -1,6 +1,8 @@
 """A start from a snapshot is the same start, and whatever is wrong with one only costs time."""
 
 import hashlib
+import json
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,11 +12,12 @@ from sqlalchemy import update
 
 from penstock.control.state.entries import Entry, Ticked
 from penstock.control.state.journal import Journal
-from penstock.control.state.state_data import state_to_data
+from penstock.control.state.state_data import StillState, state_to_data
 from penstock.control.state.store import Store
 from penstock.control.state.store.tables import snapshots as table
 from penstock.core import InputError
-from tests.control.build import Platform, platform
+from penstock.tools import json_pieces
+from tests.control.build import ADMIN, Platform, platform
 from tests.control.strategies import logs
 from tests.control.test_replay import _picture, nobody_decides
 
@@ -101,10 +104,56 @@ def test_a_snapshot_of_a_newer_version_is_refused(tmp_path: Path) -> None:
             world.restart()
 
 
-def test_a_snapshot_is_not_taken_of_what_is_not_published_yet(tmp_path: Path) -> None:
+def test_what_a_snapshot_is_taken_of_is_published_with_it(tmp_path: Path) -> None:
     """Rows that are listed are only rewritten for jobs that changed after the snapshot."""
     with platform(tmp_path) as world:
-        world.submit(work=100)
-        world.journal.state.touched.add(next(iter(world.journal.state.jobs)))
+        job_id = world.submit(work=100)
+        assert job_id in world.journal.state.touched
         world.journal.keep_snapshot()
+        assert world.journal._kept == world.journal.seq
+        assert [row.id for row in world.journal.store.jobs.page()] == [job_id]
+
+
+def test_no_snapshot_is_kept_of_what_could_not_be_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise InputError("the disk is full", "one with room")
+
+    with platform(tmp_path) as world:
+        job_id = world.submit(work=100)
+        monkeypatch.setattr(world.journal.store.jobs, "publish", fail)
+        with pytest.raises(InputError):
+            world.journal.keep_snapshot()
         assert world.journal._kept == 0
+        assert job_id in world.journal.state.touched
+
+
+def test_jobs_that_leave_with_a_snapshot_are_not_in_it(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        job_id = world.submit(work=100)
+        kept = world.submit(work=100)
+        world.commands.cancel(job_id, ADMIN)
+        world.journal.keep_snapshot()
+        world.restart()
+        assert set(world.journal.state.jobs) == {kept}
+        assert world.journal.find(job_id) is not None
+
+
+def test_a_state_that_stands_still_does_not_follow_the_one_it_was_taken_of(tmp_path: Path) -> None:
+    with platform(tmp_path) as world:
+        job_id = world.submit(work=100)
+        before = state_to_data(world.journal.state)
+        still = StillState.of(world.journal.state)
+        world.passes(3)
+        world.commands.cancel(job_id, ADMIN)
+        assert json.loads("".join(json_pieces(still.to_data()))) == json.loads(json.dumps(before))
+
+
+def test_with_many_jobs_it_is_kept_beside_everything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.control.state.journal._MANY_JOBS", 1)
+    with platform(tmp_path) as world:
+        world.submit(work=100)
+        world.journal.keep_snapshot_aside(every=1)
+        for thread in threading.enumerate():
+            if thread.name == "snapshot":
+                thread.join()
+        assert world.journal._kept == world.journal.seq

@@ -316,6 +316,13 @@ class Scheduler:
 
         return to_data(self._state)
 
+    def still_data(self) -> dict[str, Any]:
+        """What :meth:`to_data` gives, quickly: iterators stand for the lists of jobs, and what they give is made only
+        when it is asked for. It is the state as it is now, whatever happens meanwhile."""
+        from penstock.scheduler.state_data import still_data
+
+        return still_data(self._state)
+
     @classmethod
     def from_data(
         cls,

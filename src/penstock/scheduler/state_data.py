@@ -19,6 +19,7 @@ from penstock.scheduler.records import JobState, Record, Service
 from penstock.scheduler.state import State
 from penstock.scheduler.story import Entry, Story
 from penstock.scheduler.table import JobTable
+from penstock.tools import settled
 
 VERSION = 1
 """Of the data; a version reads what the versions before it wrote."""
@@ -32,6 +33,12 @@ _COLUMNS = (
 
 def to_data(state: State) -> dict[str, Any]:
     """Everything that the state is made of, once its outbox is empty. O(jobs + nodes)."""
+    return settled(still_data(state))
+
+
+def still_data(state: State) -> dict[str, Any]:
+    """The same with an iterator for what there is one of for each job: what comes out of it is as it is now, whatever
+    happens to the state meanwhile, and is made only when it is asked for."""
     if state.outbox:
         raise EventError(f"{len(state.outbox)} instructions wait to be collected; collect them first")
     return {
@@ -45,7 +52,7 @@ def to_data(state: State) -> dict[str, Any]:
         "retired": sorted(state.cluster.retired),
         "down": sorted(state.down),
         "broken": list(state.broken),
-        "records": [_record(record) for record in state.records.values()],
+        "records": map(_record, [_still_record(record) for record in state.records.values()]),
         "kinds": [_kind(kind) for kind in state.holdings.kinds.values()],
         "tenants": [
             {"tenant": plain(tenant), "past": past}
@@ -83,6 +90,13 @@ def _build_state(data: Mapping[str, Any]) -> State:
         state.holdings.arrivals = Arrivals.from_data(data["arrivals"])
     _fill_table(state.holdings, data["table"], {record.key: record for record in records})
     return state
+
+
+def _still_record(record: Record) -> Record:
+    still = record.copy()
+    if record.story is not None:
+        still.story = Story(record.story.job_id, record.story.entries.copy())
+    return still
 
 
 def _record(record: Record) -> dict[str, Any]:
@@ -134,9 +148,13 @@ def _table(holdings: Holdings) -> dict[str, Any]:
         "keys": table.sequence[used].tolist(),
         "columns": {name: _numbers(getattr(table, name)[used]) for name in _COLUMNS},
         "sized_for": [options.sized_for[used].tolist() for options in table.options],
-        "plans": [plain(steps_of(table.plan_at[row], table.plan_width[row])) for row in range(len(table))],
+        "plans": map(_steps, table.plan_at[used].copy(), table.plan_width[used].copy()),
         "plan_kinds": table.plan_kind[used].tolist(),
     }
+
+
+def _steps(at: Floats, width: Ints) -> Any:
+    return plain(steps_of(at, width))
 
 
 def _numbers(column: Floats | Ints) -> list[float | int | str]:

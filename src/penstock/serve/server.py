@@ -21,6 +21,7 @@ from penstock.control import LogFormat, set_up
 from penstock.core import InputError, PenstockError
 from penstock.serve.assembly import Assembly, assembled
 from penstock.serve.config import Config
+from penstock.serve.heaps import limit_heaps
 from penstock.serve.settings import load_config
 from penstock.serve.warm_up import load_loops
 
@@ -34,6 +35,7 @@ _TURN_S = 0.001
 def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
     """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
     sys.setswitchinterval(_TURN_S)
+    limit_heaps()
     data_dir = DataDir(config.data_dir)
     with data_dir.held(), _listening(config, data_dir) as listener, assembled(config, data_dir) as parts:
         address = Address(

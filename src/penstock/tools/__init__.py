@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
     from penstock.tools.parents import die_with_parent
     from penstock.tools.steady_clock import SteadyClock, boot_id
+    from penstock.tools.streamed_data import json_pieces, settled
     from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "give_up_privileges",
     "has_compiler",
     "interpret_first",
+    "json_pieces",
     "lazy_door",
     "may_execute",
     "nonnegative_least_squares",
@@ -47,6 +49,7 @@ __all__ = [
     "process_options",
     "read_scalars",
     "scalar_record",
+    "settled",
     "sync_directory",
     "sync_file",
     "version_record",

@@ -158,7 +158,7 @@ class Reconciler:
         self._actuator.work(self._picture(statuses), statuses, self.journal.now())
         self._clear_up(statuses)
         self.journal.publish()
-        self.journal.keep_snapshot(every=max(_SNAPSHOT_EVERY, len(self.journal.state.jobs)))
+        self.journal.keep_snapshot_aside(every=max(_SNAPSHOT_EVERY, len(self.journal.state.jobs)))
         self.journal.compact()
         self.journal.keep_up()
         if self._forecasts is not None:

@@ -47,6 +47,8 @@ UNREAD = (Decided.__name__, Ticked.__name__)
 """Kinds of entries that only reading a state from the log needs."""
 _LONG_READ = 2_000
 """After reading so many entries at a start, the next one shall have it easier."""
+_MANY_JOBS = 2_000
+"""With so many that are not over, a snapshot takes a second and more."""
 _UNREADABLE = (CodecError, KeyError, TypeError, ValueError, AttributeError)
 """What a damaged record of the archive raises."""
 _FIRST_RETRY_S = 1.0
@@ -108,7 +110,7 @@ class Journal:
         self._pace = DecisionPace()
         self._observers: list[JournalObserver] = []
         self.group = GroupCommit(self.lock, self._write_requests)
-        self._publishing = threading.Lock()
+        self._publishing, self._keeping = threading.Lock(), threading.Lock()
         self._being_listed: list[JobRow] = []
         self.state = PlatformState()
         self._begin()
@@ -268,6 +270,10 @@ class Journal:
 
     def publish(self) -> None:
         """Bring the listed jobs up to date with the state. Nobody waits for that: the lock is not held meanwhile."""
+        self._publish()
+
+    def _publish(self, *, still: bool = False) -> tuple[StillState, int] | None:
+        """Returns, if asked for, the ``still`` state that the listed jobs reflect now, without those that left it."""
         with self._publishing:
             with self.lock:
                 touched = [self.state.jobs[job_id] for job_id in sorted(self.state.touched)]
@@ -276,6 +282,7 @@ class Journal:
                 rows, at, seq = [self.row(record) for record in touched], self.state.at, self.seq
                 self.state.touched.clear()
                 self._being_listed = rows
+                taken = (StillState.of(self.state, without=over), seq) if still else None
             try:
                 if rows:
                     self.store.jobs.publish(rows, held, at, over=over)
@@ -287,6 +294,7 @@ class Journal:
                 raise
             finally:
                 self._being_listed = []
+        return taken
 
     def _let_go(self, over: Collection[str]) -> None:
         """Jobs that are over and archived leave memory."""
@@ -352,13 +360,25 @@ class Journal:
         """Make the next start short, if at least ``every`` entries came since the last snapshot."""
         if self.seq - self._kept < every:
             return
-        with self._publishing:
-            with self.lock:
-                if self.state.touched:
-                    return
-                still, seq = StillState.of(self.state), self.seq
-            snapshots.keep(self.store, still, seq)
-            self._kept = seq
+        with self._keeping:
+            if (taken := self._publish(still=True)) is not None:
+                snapshots.keep(self.store, *taken)
+                self._kept = taken[1]
+
+    def keep_snapshot_aside(self, *, every: int) -> None:
+        """The same; in a thread of its own where so many jobs are not over that it takes a while."""
+        if self.seq - self._kept < every or self._keeping.locked():
+            return
+        if len(self.state.jobs) < _MANY_JOBS:
+            self.keep_snapshot(every=every)
+        else:
+            threading.Thread(target=self._keep_aside, args=(every,), name="snapshot", daemon=True).start()
+
+    def _keep_aside(self, every: int) -> None:
+        try:
+            self.keep_snapshot(every=every)
+        except Exception:
+            _log.exception("no snapshot could be kept; it is tried again")
 
     def compact(self) -> int:
         """Remove some more of what nobody reads from the log; returns how many entries went."""

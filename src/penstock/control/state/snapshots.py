@@ -13,6 +13,7 @@ from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.state_data import VERSION, StillState, state_from_data
 from penstock.control.state.store import StateSnapshot, Store
 from penstock.core import CodecError, InputError
+from penstock.tools import json_pieces
 
 _log = logging.getLogger(__name__)
 _LEVEL = 1
@@ -35,8 +36,10 @@ def usable(store: Store) -> Iterator[tuple[PlatformState, int]]:
 
 def keep(store: Store, state: StillState, seq: int) -> None:
     """Put the state as it stands after entry ``seq`` where the next start finds it."""
-    text = json.dumps(state.to_data(), separators=(",", ":"))
-    store.snapshots.keep(StateSnapshot(seq=seq, version=str(VERSION), state=zlib.compress(text.encode(), _LEVEL)))
+    packing = zlib.compressobj(_LEVEL)
+    packed = [packing.compress(text.encode()) for text in json_pieces(state.to_data())]
+    whole = b"".join([*packed, packing.flush()])
+    store.snapshots.keep(StateSnapshot(seq=seq, version=str(VERSION), state=whole))
 
 
 def _refuse_newer(found: StateSnapshot) -> None:

@@ -4,7 +4,7 @@ Snapshots and archived jobs are kept in this form. It says what is the case and 
 versions can read it; what follows from the rest (who has devices, which jobs are of one fingerprint) is derived again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.rules import scheduler_from_data
 from penstock.core import CodecError, DeviceSlot, build, plain
+from penstock.tools import settled
 
 VERSION = 2
 """Of the data. Version 1 was a pickle, which only the code that wrote it could read."""
@@ -22,30 +23,32 @@ VERSION = 2
 class StillState:
     """A state that does not change any more while it is made into data: taking it is the short part of the work."""
 
-    _settled: Mapping[str, Any]
+    _fixed: Mapping[str, Any]
     _records: Sequence[JobRecord]
 
     @classmethod
-    def of(cls, state: PlatformState) -> "StillState":
-        settled = {
+    def of(cls, state: PlatformState, *, without: Collection[str] = ()) -> "StillState":
+        """The state as it is, ``without`` some jobs that leave it now."""
+        fixed = {
             "version": VERSION,
             "at": plain(state.at),
             "submitted": state.submitted,
             "settings": plain(state.settings),
             "absent": {name: why.value for name, why in state.absent.items()},
             "lost_devices": _places(state.lost_devices),
-            "scheduler": None if state.settings is None else state.scheduler.to_data(),
+            "scheduler": None if state.settings is None else state.scheduler.still_data(),
             "engaged": list(state.engaged),
         }
-        return cls(settled, [record.copy() for record in state.jobs.values()])
+        return cls(fixed, [record.copy() for record in state.jobs.values() if record.id not in without])
 
     def to_data(self) -> dict[str, Any]:
-        return {**self._settled, "jobs": [record_to_data(record) for record in self._records]}
+        """Once. Iterators stand for the long lists: no job's data is there longer than somebody looks at it."""
+        return {**self._fixed, "jobs": map(record_to_data, self._records)}
 
 
 def state_to_data(state: PlatformState) -> dict[str, Any]:
     """Everything that the state is made of. O(jobs that are not over)."""
-    return StillState.of(state).to_data()
+    return settled(StillState.of(state).to_data())
 
 
 def state_from_data(data: Mapping[str, Any]) -> PlatformState:
