@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from penstock.cli.terminal import console
-from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done
-from penstock.wire import JobDetail, JobView, ProgressView, QuoteView
+from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done, usage_lines
+from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=2, hours=1)
@@ -105,3 +105,26 @@ def test_an_end_on_a_guess_is_not_known_yet() -> None:
     assert due(job(quote=guess)) == "not known yet"
     assert due(job(quote=guess, expected_at=LATER)).startswith("in 2d")
     assert due(job(quote=guess, state="finished")) == "-"
+
+
+def test_what_a_job_uses_and_may_use() -> None:
+    job = JobDetail(
+        id="j", number=1, name="n", tenant="t", state="running", submitted_at=NOW,
+        spec={"limits": {"memory": "8GB", "cpus": 4}},
+    )  # fmt: skip
+    assert usage_lines(job) == ["limits: 8GB of memory and 4 processors for each device"]
+    told = {
+        "at": NOW,
+        "cpu_percent": 250.0,
+        "memory_bytes": 10**9,
+        "peak_cpu_percent": 300.0,
+        "peak_memory_bytes": 2 * 10**9,
+    }
+    used = UsageView.model_validate({**told, "memory_limit_bytes": 8 * 10**9})
+    (_, line) = usage_lines(job.model_copy(update={"usage": used}))
+    assert line == "uses 2.5 processors, 1.0GB of memory of 8.0GB at most, 2.0GB at its peak"
+    free = UsageView.model_validate({**told, "unlimited": "nobody sees to its limits"})
+    assert usage_lines(job.model_copy(update={"spec": {}, "state": "finished", "usage": free})) == [
+        "used 2.5 processors, 1.0GB of memory, 2.0GB at its peak",
+        "nobody sees to its limits",
+    ]

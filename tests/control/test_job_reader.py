@@ -12,21 +12,27 @@ import pytest
 from penstock.control.loop.job_reader import JobReader
 from penstock.control.loop.learning import Learner
 from penstock.control.loop.learning_stores import LearningStores
+from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.state.entries import Submitted
 from penstock.control.state.records import JobRecord
 from penstock.core import (
     INTERPRETER,
     Cluster,
+    Container,
     Curve,
     Deadline,
     DeviceSlot,
     Grant,
     InputError,
+    Mount,
+    Recipe,
     Report,
     ReportKind,
+    ResourceLimits,
     Source,
 )
 from penstock.policies import weakest_source
+from tests.control.fake_backend import FakeBackend
 
 NOW = 1_000_000.0
 PLACES = (DeviceSlot("node-0", 0), DeviceSlot("node-0", 1))
@@ -228,3 +234,42 @@ def test_speeds_are_kept_in_the_steps_of_the_script(tell: Runner, reader: JobRea
     assert learned.rate(2, "gpu") == pytest.approx(500 / 60, rel=0.05), "of this job, in the unit of its file"
     known = reader.read({**spec, "work": "60 steps"}, job_id="j-2", tenant="blue", now=NOW).job.curve
     assert known.rate(2, "gpu") == pytest.approx(1.0, rel=0.05), "of the next, in steps of the script"
+
+
+def test_an_environment_and_limits_reach_the_recipe(reader: JobReader, spec: dict[str, Any], tmp_path: Path) -> None:
+    def recipe(environment: dict[str, object], **more: object) -> Recipe:
+        asked = {**spec, "environment": {**spec["environment"], **environment}, **more}
+        draft = reader.read(asked, job_id="j-1", tenant="default", now=NOW)
+        assert draft.needs_preparation is bool(environment)
+        return draft.recipe
+
+    plain = recipe({}, limits={"memory": "1GiB", "cpus": 2})
+    assert plain.limits == ResourceLimits(memory_bytes=2**30, cpus=2.0)
+    assert plain.preparation_log == ""
+    conda = recipe({"conda": "torch", "setup": ["make", "make install"]})
+    assert (conda.conda, conda.setup, conda.prepared_parts) == ("torch", "make\nmake install", ("conda", "setup"))
+    assert conda.preparation_log == str(tmp_path / "data" / "preparations" / "j-1.log")
+    assert recipe({"image": "a", "mounts": ["/d"]}).container == Container(
+        image="a", mounts=(Mount(source="/d", target="/d"),)
+    )
+
+
+def test_output_begins_with_what_was_said_in_the_preparation(tmp_path: Path) -> None:
+    backend = FakeBackend(lambda: NOW)
+    backend.output["j.1"] = b"[0] step 1\n"
+    log = tmp_path / "preparation.log"
+    log.write_text("installing\n")
+
+    def read(output: JobOutput, worker: str | None = None) -> tuple[str, bool]:
+        pages, cursor = [], LogCursor()
+        while (page := output.page(worker=worker, cursor=cursor, limit=4)).text:
+            pages.append(page.text)
+            cursor = LogCursor.parse(page.next)
+        return "".join(pages), page.complete
+
+    preparing = JobOutput(backend=backend, runs=(), over=False, preparation_log=str(log))
+    assert read(preparing) == ("installing\n", False)
+    assert read(replace(preparing, runs=("j.1",), over=True)) == ("installing\n[0] step 1\n", True)
+    assert read(replace(preparing, runs=("j.1",)), worker="w0") == ("[0] step 1\n", False)
+    assert read(replace(preparing, runs=("j.1",), preparation_log="")) == ("[0] step 1\n", False)
+    assert read(replace(preparing, preparation_log=str(tmp_path / "gone"))) == ("", False)

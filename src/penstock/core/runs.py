@@ -266,7 +266,8 @@ class Usage:
     """What a run uses right now, all its processes together; device figures only where a driver tells.
 
     ``cpu_s`` and ``energy_j`` count since the run's first process, also after its end. ``estimated``: power and energy
-    are, in part at least, a model's and not a meter's.
+    are, in part at least, a model's and not a meter's. ``memory_limit_bytes`` is what it may hold at most where that is
+    enforced, ``memory_peak_bytes`` the most it ever held; ``unlimited`` says why limits that it has are not enforced.
     """
 
     cpu_percent: float = 0.0
@@ -278,3 +279,6 @@ class Usage:
     energy_j: float | None = None
     estimated: bool = False
     devices: tuple[DeviceUsage, ...] = ()
+    memory_limit_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    unlimited: str = ""

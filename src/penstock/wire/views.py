@@ -92,6 +92,8 @@ class UsageView(WireModel):
     peak_cpu_percent: float
     peak_memory_bytes: int
     peak_device_memory_bytes: int | None = None
+    memory_limit_bytes: int | None = Field(default=None, description="The most it may hold, where that is enforced.")
+    unlimited: str = Field(default="", description="Why limits that the job has are not enforced.")
 
 
 class JobDetail(JobView):

@@ -61,6 +61,11 @@ class ContainerLaunch:
         argv += [word for key in passed for word in ("--env", key)]
         return [*argv, self.container.image, *command], dict(env)
 
+    @property
+    def limits_itself(self) -> bool:
+        """Whether its processes are children of a daemon, out of reach of a group of ours."""
+        return self._program in DAEMONS
+
     def remove(self, name: str) -> None:
         """End a container whose client is gone; one that has ended is gone already."""
         if self._program in DAEMONS:

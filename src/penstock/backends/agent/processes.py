@@ -13,8 +13,10 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from penstock.backends.agent.control_groups import ControlGroup
 from penstock.tools import UnixUser, give_up_privileges, process_options
 
 SHORTAGES = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
@@ -31,10 +33,14 @@ def become_subreaper() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """As whom the processes of a run are started: a user, None for our own, and the file mode mask they begin with."""
+    """As whom the processes of a run are started: a user, None for our own, and the file mode mask they begin with.
+
+    ``group`` is the control group that limits them, where there is one.
+    """
 
     user: UnixUser | None = None
     umask: int = -1
+    group: ControlGroup | None = None
 
 
 OURSELVES = Identity()
@@ -53,11 +59,14 @@ def start_process(
 
     Who it runs as is settled before that is asked of the kernel, which forgets the wish when the user changes.
     """
-    first = die_with_parent if identity.user is None else _confined
-    return subprocess.Popen(
+    started = subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, umask=identity.umask,
-        process_group=0, preexec_fn=first, **process_options(identity.user),  # noqa: PLW1509 (an agent has one thread)
+        process_group=0, preexec_fn=partial(_begin, identity),  # noqa: PLW1509 (an agent has one thread)
+        **process_options(identity.user),
     )  # fmt: skip
+    if identity.group is not None and identity.user is not None:
+        identity.group.admit(started.pid)  # older kernels do not let a user in by a file that we have opened
+    return started
 
 
 def is_shell(command: Sequence[str]) -> bool:
@@ -207,8 +216,12 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _confined() -> None:
-    give_up_privileges()
+def _begin(identity: Identity) -> None:
+    """What a new process does before it becomes somebody else's program."""
+    if identity.group is not None:
+        identity.group.enter()
+    if identity.user is not None:
+        give_up_privileges()
     die_with_parent()
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -130,6 +131,11 @@ class ProcessWorkers:
         """Devices of a worker that has ended count up to the next sample, which its end brings about."""
         used = self._meter.sample(held_by(self._environments.values()))
         self._meter.save()
+        limits = self._spawner.limits
+        used = replace(
+            used, memory_limit_bytes=limits.memory_bytes, memory_peak_bytes=limits.memory_peak_bytes,
+            unlimited=limits.complaint,
+        )  # fmt: skip
         self._environments = {one: self._environments[one] for one in self._spawner.worker_ids}
         return used
 

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from penstock.backends.agent.containers import ContainerLaunch
 from penstock.backends.agent.environment import Script, find_script, wants_torch
 from penstock.backends.agent.outputs import OutputSink, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
+from penstock.backends.agent.run_limits import RunLimits
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
 from penstock.core import Launch
@@ -84,7 +85,8 @@ class Spawner:
     ) -> None:
         self._output = output
         self._directory = directory
-        self._identity = identity
+        self._limits = RunLimits.of(launch, directory)
+        self._identity = replace(identity, group=self._limits.group)
         self._run_id = launch.run_id
         self._container = ContainerLaunch.of(launch, identity.user)
         self._command = launch.command
@@ -96,6 +98,8 @@ class Spawner:
         self._processes: dict[str, Process] = {}
         self._numbers = itertools.count()
         self._zygote: ZygoteClient | None = None
+        if complaint := self._limits.complaint:
+            output.remark(complaint)
         self._script = None if self._container else find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
 
@@ -109,7 +113,13 @@ class Spawner:
         )
         for stream in output.streams:
             self._loop.add_reader(stream.handle, self._read, output, stream)
+        self._limits.hold(len(self._processes))
         self._fork(process) if self._use_zygote else self._execute(process)
+
+    @property
+    def limits(self) -> RunLimits:
+        """What all of them may use together."""
+        return self._limits
 
     @property
     def worker_ids(self) -> tuple[str, ...]:
@@ -169,6 +179,7 @@ class Spawner:
             self._loop.remove_reader(self._zygote.output)
             self._zygote.quit()
             self._zygote.process.wait()
+        self._limits.end()
 
     def _execute(self, process: Process) -> None:
         argv, env = self._words_of(process)
@@ -283,7 +294,9 @@ class Spawner:
         for stream in process.output.streams:
             self._loop.remove_reader(stream.handle)
         process.output.close()
-        self._listener.on_exited(process.worker_id, Exit(code, by, process.output.log.tail()))
+        reason = self._limits.reached() if code != 0 else ""
+        self._limits.hold(len(self._processes))
+        self._listener.on_exited(process.worker_id, Exit(code, by, process.output.log.tail(), reason))
 
     def _read(self, output: WorkerOutput, stream: Stream) -> None:
         output.read(stream)

@@ -19,7 +19,7 @@ import socket
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.backends.agent import processes
@@ -44,7 +44,7 @@ from penstock.backends.agent.spawner import Spawner
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.subreaper import run_below_subreaper
 from penstock.backends.agent.usage import UsageMeter, held_by
-from penstock.core import AgentAddress, Hello, Launch, Refusal, is_url
+from penstock.core import NO_LIMITS, AgentAddress, Hello, Launch, Refusal, is_url
 from penstock.tools import write_atomically
 
 _log = logging.getLogger(__name__)
@@ -165,7 +165,8 @@ class WorkerHost:
             if self._spawner is not None:
                 self._spawner.close()
             self._launch = launch
-            self._spawner = Spawner(self._paths.directory, launch, self._base(launch), self._output, self)
+            within = replace(launch, limits=NO_LIMITS)  # the engine's own
+            self._spawner = Spawner(self._paths.directory, within, self._base(launch), self._output, self)
             self._loop.add_signal_handler(signal.SIGCHLD, self._spawner.reap)
         return self._spawner
 

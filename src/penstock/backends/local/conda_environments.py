@@ -5,7 +5,6 @@ for the file's content, in its final place, because conda writes that into what 
 when it is activated is asked of conda itself and given to every worker.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from penstock.backends.base import PreparationError
 from penstock.backends.local.python_environments import PythonEnvironment
 from penstock.backends.local.setup_script import SetupScript, key_of
 from penstock.backends.local.tool_runs import run_tool
+from penstock.tools import file_lock
 
 PROGRAMS = ("conda", "mamba", "micromamba")
 _BUILT = "penstock-built"
@@ -64,9 +64,7 @@ class CondaEnvironments:
         except (OSError, ValueError) as problem:
             raise PreparationError(f"{file} cannot be read: {problem}", "an environment file of conda") from None
         place = self.cache_dir / f"conda-{key_of((self.program, content))}"
-        self.cache_dir.mkdir(parents=True, exist_ok=True)
-        with open(place.with_suffix(".lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with file_lock(place.with_suffix(".lock")):
             if not (place / _BUILT).exists():
                 shutil.rmtree(place, ignore_errors=True)
                 self._create(place, file)

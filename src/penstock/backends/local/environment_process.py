@@ -82,7 +82,7 @@ class EnvironmentProcess:
                 f"the user {self.user.name} cannot start {sys.executable}", "a Python that every user may start",
                 "Ask whoever runs the server to install it in a directory that everybody can enter",
             )  # fmt: skip
-        argv = [sys.executable, "-P", "-m", __name__, str(os.getpid())]
+        argv = [sys.executable, "-P", "-c", f"from {__name__} import main; main({os.getpid()})"]
         child = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**self.environ, **(self.user.variables if self.user else {})}, cwd="/", start_new_session=True,
@@ -192,7 +192,3 @@ def main(parent: int) -> None:
     answer = _answer(json.loads(sys.stdin.read()))
     _end_below()
     print(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

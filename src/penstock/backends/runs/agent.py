@@ -39,6 +39,7 @@ from penstock.backends.agent.parts import PartEngine, PartFate, PartRun
 from penstock.backends.agent.processes import OURSELVES, Identity
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line, parse_metrics
 from penstock.backends.agent.report_journal import ReportJournalWriter
+from penstock.backends.agent.run_limits import end_limited
 from penstock.backends.agent.run_workers import ProcessWorkers, RunWorkers
 from penstock.backends.agent.secrets import Mask, deliver, split
 from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
@@ -448,7 +449,7 @@ def main(argv: list[str] | None = None, secrets: Mapping[str, str] | None = None
     )  # fmt: skip
     run_dir = RunDir(options.run_dir.resolve())
     if options.detach or options.kept:
-        return run_below_subreaper(lambda: _run(run_dir, agent, secrets), at_end=lambda: _remove_containers(run_dir))
+        return run_below_subreaper(lambda: _run(run_dir, agent, secrets), at_end=lambda: _clean_up(run_dir))
     return _run(run_dir, agent, secrets)
 
 
@@ -476,10 +477,13 @@ def _run(run_dir: RunDir, options: AgentOptions, secrets: Mapping[str, str]) -> 
     return 0
 
 
-def _remove_containers(run_dir: RunDir) -> None:
-    """Of a run whose agent was killed: containers are nobody's children."""
+def _clean_up(run_dir: RunDir) -> None:
+    """After an agent that may have been killed: containers are nobody's children, and its groups nobody else's."""
     launch = run_dir.read_launch()
-    if launch is not None and launch.container is not None and launch.container.runtime:
+    if launch is None:
+        return
+    end_limited(launch, run_dir.path)
+    if launch.container is not None and launch.container.runtime:
         remove_run(launch.container.runtime, launch.run_id)
 
 

@@ -5,7 +5,7 @@ import time
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out
-from penstock.cli.terminal.format import answer_lines, bar, clock, deadline_line, share_done
+from penstock.cli.terminal.format import answer_lines, bar, clock, deadline_line, share_done, usage_lines
 
 
 def show(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -31,6 +31,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
         out.print(f"step {progress.step} of {progress.total or round(progress.work)}{loss}, {saved}")
     elif tells_nothing(detail, time.time()):
         out.print(f"progress: {NO_PROGRESS}", soft_wrap=True)
+    for line in usage_lines(detail):
+        out.print(line, soft_wrap=True)
     for stint in detail.history:
         until = clock(stint.until) if stint.until else "now"
         out.print(f"{clock(stint.since)} to {until}: {len(stint.devices)} x {stint.kind} {stint.devices}")

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.core import format_duration
+from penstock.core import format_bytes, format_duration
 from penstock.wire import OVER, JobPhase
 
 if TYPE_CHECKING:
@@ -42,6 +42,25 @@ def answer_lines(job: "JobDetail") -> list[str]:
     if job.quote is None or job.state == "paused" or (job.state in OVER and job.state != "declined"):
         return []
     return quote_lines(job.quote)
+
+
+def usage_lines(job: "JobDetail") -> list[str]:
+    """What a job uses now, what it may use, and whether anybody sees to that."""
+    lines = []
+    limits = {**job.spec.get("limits", {})}
+    if limits:
+        told = [f"{limits['memory']} of memory"] if "memory" in limits else []
+        told += [f"{limits['cpus']} processor{'' if limits['cpus'] == 1 else 's'}"] if "cpus" in limits else []
+        lines.append(f"limits: {' and '.join(told)} for each device")
+    if (used := job.usage) is None:
+        return lines
+    memory = f"{format_bytes(used.memory_bytes)} of memory"
+    if used.memory_limit_bytes is not None:
+        memory += f" of {format_bytes(used.memory_limit_bytes)} at most"
+    memory += f", {format_bytes(used.peak_memory_bytes)} at its peak"
+    verb = "used" if job.state in OVER else "uses"
+    lines.append(f"{verb} {used.cpu_percent / 100:.1f} processors, {memory}")
+    return [*lines, used.unlimited] if used.unlimited else lines
 
 
 def quote_lines(quote: "QuoteView") -> list[str]:

@@ -59,7 +59,7 @@ class JobUsage:
         device = [one for one in (self.peak_device_memory_bytes, usage.device_memory_bytes) if one is not None]
         return JobUsage(
             at=at, latest=usage, peak_cpu_percent=max(self.peak_cpu_percent, usage.cpu_percent),
-            peak_memory_bytes=max(self.peak_memory_bytes, usage.memory_bytes),
+            peak_memory_bytes=max(self.peak_memory_bytes, usage.memory_bytes, usage.memory_peak_bytes or 0),
             peak_device_memory_bytes=max(device, default=None),
         )  # fmt: skip
 

@@ -34,7 +34,15 @@ from penstock.wire import (
 )
 
 _MOMENTS = ("deadline", "finish_at", "counter_offer", "answer_by", "expected_at")
-_USED = ("cpu_percent", "memory_bytes", "device_percent", "device_memory_bytes", "power_w")
+_USED = (
+    "cpu_percent",
+    "memory_bytes",
+    "device_percent",
+    "device_memory_bytes",
+    "power_w",
+    "memory_limit_bytes",
+    "unlimited",
+)
 _PEAKS = ("peak_cpu_percent", "peak_memory_bytes", "peak_device_memory_bytes")
 _ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "tail")
 
