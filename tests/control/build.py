@@ -43,7 +43,7 @@ class TestClock:
 
 
 _KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
-_KEYS |= {"after", "after_any", "dir"}
+_KEYS |= {"after", "after_any", "dir", "notify"}
 
 
 class StandInReader:

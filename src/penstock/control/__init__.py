@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.control.loop.preparation import Predictor, Preparer
     from penstock.control.loop.reconciler import Reconciler
     from penstock.control.loop.run_figures import RunFigures
+    from penstock.control.notify.notifier import Notifier
+    from penstock.control.notify.settings import NotifySettings
     from penstock.control.observe.device_readings import DeviceReadings, full_load_w
     from penstock.control.observe.logging_setup import LogFormat, set_up
     from penstock.control.observe.metrics import Metrics
@@ -79,6 +81,8 @@ __all__ = [
     "Line",
     "LogFormat",
     "Metrics",
+    "Notifier",
+    "NotifySettings",
     "PlannedTimeline",
     "Platform",
     "PolicyOutcome",

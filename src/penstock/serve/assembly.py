@@ -19,7 +19,16 @@ from penstock.tools import SteadyClock
 
 if TYPE_CHECKING:
     from penstock.backends import Backend, LeaderLease, TenantUsers
-    from penstock.control import DeviceReadings, Journal, Metrics, Platform, Reconciler, SecretRepository, Store
+    from penstock.control import (
+        DeviceReadings,
+        Journal,
+        Metrics,
+        Notifier,
+        Platform,
+        Reconciler,
+        SecretRepository,
+        Store,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +40,8 @@ class Assembly:
     readings: "DeviceReadings"
     metrics: "Metrics"
     platform: "Platform"
+    notifier: "Notifier | None" = None
+    """Whoever tells people about their jobs, if somebody is to be told."""
     leader: "LeaderLease | None" = None
     """The right to use a cluster's namespace, where the backend is one."""
 
@@ -111,6 +122,7 @@ def assemble(
         Learner,
         LearningStores,
         Metrics,
+        Notifier,
         Platform,
         Predictor,
         Preparer,
@@ -138,14 +150,28 @@ def assemble(
     reconciler.subscribe(metrics)
     quotas = Quotas(journal.store.quotas, config.quotas, max_active_jobs=config.max_active_jobs)
     commands = Commands(
-        journal, reader, forecasts, reconciler.nudge, tenancy=tenancy, known_secrets=secrets.names, quotas=quotas
+        journal,
+        reader,
+        forecasts,
+        reconciler.nudge,
+        tenancy=tenancy,
+        known_secrets=secrets.names,
+        quotas=quotas,
+        notify=config.notify,
     )
     places = FilePlaces(
         root=config.job_files.absolute() / "checkpoints", user_of=tenants.of, elsewhere=config.backend == "local",
         closed=(data_dir.path, config.job_files),
     )  # fmt: skip
     platform = Platform(journal, reconciler, commands, forecasts, readings, secrets, places)
-    return Assembly(journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform)
+    notifier = None
+    if config.notify is not None:
+        notifier = Notifier(journal, forecasts, config.notify, data_dir.path / "notifications.json")
+        journal.subscribe(notifier)
+    return Assembly(
+        journal=journal, reconciler=reconciler, readings=readings, metrics=metrics, platform=platform,
+        notifier=notifier,
+    )  # fmt: skip
 
 
 def secrets_of(data_dir: DataDir) -> "SecretRepository":

@@ -16,7 +16,7 @@ from penstock.simulate import REPLICAS
 from penstock.web import OidcSettings
 
 if TYPE_CHECKING:
-    from penstock.control import Quota
+    from penstock.control import NotifySettings, Quota
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -43,7 +43,8 @@ class Config:
     request came from, and whether it came over TLS (``X-Forwarded-For``, ``X-Forwarded-Proto``). ``open_metrics`` lets
     everybody read ``/metrics``. ``quotas`` are limits by tenant, those of ``*`` for all others; a tenant whose
     ``active_jobs`` nobody limited has ``max_active_jobs`` at most. ``oidc`` is who vouches for people that sign in to
-    the dashboard, besides tokens.
+    the dashboard, besides tokens. ``notify`` is who is told about promises and ends of jobs, and whom
+    job files may name.
     """
 
     data_dir: Path = field(default_factory=default_data_dir)
@@ -79,6 +80,7 @@ class Config:
     tls_key: Path | None = None
     quotas: Mapping[str, "Quota"] = field(default_factory=dict)
     oidc: OidcSettings | None = None
+    notify: "NotifySettings | None" = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:

@@ -95,6 +95,8 @@ def _reconciling(parts: Assembly, every_s: float) -> Iterator[None]:
     stop = threading.Event()
     loop = threading.Thread(target=parts.reconciler.run, args=(stop, every_s), name="reconcile", daemon=True)
     loop.start()
+    if parts.notifier is not None:
+        threading.Thread(target=parts.notifier.run, args=(stop,), name="notify", daemon=True).start()
     try:
         yield
     finally:

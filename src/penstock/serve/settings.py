@@ -18,7 +18,7 @@ from penstock.serve.config import Config
 from penstock.web import OidcSettings
 
 if TYPE_CHECKING:
-    from penstock.control import Quota
+    from penstock.control import NotifySettings, Quota
 
 FILE_NAME = "penstock.toml"
 FILE_VARIABLE = "PENSTOCK_CONFIG"
@@ -143,6 +143,12 @@ def _quotas(value: Any) -> Mapping[str, "Quota"]:
     return {tenant: Quota(**QuotaRequest.model_validate(limits).model_dump()) for tenant, limits in value.items()}
 
 
+def _notify(value: Any) -> "NotifySettings":
+    from penstock.control import NotifySettings
+
+    return NotifySettings.of(value)
+
+
 def _oidc(value: Any) -> OidcSettings:
     if not isinstance(value, dict):
         raise ValueError
@@ -153,6 +159,7 @@ _EXPECTED: dict[Callable[[Any], Any], str] = {
     _text: "text", _path: "a path", _integer: "a whole number", _number: "a number", _truth: "true or false",
     _duration: 'a duration such as "30s"', _table: "a table",
     _names: "a list of names", _users: "a user's name, or a table from tenants to names",
+    _notify: "a table with rules, allow and smtp",
     _oidc: "a table with issuer and client_id",
     _quotas: "a table for each tenant with active_jobs, devices or requests_per_s",
 }  # fmt: skip
@@ -190,5 +197,6 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "tls_key": ("tls_key", _path),
     "quotas": ("quotas", _quotas),
     "oidc": ("oidc", _oidc),
+    "notify": ("notify", _notify),
 }
 """What can be configured: by key, the field of :class:`Config` and how a value is read."""

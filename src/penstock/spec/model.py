@@ -52,6 +52,7 @@ from penstock.spec.fields import (
 from penstock.spec.fingerprint import fingerprint_of
 from penstock.spec.launchers import LauncherUse, find_launcher
 from penstock.spec.local_modules import imports_elastic
+from penstock.spec.notify_part import Notify
 from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart
 from penstock.spec.quantities import MOST_WORK, WorkUnit
 from penstock.spec.surroundings import EnvironmentPart, LimitsPart
@@ -112,6 +113,9 @@ class JobFile(JobFilePart):
         default=(), description="Jobs or job arrays, by id or name, that must have finished before this one asks."
     )
     after_any: Flag = Field(default=False, description="They only have to end, whether they finish or fail.")
+    notify: Notify | None = Field(
+        default=None, description="Whom to tell of promises and of the end: addresses, or to and on."
+    )
     hang_after: HangAfter = Field(
         default=None, description="Stop and retry a job that reports nothing for this long; never by default."
     )

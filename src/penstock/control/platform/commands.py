@@ -14,6 +14,7 @@ from penstock.control.future.forecast import forecast
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.quoting import quote
 from penstock.control.loop.job_reader import JobDraft, JobReading
+from penstock.control.notify.settings import NotifySettings
 from penstock.control.platform.array_commands import ArrayCommands
 from penstock.control.platform.awaited_jobs import awaited_jobs, blocked_quote
 from penstock.control.platform.editing import edit_entry
@@ -58,10 +59,12 @@ class Commands:
         tenancy: Tenancy = ANYBODY,
         known_secrets: Callable[[str], Collection[str]] = lambda _: (),
         quotas: Quotas | None = None,
+        notify: NotifySettings | None = None,
     ) -> None:
         self.tenancy = tenancy
         self.quotas = quotas or Quotas(journal.store.quotas)
         self._known_secrets = known_secrets
+        self._notify = notify or NotifySettings()
         self._journal = journal
         self._reader = reader
         self._forecasts = forecasts
@@ -245,6 +248,7 @@ class Commands:
             )
         draft = self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
         self._check_secrets(draft, tenant)
+        self._notify.job_rule(draft.spec)
         after = awaited_jobs(self._journal, self.arrays, draft.after, who, after_any=draft.after_any)
         return replace(draft, job=self.quotas.fitted(draft.job), after=after)
 

@@ -8,16 +8,27 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.control.notify.targets import shown_target
+
 HIDDEN = "***"
 _SECRET = re.compile(r"(?i).*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$")
 
 
 def redacted_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A job file without the values of such variables."""
+    spec = _without_addresses(spec)
     environment = spec.get("environment")
     if not isinstance(environment, Mapping) or not isinstance(environment.get("env"), Mapping):
         return dict(spec)
     return {**spec, "environment": {**environment, "env": _redacted(environment["env"])}}
+
+
+def _without_addresses(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whoever knows the address of a chat can write there."""
+    notify = spec.get("notify")
+    if not isinstance(notify, Mapping) or not isinstance(notify.get("to"), list | tuple):
+        return spec
+    return {**spec, "notify": {**notify, "to": [shown_target(str(address)) for address in notify["to"]]}}
 
 
 def redacted_payload(payload: Mapping[str, Any]) -> dict[str, Any]:
