@@ -1,6 +1,7 @@
 """A pod is a pure function of its part: what it asks for, where it goes, as whom it runs, what it may know."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from penstock.backends.agent.parts import Part
 from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.pods.pod_manifest import RunOwner, pod_manifest, secret_manifest
 from penstock.backends.kubernetes.settings import KubernetesSettings
-from penstock.core import AgentAddress, Launch, Worker
+from penstock.core import AgentAddress, Container, Launch, ResourceLimits, Worker
 
 OWNER = RunOwner(installation="ab12", run_id="run-1", namespace="training", uid="uid-of-the-secret")
 GPU = DeviceClaim(host="host-3", resource="nvidia.com/gpu", kind="A100")
@@ -102,3 +103,16 @@ def test_any_run_has_names_that_a_cluster_takes(run_id: str) -> None:
     assert all(letter.isalnum() or letter == "-" for letter in name)
     assert name == name.lower()
     assert all(len(value) <= 63 for value in owner.labels.values())
+
+
+def test_a_job_brings_its_own_image_and_limits() -> None:
+    launch = replace(
+        part().launch, container=Container(image="theirs:2"), limits=ResourceLimits(memory_bytes=2**30, cpus=3)
+    )
+    pod = pod_manifest(replace(part(), launch=launch), OWNER, KubernetesSettings(images={"A100": "ours:cuda"}))
+    container = pod["spec"]["containers"][0]
+    assert container["image"] == "theirs:2"
+    assert container["resources"] == {
+        "requests": {"nvidia.com/gpu": "1", "memory": str(2**30), "cpu": "3"},
+        "limits": {"nvidia.com/gpu": "1", "memory": str(2**30), "cpu": "3"},
+    }

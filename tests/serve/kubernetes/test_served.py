@@ -48,6 +48,10 @@ def status(testbed: Testbed, name: str) -> dict[str, Any]:
     return found
 
 
+def conditions(testbed: Testbed, name: str) -> dict[str, dict[str, Any]]:
+    return {one["type"]: one for one in status(testbed, name).get("conditions", ())}
+
+
 def test_an_object_becomes_a_job_and_tells_its_story(client: Client, cluster: Testbed) -> None:
     apply(cluster, "brief", command=["sh", "-c", "echo done on $PENSTOCK_DEVICE_KIND"], work="1 steps", devices=2)
     until(lambda: status(cluster, "brief").get("state") == "finished", "the job's end")
@@ -59,6 +63,22 @@ def test_an_object_becomes_a_job_and_tells_its_story(client: Client, cluster: Te
     assert "done on gpu" in client.logs(told["job"]).text
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{cluster.namespace}/leases"
     assert cluster.rest.get(f"{leases}/penstock")["spec"]["holderIdentity"].startswith(socket.gethostname())
+
+
+def test_a_changed_spec_is_answered_with_what_to_do_and_changes_are_told_as_events(
+    client: Client, cluster: Testbed
+) -> None:
+    apply(cluster, "edited", command=["sleep", "600"], work="1 steps", devices=1)
+    until(lambda: status(cluster, "edited").get("devices") == 1, "a running job")
+    cluster.rest.patch(path(cluster, "edited"), {"spec": {"devices": 2}})
+    until(lambda: "AsSubmitted" in conditions(cluster, "edited"), "the condition")
+    assert "delete the object and apply it again" in conditions(cluster, "edited")["AsSubmitted"]["message"]
+    assert len(client.job(status(cluster, "edited")["job"]).devices) == 1
+    cluster.rest.delete(path(cluster, "edited"))
+    until(lambda: cluster.rest.find(path(cluster, "edited")) is None, "the object to be gone")
+    events = cluster.rest.get(f"/api/v1/namespaces/{cluster.namespace}/events")["items"]
+    told = {one["reason"] for one in events if one["involvedObject"]["name"] == "edited"}
+    assert "Running" in told
 
 
 def test_deleting_the_object_cancels_the_job_and_leaves_nothing(client: Client, cluster: Testbed) -> None:
@@ -76,6 +96,18 @@ def test_what_cannot_be_is_refused_in_the_objects_status(client: Client, cluster
     apply(cluster, "wrong", comand=["true"])
     until(lambda: status(cluster, "wrong").get("state") == "refused", "the refusal")
     assert "command" in status(cluster, "wrong")["reason"]
+    right = {"comand": None, "command": ["true"], "work": "1 steps", "devices": 1}
+    cluster.rest.patch(path(cluster, "wrong"), {"spec": right})
+    until(lambda: status(cluster, "wrong").get("state") == "finished", "the corrected one to be run")
+
+
+def test_whose_job_it_is_is_not_for_the_object_to_say(client: Client, cluster: Testbed) -> None:
+    labelled = {"name": "theirs", "labels": {"penstock.dev/tenant": "somebody"}}
+    spec = {"command": ["true"], "work": "1 steps"}
+    body = {"apiVersion": "penstock.dev/v1alpha1", "kind": "PenstockJob", "metadata": labelled, "spec": spec}
+    cluster.rest.post(path(cluster), body)
+    until(lambda: status(cluster, "theirs").get("state") == "refused", "the refusal")
+    assert "tenant 'somebody'" in status(cluster, "theirs")["reason"]
 
 
 def test_nodes_tell_why_they_are_not_used(client: Client, cluster: Testbed) -> None:

@@ -88,11 +88,16 @@ class KubernetesBackend(AgentBackend):
         return DeviceClaim.on(self._inventory.device_node(place.node)).variables()
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
-        """The image has everything: packages of a job file belong into it."""
-        if parts := recipe.prepared_parts:
+        """The image has everything, the job's own or that of its devices' kind: packages belong into it."""
+        if parts := [name for name in recipe.prepared_parts if name != "image"]:
             raise PreparationError(
                 f"{' and '.join(parts)} of a job on Kubernetes", "an image that has them",
-                "Build an image with these packages and name it as the backend's image",
+                "Build an image with these packages and name it as environment.image, or as the backend's image",
+            )  # fmt: skip
+        if recipe.container is not None and recipe.container.mounts:
+            raise PreparationError(
+                "mounts of a job on Kubernetes", "volumes that the backend's settings name",
+                "Remove environment.mounts; what pods see is the setting volumes",
             )  # fmt: skip
         return replace(recipe, command=with_interpreter(recipe.command, self._settings.python))
 

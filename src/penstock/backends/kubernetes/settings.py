@@ -21,6 +21,9 @@ class KubernetesSettings:
     ``volumes`` with ``mountPath``, and ``readOnly`` or ``subPath`` if wanted. ``tolerations`` are as in a pod; a taint
     that none of them matches makes a node unusable.
 
+    ``tenants`` says whose jobs the PenstockJobs of a namespace are: one tenant, or a list among which the label
+    ``penstock.dev/tenant`` chooses. Without it only those of ``namespace`` are served, for the tenant "default".
+
     ``agent_host`` is the address at which pods reach this machine, found by itself if it is not given. A pod without
     room after ``schedule_timeout_s``, or without an image after ``pull_timeout_s``, is given up.
     """
@@ -43,6 +46,7 @@ class KubernetesSettings:
     priority_class: str = ""
     run_as_user: int = 1000
     agent_host: str = ""
+    tenants: Mapping[str, Any] = field(default_factory=dict)
     schedule_timeout_s: float = 60.0
     pull_timeout_s: float = 300.0
     node_lost_after_s: float = 30.0

@@ -17,6 +17,8 @@ from penstock.core import Grant, Node, Usage
 
 _log = logging.getLogger(__name__)
 EVERY_S = 5.0
+_REST, _LONGEST_REST_S = 100.0, 60.0
+"""With very many runs looks are so many times as far apart as one takes, but not farther than this."""
 _CORE_PERCENT = 100.0
 _MOST_JOBS = 2000
 
@@ -116,11 +118,14 @@ class DeviceReadings:
             thread.join(every_s)
 
     def _run(self, stop: threading.Event, every_s: float) -> None:
-        while not stop.wait(every_s):
+        took_s = 0.0
+        while not stop.wait(max(every_s, min(_REST * took_s, _LONGEST_REST_S))):
+            began = time.monotonic()
             try:
                 self.look()
             except Exception:
                 _log.exception("the devices could not be read; trying again")
+            took_s = time.monotonic() - began
 
     def _held(self) -> dict[str, Grant]:
         with self._journal.reading() as state:

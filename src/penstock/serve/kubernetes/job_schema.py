@@ -65,6 +65,7 @@ STATUS: Schema = {
         "state": {**_TEXT, "description": "Where the job stands."},
         "reason": {**_TEXT, "description": "Why it stands there, or why it was refused."},
         "devices": {"type": "integer", "description": "Devices it holds now."},
+        "observedGeneration": {"type": "integer", "description": "The spec that was submitted or refused."},
         "promise": {**_TIME, "description": "When it will be done at the latest."},
         "forecast": {**_TIME, "description": "When it will probably be done, as of now."},
         "quote": {

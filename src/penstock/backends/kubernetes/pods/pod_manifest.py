@@ -26,6 +26,7 @@ from penstock.backends.kubernetes.labels import (
 )
 from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.settings import KubernetesSettings
+from penstock.core import ResourceLimits
 
 CONTAINER = "worker"
 SECRET_KEY = "secret"
@@ -113,9 +114,9 @@ def _annotations(part: Part) -> dict[str, str]:
 
 def _container(part: Part, claim: DeviceClaim, settings: KubernetesSettings) -> Manifest:
     return {
-        "name": CONTAINER, "image": settings.image_for(claim.kind), "imagePullPolicy": settings.image_pull_policy,
+        "name": CONTAINER, "image": _image(part, claim, settings), "imagePullPolicy": settings.image_pull_policy,
         "command": [settings.python, "-P", "-m", HOST_MODULE], "env": _variables(part, claim),
-        "resources": _resources(claim, settings),
+        "resources": _resources(claim, settings, part.launch.limits),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
             {"name": "run-secret", "mountPath": SECRET_PLACE, "readOnly": True},
@@ -123,6 +124,11 @@ def _container(part: Part, claim: DeviceClaim, settings: KubernetesSettings) -> 
             *(_mount(one) for one in settings.volumes),
         ],
     }  # fmt: skip
+
+
+def _image(part: Part, claim: DeviceClaim, settings: KubernetesSettings) -> str:
+    container = part.launch.container
+    return container.image if container is not None else settings.image_for(claim.kind)
 
 
 def _mount(volume: Manifest) -> Manifest:
@@ -146,7 +152,8 @@ def _variables(part: Part, claim: DeviceClaim) -> list[Manifest]:
     ]
 
 
-def _resources(claim: DeviceClaim, settings: KubernetesSettings) -> Manifest:
+def _resources(claim: DeviceClaim, settings: KubernetesSettings, limited: ResourceLimits) -> Manifest:
+    """What the job file limits is asked for and not exceeded; else the settings say what comes with a device."""
     if claim.is_cpu:
         asked = {"cpu": f"{claim.amount:g}"}
     else:
@@ -155,7 +162,11 @@ def _resources(claim: DeviceClaim, settings: KubernetesSettings) -> Manifest:
             asked["cpu"] = f"{settings.cpus_per_device:g}"
     if settings.memory_per_device:
         asked["memory"] = settings.memory_per_device
-    limits = {name: amount for name, amount in asked.items() if name != "cpu"}
+    if limited.memory_bytes is not None:
+        asked["memory"] = str(limited.memory_bytes)
+    if limited.cpus is not None:
+        asked["cpu"] = f"{limited.cpus:g}"
+    limits = {name: amount for name, amount in asked.items() if name != "cpu" or limited.cpus is not None}
     return _given(requests=asked, limits=limits)
 
 
