@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,12 @@ fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_
 
 test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)
 	$(BIN)/python -m tests.packaging.installed
+
+test-trackers: $(STAMP) ## exports of metrics read back by tensorboard, mlflow and wandb themselves (needs a package registry)
+	for tracker in tensorboard mlflow-skinny wandb; do \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/trackers/$$tracker --upgrade $$tracker && \
+		PYTHONPATH=build/trackers/$$tracker $(BIN)/python -m pytest -q -rs -W ignore tests/client/test_metric_exports.py tests/tools/test_event_files.py || exit 1; \
+	done
 
 test-gpu: ## elastic training on a real GPU; needs PyTorch in PYTHON, installs nothing (make test leaves it out)
 	PYTHONPATH=src $(PYTHON) -m tests.gpu.run

@@ -128,10 +128,11 @@ def test_metrics_of_plain_and_elastic_scripts(penstock: Terminal) -> None:
             "    with step:", "    elastic.log(val_acc=torch.tensor(0.5 + step.number / 100))\n    with step:"
         ).replace("sys.exit(7)", "elastic.log({'final/score': float('nan')})")
     )
-    options = ("run", "--best-effort", "--work", "30 steps", "--devices", "1", "--name")
-    for name, script in (("plain-metrics", "plain.py"), ("elastic-metrics", "logging.py")):
-        done = penstock(*options, name, "--", script)
-        assert done.returncode == 0, done.stderr
+    options = ("--best-effort", "--work", "30 steps", "--devices", "1", "--name")
+    scripts = {"plain-metrics": "plain.py", "elastic-metrics": "logging.py"}
+    for name, script in scripts.items():
+        assert penstock("submit", *options, name, "--", script).returncode == 0
+    assert penstock("wait", *scripts).returncode == 0
     shown = penstock("metrics", "plain-metrics", "--metric", "val_acc")
     assert "val_acc" in shown.stdout, shown.stderr
     assert "▁" in shown.stdout
@@ -146,6 +147,8 @@ def test_metrics_of_plain_and_elastic_scripts(penstock: Terminal) -> None:
     table = penstock("metrics", "plain-metrics", "elastic-metrics", "--csv").stdout.splitlines()
     assert table[0] == "job,metric,step,time,value,low,high"
     assert len(table) > 60
+    exported = penstock("metrics", "plain-metrics", "--export", "mlflow", "--out", "mlruns")
+    assert Path(penstock.home, exported.stdout.strip(), "metrics", "val_acc").exists(), exported.stderr
     unknown = penstock("metrics", "plain-metrics", "--metric", "vall_acc")
     assert unknown.returncode == 2
     assert "no job here has a metric 'vall_acc'" in " ".join(unknown.stderr.split())

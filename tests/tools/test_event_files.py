@@ -74,7 +74,7 @@ def test_values_beyond_32_bits_are_infinite() -> None:
 def test_tensorboard_reads_what_we_write_and_we_read_what_it_writes(tmp_path: pytest.TempPathFactory) -> None:
     loader = pytest.importorskip(
         "tensorboard.backend.event_processing.event_file_loader",
-        reason="tensorboard is not installed; pip install tensorboard to compare with its own reader",
+        reason="tensorboard is not installed; make test-trackers compares with its own reader",
     )
     path = str(tmp_path / "events.out.tfevents.1.host.1.0")  # type: ignore[operator]
     wanted = [Scalar("val/acc", step, 1e9 + step, step / 4) for step in range(100)]

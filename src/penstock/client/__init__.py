@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from penstock.client.datadir import Address, AlreadyServedError, DataDir, default_data_dir
     from penstock.client.http import Client, LogPiece
     from penstock.client.local_server import ServerStartError, ensure_server, reach
+    from penstock.client.metric_exports import MetricFormat, export_metrics
+    from penstock.client.metric_exports.csv_file import write_table
     from penstock.client.profile_job import probe
 
 __all__ = [
@@ -16,11 +18,14 @@ __all__ = [
     "Client",
     "DataDir",
     "LogPiece",
+    "MetricFormat",
     "ServerStartError",
     "default_data_dir",
     "ensure_server",
+    "export_metrics",
     "probe",
     "reach",
+    "write_table",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -15,10 +15,12 @@ from penstock.tools.jit import compiled, has_compiler, interpret_first
 
 if TYPE_CHECKING:
     from penstock.tools.event_files import EventFileError, Scalar, read_scalars, scalar_record, version_record
+    from penstock.tools.flat_mapping import flat_texts
     from penstock.tools.least_squares import nonnegative_least_squares
     from penstock.tools.locks import file_lock
     from penstock.tools.nvml import GpuMemory, Nvml, NvmlDevice
     from penstock.tools.parents import die_with_parent
+    from penstock.tools.protobuf_wire import bytes_field, varint_field
     from penstock.tools.steady_clock import SteadyClock, boot_id
     from penstock.tools.streamed_data import json_pieces, settled
     from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
@@ -35,9 +37,11 @@ __all__ = [
     "atomic_directory",
     "atomic_file",
     "boot_id",
+    "bytes_field",
     "compiled",
     "die_with_parent",
     "file_lock",
+    "flat_texts",
     "give_up_privileges",
     "has_compiler",
     "interpret_first",
@@ -52,6 +56,7 @@ __all__ = [
     "settled",
     "sync_directory",
     "sync_file",
+    "varint_field",
     "version_record",
     "write_atomically",
 ]

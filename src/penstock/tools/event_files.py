@@ -8,15 +8,15 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from penstock.tools.protobuf_wire import BYTES, FIXED64, VARINT, bytes_field, fields, fixed_field, varint_field
+
 LARGEST_RECORD = 1 << 16
 """Bytes of a record that may hold scalars; larger ones are images or histograms."""
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 _HEADER = _LENGTH.size + _CHECKSUM.size
 _VERSION = b"brain.Event:2"
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FLOAT_TYPE, _DOUBLE_TYPE = 1, 2
-_SIGN = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,13 @@ def read_scalars(data: bytes) -> tuple[list[Scalar], int]:
 
 def scalar_record(scalar: Scalar) -> bytes:
     """A record with one scalar."""
-    tag = scalar.tag.encode()
-    value = _message(1, tag) + bytes([2 << 3 | _FIXED32]) + struct.pack("<f", _as_float32(scalar.value))
-    step = bytes([2 << 3 | _VARINT]) + _varint(scalar.step)
-    return record(_time(scalar.wall_time) + step + _message(5, _message(1, value)))
+    value = bytes_field(1, scalar.tag) + fixed_field(2, struct.pack("<f", _as_float32(scalar.value)))
+    return record(_time(scalar.wall_time) + varint_field(2, scalar.step) + bytes_field(5, bytes_field(1, value)))
 
 
 def version_record(wall_time: float) -> bytes:
     """The record that a file begins with."""
-    return record(_time(wall_time) + _message(3, _VERSION))
+    return record(_time(wall_time) + bytes_field(3, _VERSION))
 
 
 def record(data: bytes) -> bytes:
@@ -102,24 +100,22 @@ _TABLE = _table()
 
 def _scalars(event: bytes) -> Iterator[Scalar]:
     try:
-        fields = list(_fields(event))
-        step = next((int(value) for number, kind, value in fields if (number, kind) == (2, _VARINT)), 0)
-        times = [
-            value for number, kind, value in fields if (number, kind) == (1, _FIXED64) and isinstance(value, bytes)
-        ]
+        parts = list(fields(event))
+        step = next((int(value) for number, kind, value in parts if (number, kind) == (2, VARINT)), 0)
+        times = [value for number, kind, value in parts if (number, kind) == (1, FIXED64) and isinstance(value, bytes)]
         at = struct.unpack("<d", times[0])[0] if times else 0.0
-        for number, kind, summary in fields:
-            if (number, kind) == (5, _BYTES) and isinstance(summary, bytes):
+        for number, kind, summary in parts:
+            if (number, kind) == (5, BYTES) and isinstance(summary, bytes):
                 yield from _values(summary, step, at)
     except (IndexError, struct.error, UnicodeDecodeError, ValueError):
         return
 
 
 def _values(summary: bytes, step: int, at: float) -> Iterator[Scalar]:
-    for number, kind, value in _fields(summary):
-        if (number, kind) != (1, _BYTES) or not isinstance(value, bytes):
+    for number, kind, value in fields(summary):
+        if (number, kind) != (1, BYTES) or not isinstance(value, bytes):
             continue
-        parts = {number: part for number, _, part in _fields(value)}
+        parts = {number: part for number, _, part in fields(value)}
         tag, simple, tensor = parts.get(1), parts.get(2), parts.get(8)
         if not isinstance(tag, bytes):
             continue
@@ -131,7 +127,7 @@ def _values(summary: bytes, step: int, at: float) -> Iterator[Scalar]:
 
 def _scalar_of_tensor(tensor: bytes) -> float | None:
     """The element of a tensor of one float or double; nothing of any other."""
-    parts = {number: part for number, _, part in _fields(tensor)}
+    parts = {number: part for number, _, part in fields(tensor)}
     form = {_FLOAT_TYPE: ("<f", 5), _DOUBLE_TYPE: ("<d", 6)}.get(parts.get(1))  # type: ignore[arg-type]
     if form is None:
         return None
@@ -142,53 +138,8 @@ def _scalar_of_tensor(tensor: bytes) -> float | None:
     return float(struct.unpack(layout, content)[0])
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Number, kind and value of each field; groups, which nobody uses, end the reading."""
-    position = 0
-    while position < len(message):
-        key, position = _read_varint(message, position)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, position = _read_varint(message, position)
-            yield number, kind, value
-            continue
-        if kind == _BYTES:
-            length, position = _read_varint(message, position)
-        elif kind in (_FIXED32, _FIXED64):
-            length = 4 if kind == _FIXED32 else 8
-        else:
-            raise ValueError("a field of an unknown kind")
-        if position + length > len(message):
-            raise ValueError("a field that is longer than its message")
-        yield number, kind, message[position : position + length]
-        position += length
-
-
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 64:
-        byte = message[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if not byte & 0x80:
-            return value - (_SIGN << 1) if value & _SIGN else value, position
-    raise ValueError("a number without an end")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _message(number: int, data: bytes) -> bytes:
-    return bytes([number << 3 | _BYTES]) + _varint(len(data)) + data
-
-
 def _time(wall_time: float) -> bytes:
-    return bytes([1 << 3 | _FIXED64]) + struct.pack("<d", wall_time)
+    return fixed_field(1, struct.pack("<d", wall_time))
 
 
 def _as_float32(value: float) -> float:

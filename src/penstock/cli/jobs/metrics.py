@@ -1,9 +1,8 @@
-"""``penstock metrics``: what jobs logged, as a table, a drawing, JSON or CSV."""
+"""``penstock metrics``: what jobs logged, as a table, a drawing, JSON or CSV, or exported to other trackers."""
 
-import csv
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,14 +11,21 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.curves import drawing, figure, sparkline
-from penstock.core import InputError, plain_value
+from penstock.client import MetricFormat
+from penstock.core import InputError
 
 if TYPE_CHECKING:
+    from penstock.client import Client
     from penstock.wire import JobMetricsView, MetricView
 
 _SPARK_CELLS = 24
 _CELLS, _LINES = 60, 10
-_CSV_COLUMNS = ("job", "metric", "step", "time", "value", "low", "high")
+_NEXT = {
+    MetricFormat.CSV: "one line for each point",
+    MetricFormat.MLFLOW: "look: MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {directory}",
+    MetricFormat.TENSORBOARD: "look: tensorboard --logdir {directory}",
+    MetricFormat.WANDB: "upload: wandb sync {directory}/offline-run-*",
+}
 
 
 def metrics(
@@ -29,17 +35,28 @@ def metrics(
     ] = [],  # noqa: B006
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line for each point.")] = False,
+    export: Annotated[
+        MetricFormat | None, typer.Option(help="Write files for another tracker, below the directory of --out.")
+    ] = None,
+    out_dir: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where --export writes.")] = None,
 ) -> None:
     """Metrics that jobs have logged: loss, accuracy, anything else; of several jobs side by side."""
     if as_json and as_csv:
         raise InputError("--json and --csv", "one of them")
+    if (export is None) != (out_dir is None):
+        raise InputError("--export without --out, or --out without --export", "both, or neither")
     with connect() as client:
         found = [client.metrics(job, *names) for job in jobs]
-    _require_known(found, names)
+        _require_known(found, names)
+        if export is not None and out_dir is not None:
+            _export(client, found, export, out_dir)
+            return
     if as_json:
         print_json(found)
     elif as_csv:
-        _print_csv(found)
+        from penstock.client import write_table
+
+        write_table(found, sys.stdout)
     else:
         _print_table(found)
         for name in names:
@@ -54,15 +71,12 @@ def _require_known(found: Sequence["JobMetricsView"], names: Sequence[str]) -> N
             )
 
 
-def _print_csv(found: Sequence["JobMetricsView"]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_CSV_COLUMNS)
+def _export(client: "Client", found: Sequence["JobMetricsView"], kind: MetricFormat, directory: Path) -> None:
+    from penstock.client import export_metrics
+
     for job in found:
-        for metric in job.metrics:
-            columns = (metric.steps, metric.times, metric.values, metric.lows, metric.highs)
-            for step, at, value, low, high in zip(*columns, strict=True):
-                moment = datetime.fromtimestamp(at, UTC).isoformat()
-                writer.writerow((job.job_id, metric.name, step, moment, *map(plain_value, (value, low, high))))
+        print(export_metrics(kind, client.job(job.job_id), job, directory))
+    say(_NEXT[kind].format(directory=directory))
 
 
 def _print_table(found: Sequence["JobMetricsView"]) -> None:

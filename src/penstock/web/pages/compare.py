@@ -1,13 +1,13 @@
 """Several jobs beside each other: their curves in the same charts, last values, and what differs in their files."""
 
 import html
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fastapi import Request
 from nicegui import ui
 
 from penstock.core import PenstockError
+from penstock.tools import flat_texts
 from penstock.web.format import number
 from penstock.web.layout import Text, ask, empty, go_to, live, table_html
 from penstock.web.metric_charts import metric_names, metric_of
@@ -91,23 +91,15 @@ def _last(job: JobMetricsView, name: str) -> str:
 
 def differences_html(details: Sequence[JobDetail]) -> str:
     """Keys of job files that are not the same in all of them."""
-    files = [flat(detail.spec) for detail in details]
+    files = [flat_texts(detail.spec) for detail in details]
     keys = dict.fromkeys(key for file in files for key in file)
     rows = [
         [key, *(file.get(key, "–") for file in files)] for key in keys if len({file.get(key) for file in files}) > 1
     ]
     if not rows:
         return "<p class='ps-soft'>Nothing.</p>"
-    return table_html(("key", *(detail.name for detail in details)), rows)
+    return table_html(("key", *(detail.name for detail in details)), [[_cut(cell) for cell in row] for row in rows])
 
 
-def flat(spec: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A job file as ``a.b.c`` and short texts."""
-    found: dict[str, str] = {}
-    for key, value in spec.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[f"{prefix}{key}"] = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return found
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
