@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control.api.streams import SharedReads
+from penstock.control.api.streams import SharedReads, StreamWakeups
 from penstock.core import InputError
 from penstock.wire import MissingError
 from penstock.wire.views import EventView
@@ -161,3 +161,32 @@ def test_what_many_streams_want_at_once_is_read_once() -> None:
 
     coroutines.run(everybody())
     assert calls == ["read", "read"]
+
+
+def test_many_wait_for_news_and_one_of_them_looks() -> None:
+    pages = iter(["", "", "", "news"])
+    calls: list[str] = []
+
+    def page() -> str:
+        calls.append(next(pages))
+        return calls[-1]
+
+    async def follow() -> None:
+        reads = SharedReads()
+        assert await asyncio.gather(*(reads.read("end", page, bool) for _ in range(50))) == ["news"] * 50
+        assert calls == ["", "", "", "news"]
+
+    coroutines.run(follow())
+
+
+def test_who_waits_for_news_is_woken_when_somebody_rings() -> None:
+    wakeups = StreamWakeups()
+
+    async def follow() -> None:
+        waiting = asyncio.ensure_future(SharedReads(wakeups).read("end", str, bool, patient=True))
+        while not wakeups._sleeping:
+            await asyncio.sleep(0)
+        wakeups.ring()
+        assert await waiting == ""
+
+    coroutines.run(follow())

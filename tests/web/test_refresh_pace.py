@@ -37,3 +37,14 @@ def test_nobody_waits_for_ever_and_pages_that_close_make_room() -> None:
     pace.opened()
     pace.closed()
     assert pace.pause_s == 0.25
+
+
+def test_pages_that_wait_long_ask_less_often_whether_it_is_time() -> None:
+    clock = Clock()
+    pace = RefreshPace(0.25, clock)
+    pace.opened()
+    assert pace.tick_s == 0.25
+    for _ in range(100):
+        with pace.refreshing():
+            clock.time += 60.0
+    assert pace.tick_s == pace.pause_s / 4

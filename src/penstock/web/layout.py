@@ -193,6 +193,7 @@ def live(viewer: Viewer, refresh: Callable[[], Awaitable[None]], *, idle_s: floa
     async def tick() -> None:
         nonlocal seen, looked_at
         latest, since = viewer.position(), time.monotonic() - looked_at
+        pulse.interval = PACE.tick_s
         if since < PACE.pause_s or (latest == seen and since < idle_s):
             return
         seen, looked_at = latest, time.monotonic()
@@ -204,7 +205,7 @@ def live(viewer: Viewer, refresh: Callable[[], Awaitable[None]], *, idle_s: floa
         except PenstockError as error:
             _log.info("a page could not be refreshed: %s", error)
 
-    ui.timer(_TICK_S, tick, immediate=False)
+    pulse = ui.timer(_TICK_S, tick, immediate=False)
 
 
 def badge(state: str) -> str:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 _SHARE = 0.25
 _LONGEST_S = 15.0
 _NEWEST = 0.1
+_EARLY = 0.25
+"""Part of the time between two refreshes that one may come late."""
 
 
 class RefreshPace:
@@ -33,6 +35,11 @@ class RefreshPace:
     def pause_s(self) -> float:
         """The time from one refresh of a page to its next."""
         return min(max(self._shortest_s, self._pages * self._takes_s / _SHARE), _LONGEST_S)
+
+    @property
+    def tick_s(self) -> float:
+        """How often a page asks whether it is time: hundreds that ask four times a second are work as well."""
+        return max(self._shortest_s, self.pause_s * _EARLY)
 
     @contextmanager
     def refreshing(self) -> Iterator[None]:

@@ -200,16 +200,25 @@ def follow_logs(
     read = partial(_log_page, platform, who, job_id, worker)
     first: LogPage | None = read(position)
 
+    patient = False
+
     async def more() -> tuple[list[Message], bool]:
-        nonlocal position, first
-        page, first = first, None
-        if page is None:
-            page = await streams.reads.read((job_id, worker, position), partial(read, position))
-        position = page.next
+        nonlocal position, first, patient
+        if first is not None:
+            page, first = first, None
+        else:
+            key, has_news = (job_id, worker, position, follow), partial(_is_worth_sending, follow)
+            page = await streams.reads.read(key, partial(read, position), has_news, patient=patient)
+        position, patient = page.next, not page.text
         complete = page.complete or not (follow or page.text)
         return ([(position, "log", {"text": page.text})] if page.text else []), complete
 
     return streams.response(who, Feed(more))
+
+
+def _is_worth_sending(follow: bool, page: LogPage) -> bool:
+    """Who does not follow wants to know that there is nothing more."""
+    return not follow or bool(page.text or page.complete)
 
 
 def _log_page(platform: Platform, who: Principal, job_id: str, worker: str | None, cursor: str | None) -> LogPage:

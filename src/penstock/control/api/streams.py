@@ -30,29 +30,13 @@ Message = tuple[str, str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Where a stream's messages come from, and whether those were all; ``news`` says, at no cost, whether to ask."""
+    """Where a stream's messages come from, and whether those were all.
+
+    Without ``news``, asking for ``more`` waits a while for them; else ``news`` says, at no cost, whether to ask.
+    """
 
     more: Callable[[], Awaitable[tuple[list[Message], bool]]]
     news: Callable[[], bool] | None = None
-
-
-class SharedReads:
-    """What many streams want to read at the same time is read once, and kept for a moment.
-
-    Whoever follows a log sooner or later waits at its end, and hundreds do: the disk is asked for all of them together.
-    """
-
-    def __init__(self) -> None:
-        self._reads: dict[Hashable, asyncio.Future[Any]] = {}
-
-    async def read(self, key: Hashable, function: Callable[[], T]) -> T:
-        """What ``function`` says, called in a thread; what it said for the same key a moment ago is as good."""
-        found = self._reads.get(key)
-        if found is None:
-            found = self._reads[key] = asyncio.ensure_future(run_in_threadpool(function))
-            found.add_done_callback(lambda done: done.get_loop().call_later(_POLL_S, self._reads.pop, key, None))
-        result: T = await asyncio.shield(found)
-        return result
 
 
 class StreamWakeups:
@@ -61,18 +45,21 @@ class StreamWakeups:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sleeping: set[asyncio.Event] = set()
+        self._rings = 0
 
     def ring(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
+        self._rings += 1
         for event in self._sleeping:
             event.set()
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> bool:
+        """Whether somebody rang."""
         self._loop = asyncio.get_running_loop()
-        event = asyncio.Event()
+        event, rings = asyncio.Event(), self._rings
         self._sleeping.add(event)
         alarm = self._loop.call_later(seconds, event.set)
         try:
@@ -80,6 +67,52 @@ class StreamWakeups:
         finally:
             alarm.cancel()
             self._sleeping.discard(event)
+        return self._rings != rings
+
+
+class SharedReads:
+    """What many streams wait for is looked at for all of them together, and kept for a moment.
+
+    Whoever follows a log sooner or later waits at its end, and hundreds do: one of them asks the disk again and again,
+    the others sleep until there is something to read, or a second is over.
+    """
+
+    def __init__(self, wakeups: StreamWakeups | None = None) -> None:
+        self._wakeups = wakeups or StreamWakeups()
+        self._reads: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def read(
+        self,
+        key: Hashable,
+        function: Callable[[], T],
+        has_news: Callable[[T], bool] = lambda _: True,
+        *,
+        patient: bool = False,
+    ) -> T:
+        """What ``function`` says, called in a thread, as soon as that ``has_news``; what it says without any after a
+        second, or once somebody rings. Who is ``patient`` has waited for a while and is told a little later."""
+        found = self._reads.get(key)
+        if found is None:
+            found = asyncio.ensure_future(self._look(function, has_news, _LONGEST_POLL_S if patient else _POLL_S))
+            self._reads[key] = found
+            found.add_done_callback(lambda done: self._forget(key, done, has_news))
+        result: T = await asyncio.shield(found)
+        return result
+
+    async def _look(self, function: Callable[[], T], has_news: Callable[[T], bool], pause_s: float) -> T:
+        waited_s = 0.0
+        while True:
+            result = await run_in_threadpool(function)
+            if has_news(result) or waited_s >= _LONGEST_POLL_S or await self._wakeups.sleep(pause_s):
+                return result
+            waited_s, pause_s = waited_s + pause_s, min(pause_s * 1.5, _LONGEST_POLL_S)
+
+    def _forget(self, key: Hashable, done: "asyncio.Future[T]", has_news: Callable[[T], bool]) -> None:
+        """News are kept for those who come a moment later; that there are none is not worth keeping."""
+        if done.cancelled() or done.exception() is not None or not has_news(done.result()):
+            self._reads.pop(key, None)
+        else:
+            done.get_loop().call_later(_POLL_S, self._reads.pop, key, None)
 
 
 class Streams:
@@ -89,7 +122,7 @@ class Streams:
         self._platform = platform
         self._slots = slots
         self._wakeups = StreamWakeups()
-        self.reads = SharedReads()
+        self.reads = SharedReads(self._wakeups)
         platform.credentials.subscribe(self._wakeups.ring)
 
     def response(self, who: Principal, feed: Feed) -> StreamingResponse:
@@ -108,7 +141,8 @@ class Streams:
                 yield frame(("", "error", problem(error)))
 
     async def _messages(self, who: Principal, feed: Feed) -> AsyncIterator[str]:
-        silent_s, pause_s = 0.0, _POLL_S
+        clock = asyncio.get_running_loop().time
+        spoke_at = clock()
         while not self._platform.stopping.is_set():
             if not self._platform.credentials.is_valid(who):
                 raise UnauthorizedError("This token is no longer valid", "a token that is", "Ask an admin for one")
@@ -122,13 +156,12 @@ class Streams:
                 yield frame(("", "end", {}))
                 return
             if messages:
-                silent_s, pause_s = 0.0, _POLL_S
+                spoke_at = clock()
                 continue
-            await self._wakeups.sleep(pause_s)
-            silent_s += pause_s
-            pause_s = _POLL_S if feed.news else min(pause_s * 1.5, _LONGEST_POLL_S)
-            if silent_s >= _SILENCE_S:
-                silent_s = 0.0
+            if feed.news is not None:
+                await self._wakeups.sleep(_POLL_S)
+            if clock() - spoke_at >= _SILENCE_S:
+                spoke_at = clock()
                 yield ": still here\n\n"
 
 
