@@ -6,6 +6,7 @@ all they start, whatever session or environment these move to: the group finds a
 groups, nothing limits the run, and whoever asks is told so.
 """
 
+import errno
 import os
 import signal
 import time
@@ -80,11 +81,17 @@ class UnifiedV2:
 
     def limit(self, limits: ResourceLimits) -> None:
         if limits.memory_bytes is not None:
+            self._refuse_what_kills(limits.memory_bytes)
             _write(self.place / "memory.max", str(limits.memory_bytes))
             with suppress(OSError):
                 _write(self.place / "memory.swap.max", "0")
         if limits.cpus is not None:
             _write(self.place / "cpu.max", f"{round(limits.cpus * PERIOD_US)} {PERIOD_US}")
+
+    def _refuse_what_kills(self, memory_bytes: int) -> None:
+        """Version 1 refuses a limit below what is used; this one would kill somebody to keep it."""
+        if (_number(self.place / "memory.current") or 0) > memory_bytes:
+            raise OSError(errno.EBUSY, "more is used already")
 
     def memory_peak(self) -> int | None:
         return _number(self.place / "memory.peak")

@@ -127,9 +127,10 @@ class Spawner:
         return tuple(self._processes)
 
     def set_rank(self, worker_id: str, rank: int) -> None:
-        """Later lines of a worker carry its new rank."""
+        """Later lines of a worker carry its new rank; its world may have fewer workers than before."""
         if process := self._processes.get(worker_id):
             process.output.log.rank = rank
+        self._limits.hold(len(self._processes))
 
     def terminate(self, worker_id: str) -> None:
         process = self._processes.get(worker_id)
@@ -295,7 +296,6 @@ class Spawner:
             self._loop.remove_reader(stream.handle)
         process.output.close()
         reason = self._limits.reached() if code != 0 else ""
-        self._limits.hold(len(self._processes))
         self._listener.on_exited(process.worker_id, Exit(code, by, process.output.log.tail(), reason))
 
     def _read(self, output: WorkerOutput, stream: Stream) -> None:
