@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos unit lint bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos unit lint screenshots bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers a
 
 bench-cluster-scale: $(STAMP) engines-kubernetes ## a server on 1,000 nodes and 500 gangs of a real API server: processor time, memory, decisions
 	$(BIN)/python -m bench.cluster_scale
+
+screenshots: $(STAMP) engines ## pictures of every page of the dashboard, of a platform with jobs on it, into docs/pictures
+	$(BIN)/python -m tests.web.screenshots
 
 bench-web: $(STAMP) ## the dashboard in a real browser: pages and updates with 5,000 jobs (needs Chromium)
 	$(BIN)/python -m bench.web

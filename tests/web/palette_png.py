@@ -34,7 +34,7 @@ def palette_png(page: Page, picture: bytes) -> bytes:
     )
 
 
-def _reduced(pixels: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> "tuple[np.ndarray, np.ndarray]":  # type: ignore[type-arg]
+def _reduced(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each pixel its place among the commonest colours, the nearest where its own is rare; and those colours."""
     packed = pixels.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
     found, inverse, counts = np.unique(packed, return_inverse=True, return_counts=True)

@@ -154,7 +154,7 @@ class ActiveJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveJobs:
+class UrgentJobs:
     """The most urgent of the jobs that are not over, how many more there are, and devices that nobody holds."""
 
     now: float

@@ -33,7 +33,6 @@ from penstock.web.progress_history import ProgressSampler
 from penstock.web.view_models import (
     INCIDENT_KINDS,
     ActiveJob,
-    ActiveJobs,
     ClusterPower,
     ClusterTimeline,
     DevicePower,
@@ -43,6 +42,7 @@ from penstock.web.view_models import (
     JobTableRow,
     NodeUse,
     TenantUse,
+    UrgentJobs,
     busy_devices,
     forecast_band,
     held_spans,
@@ -90,7 +90,8 @@ def _checked(model: type[M], fields: Mapping[str, Any]) -> M:
     except ValidationError as error:
         wrong = error.errors()[0]
         name = str(wrong["loc"][0]).replace("_", " ")
-        raise InputError(f"{name}: {wrong['input']!r}", wrong["msg"], "Change that field and try again") from None
+        allowed = wrong["msg"] if wrong["input"] else "not empty"
+        raise InputError(f"{name}: {wrong['input']!r}", allowed, "Change that field and try again") from None
 
 
 class Viewer:
@@ -159,7 +160,7 @@ class Viewer:
             power=self._measured_power() or modelled_power(cluster, held, since, now),
         )  # fmt: skip
 
-    def active_jobs(self) -> ActiveJobs:
+    def active_jobs(self) -> UrgentJobs:
         """What runs and waits now, the most urgent first."""
         overview = self._platform.overview(self.who, jobs=_MOST_ACTIVE, events=0)
         records = self._history.records([job.id for job in overview.jobs])
@@ -168,7 +169,7 @@ class Viewer:
             for job in overview.jobs
         ]
         shown = most_urgent(jobs, _MOST_URGENT)
-        return ActiveJobs(
+        return UrgentJobs(
             now=self.now(), jobs=shown, left_out=overview.left_out + len(jobs) - len(shown),
             free=overview.devices - overview.held,
         )  # fmt: skip

@@ -143,6 +143,8 @@ class DeviceReadings:
         """The latest usage of each job, all its runs together as far as peaks go; the oldest jobs are forgotten."""
         at = self._journal.now()
         for run_id, usage in usages.items():
+            if not usage.memory_bytes and usage.device_percent is None:
+                continue  # its processes are not there yet, or gone
             job_id = run_id.rpartition(".")[0]
             known = self._usages.pop(job_id, None) or JobUsage(at=at, latest=usage)
             self._usages[job_id] = known.after(usage, at)

@@ -78,8 +78,12 @@ class Administration:
         return QuotaView(tenant=tenant, **asdict(quota))
 
     def _end(self, wanted: str | None, who: Principal) -> float | None:
-        """When a new token expires: never after the one it was made with, unless a person stands behind that."""
-        now, last = self._journal.now(), None if who.origin else who.expires_at
+        """When a new token expires: never after the one it was made with, unless a person stands behind that.
+
+        A session ends sooner than the token it was opened with; that is no limit.
+        """
+        own = self._tokens.find(who.id) or who
+        now, last = self._journal.now(), None if who.origin else own.expires_at
         if wanted is None:
             return last
         end = parse_deadline(wanted, now)

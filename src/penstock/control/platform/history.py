@@ -133,10 +133,12 @@ class PlatformHistory:
 
 
 def _deadline(row: JobRow, state: PlatformState) -> float | None:
-    """Of a job that has been archived as its answer has it, else as its file said when it was submitted."""
+    """Of a job that is over as its answer had it, else as its file said when it was submitted."""
     record = state.jobs.get(row.id)
-    promised = (row.quote or {}).get("deadline") if record is None else record.job.deadline
-    deadline = _deadline_in(row.spec, row.submitted_at) if promised is None else float(promised)
+    promised = (row.quote or {}).get("deadline") if record is None or record.over else record.job.deadline
+    known = math.inf if promised is None else float(promised)
+    over = record is None or record.over
+    deadline = _deadline_in(row.spec, row.submitted_at) if over and math.isinf(known) else known
     return deadline if math.isfinite(deadline) else None
 
 

@@ -9,7 +9,7 @@ from penstock.core import format_duration
 from penstock.web import cluster_svg
 from penstock.web.format import WAITING, clock, energy, plural, power
 from penstock.web.layout import Drawing, Text, ask, live, tiles_of
-from penstock.web.pages.active_jobs import ActiveJobList
+from penstock.web.pages.job_outlook import ActiveJobList
 from penstock.web.view_models import ClusterTimeline
 from penstock.web.viewer import Viewer
 

@@ -71,8 +71,8 @@ class _JobPage:
                 self._title = Text()
                 self._buttons()
             self._bar = Text()
+            self._tiles = Text(classes="w-full ps-figures")
             self._facts = Text()
-        self._tiles = Text(classes="w-full")
         self._forecast = Figure("Promise and forecast", 110)
         with ui.element("div").classes("ps-grid2"):
             self._progress = Figure("Progress and loss", 230)

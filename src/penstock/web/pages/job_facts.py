@@ -66,9 +66,6 @@ def facts_html(overview: JobOverview) -> str:
             facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
     if job.state not in OVER:
         facts.append(("Forecast", expected(overview)))
-    if job.state not in OVER:
-        held = f"{len(job.devices)} (number {', '.join(map(str, job.devices))})" if job.devices else "none"
-        facts.append(("Devices now", held))
     if progress is not None and progress.step is not None:
         total = progress.total or round(progress.work)
         facts.append(("Progress", f"step {progress.step:,} of {total:,}, loss {number(progress.loss)}"))
@@ -142,7 +139,7 @@ def usage_tiles(job: JobDetail) -> Iterator[tuple[str, str, str]]:
     running = job.state == "running"
     cpu, most_cpu = (f"{value:.0f} %" for value in (used.cpu_percent, used.peak_cpu_percent))
     memory, most_memory = size(used.memory_bytes), size(used.peak_memory_bytes)
-    yield "CPU", cpu if running else most_cpu, f"of a core; at most {most_cpu}" if running else "of a core, at most"
+    yield "CPU", cpu if running else most_cpu, f"at most {most_cpu}" if running else "at most"
     yield "Memory", memory if running else most_memory, f"at most {most_memory}" if running else "at most"
     if used.device_percent is not None and running:
         yield "GPU", percent(used.device_percent / 100), "busy, mean of its devices"

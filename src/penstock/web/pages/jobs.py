@@ -33,12 +33,11 @@ _COLUMNS: list[dict[str, Any]] = [
     _column("promise", "Promise", classes="ps-c-promise ps-wrap"),
     _column("deadline", "Deadline"),
     _column("expected", "Expected end"),
-    _column("tenant", "Tenant", sortable=True),
     _column("number", "Submitted", field="submitted", sortable=True),
 ]
 
 _NAME = f"""<q-td :props="props"><a :href="'{ROOT}/jobs/' + props.row.id">{{{{ props.row.name }}}}</a>
-<div class="ps-soft ps-mono" style="font-size:.8rem">{{{{ props.row.id }}}}</div></q-td>"""
+<div class="ps-soft ps-mono" style="font-size:.8rem">{{{{ props.row.id }}}} · {{{{ props.row.tenant }}}}</div></q-td>"""
 _STATE = """<q-td :props="props"><span :class="'ps-badge ps-' + props.row.tone">{{ props.row.state }}</span></q-td>"""
 _SHARE = """<q-td :props="props"><span v-if="props.row.share === null">–</span>
 <div v-else class="ps-progress"><div class="ps-bar" role="progressbar" aria-valuemin="0"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core import Usage
-from penstock.web.pages.active_jobs import summary_html, table_of
 from penstock.web.pages.job_facts import ending_html, usage_tiles
-from penstock.web.view_models import ActiveJob, ActiveJobs, ForecastBand, Risk, most_urgent
+from penstock.web.pages.job_outlook import summary_html, table_of
+from penstock.web.view_models import ActiveJob, ForecastBand, Risk, UrgentJobs, most_urgent
 from penstock.wire import JobDetail, JobGlance, QuoteView, UsageView
 from tests.control.build import ADMIN
 from tests.web.world import Seen, seen
@@ -59,11 +59,11 @@ def test_what_runs_comes_first_and_what_may_be_late_before_the_rest() -> None:
 
 def test_a_line_says_deadline_end_and_outlook_and_escapes_names() -> None:
     jobs = (active(1, deadline_s=50.0), active(2, deadline_s=400.0))
-    table = table_of(ActiveJobs(now=NOW.timestamp(), jobs=jobs, left_out=3, free=1))
+    table = table_of(UrgentJobs(now=NOW.timestamp(), jobs=jobs, left_out=3, free=1))
     assert "<img" not in table
     for words in ("late", "10s too late", "on time", "5m 40s to spare", "step 5 of 20", "in 1m", "3 jobs more"):
         assert words in table
-    assert "1 late" in summary_html(ActiveJobs(now=NOW.timestamp(), jobs=jobs, left_out=0, free=1))
+    assert "1 late" in summary_html(UrgentJobs(now=NOW.timestamp(), jobs=jobs, left_out=0, free=1))
 
 
 def test_a_person_sees_their_own_jobs_and_how_many_devices_are_free(there: Seen) -> None:

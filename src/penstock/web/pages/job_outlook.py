@@ -8,7 +8,7 @@ from penstock.core import format_duration
 from penstock.web.format import TONES, percent, plural, short_clock
 from penstock.web.layout import Text, badge, empty
 from penstock.web.urls import ROOT, job_url
-from penstock.web.view_models import ActiveJob, ActiveJobs, Risk
+from penstock.web.view_models import ActiveJob, Risk, UrgentJobs
 from penstock.wire import JobGlance
 
 _COLUMNS = ("Job", "Progress", "Devices", "Deadline", "Expected end", "Outlook")
@@ -25,7 +25,7 @@ class ActiveJobList:
             with ui.element("div").classes("ps-head"):
                 ui.html("Jobs now", sanitize=False, tag="h2")
                 self._summary = Text(classes="ps-soft")
-                ui.html(f'<a href="{ROOT}/jobs">All jobs</a>', sanitize=False).classes("ps-push")
+                ui.html(f'<a href="{ROOT}/jobs">All jobs</a>', sanitize=False).classes("ps-push ps-wide")
             self._table = Text(classes="w-full")
             with ui.element("div").classes("w-full") as self._nothing:
                 empty(
@@ -33,13 +33,13 @@ class ActiveJobList:
                     f'<a href="{ROOT}/submit">Submit a job</a>, or type <code>penstock run</code>.',
                 )
 
-    def show(self, active: ActiveJobs) -> None:
+    def show(self, active: UrgentJobs) -> None:
         self._summary.show(summary_html(active))
         self._table.show(table_of(active) if active.jobs else "")
         self._nothing.set_visibility(not active.jobs)
 
 
-def summary_html(active: ActiveJobs) -> str:
+def summary_html(active: UrgentJobs) -> str:
     """How the promises stand, and what is free."""
     risks = [job.risk for job in active.jobs]
     words = [
@@ -50,7 +50,7 @@ def summary_html(active: ActiveJobs) -> str:
     return ", ".join([*words, f"{plural(active.free, 'device')} free" if active.free else "no device free"])
 
 
-def table_of(active: ActiveJobs) -> str:
+def table_of(active: UrgentJobs) -> str:
     """One line a job; on a phone each is a small card of its own."""
     head = "".join(f'<th scope="col">{column}</th>' for column in _COLUMNS)
     rows = "".join(_row(job, active.now) for job in active.jobs)
