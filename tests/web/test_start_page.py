@@ -12,7 +12,9 @@ from tests.web.site import WebSite
 
 pytestmark = pytest.mark.xdist_group("browser")
 FAILS = """
-import sys
+import os, sys
+with open(os.environ["PENSTOCK_CHECKPOINT_DIR"] + "/notes.txt", "w") as notes:
+    notes.write("channels: 4")
 print("INFO all is well", flush=True)
 print("WARNING it gets warm", flush=True)
 
@@ -45,6 +47,12 @@ def test_jobs_of_now_come_first_with_deadline_end_and_outlook_on_a_phone_too(bro
         for cell in (".ps-c-deadline", ".ps-c-expected", ".ps-c-promise"):
             expect(row.locator(cell)).to_be_visible()
         expect(row.locator(".ps-c-deadline")).to_have_text(re.compile(r"\d\d:\d\d"))
+        ada.go(f"/jobs/{job}")
+        page.get_by_role("button", name="Change", exact=True).click()
+        page.get_by_label("New deadline").fill("4h")
+        page.get_by_role("button", name="Change it").click()
+        expect(page.get_by_text(f"{job} is changed")).to_be_visible()
+        expect(page.get_by_role("region", name="Job file")).to_contain_text("deadline: 4h")
 
 
 def test_a_failed_job_says_why_shows_its_errors_and_is_submitted_again(browser: Browser, site: WebSite) -> None:
@@ -57,7 +65,7 @@ def test_a_failed_job_says_why_shows_its_errors_and_is_submitted_again(browser: 
         page = ada.go(f"/jobs/{job}")
         why = page.get_by_role("region", name="Why it failed")
         expect(why).to_contain_text("ValueError: faces has 4 channels")
-        expect(why).to_contain_text('fails.py", line 9')
+        expect(why).to_contain_text('fails.py", line 11')
         expect(page.locator("main section").first).to_have_attribute("aria-label", "Why it failed")
         expect(page.locator("figure").filter(has_text="Progress and loss")).to_be_hidden()
         log = page.get_by_role("log")
@@ -68,6 +76,9 @@ def test_a_failed_job_says_why_shows_its_errors_and_is_submitted_again(browser: 
         with page.expect_download() as saved:
             page.get_by_role("link", name="Download").click()
         assert "it gets warm" in saved.value.path().read_text()
+        with page.expect_download() as saved:
+            page.get_by_role("region", name="Saved").get_by_role("link", name="notes.txt").click()
+        assert saved.value.path().read_text() == "channels: 4"
         page.get_by_role("button", name="Submit again").click()
         file = page.get_by_label("Job file (YAML)")
         expect(file).to_have_value(re.compile("name: broken"))
@@ -81,7 +92,8 @@ def test_a_failed_job_says_why_shows_its_errors_and_is_submitted_again(browser: 
 def test_output_of_others_is_not_for_download(browser: Browser, site: WebSite) -> None:
     job = site.submit("ada", "finished", steps=2, pause_s=0.01)
     with tab(browser, site, "eve") as eve:
-        assert eve.context.request.get(f"{site.url}/ui/jobs/{job}/output.txt").status == 404
+        for file in ("output.txt", "files?path=notes.txt"):
+            assert eve.context.request.get(f"{site.url}/ui/jobs/{job}/{file}").status == 404
     with tab(browser, site, None) as stranger:
         answer = stranger.context.request.get(f"{site.url}/ui/jobs/{job}/output.txt", max_redirects=0)
         assert (answer.status, "sign-in" in answer.headers["location"]) == (303, True)

@@ -1,4 +1,4 @@
-"""Files that a page links to: the whole output of a job, for whoever is signed in and may see it."""
+"""Files that a page links to: the whole output of a job and what it saved, for whoever is signed in and may see it."""
 
 from collections.abc import Iterator
 
@@ -26,6 +26,14 @@ def download_routes(platform: Platform) -> APIRouter:
         headers = {"content-disposition": f'attachment; filename="{job_id}.txt"'}
         pieces = _pieces(platform, job_id, who, first)
         return StreamingResponse(pieces, media_type="text/plain; charset=utf-8", headers=headers)
+
+    @router.get(f"{ROOT}/jobs/{{job_id}}/files")
+    def file(job_id: str, request: Request, path: str = "") -> Response:
+        who = signed_in(platform.credentials, request)
+        if who is None:
+            return RedirectResponse(sign_in_url(job_url(job_id)), 303)
+        opened = platform.files.read(job_id, who, path)
+        return StreamingResponse(opened.chunks, media_type="application/octet-stream", headers=opened.headers)
 
     return router
 

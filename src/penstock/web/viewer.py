@@ -56,6 +56,9 @@ from penstock.web.view_models import (
 )
 from penstock.wire import (
     ArrayView,
+    CheckpointList,
+    EditRequest,
+    FileList,
     JobDetail,
     JobMetricsView,
     LogPage,
@@ -300,6 +303,15 @@ class Viewer:
 
     def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> None:
         self._platform.resume(job_id, self.who, ResumeRequest(deadline=deadline, best_effort=best_effort))
+
+    def edit(self, job_id: str, wanted: Mapping[str, Any]) -> None:
+        """New values for a job that is not over, as they were typed in."""
+        self._platform.edit(job_id, self.who, _checked(EditRequest, wanted))
+
+    def saved(self, job_id: str) -> tuple[CheckpointList, FileList]:
+        """What the job can go on from, and what else lies beside it."""
+        who, files = self.who, self._platform.files
+        return files.checkpoints(job_id, who), files.files(job_id, who)
 
     def arrays(self) -> list[ArrayView]:
         """Job arrays with a job that is not over, the newest first."""

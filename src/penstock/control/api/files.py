@@ -1,7 +1,6 @@
 """Routes about what jobs saved: checkpoints, files, and cleaning up."""
 
 from typing import Annotated
-from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
@@ -30,11 +29,7 @@ def files(job_id: JobId, platform: Service, who: Caller, path: FilePath = "") ->
 def file_content(job_id: JobId, platform: Service, who: Caller, path: FilePath = "") -> StreamingResponse:
     """A file as it is, in pieces; links are not followed."""
     opened = platform.files.read(job_id, who, path)
-    headers = {
-        "Content-Length": str(opened.size),
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(opened.name, safe='')}",
-    }
-    return StreamingResponse(opened.chunks, media_type="application/octet-stream", headers=headers)
+    return StreamingResponse(opened.chunks, media_type="application/octet-stream", headers=opened.headers)
 
 
 @router.post("/clean")

@@ -135,10 +135,11 @@ class PlatformHistory:
 def _deadline(row: JobRow, state: PlatformState) -> float | None:
     """Of a job that is over as its answer had it, else as its file said when it was submitted."""
     record = state.jobs.get(row.id)
-    promised = (row.quote or {}).get("deadline") if record is None or record.over else record.job.deadline
-    known = math.inf if promised is None else float(promised)
-    over = record is None or record.over
-    deadline = _deadline_in(row.spec, row.submitted_at) if over and math.isinf(known) else known
+    if record is not None and not record.over:
+        deadline = record.job.deadline
+    else:
+        promised = float((row.quote or {}).get("deadline") or math.inf)
+        deadline = promised if math.isfinite(promised) else _deadline_in(row.spec, row.submitted_at)
     return deadline if math.isfinite(deadline) else None
 
 

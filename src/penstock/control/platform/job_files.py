@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
 from penstock.control.state.records import JobRecord
 from penstock.core import InputError, clean_text, is_url
@@ -28,6 +29,14 @@ class OpenFile:
     name: str
     size: int
     chunks: Iterator[bytes]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """How an answer over HTTP that carries it is marked: a file to keep, never a page."""
+        return {
+            "Content-Length": str(self.size),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(self.name, safe='')}",
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ from penstock.web import charts
 from penstock.web.format import clock, number, plural
 from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, go_to, live
 from penstock.web.metric_panel import MetricPanel
+from penstock.web.pages.file_list import SavedFileList
+from penstock.web.pages.job_changes import JobChanges
 from penstock.web.pages.job_facts import (
     ending_html,
     expected,
@@ -49,13 +51,11 @@ async def build(viewer: Viewer, request: Request) -> None:
     ui.page_title(f"{first.detail.name} · Penstock")
     page = _JobPage(viewer, job_id)
     page.show(first)
-    await page.metrics.refresh()
-    await page.log.refresh()
+    await page.refresh()
 
     async def refresh() -> None:
         page.show(await ask(viewer.job, job_id))
-        await page.metrics.refresh()
-        await page.log.refresh()
+        await page.refresh()
 
     live(viewer, refresh)
 
@@ -79,7 +79,7 @@ class _JobPage:
             self._widths = Figure("Devices held", 230)
             self._scaling = Figure("Throughput: measured and predicted", 250)
             self._speed = Figure("Speed over time", 250)
-        self.metrics = MetricPanel(viewer, [job_id])
+        self._metrics = MetricPanel(viewer, [job_id])
         with ui.element("div").classes("ps-grid2"):
             with ui.element("section").classes("ps-card").props('aria-label="Story"'):
                 ui.html("What happened, and why", sanitize=False, tag="h2")
@@ -87,11 +87,18 @@ class _JobPage:
             with ui.element("section").classes("ps-card").props('aria-label="Job file"'):
                 ui.html("Job file", sanitize=False, tag="h2").style("margin-bottom: 8px")
                 self._file = Text()
-        self.log = LogPane(viewer, job_id)
+        self._saved = SavedFileList(viewer, job_id)
+        self._log = LogPane(viewer, job_id)
+
+    async def refresh(self) -> None:
+        """The parts that look for themselves."""
+        for part in (self._metrics, self._saved, self._log):
+            await part.refresh()
 
     def _buttons(self) -> None:
         with ui.element("div").classes("ps-push").style("display: flex; gap: 4px"):
             self._clone()
+            self._changes = JobChanges(self._viewer, self._id)
             self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._viewer.pause, "paused")
             self._resume = ui.button("Resume", icon="M7 5l12 7l-12 7z", on_click=self._ask_resume, color=None)
             self._resume.props("flat dense no-caps").classes("ps-quiet")
@@ -138,6 +145,7 @@ class _JobPage:
         self._bar.show(progress_html(overview))
         self._facts.show(facts_html(overview))
         self._tiles.show(tiles_html(overview))
+        self._changes.button.set_visibility(state not in OVER)
         self._pause.set_visibility(state not in (*OVER, "paused"))
         self._resume.set_visibility(state == "paused")
         self._cancel.set_visibility(state not in OVER)

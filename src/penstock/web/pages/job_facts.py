@@ -140,7 +140,8 @@ def usage_tiles(job: JobDetail) -> Iterator[tuple[str, str, str]]:
     cpu, most_cpu = (f"{value:.0f} %" for value in (used.cpu_percent, used.peak_cpu_percent))
     memory, most_memory = size(used.memory_bytes), size(used.peak_memory_bytes)
     yield "CPU", cpu if running else most_cpu, f"at most {most_cpu}" if running else "at most"
-    yield "Memory", memory if running else most_memory, f"at most {most_memory}" if running else "at most"
+    allowed = f" of {size(used.memory_limit_bytes)} allowed" if used.memory_limit_bytes else ""
+    yield "Memory", memory if running else most_memory, f"at most {most_memory if running else ''}{allowed}".strip()
     if used.device_percent is not None and running:
         yield "GPU", percent(used.device_percent / 100), "busy, mean of its devices"
     if used.peak_device_memory_bytes is not None:
