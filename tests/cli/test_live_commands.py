@@ -312,6 +312,8 @@ def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
     (penstock.home / "gated.py").write_text(GATED)
     job = penstock("submit", "--best-effort", "--work", "9 steps", "--", "gated.py").stdout.strip()
     run = penstock.wait(job, "running")["run_id"]
+    looked = penstock("exec", job, "--", "sh", "-c", "echo $PENSTOCK_JOB_ID in $PWD; exit 5")
+    assert (looked.returncode, looked.stdout) == (5, f"{job} in {penstock.home}\n"), looked.stderr
     address = DataDir(penstock.data).address()
     assert address is not None
     os.kill(address.pid, signal.SIGKILL)

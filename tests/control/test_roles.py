@@ -49,6 +49,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "POST /v1/jobs/{job_id}/pause": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/resume": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/edit": (Action.STEER, {"priority": 5}),
+    "POST /v1/jobs/{job_id}/exec": (Action.EXECUTE, {"command": ["true"]}),
     "GET /v1/secrets": (Action.SECRETS, None),
     "PUT /v1/secrets/{name}": (Action.SECRETS, {"value": "x"}),
     "DELETE /v1/secrets/{name}": (Action.SECRETS, None),

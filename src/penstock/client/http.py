@@ -3,7 +3,7 @@
 import json
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -184,6 +184,18 @@ class Client:
             if kind == "log":
                 yield LogPiece(data["text"], identity)
 
+    def execute(self, job_id: str, command: Sequence[str], show: Callable[[str], None]) -> int:
+        """Run a command beside the workers of a job and show its output as it comes; returns its exit code."""
+        code = None
+        for _, kind, data in self._stream(_job(job_id, "exec"), {}, json={"command": list(command)}):
+            if kind == "output":
+                show(data["text"])
+            elif kind == "exit":
+                code = int(data["code"])
+        if code is None:
+            raise UnavailableError("the server went away before the command ended", "a running server", "Try again")
+        return code
+
     def follow_events(self, *, after: int | None = None) -> Iterator[EventView]:
         """The log as it grows."""
         for _, kind, data in self._stream("/v1/events/stream", _given(after=after)):
@@ -299,8 +311,8 @@ class Client:
         _check(answer)
         return answer.document()
 
-    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-        with self._transport.stream(path, params=query) as (status, lines):
+    def _stream(self, path: str, query: dict[str, Any], json: Any = None) -> Iterator[tuple[str, str, Any]]:
+        with self._transport.stream(path, params=query, json=json) as (status, lines):
             _check(Answer(status, b"".join(lines) if status >= 400 else b""))
             for message in _messages(lines):
                 if message[1] == "error":

@@ -77,11 +77,13 @@ class Transport:
             raise self._unreachable(error) from error
 
     @contextmanager
-    def stream(self, path: str, *, params: Mapping[str, Any] | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:
+    def stream(
+        self, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
+    ) -> Iterator[tuple[int, Iterator[bytes]]]:
         """The status and the lines of an answer that goes on and on, over a connection of its own."""
         connection = self._new_connection(STREAM_SILENCE_S)
         try:
-            response = self._send(connection, "GET", path, params, None, None)
+            response = self._send(connection, "GET" if json is None else "POST", path, params, json, None)
             yield response.status, response
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error

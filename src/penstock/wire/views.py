@@ -231,6 +231,11 @@ class EditRequest(WireModel):
     name: StorableText | None = None
 
 
+class ExecRequest(WireModel):
+    model_config = ConfigDict(extra="forbid")
+    command: list[StorableText] = Field(min_length=1, max_length=1000, description="A program and its arguments.")
+
+
 class TokenRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     name: Annotated[StorableText, Field(min_length=1, max_length=120)]

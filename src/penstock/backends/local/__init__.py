@@ -3,6 +3,7 @@
 from penstock.backends.local.backend import LocalBackend
 from penstock.backends.local.devices import Inventory, LocalDevice, discover, fake_devices
 from penstock.backends.runs.found_runs import FoundRun, found_runs
+from penstock.backends.runs.run_environment import RunEnvironment
 from penstock.backends.runs.tenant_users import TenantUsers
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Inventory",
     "LocalBackend",
     "LocalDevice",
+    "RunEnvironment",
     "TenantUsers",
     "discover",
     "fake_devices",

@@ -25,6 +25,7 @@ from penstock.backends.runs.backend import (
     passable_directory,
     with_interpreter,
 )
+from penstock.backends.runs.run_environment import RunEnvironment, run_environment
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.core import AgentAddress, DeviceSlot, Node, Recipe
 from penstock.tools import SteadyClock
@@ -81,6 +82,12 @@ class LocalBackend(AgentBackend):
             recipe, command=with_interpreter(recipe.command, built.python), container=built.container,
             env=tuple(sorted({**dict(recipe.env), **around}.items())),
         )  # fmt: skip
+
+    def run_environment(self, run_id: str) -> RunEnvironment | None:
+        """Where a command may be run beside the workers of a run, if it lives and is in no container."""
+        launch = (run_dir := self._known(run_id)).read_launch()
+        user = None if launch is None else self.users.of(launch.tenant)
+        return run_environment(run_dir, self.environment_of_jobs(), user)
 
     def _built(self, recipe: Recipe) -> BuiltEnvironment:
         """An environment of the tenant's own: what one user has built is not for others to start."""

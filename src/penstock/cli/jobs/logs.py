@@ -25,7 +25,7 @@ def logs(
     raw: Annotated[bool, typer.Option("--raw", help="Colours and control characters too, also on a terminal.")] = False,
 ) -> None:
     """Print a job's output, all workers together unless one is named."""
-    with connect() as client, detaching(job), _printer(raw) as show:
+    with connect() as client, detaching(job), printer(raw) as show:
         cursor = None if tail is None else _print_end(client, job, worker, tail, show)
         if following or tail is None:
             for piece in client.follow_logs(job, cursor=cursor, worker=worker, until_now=not following):
@@ -34,7 +34,7 @@ def logs(
 
 def follow(client: "Client", job: str) -> None:
     """Output as it comes; Ctrl-C detaches and leaves the job alone."""
-    with detaching(job), _printer(raw=False) as show:
+    with detaching(job), printer(raw=False) as show:
         for piece in client.follow_logs(job):
             show(piece.text)
 
@@ -63,7 +63,7 @@ def _print_end(client: "Client", job: str, worker: str | None, lines: int, show:
 
 
 @contextmanager
-def _printer(raw: bool) -> Iterator[Callable[[str], None]]:
+def printer(raw: bool) -> Iterator[Callable[[str], None]]:
     """What shows pieces of output: as they are in a pipe, without anything that a terminal would obey on one."""
     stream = PlainStream()
     plain = sys.stdout.isatty() and not raw

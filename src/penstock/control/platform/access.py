@@ -16,6 +16,7 @@ class Action(StrEnum):
     LOOK = "look"
     SUBMIT = "submit"
     STEER = "steer"
+    EXECUTE = "run commands in jobs"
     SECRETS = "manage secrets"
     TOKENS = "manage tokens"
     AUDIT = "read the audit log"
@@ -26,7 +27,7 @@ class Action(StrEnum):
 
 
 _VIEWER = frozenset({Action.LOOK})
-_USER = _VIEWER | {Action.SUBMIT, Action.STEER, Action.SECRETS}
+_USER = _VIEWER | {Action.SUBMIT, Action.STEER, Action.EXECUTE, Action.SECRETS}
 _TENANT_ADMIN = _USER | {Action.TOKENS, Action.AUDIT}
 
 RIGHTS: dict[Role, frozenset[Action]] = {
@@ -41,6 +42,7 @@ SCOPES: dict[Action, Scope] = {
     Action.LOOK: Scope.READ,
     Action.SUBMIT: Scope.SUBMIT,
     Action.STEER: Scope.STEER,
+    Action.EXECUTE: Scope.SUBMIT,
     Action.SECRETS: Scope.SUBMIT,
     Action.MEASURE: Scope.READ,
     Action.TOKENS: Scope.ADMIN,

@@ -1,0 +1,105 @@
+"""Commands beside the workers of a job: their output, their exit code, and their end."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.backends import RunEnvironment
+from penstock.client import Client
+from penstock.core import InputError
+from penstock.wire import ConflictError, MissingError
+from tests.control.build import ADMIN, Platform
+from tests.control.serving import Served, serving
+
+
+@pytest.fixture
+def served(world: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    variables = {"PATH": os.environ["PATH"], "GREETING": "hello"}
+    around = RunEnvironment(variables=variables, directory=tmp_path)
+    monkeypatch.setattr(type(world.backend), "run_environment", lambda _self, _run: around, raising=False)
+    with serving(world) as found:
+        yield found
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Client]:
+    with served.client() as found:
+        yield found
+
+
+@pytest.fixture
+def job(world: Platform) -> str:
+    found = world.submit(work=1e6)
+    world.passes(2)
+    return found
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_output_comes_as_it_is_and_the_exit_code_last(client: Client, job: str, tmp_path: Path) -> None:
+    said: list[str] = []
+    script = "echo $GREETING; pwd; printf '\\303'; sleep 0.05; printf '\\244'; echo wrong >&2; env | wc -l; exit 5"
+    assert client.execute(job, ["sh", "-c", script], said.append) == 5
+    hello, place, rest = "".join(said).split("\n")[:3]
+    assert (hello, place, rest) == ("hello", str(tmp_path), "\N{LATIN SMALL LETTER A WITH DIAERESIS}wrong")
+    assert client.execute(job, ["sh", "-c", "kill -9 $$"], said.append) == 137
+    large: list[str] = []
+    assert client.execute(job, ["head", "-c", "3000000", "/dev/zero"], large.append) == 0
+    assert sum(map(len, large)) == 3_000_000
+
+
+def test_what_cannot_be_started_is_said(client: Client, job: str) -> None:
+    with pytest.raises(InputError, match="'no-such-program' cannot be started: No such file"):
+        client.execute(job, ["no-such-program"], print)
+    with pytest.raises(InputError, match="command"):
+        client.execute(job, [], print)
+
+
+def test_a_command_ends_with_its_run(world: Platform, client: Client, job: str) -> None:
+    pids: list[int] = []
+
+    def show(text: str) -> None:
+        pids.append(int(text))
+        world.commands.cancel(job, ADMIN)
+
+    assert client.execute(job, ["sh", "-c", "echo $$; sleep 1000"], show) == 137
+    until(lambda: not is_there(pids[0]))
+
+
+def test_a_command_ends_with_whoever_asked_for_it(served: Served, job: str) -> None:
+    with served.http() as http:
+        request = {"command": ["sh", "-c", "echo $$; exec sleep 1000"]}
+        with http.stream("POST", f"/v1/jobs/{job}/exec", json=request) as answer:
+            line = next(line for line in answer.iter_lines() if line.startswith("data: "))
+    pid = int(line.partition('"text": "')[2].partition("\\n")[0])
+    until(lambda: not is_there(pid))
+
+
+def test_who_may_not_and_where_it_is_not_possible(
+    served: Served, world: Platform, client: Client, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served.client("eve") as eve, pytest.raises(MissingError):
+        eve.execute(job, ["id"], print)
+    waiting = world.submit(work=10, after=[job])
+    with pytest.raises(ConflictError, match="has no run that takes commands now"):
+        client.execute(waiting, ["id"], print)
+    monkeypatch.delattr(type(world.backend), "run_environment")
+    with pytest.raises(ConflictError, match="take no commands"):
+        client.execute(job, ["id"], print)
+    audit = world.platform.administration.audit(ADMIN, before=None, limit=10, action="exec")
+    assert [entry.result == "done" for entry in audit.entries] == [False] * 3
