@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos unit lint screenshots bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,12 @@ test-search: $(STAMP) ## the property tests with new random examples, some for l
 
 chaos: $(STAMP) ## half an hour of killed, frozen and locked parts under real jobs, with a table of what was survived (MINUTES=30)
 	$(BIN)/python -m tests.live.chaos $${MINUTES:-30}
+
+chaos-kubernetes: $(STAMP) engines-kubernetes ## pods, nodes, API servers and servers that fall under real jobs on a real control plane (SEEDS=20)
+	$(BIN)/python -m tests.live.cluster_chaos kubernetes $${SEEDS:-20}
+
+chaos-slurm: $(STAMP) engines ## batch jobs, slurmd, controllers and servers that fall under real jobs on a real Slurm (SEEDS=10)
+	$(BIN)/python -m tests.live.cluster_chaos slurm $${SEEDS:-10}
 
 fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test does it for 15)
 	FUZZ_S=$${FUZZ_S:-600} $(BIN)/python -m pytest -q tests/serve/test_fuzz.py

@@ -30,7 +30,7 @@ from penstock.core import (
 )
 from tests.backends.watching import CAREFUL, SLEEPER, output, processes_of, python, status, until
 from tests.backends.watching import make_launch as local_launch
-from tests.tools.slurm import NODES, PARTITION, SlurmCluster, running_slurm
+from tests.tools.slurm import GPU_NODE, GPU_PARTITION, GPUS, NODES, PARTITION, SlurmCluster, running_slurm
 
 ELASTIC = (sys.executable, str(Path(__file__).with_name("elastic_worker.py")))
 RUN = "run-1"
@@ -180,6 +180,50 @@ def test_what_slurm_refuses_ends_a_run_with_its_words(backend: SlurmBackend, clu
     last = wait_for_end(odd, RUN)
     assert (last.kind, last.reason) == (ReportKind.FAILED, "refused")
     assert "reservation" in last.tail[-1].lower()
+
+
+def test_time_limits_accounts_and_reservations_reach_slurm(
+    backend: SlurmBackend, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """Without Slurm's database accounts are written down with a job and not checked."""
+    kept = ["ReservationName=ours", "StartTime=now", "Duration=30", "Users=root", "Nodes=n3"]
+    cluster.run("scontrol", "create", "reservation", *kept)
+    settings = SlurmSettings(
+        partition=PARTITION, owner=True, host="127.0.0.1", time="7", account="physics", accounts={"ann": "chemistry"},
+        reservation="ours",
+    )  # fmt: skip
+    theirs = SlurmBackend(backend.state_dir, settings)
+    try:
+        theirs.launch(make_launch(theirs, ("sleep", "600"), workers=workers_on([DeviceSlot("n3", 0)]), tenant="ann"))
+        wait_for(theirs, RUN, ReportKind.WORKER_STARTED)
+        said = set(cluster.run("scontrol", "show", "job", job_of(cluster, "w0-1"), "--oneliner").split())
+        assert {"TimeLimit=00:07:00", "Account=chemistry", "Reservation=ours", "NodeList=n3"} <= said
+        until(lambda: DeviceSlot("n3", 1) in backend.unusable(), "a reservation that is not ours to be told")
+    finally:
+        theirs.stop(RUN, 0.0)
+        wait_for_end(theirs, RUN)
+        cluster.run("scontrol", "delete", "ReservationName=ours")
+
+
+def test_accelerators_are_asked_for_by_their_type(
+    tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(cluster.configuration))
+    monkeypatch.setattr("penstock.backends.slurm.watch.NODES_EVERY_S", 0.0)
+    settings = SlurmSettings(partition=GPU_PARTITION, owner=True, host="127.0.0.1")
+    backend = SlurmBackend(tmp_path / "state", settings)
+    assert [(node.name, node.kind, node.device_count) for node in backend.nodes()] == [(GPU_NODE, "a100", GPUS)]
+    wanted = ("--partition", GPU_PARTITION, "--gres=gpu:a100:1", "--output", "/dev/null", "--wrap", "sleep 60")
+    theirs = cluster.run("sbatch", "--parsable", *wanted).strip()
+    until(lambda: list(backend.unusable()) == [DeviceSlot(GPU_NODE, GPUS - 1)], "what others hold")
+    cluster.run("scancel", theirs)
+    until(lambda: backend.unusable() == {}, "all to be free")
+    backend.launch(make_launch(backend, ("sleep", "600"), GPUS))
+    wait_for(backend, RUN, ReportKind.WORKER_STARTED, count=GPUS)
+    shown = cluster.run("scontrol", "show", "node", GPU_NODE, "--oneliner", "--details")
+    assert f"GresUsed=gpu:a100:{GPUS}(" in shown
+    backend.stop(RUN, 0.0)
+    wait_for_end(backend, RUN)
 
 
 def test_all_who_look_share_one_question(tmp_path: Path) -> None:

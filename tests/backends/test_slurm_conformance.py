@@ -1,13 +1,14 @@
 """The Slurm backend keeps every promise of a backend, on a real Slurm."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from penstock.backends import Backend
 from penstock.backends.slurm import SlurmBackend, SlurmSettings
-from penstock.backends.testing import ProcessConformance
+from penstock.backends.testing import NodeFaults, ProcessConformance
 from tests.backends.watching import processes_of, until
 from tests.tools.slurm import PARTITION, SlurmCluster, running_slurm
 
@@ -18,7 +19,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
         yield running
 
 
+@dataclass(frozen=True)
+class SlurmFaults:
+    """A drain by its administrator, and a daemon that is killed."""
+
+    cluster: SlurmCluster
+
+    def drain(self, node: str) -> None:
+        self.cluster.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=tests")
+
+    def lose(self, node: str) -> None:
+        self.cluster.stop(node)
+
+    def restore(self, node: str) -> None:
+        if node not in self.cluster.daemons:
+            self.cluster.start_node(node)
+        else:
+            self.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
 class TestSlurmBackend(ProcessConformance):
+    @pytest.fixture
+    def faults(self, cluster: SlurmCluster) -> NodeFaults:
+        return SlurmFaults(cluster)
+
     @pytest.fixture
     def opened(
         self, tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch

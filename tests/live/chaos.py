@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from penstock.control.state.platform_state import replay
 from penstock.core import InputError
@@ -36,7 +36,6 @@ from tests.live.site import OVER, Site, until
 SCRIPTS = Path(__file__).parent / "scripts"
 SLOTS = 4
 SAMPLES, BATCH, EPOCHS = 101, 8, 25
-STEPS = EPOCHS * -(-SAMPLES // BATCH)
 BLOWS = Counter(
     kill_worker=5, kill_server=2, kill_server_amid_submission=1, kill_agent=1, freeze_server=1, freeze_agent=1,
     lock_database=1, submit_unruly=1, submit_absurdity=1, submit_plain=2, cancel=2, pause=2, resume=1,
@@ -63,6 +62,9 @@ class Plan:
 class Chaos:
     """Deals the blows and remembers what they must lead to."""
 
+    blows: ClassVar[Counter[str]] = BLOWS
+    epochs: ClassVar[int] = EPOCHS
+
     def __init__(self, site: Site, seed: int) -> None:
         self.site = site
         self.books = site.folder / "books"
@@ -82,7 +84,7 @@ class Chaos:
         until(self._all_elastic_train, "the elastic jobs to train")
 
     def deal(self) -> None:
-        blows = list(BLOWS.elements())
+        blows = list(self.blows.elements())
         self._random.shuffle(blows)
         for blow in blows:
             time.sleep(self._random.uniform(0.2, LONGEST_LULL_S))
@@ -98,8 +100,9 @@ class Chaos:
         until(lambda: set(self.site.states().values()) <= OVER, "every job to be over")
 
     def submit_elastic(self) -> None:
-        arguments = [str(number) for number in (SAMPLES, BATCH, EPOCHS)]
-        self._submit("elastic_job", arguments, work=f"{STEPS} steps", global_batch=BATCH, devices="1..3")
+        arguments = [str(number) for number in (SAMPLES, BATCH, self.epochs)]
+        steps = self.epochs * -(-SAMPLES // BATCH)
+        self._submit("elastic_job", arguments, work=f"{steps} steps", global_batch=BATCH, devices="1..3")
 
     def submit_plain(self, *, steps: int = 40, code: int = 0) -> Plan:
         retries = {"retries": 1} if code else {}
@@ -221,9 +224,9 @@ class Chaos:
         return all(any(line["kind"] == "done" for line in Books.of(self.books, job).lines) for job in elastic)
 
 
-def survive(site: Site, seed: int) -> Counter[str]:
+def survive(site: Site, seed: int, kind: type[Chaos] = Chaos) -> Counter[str]:
     """One round, from a start to an end, and what was dealt in it."""
-    chaos = Chaos(site, seed)
+    chaos = kind(site, seed)
     try:
         site.start()
         chaos.begin()
@@ -263,7 +266,7 @@ def check_samples(chaos: Chaos) -> None:
     check_nothing_ran_twice(chaos.books)
     elastic = [Books.of(chaos.books, plan.id, chaos.struck) for plan in chaos.plans.values() if plan.is_elastic]
     for books in elastic:
-        books.check_every_sample_once(samples=SAMPLES, batch=BATCH, epochs=EPOCHS)
+        books.check_every_sample_once(samples=SAMPLES, batch=BATCH, epochs=chaos.epochs)
         books.check_one_run_at_a_time()
     assert sum(books.worlds() for books in elastic) > len(elastic), "no world ever changed: the blows hit too little"
 

@@ -50,8 +50,12 @@ class Site:
     def start(self) -> Client:
         """A server, if none runs, and a new connection to it."""
         self._hang_up()
-        self._client = ensure_server(self.data, options=["--slots", str(self._slots)], within_s=PATIENCE_S)
+        self._client = ensure_server(self.data, options=self.options(), within_s=PATIENCE_S)
         return self._client
+
+    def options(self) -> list[str]:
+        """Of the server's command line."""
+        return ["--slots", str(self._slots)]
 
     def ask(self, question: Callable[[Client], T]) -> T:
         """Ask the server; if it died over it, ask the next one the same."""

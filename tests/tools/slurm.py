@@ -16,6 +16,8 @@ from tests.tools.engines import engine
 
 NODES = ("n0", "n1", "n2", "n3")
 PARTITION = "penstock"
+GPU_NODE, GPU_PARTITION, GPUS = "g0", "gpus", 2
+"""A node beside the others whose accelerators exist by name."""
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
 _CONFIGURATION = """
 ClusterName=penstock
@@ -43,8 +45,10 @@ KillWait=2
 MessageTimeout=2
 SlurmdTimeout=5
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=1
+GresTypes=gpu
 {nodes}
-PartitionName={partition} Nodes=ALL Default=YES MaxTime=120 State=UP
+PartitionName={partition} Nodes={names} Default=YES MaxTime=120 State=UP
+PartitionName={gpu_partition} Nodes={gpu_node} MaxTime=120 State=UP
 """
 
 
@@ -113,13 +117,21 @@ def _configure(folder: Path) -> None:
     (folder / "state").mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o600)
-    ports, host = _free_ports(len(NODES) + 1), socket.gethostname()
+    names = (*NODES, GPU_NODE)
+    ports, host = _free_ports(len(names) + 1), socket.gethostname()
     nodes = "\n".join(
         f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={host} Port={port} CPUs=4 RealMemory=4000"
-        for name, port in zip(NODES, ports[1:], strict=True)
+        + (f" Gres=gpu:a100:{GPUS}" if name == GPU_NODE else "")
+        for name, port in zip(names, ports[1:], strict=True)
     )
-    text = _CONFIGURATION.format(folder=folder, ports=ports, host=host, nodes=nodes, partition=PARTITION)
+    text = _CONFIGURATION.format(
+        folder=folder, ports=ports, host=host, nodes=nodes, partition=PARTITION, names=",".join(NODES),
+        gpu_partition=GPU_PARTITION, gpu_node=GPU_NODE,
+    )  # fmt: skip
     (folder / "slurm.conf").write_text(text)
+    for number in range(GPUS):
+        (folder / f"gpu{number}").touch()
+    (folder / "gres.conf").write_text(f"NodeName={GPU_NODE} Name=gpu Type=a100 File={folder}/gpu[0-{GPUS - 1}]\n")
 
 
 def _start(cluster: SlurmCluster) -> None:
@@ -131,9 +143,9 @@ def _start(cluster: SlurmCluster) -> None:
     )  # fmt: skip
     _until((at / "munge.sock").exists, cluster, "munged")
     cluster.start_controller()
-    for name in NODES:
+    for name in (*NODES, GPU_NODE):
         cluster.start_node(name)
-    _until(lambda: _idle(cluster) == len(NODES), cluster, "four idle nodes")
+    _until(lambda: _idle(cluster) == len(NODES) + 1, cluster, "five idle nodes")
 
 
 def _idle(cluster: SlurmCluster) -> int:

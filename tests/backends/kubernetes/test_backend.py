@@ -15,7 +15,6 @@ from penstock.backends.testing import (
     wait_for,
     wait_for_end,
     wait_for_output,
-    workers_on,
 )
 from penstock.core import DeviceSlot, ReportKind, RunState
 from tests.backends.kubernetes.backends import backend_on, settings_for
@@ -77,19 +76,6 @@ def test_a_deleted_pod_ends_a_plain_run_and_too_much_memory_is_named(testbed: Te
         backend.launch(make_launch(backend, fat, run_id="run-2"))
         assert wait_for_end(backend, "run-2").kind is ReportKind.FAILED
         assert "OOMKilled" in output(backend, "run-2")
-
-
-def test_a_lost_node_is_told_and_its_devices_are_not_offered(testbed: Testbed, tmp_path: Path) -> None:
-    lost = testbed.nodes[1]
-    with backend_on(testbed, tmp_path / "state") as backend:
-        workers = workers_on([DeviceSlot(node, 0) for node in testbed.nodes])
-        backend.launch(make_launch(backend, ENDLESS, workers=workers))
-        wait_for(backend, "run-1", ReportKind.WORKER_STARTED, count=2)
-        testbed.kubelet.lose(lost)
-        assert wait_for_end(backend, "run-1").kind is ReportKind.FAILED
-        until(
-            lambda: "NotReady" in backend.unusable().get(DeviceSlot(lost, 0), ""), "the node's devices to be unusable"
-        )
 
 
 def test_what_a_dead_agent_and_a_lost_directory_leave_is_removed(testbed: Testbed, tmp_path: Path) -> None:

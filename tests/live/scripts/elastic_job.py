@@ -18,7 +18,7 @@ from torch import nn
 import penstock.elastic as elastic
 
 BOOKS = Path(os.environ["CHAOS_BOOKS"])
-RUN = Path(os.environ["PENSTOCK_RUN_DIR"]).name
+RUN = os.environ["TORCHELASTIC_RUN_ID"]
 NAME = f"{os.environ['PENSTOCK_JOB_ID']}-{RUN}-{os.environ['PENSTOCK_ATTEMPT']}-{os.environ['PENSTOCK_WORKER']}"
 PAUSE_S = 0.15
 

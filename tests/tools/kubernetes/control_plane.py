@@ -12,6 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
@@ -47,8 +48,21 @@ class ControlPlane:
     def kubeconfig(self) -> Path:
         return Path(self.directory) / "kubeconfig"
 
-    def rest(self) -> Rest:
-        return Rest(self.url, self.token, self.authority)
+    def rest(self, patience_s: float = 0.0) -> Rest:
+        return Rest(self.url, self.token, self.authority, patience_s)
+
+    def restart_api_server(self, away_s: float) -> None:
+        """Kill it, and start it again with the same words after a while."""
+        found = next(one for one in psutil.process_iter(["cmdline"]) if self._is_api_server(one))
+        words = found.info["cmdline"]
+        found.kill()
+        time.sleep(away_s)
+        _spawn(Path(words[0]).parent, Path(self.directory), "kube-apiserver", *words[1:])
+        _await_ready(self)
+
+    def _is_api_server(self, process: psutil.Process) -> bool:
+        words = process.info["cmdline"] or [""]
+        return words[0].endswith("/kube-apiserver") and any(self.directory in word for word in words)
 
 
 def programs_place() -> Path:
@@ -118,7 +132,7 @@ def _start(programs: Path, directory: Path, node_grace_s: int) -> ControlPlane:
 
 def _spawn(programs: Path, directory: Path, name: str, *flags: str) -> None:
     """Detached: all processes of a test run use it, and the guard ends it."""
-    with (directory / f"{name}.log").open("wb") as log:
+    with (directory / f"{name}.log").open("ab") as log:
         subprocess.run(
             ["setsid", "--fork", str(programs / name), *flags], cwd=directory, stdin=subprocess.DEVNULL, stdout=log,
             stderr=log, env={**os.environ, "GOMAXPROCS": "2"}, check=True,

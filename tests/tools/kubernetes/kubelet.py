@@ -18,6 +18,8 @@ from tests.tools.kubernetes.kubelet_server import KubeletServer
 from tests.tools.kubernetes.pod_runner import PodRunner, timestamp
 
 HEARTBEAT_S = 1.0
+PATIENCE_S = 60.0
+"""How long an API server may be away before a kubelet gives up."""
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _VISIBLE = {"nvidia.com/gpu": "NVIDIA_VISIBLE_DEVICES", "amd.com/gpu": "AMD_VISIBLE_DEVICES"}
 
@@ -39,7 +41,7 @@ class Kubelet:
     """Call :meth:`start`, then :meth:`stop`."""
 
     def __init__(self, plane: ControlPlane, shapes: Sequence[NodeShape], directory: Path) -> None:
-        self._rest = plane.rest()
+        self._rest = plane.rest(PATIENCE_S)
         self._shapes = {shape.name: shape for shape in shapes}
         self._directory = directory
         self._runners: dict[str, PodRunner] = {}

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +14,12 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Rest:
-    """One API server, one token. Each thread has a session of its own."""
+    """One API server, one token. Each thread has a session of its own. An API server that does not answer is asked
+    again for ``patience_s``."""
 
-    def __init__(self, url: str, token: str, authority: str) -> None:
+    def __init__(self, url: str, token: str, authority: str, patience_s: float = 0.0) -> None:
         self._url = url
+        self._patience_s = patience_s
         self._token = token
         self._authority = authority
         self._local = threading.local()
@@ -79,10 +82,20 @@ class Rest:
         query: dict[str, str] | None = None,
     ) -> requests.Response:
         data = json.dumps(body) if body is not None else None
-        return self._session().request(
-            verb, self._url + path, data=data, params=query, headers={"Content-Type": kind}, timeout=30,
-            verify=self._authority,
-        )  # fmt: skip
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                answer = self._session().request(
+                    verb, self._url + path, data=data, params=query, headers={"Content-Type": kind}, timeout=30,
+                    verify=self._authority,
+                )  # fmt: skip
+            except requests.RequestException:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                if answer.status_code < 500 or time.monotonic() > deadline:
+                    return answer
+            time.sleep(0.2)
 
     @staticmethod
     def _checked(answer: requests.Response, path: str) -> Manifest:

@@ -67,7 +67,7 @@ class SlurmNode:
 
 
 def parse_nodes(text: str, partition: str, cpus_per_slot: int) -> tuple[SlurmNode, ...]:
-    """The nodes of a partition from ``scontrol show nodes --oneliner``, in the order of their names."""
+    """The nodes of a partition from ``scontrol show nodes --oneliner --details``, in the order of their names."""
     found = (_node(dict(_fields(line)), cpus_per_slot) for line in text.splitlines() if line.startswith("NodeName="))
     listed = {node.name: node for node, partitions in found if partition in partitions and node.count > 0}
     return tuple(listed[name] for name in sorted(listed))
@@ -95,7 +95,7 @@ def _node(fields: Mapping[str, str], cpus_per_slot: int) -> tuple[SlurmNode, lis
     cores, memory_mb = int(fields.get("CPUTot", "0")), int(fields.get("RealMemory", "0"))
     kind, count, gres = _accelerators(fields.get("Gres", ""))
     cpus = max(cores // count, 1) if count else cpus_per_slot
-    allocated = _allocated_accelerators(fields.get("AllocTRES", "")) if count else 0
+    allocated = _allocated_accelerators(fields) if count else 0
     if not count:
         kind, count = CPU_KIND, cores // cpus_per_slot
         allocated = -(-int(fields.get("CPUAlloc", "0")) // cpus_per_slot)
@@ -116,9 +116,11 @@ def _accelerators(gres: str) -> tuple[str, int, str]:
     return "", 0, ""
 
 
-def _allocated_accelerators(tres: str) -> int:
-    counts = [int(match[2]) for match in re.finditer(r"gres/(\w+)=(\d+)", tres) if match[1] in _ACCELERATORS]
-    return sum(counts)
+def _allocated_accelerators(fields: Mapping[str, str]) -> int:
+    """Where Slurm keeps no accounts of them, ``AllocTRES`` leaves them out; ``GresUsed`` comes with details only."""
+    tres = re.finditer(r"gres/(\w+)=(\d+)", fields.get("AllocTRES", ""))
+    counted = sum(int(match[2]) for match in tres if match[1] in _ACCELERATORS)
+    return max(counted, _accelerators(fields.get("GresUsed", ""))[1])
 
 
 def _known(text: str) -> str:

@@ -77,7 +77,7 @@ class ClusterWatch:
 
     def _look_at_nodes(self, jobs: Mapping[str, BatchJob]) -> None:
         """A slot counts as held by others when two looks agree: jobs that come and go in between are our own."""
-        text = self._commands.run("scontrol", "show", "nodes", "--oneliner")
+        text = self._commands.run("scontrol", "show", "nodes", "--oneliner", "--details")
         nodes = parse_nodes(text, self._settings.partition, self._settings.cpus)
         self._requests.keep(nodes)
         held = held_by_others(nodes, _own_slots(jobs))

@@ -13,6 +13,7 @@ exit codes. Needs pytest, which nothing else in the package does.
 """
 
 from penstock.backends.testing.contract import BackendContract
+from penstock.backends.testing.node_faults import NodeFaults
 from penstock.backends.testing.processes import ProcessConformance
 from penstock.backends.testing.watching import (
     kinds,
@@ -28,6 +29,7 @@ from penstock.backends.testing.watching import (
 
 __all__ = [
     "BackendContract",
+    "NodeFaults",
     "ProcessConformance",
     "kinds",
     "make_launch",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.backends.base import Backend
+from penstock.backends.testing.node_faults import NodeFaults
 from penstock.backends.testing.watching import (
     kinds,
     make_launch,
@@ -39,6 +40,11 @@ class BackendContract:
     @pytest.fixture
     def backend(self, opened: Callable[[], Backend]) -> Backend:
         return opened()
+
+    @pytest.fixture
+    def faults(self) -> NodeFaults | None:
+        """How nodes are drained and lost; nothing for a backend without nodes that come and go."""
+        return None
 
     # --- what there is --------------------------------------------------------------------------------------------
 
@@ -105,6 +111,47 @@ class BackendContract:
         assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED
         exits = [report for report in backend.reports("run-1", 0) if report.kind is ReportKind.WORKER_STARTED]
         assert len(exits) == len(first)
+
+    # --- nodes that go and come back ------------------------------------------------------------------------------
+
+    def test_a_drained_node_is_not_offered_and_what_runs_there_goes_on(
+        self, backend: Backend, faults: NodeFaults | None
+    ) -> None:
+        if faults is None:
+            pytest.skip("nodes of the backend under test do not come and go")
+        place = slots_of(backend)[0]
+        backend.launch(make_launch(backend, self.endless, workers=workers_on([place])))
+        wait_for(backend, "run-1", ReportKind.WORKER_STARTED)
+        faults.drain(place.node)
+        try:
+            until(lambda: place.node not in {one.node for one in slots_of(backend)}, "the node not to be offered")
+            assert backend.unusable()[place]
+            assert status(backend, "run-1").state is RunState.RUNNING
+        finally:
+            faults.restore(place.node)
+        until(lambda: place in slots_of(backend), "the node to be back")
+        assert status(backend, "run-1").state is RunState.RUNNING
+        backend.stop("run-1", 0.0)
+        wait_for_end(backend, "run-1")
+
+    def test_a_lost_node_ends_its_workers_and_serves_again_when_it_is_back(
+        self, backend: Backend, faults: NodeFaults | None
+    ) -> None:
+        first = [next(place for place in slots_of(backend) if place.node == node.name) for node in backend.nodes()]
+        if faults is None or len(first) < 2:
+            pytest.skip("nodes of the backend under test do not come and go")
+        lost = first[1]
+        backend.launch(make_launch(backend, self.endless, workers=workers_on(first[:2])))
+        wait_for(backend, "run-1", ReportKind.WORKER_STARTED, count=2)
+        faults.lose(lost.node)
+        try:
+            assert wait_for_end(backend, "run-1").kind is ReportKind.FAILED
+            until(lambda: lost in backend.unusable(), "the node not to be offered")
+        finally:
+            faults.restore(lost.node)
+        until(lambda: lost in slots_of(backend), "the node to be back")
+        backend.launch(make_launch(backend, self.brief, run_id="run-2", workers=workers_on([lost])))
+        assert wait_for_end(backend, "run-2").kind is ReportKind.FINISHED
 
     # --- commands -------------------------------------------------------------------------------------------------
 
