@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.control.platform.commands import Ticket
+from penstock.control.state.entries import Ticked
+from penstock.control.state.group_commit import RUSH_S, GroupCommit, Request
 from penstock.control.state.store import Key, Line
 from penstock.wire.problems import ConflictError
 from tests.control.build import ADMIN, Platform, platform
@@ -99,3 +101,40 @@ def test_whoever_is_written_does_not_wait_for_the_next_leader(tmp_path: Path, mo
         assert not late.done()
         second.set()
         assert late.result(60).job_id
+
+
+class _Turns:
+    """A lock that counts how often somebody leads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.taken = 0
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self.taken += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_in_a_rush_commits_are_a_moment_apart_and_nobody_alone_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, batches, pauses = _Turns(), list[int](), list[float]()
+    group = GroupCommit(turns, lambda requests: batches.append(len(requests)))
+    monkeypatch.setattr("penstock.control.state.group_commit.time.sleep", pauses.append)
+    request = Request(Ticked(at=0.0))
+    group.record(lambda: request)
+    group.record(lambda: request)
+    assert batches == [1, 1]
+    assert pauses == [0.0, 0.0]
+    with ThreadPoolExecutor(3) as pool:
+        with turns:
+            futures = [pool.submit(group.record, lambda: request) for _ in range(3)]
+            _until(lambda: group.waiting == 3)
+        for future in futures:
+            future.result()
+    group.record(lambda: request)
+    assert batches == [1, 1, 3, 1]
+    assert 0.0 < pauses[-1] <= RUSH_S
+    group.record(lambda: request)
+    assert pauses[-1] == 0.0

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.serve.assembly import assembled
     from penstock.serve.backups import back_up_platform, restore_platform
     from penstock.serve.config import Config
+    from penstock.serve.heaps import limit_heaps
     from penstock.serve.kubernetes.deployment import apply_installation, write_installation
     from penstock.serve.kubernetes.manifests import Installation
     from penstock.serve.server import serve
@@ -16,7 +18,9 @@ __all__ = [
     "Config",
     "Installation",
     "apply_installation",
+    "assembled",
     "back_up_platform",
+    "limit_heaps",
     "load_config",
     "restore_platform",
     "serve",

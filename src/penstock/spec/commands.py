@@ -7,6 +7,7 @@ first line that fails.
 
 import re
 import shlex
+from functools import lru_cache
 
 from penstock.core import InputError
 
@@ -28,8 +29,12 @@ def check_command(command: str | tuple[str, ...]) -> None:
 
 def words_of(command: str | tuple[str, ...]) -> tuple[str, ...]:
     """The words of a command; of a shell's text, the pieces between blanks."""
-    if not isinstance(command, str):
-        return command
+    return _split(command) if isinstance(command, str) else command
+
+
+@lru_cache(maxsize=16)
+def _split(command: str) -> tuple[str, ...]:
+    """Reading one job file asks for the words of its command again and again."""
     if needs_shell(command):
         return tuple(command.split())
     try:
