@@ -12,7 +12,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ bench-report: $(STAMP) ## how large a report of 5,000 jobs is and how fast it op
 bench-vtrain: $(STAMP) ## predicted against measured iterations of large models; computed against measured operators
 	$(BIN)/python -m bench.vtrain
 	$(BIN)/python -m bench.analytic
+
+bench-arrival: $(STAMP) ## from nothing installed to a first result: commands, lines and minutes, beside Slurm and Ray Train (needs a package registry)
+	$(BIN)/python -m bench.arrival $(ROUTES)
 
 bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, checkpoints (needs PyTorch)
 	$(BIN)/python -m bench.elastic
