@@ -280,9 +280,16 @@ def test_settings_that_cannot_work_are_refused() -> None:
     assert SlurmSettings(partition="p", account="a", accounts={"ann": "b"}).account_of("ann") == "b"
 
 
-def test_requirements_are_refused_in_words(backend: SlurmBackend) -> None:
+def test_requirements_are_installed_where_all_nodes_see_them(backend: SlurmBackend) -> None:
+    ready = backend.prepare(Recipe(command=("train",), requirements=("numpy",)), lambda _: None)
+    assert ready.command[0] == sys.executable
+    assert str(backend.state_dir / "environments") in ready.command
+    assert ready.command[-1] == "train"
+
+
+def test_what_cannot_be_prepared_is_refused_in_words(backend: SlurmBackend) -> None:
     with pytest.raises(InputError, match="shared file system"):
-        backend.prepare(Recipe(command=("x",), requirements=("numpy",)), lambda _: None)
+        backend.prepare(Recipe(command=("x",), conda="numpy"), lambda _: None)
     with pytest.raises(ClusterError):
         backend.device_environment(DeviceSlot("n9", 0))
 

@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.backends import KubernetesBackend
 from penstock.backends.testing import (
     make_launch,
@@ -16,8 +18,9 @@ from penstock.backends.testing import (
     wait_for_end,
     wait_for_output,
 )
-from penstock.core import DeviceSlot, ReportKind, RunState
+from penstock.core import INTERPRETER, DeviceSlot, InputError, Recipe, ReportKind, RunState
 from tests.backends.kubernetes.backends import backend_on, settings_for
+from tests.backends.test_python_environments import make_wheel
 from tests.tools.kubernetes import Testbed
 
 ENDLESS = ("sleep", "600")
@@ -57,6 +60,19 @@ def test_a_gang_without_room_is_released_with_the_clusters_words(testbed: Testbe
         assert last.kind is ReportKind.FAILED
         assert "Insufficient nvidia.com/gpu" in output(backend, "run-1")
         until(lambda: {pod["metadata"]["name"] for pod in testbed.pods()} == {"foreign"}, "no pod of the run to stay")
+
+
+def test_requirements_are_installed_once_for_all_pods(testbed: Testbed, tmp_path: Path) -> None:
+    recipe = Recipe(command=(INTERPRETER, "-c", "import tinything; print('found', tinything.VALUE)"),
+                    requirements=(str(make_wheel(tmp_path / "wheels")),), working_dir=str(tmp_path))  # fmt: skip
+    with backend_on(testbed, tmp_path / "state", cache_dir=str(tmp_path / "cache")) as backend:
+        ready = backend.prepare(recipe, lambda _: None)
+        backend.launch(make_launch(backend, ready.command, 2, working_dir=str(tmp_path)))
+        assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED, output(backend, "run-1")
+        assert output(backend, "run-1", "w1").splitlines()[-1] == "found 1"
+        assert len([one for one in (tmp_path / "cache").iterdir() if one.is_dir()]) == 1
+    with backend_on(testbed, tmp_path / "state") as without, pytest.raises(InputError, match="cache_dir"):
+        without.prepare(recipe, lambda _: None)
 
 
 def test_an_image_that_cannot_be_pulled_is_told(testbed: Testbed, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.pods.pod_manifest import RunOwner
 from penstock.backends.kubernetes.pods.run_removal import remove_run
 from penstock.backends.kubernetes.settings import KubernetesSettings
+from penstock.backends.local.cached_command import cached_command
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.core import AgentAddress, DeviceSlot, InputError, Launch, Node, Recipe, Worker
 from penstock.tools import SteadyClock, write_atomically
@@ -88,17 +89,21 @@ class KubernetesBackend(AgentBackend):
         return DeviceClaim.on(self._inventory.device_node(place.node)).variables()
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
-        """The image has everything, the job's own or that of its devices' kind: packages belong into it."""
-        if parts := [name for name in recipe.prepared_parts if name != "image"]:
+        """The image, the job's own or that of its devices' kind, has everything but what a cache can have."""
+        cached = {"image", "requirements"} if self._settings.cache_dir else {"image"}
+        if parts := [name for name in recipe.prepared_parts if name not in cached]:
             raise PreparationError(
                 f"{' and '.join(parts)} of a job on Kubernetes", "an image that has them",
-                "Build an image with these packages and name it as environment.image, or as the backend's image",
+                "Build an image with these packages and name it as environment.image, or as the backend's image"
+                + ("" if self._settings.cache_dir else "; requirements need the setting cache_dir"),
             )  # fmt: skip
         if recipe.container is not None and recipe.container.mounts:
             raise PreparationError(
                 "mounts of a job on Kubernetes", "volumes that the backend's settings name",
                 "Remove environment.mounts; what pods see is the setting volumes",
             )  # fmt: skip
+        if recipe.requirements or recipe.requirements_file:
+            return replace(recipe, command=cached_command(recipe, self._settings.python, self._settings.cache_dir))
         return replace(recipe, command=with_interpreter(recipe.command, self._settings.python))
 
     def launch(self, launch: Launch) -> None:

@@ -21,6 +21,8 @@ class KubernetesSettings:
     ``volumes`` with ``mountPath``, and ``readOnly`` or ``subPath`` if wanted. ``tolerations`` are as in a pod; a taint
     that none of them matches makes a node unusable.
 
+    ``cache_dir`` is a directory of a volume that all pods see: requirements of job files are installed there once.
+
     ``tenants`` says whose jobs the PenstockJobs of a namespace are: one tenant, or a list among which the label
     ``penstock.dev/tenant`` chooses. Without it only those of ``namespace`` are served, for the tenant "default".
 
@@ -45,6 +47,7 @@ class KubernetesSettings:
     tolerations: tuple[Manifest, ...] = ()
     priority_class: str = ""
     run_as_user: int = 1000
+    cache_dir: str = ""
     agent_host: str = ""
     tenants: Mapping[str, Any] = field(default_factory=dict)
     schedule_timeout_s: float = 60.0

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import PreparationError
+from penstock.backends.local.cached_command import cached_command
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.backends.slurm.commands import SlurmCommands
@@ -69,13 +71,22 @@ class SlurmBackend(AgentBackend):
         return self._watch.view.unusable
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
-        """The server's own Python, which the nodes have at the same path."""
-        if parts := recipe.prepared_parts:
+        """The server's own Python, which the nodes have at the same path; requirements are installed once beside it."""
+        if parts := [name for name in recipe.prepared_parts if name != "requirements"]:
             raise PreparationError(
                 f"{' and '.join(parts)} on the slurm backend", "a command whose environment the nodes have already",
                 "Make an environment on the shared file system and start the script with its Python",
             )  # fmt: skip
+        if recipe.requirements or recipe.requirements_file:
+            return replace(recipe, command=cached_command(recipe, sys.executable, str(self._cache_of(recipe.tenant))))
         return replace(recipe, command=with_interpreter(recipe.command, sys.executable))
+
+    def _cache_of(self, tenant: str) -> Path:
+        """Of the tenant's own: what one user has built is not for others to start."""
+        user = self.users.of(tenant)
+        place = self.state_dir / "environments" / (user.name if user else "")
+        own_directory(place, user)
+        return place
 
     def device_environment(self, place: DeviceSlot) -> Sequence[tuple[str, str]]:
         """Slurm confines workers to their devices; libraries only learn how many cores they have."""

@@ -117,6 +117,7 @@ def _config(wanted: Installation) -> Manifest:
         ),
         "", "[backend_settings]", f'namespace = "{wanted.namespace}"', f'image = "{wanted.image}"',
         f"cpu_slot_cores = {wanted.cpu_slot_cores:g}",
+        f'cache_dir = "{SHARED}/environments"',
         "volumes = [",
         f'  {{ name = "shared", mountPath = "{SHARED}", {claim} }},',
         f'  {{ name = "checkpoints", mountPath = "{DATA}/checkpoints", subPath = "checkpoints", {claim} }},',
