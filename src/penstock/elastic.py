@@ -1,13 +1,31 @@
 """Elastic training in a few lines: ``run = elastic.init()``, ``run.wrap``, ``run.attach``, ``run.steps``;
-metrics by ``elastic.log(val_acc=0.91)``.
+metrics by ``elastic.log(val_acc=0.91)``; callbacks for the trainers of Hugging Face (``elastic.HFCallback``) and of
+Lightning (``elastic.LightningCallback``), which need these packages.
 
 See ``docs/elastic.md`` for a plain script and its elastic twin.
 """
+
+from typing import Any
 
 from penstock.core import require
 
 require("torch", extra="runtime", why="penstock.elastic")
 
-from penstock.runtime import Checkpoints, Manifest, Run, Step, WorldLostError, best_interval_s, init, log  # noqa: E402
+from penstock.runtime import (  # noqa: E402
+    Checkpoints,
+    Manifest,
+    Run,
+    Step,
+    WorldLostError,
+    best_interval_s,
+    callback_class,
+    init,
+    log,
+)
 
 __all__ = ["Checkpoints", "Manifest", "Run", "Step", "WorldLostError", "best_interval_s", "init", "log"]
+
+
+def __getattr__(name: str) -> Any:
+    """Callbacks for loops of others."""
+    return callback_class(name)

@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from penstock.backends.agent import event_file_watch
-from penstock.backends.agent.event_file_watch import EventFileWatch, metric_name
-from penstock.core import is_metric_name
+from penstock.backends.agent.event_file_watch import EventFileWatch
 from penstock.tools import Scalar, scalar_record, version_record
 
 
@@ -76,10 +75,3 @@ def test_a_flood_of_files_is_bounded(tmp_path: Path) -> None:
     for number in range(event_file_watch.MOST_FILES + 20):
         write(tmp_path / f"events.out.tfevents.{number:03}.host.1.0", (1, 1.0), tag=f"tag{number}")
     assert len(said(watch)) == event_file_watch.MOST_FILES
-
-
-def test_tags_become_names() -> None:
-    assert metric_name("Loss/train") == "Loss/train"
-    assert metric_name("top 5 (%)") == "top_5____"
-    for tag in ("", "1st", "ü", "/x", "a" * 500, "\0"):
-        assert is_metric_name(metric_name(tag)), tag

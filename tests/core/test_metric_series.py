@@ -12,6 +12,7 @@ from penstock.core import (
     MetricSeries,
     is_metric_name,
     joined_series,
+    metric_name,
     metric_values,
     plain_series,
     read_series,
@@ -130,3 +131,10 @@ def test_what_somebody_logs_is_checked_at_once() -> None:
 def test_what_is_no_series_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_series(broken)
+
+
+def test_names_of_other_tools_become_names_of_metrics() -> None:
+    assert metric_name("Loss/train") == "Loss/train"
+    assert metric_name("top 5 (%)") == "top_5____"
+    for tag in ("", "1st", "ü", "/x", "a" * 500, "\0"):
+        assert is_metric_name(metric_name(tag)), tag

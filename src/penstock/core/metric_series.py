@@ -30,6 +30,8 @@ NOT_METRICS = frozenset({"step", "total", "path", "blocking_s"})
 """Words of progress and checkpoints, which no metric is called."""
 
 _NAME = re.compile(METRIC_NAME)
+_STRANGE = re.compile(r"[^A-Za-z0-9_./@-]")
+_LONGEST_NAME = 128
 _THIN, _WHOLE = 3, 5
 """Numbers of a point that is written: one value, or several with their bounds."""
 
@@ -142,6 +144,12 @@ class MetricSeries:
 def is_metric_name(text: str) -> bool:
     """Whether a metric may be called so."""
     return _NAME.fullmatch(text) is not None and text not in NOT_METRICS
+
+
+def metric_name(text: str) -> str:
+    """A text of another tool as a metric may be called, unless it is one of :data:`NOT_METRICS`."""
+    name = _STRANGE.sub("_", text).lstrip("/")
+    return (name if name[:1].isalpha() else f"_{name}")[:_LONGEST_NAME]
 
 
 def metric_values(values: Mapping[str, Any], step: int | None = None) -> list[MetricValue]:

@@ -11,6 +11,7 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.runtime.checkpoints.checkpoint import Checkpoints, best_interval_s
     from penstock.runtime.checkpoints.manifest import Manifest
+    from penstock.runtime.integrations.callbacks import callback_class
     from penstock.runtime.training.metric_log import log
     from penstock.runtime.training.run import Run, init
     from penstock.runtime.training.step import Step
@@ -23,6 +24,7 @@ __all__ = [
     "Step",
     "WorldLostError",
     "best_interval_s",
+    "callback_class",
     "init",
     "log",
 ]

@@ -7,13 +7,12 @@ through, how many files are followed, how much is read at once.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from penstock.backends.agent.job_files import read_regular
-from penstock.core import MetricValue, is_count, is_metric_name
+from penstock.core import MetricValue, is_count, is_metric_name, metric_name
 from penstock.tools import EventFileError, Scalar, UnixUser, acting_as, read_scalars
 
 LOOK_EVERY_S = 5.0
@@ -25,8 +24,6 @@ _MARK = ".tfevents."
 _PARTS_BEFORE_PROCESS = 4
 USUAL_DIRECTORIES = ("runs", "lightning_logs", "tb_logs", "logs")
 """Where scripts write event files below their working directory when nobody tells them where."""
-_STRANGE = re.compile(r"[^A-Za-z0-9_./@-]")
-_LONGEST_NAME = 128
 
 
 class EventFileWatch:
@@ -94,12 +91,6 @@ class EventFileWatch:
                 return None
             self._owners[name] = path
         return MetricValue(name=name, value=scalar.value, step=scalar.step)
-
-
-def metric_name(tag: str) -> str:
-    """A tag as a metric is called; what a name cannot have becomes ``_``."""
-    name = _STRANGE.sub("_", tag).lstrip("/")
-    return (name if name[:1].isalpha() and name[:1].isascii() else f"_{name}")[:_LONGEST_NAME]
 
 
 def _event_files(directory: Path) -> Iterator[Path]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from penstock.client import Client
     from penstock.wire import JobMetricsView, MetricView
 
-_SPARK_CELLS = 24
+_SPARK_CELLS, _FEWEST_CELLS = 24, 8
+_NUMBERS_WIDTH = 47
+"""Of the columns between the names and the courses."""
 _CELLS, _LINES = 60, 10
 _NEXT = {
     MetricFormat.CSV: "one line for each point",
@@ -83,8 +85,10 @@ def _print_table(found: Sequence["JobMetricsView"]) -> None:
     several = len(found) > 1
     table = plain_table("metric", *(["job"] if several else []), "last", "at step", "least", "most", "values", "course")
     rows = sorted(((metric.name, job, metric) for job in found for metric in job.metrics), key=lambda row: row[0])
+    named = max((len(name) + (len(_called(job)) + 1 if several else 0) for name, job, _ in rows), default=0)
+    cells = min(max(out.width - named - _NUMBERS_WIDTH, _FEWEST_CELLS), _SPARK_CELLS)
     for name, job, metric in rows:
-        table.add_row(name, *([_called(job)] if several else []), *_columns(metric))
+        table.add_row(name, *([_called(job)] if several else []), *_columns(metric, cells))
     out.print(table)
     if not rows:
         say("no metrics yet; a script logs some with `penstock.elastic.log(val_acc=0.91)`")
@@ -95,10 +99,10 @@ def _called(job: "JobMetricsView") -> str:
     return f"{job.name} ({job.job_id})"
 
 
-def _columns(metric: "MetricView") -> tuple[str, ...]:
+def _columns(metric: "MetricView", cells: int) -> tuple[str, ...]:
     return (
         figure(metric.last), str(metric.steps[-1]), figure(metric.low), figure(metric.high), str(metric.count),
-        sparkline(metric.steps, metric.values, _SPARK_CELLS).ljust(_SPARK_CELLS),
+        sparkline(metric.steps, metric.values, cells).ljust(cells),
     )  # fmt: skip
 
 
