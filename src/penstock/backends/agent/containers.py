@@ -56,7 +56,14 @@ class ContainerLaunch:
         if self._program in DAEMONLESS:
             return self._daemonless(command, mounts, passed, env)
         argv = [self.container.runtime, "run", "--rm", "--init", "--name", name, "--label", f"{LABEL}={self.run_id}"]
-        argv += ["--network=host", "--ipc=host", *self._identity(), *self._devices(env), *self._bounds()]
+        argv += [
+            "--network=host",
+            "--ipc=host",
+            "--security-opt=no-new-privileges",
+            *self._identity(),
+            *self._devices(env),
+            *self._bounds(),
+        ]
         argv += ["--workdir", self.working_dir, *(word for mount in mounts for word in ("--volume", _text(mount)))]
         argv += [word for key in passed for word in ("--env", key)]
         return [*argv, self.container.image, *command], dict(env)
