@@ -322,6 +322,18 @@ def test_the_server_may_die_and_the_job_goes_on(penstock: Terminal) -> None:
     assert (ended["state"], ended["run_id"], ended["failures"]) == ("finished", run, 0)
 
 
+def test_a_shell_is_a_job_that_ends_with_it(penstock: Terminal) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "shell", "--for", "10m", "--name", "trying", "--", "sh"],
+        input="echo $((6*7)) $PENSTOCK_JOB_ID\nexit 3\n", cwd=penstock.home, capture_output=True, text=True,
+        env={**os.environ, "PENSTOCK_DATA_DIR": str(penstock.data)}, timeout=300, check=False,
+    )  # fmt: skip
+    shown = penstock.json("show", "trying")
+    assert done.returncode == 3, done.stderr
+    assert f"42 {shown['id']}" in done.stdout
+    assert shown["state"] == "cancelled"
+
+
 def test_a_job_is_submitted_again_with_a_difference(penstock: Terminal) -> None:
     first = penstock(
         "submit", "--deadline", "1h", "--work", "2 steps", "--name", "twice", "--", "train.py", "2", "0", "0"

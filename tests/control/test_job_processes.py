@@ -1,6 +1,7 @@
 """Commands beside the workers of a job: their output, their exit code, and their end."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from penstock.backends import RunEnvironment
 from penstock.client import Client
 from penstock.core import InputError
-from penstock.wire import ConflictError, MissingError
+from penstock.wire import ConflictError, MissingError, TerminalSize
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served, serving
 
@@ -88,6 +89,29 @@ def test_a_command_ends_with_whoever_asked_for_it(served: Served, job: str) -> N
             line = next(line for line in answer.iter_lines() if line.startswith("data: "))
     pid = int(line.partition('"text": "')[2].partition("\\n")[0])
     until(lambda: not is_there(pid))
+
+
+def test_a_terminal_takes_keys_and_sizes(world: Platform, client: Client, job: str) -> None:
+    said, typed = [], threading.Event()
+
+    def opened(session: str) -> None:
+        client.type_keys(job, session, "hello\n")
+        until(lambda: "got hello" in "".join(said))
+        client.type_keys(job, session, size=TerminalSize(rows=7, columns=33))
+        client.type_keys(job, session, "\x03")
+        typed.set()
+
+    waits = "while :; do sleep 0.05; done"
+    script = f"trap 'stty size; exit 9' INT; tty >/dev/null && stty size; read x; echo got $x; {waits}"
+    code = client.execute(
+        job, ["sh", "-c", script], said.append, terminal=TerminalSize(rows=20, columns=50),
+        opened=lambda session: threading.Thread(target=opened, args=(session,)).start(),
+    )  # fmt: skip
+    assert typed.wait(10)
+    lines = "".join(said).replace("\r", "").split("\n")
+    assert (code, "20 50" in lines, lines[-2][-4:]) == (9, True, "7 33")
+    with pytest.raises(MissingError, match="no such session"):
+        client.type_keys(job, "nothing", "x")
 
 
 def test_who_may_not_and_where_it_is_not_possible(

@@ -50,6 +50,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "POST /v1/jobs/{job_id}/resume": (Action.STEER, None),
     "POST /v1/jobs/{job_id}/edit": (Action.STEER, {"priority": 5}),
     "POST /v1/jobs/{job_id}/exec": (Action.EXECUTE, {"command": ["true"]}),
+    "POST /v1/jobs/{job_id}/exec/{session}/keys": (Action.EXECUTE, {"text": "x"}),
     "GET /v1/secrets": (Action.SECRETS, None),
     "PUT /v1/secrets/{name}": (Action.SECRETS, {"value": "x"}),
     "DELETE /v1/secrets/{name}": (Action.SECRETS, None),
@@ -101,7 +102,7 @@ def test_the_api_does_what_the_table_says(served: Served, role: Role, scope: fro
                 world.commands.cancel(job, principal)
             method, path = operation.split()
             array = world.platform.submit_array({"work": 1000, "tenant": "blue"}, "1..2", ADMIN).id
-            path = path.format(job_id=job, array=array, token_id=victim, name="node-0", tenant="blue")
+            path = path.format(job_id=job, array=array, token_id=victim, name="node-0", tenant="blue", session="s")
             with http.stream(method, path, json=body, headers={"host": "elsewhere.example"}) as answer:
                 status = answer.status_code
             allowed = action in RIGHTS[role] and (not scope or SCOPES[action] in scope)

@@ -37,6 +37,7 @@ from penstock.wire import (
     SecretView,
     StoryView,
     Submission,
+    TerminalSize,
     TokenView,
     UnavailableError,
     VersionView,
@@ -184,17 +185,36 @@ class Client:
             if kind == "log":
                 yield LogPiece(data["text"], identity)
 
-    def execute(self, job_id: str, command: Sequence[str], show: Callable[[str], None]) -> int:
-        """Run a command beside the workers of a job and show its output as it comes; returns its exit code."""
+    def execute(
+        self,
+        job_id: str,
+        command: Sequence[str],
+        show: Callable[[str], None],
+        *,
+        terminal: TerminalSize | None = None,
+        opened: Callable[[str], None] = lambda _: None,
+    ) -> int:
+        """Run a command beside the workers of a job and show its output as it comes; returns its exit code.
+
+        With a ``terminal``, ``opened`` is told the session that :meth:`type_keys` takes.
+        """
         code = None
-        for _, kind, data in self._stream(_job(job_id, "exec"), {}, json={"command": list(command)}):
-            if kind == "output":
+        wanted = {"command": list(command), "terminal": None if terminal is None else terminal.model_dump()}
+        for _, kind, data in self._stream(_job(job_id, "exec"), {}, json=wanted):
+            if kind == "session":
+                opened(data["id"])
+            elif kind == "output":
                 show(data["text"])
             elif kind == "exit":
                 code = int(data["code"])
         if code is None:
             raise UnavailableError("the server went away before the command ended", "a running server", "Try again")
         return code
+
+    def type_keys(self, job_id: str, session: str, text: str = "", size: TerminalSize | None = None) -> None:
+        """Keys for the terminal of a command, and the size of its window if that is another."""
+        keys = {"text": text, "size": None if size is None else size.model_dump()}
+        self._ask("POST", _job(job_id, "exec", _quoted(session), "keys"), json=keys)
 
     def follow_events(self, *, after: int | None = None) -> Iterator[EventView]:
         """The log as it grows."""

@@ -231,8 +231,21 @@ class EditRequest(WireModel):
     name: StorableText | None = None
 
 
+class TerminalSize(WireModel):
+    model_config = ConfigDict(extra="forbid")
+    rows: int = Field(default=24, ge=1, le=10_000)
+    columns: int = Field(default=80, ge=1, le=10_000)
+
+
+class KeysRequest(WireModel):
+    model_config = ConfigDict(extra="forbid")
+    text: Annotated[str, Field(max_length=1 << 16)] = ""
+    size: TerminalSize | None = None
+
+
 class ExecRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
+    terminal: TerminalSize | None = Field(default=None, description="A terminal to run it in; none: no input.")
     command: list[StorableText] = Field(min_length=1, max_length=1000, description="A program and its arguments.")
 
 

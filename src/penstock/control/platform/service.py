@@ -24,10 +24,10 @@ from penstock.control.platform.audit import AuditLog
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
+from penstock.control.platform.job_commands import JobCommands
 from penstock.control.platform.job_files import FilePlaces
 from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.platform.job_metrics import metric_views
-from penstock.control.platform.job_processes import JobProcess, environment_of
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
@@ -92,6 +92,7 @@ class Platform:
         self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
         self.secrets = TenantSecrets(secrets, self.audit)
+        self.executions = JobCommands(commands.find, reconciler, self.audit)
         self.files = SavedFiles(journal, commands, self.audit, places)
         self._journal = journal
         self._reconciler = reconciler
@@ -172,14 +173,6 @@ class Platform:
             require(who, Action.STEER)
             self._commands.edit(job_id, who, wanted.model_dump(exclude_none=True))
         return self._detail(job_id, who)
-
-    def execute(self, job_id: str, command: Sequence[str], who: Principal) -> JobProcess:
-        """A command beside the workers of a job, not started yet: in their directory, as their user."""
-        with self.audit.recorded(who, "exec", job_id) as about:
-            record = self._commands.find(job_id, require(who, Action.EXECUTE))
-            around = environment_of(record, self._reconciler)
-            run, about.name = record.run_id, f"{job_id}: {command[0][:100]}"
-        return JobProcess(command, around, lambda: record.run_id == run and not record.over)
 
     def resolve(self, reference: str, who: Principal) -> str:
         """The id of the job that somebody calls so: by its id, its name, or the beginning of its id."""
