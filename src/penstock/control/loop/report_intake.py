@@ -13,6 +13,7 @@ from dataclasses import replace
 from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.learning import Learned, Learning
+from penstock.control.loop.lesson_pace import LessonPace
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
@@ -67,6 +68,7 @@ class ReportIntake:
         self._report_reader = report_reader
         self._read_to = journal.store.log.cursors()
         self._nonsense: dict[str, int] = {}
+        self._lessons = LessonPace()
 
     def listen(self, statuses: Iterable[RunStatus]) -> None:
         """Take in what is new: the next report of every run together, then the one after it, and so on."""
@@ -218,11 +220,12 @@ class ReportIntake:
 
     def _learned(self, lesson: Learned, record: JobRecord) -> list[Entry]:
         now, fingerprint = self._journal.now(), record.fingerprint
+        kin = len(self._journal.state.kin.get(fingerprint, ()))
         found: list[Entry] = []
-        if lesson.curve is not None:
+        if lesson.curve is not None and (lesson.alone or self._lessons.may_tell("speed", fingerprint, kin, now)):
             shared = "" if lesson.alone else fingerprint
             found.append(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=shared))
-        if lesson.costs is not None:
+        if lesson.costs is not None and self._lessons.may_tell("costs", fingerprint, kin, now):
             found.append(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
         return found
 
