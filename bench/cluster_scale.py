@@ -45,6 +45,8 @@ NAMESPACE = "scale"
 REAL = "real"
 """A file in the data directory: from now on runs are real."""
 IDLE_S = 30.0
+SETTLE_S = 120.0
+"""A server that has just written much reads it once again and compares it with its checksums."""
 DECISIONS = 10
 STARTING_S = 1800.0
 _THREADS = 8
@@ -174,7 +176,7 @@ def measured(wanted: argparse.Namespace, plane: ControlPlane, data: Path, table:
         if left:
             log = (data / "bench-server.log").read_text()[-2000:]
             raise SystemExit(f"{left} gangs do not run after {STARTING_S:g} s: {log}")
-        time.sleep(IDLE_S)
+        time.sleep(wanted.settle)
         shown = f"{wanted.gangs} gangs, {wanted.gangs * wanted.width} pods"
         table.add_row(f"idle processor time with {shown}", f"{idle_percent(process):.1f} %", "< 3 %")
         table.add_row(f"memory with {shown}", f"{process.memory_info().rss / 1e6:.0f} MB", "< 500 MB")
@@ -201,6 +203,7 @@ def main() -> int:
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     for name, usual in (("nodes", NODES), ("gangs", GANGS), ("width", WIDTH)):
         parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--settle", type=float, default=SETTLE_S, help="seconds before the idle server is measured")
     wanted = parser.parse_args()
     if wanted.serve is not None:
         serve_scaled(wanted.serve)

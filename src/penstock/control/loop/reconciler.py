@@ -38,7 +38,7 @@ against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
 _LIVELY = 0.25
 """Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
-_IDLE_SHARE, _LONGEST_IDLE_S = 40.0, 1.0
+_IDLE_SHARE, _LONGEST_IDLE_S = 60.0, 1.0
 """How many times as long as a pass took the next one waits if nothing happened, and the longest of such pauses."""
 _APART_S = 0.05
 """Between the beginnings of two passes at least: in a rush of submissions one pass serves many of them."""
