@@ -4,8 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from penstock.cli.submission.submit import remarks
 from penstock.cli.terminal import console
 from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done, usage_lines
+from penstock.spec import parse_job
 from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView
 
 NOW = datetime.now(UTC)
@@ -128,3 +130,23 @@ def test_what_a_job_uses_and_may_use() -> None:
         "used 2.5 processors, 1.0GB of memory, 2.0GB at its peak",
         "nobody sees to its limits",
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"command": "torchrun --nproc-per-node=2 a.py"},
+            "without torchrun: Penstock starts a worker for each device",
+        ),
+        ({"command": "torchrun --nproc-per-node=2 a.py", "devices": 4}, "for each device, with the same variables"),
+        ({"command": "deepspeed a.py"}, "deepspeed starts workers itself, on every device, and so does Penstock"),
+        ({"command": "python a.py"}, "on one device: nothing says that it can change their number"),
+        ({"command": "python a.py", "devices": 2}, None),
+        ({"command": "python a.py", "resumable": True}, None),
+    ],
+)
+def test_what_is_not_done_as_other_launchers_do_is_said(values: dict[str, object], said: str | None) -> None:
+    found = list(remarks(parse_job({**values, "work": 5})))
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]

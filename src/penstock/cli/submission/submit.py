@@ -74,7 +74,7 @@ def hand_in(client: "Client", file: "JobFile") -> "Submission":
     """Measured before, if the job asks for that and nobody has."""
     from penstock.spec import Profiling
 
-    for remark in _remarks(file):
+    for remark in remarks(file):
         say(remark)
     if file.profile is Profiling.FIRST and client.quote(as_spec(file)).speed == "guessed":
         with interruptible():
@@ -82,7 +82,7 @@ def hand_in(client: "Client", file: "JobFile") -> "Submission":
     return client.submit(as_spec(file), key=str(uuid.uuid4()))
 
 
-def _remarks(file: "JobFile") -> Iterator[str]:
+def remarks(file: "JobFile") -> Iterator[str]:
     """What is not done as the person may expect from other launchers."""
     launcher = file.launcher
     if launcher is not None and launcher.command:
