@@ -1,6 +1,5 @@
 """Pictures of every page for the documentation, of a real platform with jobs on it: ``make screenshots``."""
 
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +15,8 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 _TALLEST = {"desktop": 1500, "phone": 1900}
 _MOST_BYTES = 1_500_000
+_SETTLED_MS = 2000
+"""Charts are drawn a moment after their figures are there."""
 
 
 def main(folder: Path = PICTURES) -> None:
@@ -47,7 +48,7 @@ def taken(browser: Browser, site: LivelySite, folder: Path) -> dict[str, int]:
     sizes = {}
     form = {"submit": f"/submit?from={site.jobs['resnet-night']}"}
     for device, view in (("desktop", DESKTOP), ("phone", PHONE)):
-        for who, wanted in (("admin", pages(site)), ("ada", form)):
+        for who, wanted in (("ada", form), ("admin", pages(site))):
             with tab(browser, site, who, color_scheme="light", timezone_id="Europe/Berlin") as visitor:
                 visitor.page.set_viewport_size(view)  # type: ignore[arg-type]
                 for name, path in wanted.items():
@@ -67,8 +68,8 @@ def picture(visitor: Tab, path: str, file: Path, tallest: int) -> int:
         page.get_by_role("region", name="Comparison").wait_for(timeout=120_000)
     if "/submit" in path:
         page.get_by_label("Deadline from now").fill("40m")
-        page.get_by_role("img", name=re.compile("shortest of these")).wait_for()
-    page.wait_for_timeout(900)
+        page.get_by_role("region", name="The promise").locator(".ps-badge").wait_for()
+    page.wait_for_timeout(_SETTLED_MS)
     size = page.viewport_size or DESKTOP
     height = min(tallest, max(size["height"], page.evaluate("document.documentElement.scrollHeight")))
     page.set_viewport_size({"width": size["width"], "height": height})

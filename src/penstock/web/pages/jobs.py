@@ -1,5 +1,6 @@
 """The list of jobs: search, filters, live progress. The server sends one page at a time, however many there are."""
 
+import textwrap
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from penstock.web.viewer import Viewer
 from penstock.wire import OVER, JobPhase, JobView
 
 _LONGEST_TEXT = 100
+_LONGEST_REASON = 80
 _STATES = tuple(phase.value for phase in JobPhase)
 
 
@@ -158,10 +160,16 @@ def row_of(line: JobTableRow, now: float) -> dict[str, Any]:
         "id": job.id, "name": job.name, "state": job.state, "tone": TONES.get(job.state, "mute"),
         "share": None if job.state in OVER and job.state != "finished" else round(100 * line.share),
         "devices": len(job.devices) or "–", "tenant": job.tenant,
-        "promise": job.reason[:80] if job.state in OVER and job.reason else promise(job.quote),
+        "promise": _promise(job),
         "deadline": short_clock(line.deadline), "expected": end_of(job, now),
         "submitted": from_now(job.submitted_at, now),
     }  # fmt: skip
+
+
+def _promise(job: JobView) -> str:
+    """What it was told; of one that is over why, where there is a reason."""
+    ended = job.state in OVER and job.reason
+    return textwrap.shorten(job.reason, _LONGEST_REASON, placeholder=" …") if ended else promise(job.quote)
 
 
 def end_of(job: JobView, now: float) -> str:
