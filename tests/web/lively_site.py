@@ -55,7 +55,7 @@ class LivelySite(WebSite):
 
     def fill(self) -> None:
         """Everything that is to be seen, once it can be."""
-        self._add("ada", "warm-up", 20, 0.05, 1, deadline="10m")
+        self._add("ada", "warm-up", 20, 0.05, 1, deadline="10m", known=True)
         self._add("eve", "tokenizer", 30, 0.05, 1)
         self._wait_for_end_of("warm-up", "tokenizer")
         self._add("ada", "broken-images", 100, 0.05, 1, extra=["faces-v2"])

@@ -46,7 +46,7 @@ def pages(site: LivelySite) -> dict[str, str]:
 def taken(browser: Browser, site: LivelySite, folder: Path) -> dict[str, int]:
     """Every page on a screen and on a phone; the start page in the dark as well, and the form as its user sees it."""
     sizes = {}
-    form = {"submit": f"/submit?from={site.jobs['resnet-night']}"}
+    form = {"submit": f"/submit?from={site.jobs['warm-up']}"}
     for device, view in (("desktop", DESKTOP), ("phone", PHONE)):
         for who, wanted in (("ada", form), ("admin", pages(site))):
             with tab(browser, site, who, color_scheme="light", timezone_id="Europe/Berlin") as visitor:

@@ -96,7 +96,7 @@ class _JobPage:
             await part.refresh()
 
     def _buttons(self) -> None:
-        with ui.element("div").classes("ps-push").style("display: flex; gap: 4px"):
+        with ui.element("div").classes("ps-push ps-buttons"):
             self._clone()
             self._changes = JobChanges(self._viewer, self._id)
             self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._viewer.pause, "paused")
