@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from penstock.control.notify.notifier import Notifier
+from penstock.control.notify.recipients import Recipient, shown_address
 from penstock.control.notify.settings import NotifySettings
-from penstock.control.notify.targets import Target, shown_target
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.redaction import redacted_spec
 from penstock.core import InputError
@@ -213,7 +213,7 @@ def test_settings_are_checked(table: dict[str, Any], problem: str) -> None:
 
 
 def test_addresses_are_shown_without_what_makes_them_usable() -> None:
-    assert shown_target("slack:https://hooks.slack.com/services/T/B/secret") == "slack:https://hooks.slack.com/***"
-    assert Target.parse("mailto:a@b.org").shown == "mailto:a@b.org"
+    assert shown_address("slack:https://hooks.slack.com/services/T/B/secret") == "slack:https://hooks.slack.com/***"
+    assert Recipient.parse("mailto:a@b.org").shown == "mailto:a@b.org"
     spec = {"work": 1, "notify": {"to": ["https://user.example/secret"]}}
     assert redacted_spec(spec)["notify"] == {"to": ["https://user.example/***"]}

@@ -11,8 +11,8 @@ from email.message import EmailMessage
 from urllib.parse import urlsplit
 
 from penstock.control.notify.notices import Notice
+from penstock.control.notify.recipients import Channel, Recipient
 from penstock.control.notify.settings import NotifySettings
-from penstock.control.notify.targets import Channel, Target
 
 _PATIENCE_S = 10.0
 
@@ -21,14 +21,14 @@ class DeliveryError(Exception):
     """It did not arrive; says why, without the address."""
 
 
-def deliver(notice: Notice, target: Target, settings: NotifySettings) -> None:
+def deliver(notice: Notice, recipient: Recipient, settings: NotifySettings) -> None:
     """Tell somebody something; raises :class:`DeliveryError`."""
     try:
-        if target.channel is Channel.EMAIL:
-            _mail(notice, target.address, settings)
+        if recipient.channel is Channel.EMAIL:
+            _mail(notice, recipient.address, settings)
         else:
-            document = {"text": notice.text} if target.channel is Channel.SLACK else notice.document()
-            _post(target.address, json.dumps(document).encode())
+            document = {"text": notice.text} if recipient.channel is Channel.SLACK else notice.document()
+            _post(recipient.address, json.dumps(document).encode())
     except DeliveryError:
         raise
     except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
@@ -44,9 +44,9 @@ def _post(url: str, body: bytes) -> None:
         else http.client.HTTPConnection(host, parts.port, timeout=_PATIENCE_S)
     )
     try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/json", "User-Agent": "penstock"}
-        connection.request("POST", target, body, headers)
+        connection.request("POST", path, body, headers)
         status = connection.getresponse().status
     finally:
         connection.close()

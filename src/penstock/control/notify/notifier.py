@@ -89,9 +89,9 @@ class Notifier:
         self._has_news = self._has_news or bool(new) or record.over
         self._watch(record)
         return [
-            Delivery(notice, target)
+            Delivery(notice, recipient)
             for notice in new
-            for target in dict.fromkeys(to for rule in rules if notice.kind in rule.on for to in rule.to)
+            for recipient in dict.fromkeys(to for rule in rules if notice.kind in rule.on for to in rule.to)
         ]
 
     def _watch(self, record: JobRecord) -> None:
@@ -111,7 +111,7 @@ class Notifier:
     def _hand_over(self, pool: ThreadPoolExecutor, now: float) -> None:
         for delivery in self._outbox.waiting:
             if id(delivery) not in self._under_way and delivery.not_before <= now:
-                future = pool.submit(self._send, delivery.notice, delivery.target, self._settings)
+                future = pool.submit(self._send, delivery.notice, delivery.recipient, self._settings)
                 future.add_done_callback(lambda _: self._wake.set())
                 self._under_way[id(delivery)] = (delivery, future)
 
@@ -135,7 +135,7 @@ class Notifier:
         given_up = delivery.attempts >= self._settings.attempts
         _log.log(
             logging.WARNING if given_up else logging.INFO, "%s of %s was not delivered to %s (%s); %s",
-            delivery.notice.kind, delivery.notice.job_id, delivery.target.shown, said,
+            delivery.notice.kind, delivery.notice.job_id, delivery.recipient.shown, said,
             f"given up after {delivery.attempts} attempts" if given_up else f"next try in {wait:g} s",
         )  # fmt: skip
 

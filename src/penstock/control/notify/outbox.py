@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.control.notify.notices import Notice
-from penstock.control.notify.targets import Target
+from penstock.control.notify.recipients import Recipient
 from penstock.core import CodecError, build, plain
 from penstock.tools import write_atomically
 
@@ -20,7 +20,7 @@ class Delivery:
     """One notification for one address, and when it is tried next."""
 
     notice: Notice
-    target: Target
+    recipient: Recipient
     attempts: int = 0
     not_before: float = 0.0
 
@@ -52,7 +52,7 @@ class Outbox:
         """Addresses may be secrets, so nobody else reads the file."""
         told = {job_id: sorted(keys) for job_id, keys in self.told.items()}
         waiting = [
-            {"notice": plain(each.notice), "target": str(each.target), "attempts": each.attempts}
+            {"notice": plain(each.notice), "recipient": str(each.recipient), "attempts": each.attempts}
             for each in self.waiting
         ]
         text = json.dumps({"seq": self.seq, "told": told, "waiting": waiting})
@@ -60,4 +60,4 @@ class Outbox:
 
 
 def _delivery(data: Mapping[str, Any]) -> Delivery:
-    return Delivery(build(Notice, data["notice"]), Target.parse(data["target"]), int(data["attempts"]))
+    return Delivery(build(Notice, data["notice"]), Recipient.parse(data["recipient"]), int(data["attempts"]))

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from penstock.control.notify.notices import NoticeKind
-from penstock.control.notify.targets import Channel, Target
+from penstock.control.notify.recipients import Channel, Recipient
 from penstock.core import InputError, UnknownNameError
 
 _DEFAULT = tuple(kind for kind in NoticeKind if kind is not NoticeKind.CANCELLED)
@@ -17,7 +17,7 @@ _DEFAULT = tuple(kind for kind in NoticeKind if kind is not NoticeKind.CANCELLED
 class NotifyRule:
     """Whom to tell what; of the jobs of these tenants, or of all."""
 
-    to: tuple[Target, ...]
+    to: tuple[Recipient, ...]
     on: tuple[NoticeKind, ...] = _DEFAULT
     tenants: tuple[str, ...] = ()
 
@@ -27,7 +27,7 @@ class NotifyRule:
         _check_keys("notify", table, cls.__dataclass_fields__)
         names = table.get("on")
         on = _DEFAULT if names is None else tuple(_kind(name) for name in _texts("on", names))
-        to = tuple(Target.parse(text) for text in _texts("to", table.get("to", ())))
+        to = tuple(Recipient.parse(text) for text in _texts("to", table.get("to", ())))
         if not to:
             raise InputError("notify without to", "a list of addresses", "Try to: [mailto:ann@example.org]")
         return cls(to=to, on=on, tenants=_texts("tenants", table.get("tenants", ())))
@@ -70,10 +70,10 @@ class NotifySettings:
         if not (wanted := spec.get("notify")):
             return None
         rule = NotifyRule.of(wanted)
-        for target in rule.to:
-            if not target.is_allowed(self.allow) or (target.channel is Channel.EMAIL and not self.smtp):
+        for recipient in rule.to:
+            if not recipient.is_allowed(self.allow) or (recipient.channel is Channel.EMAIL and not self.smtp):
                 allowed = ", ".join(self.allow) or "nobody: this server lets job files notify no one"
-                raise InputError(f"notify: {target.shown}", allowed, "Ask an admin to add it to notify.allow")
+                raise InputError(f"notify: {recipient.shown}", allowed, "Ask an admin to add it to notify.allow")
         return rule
 
 

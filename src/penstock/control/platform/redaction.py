@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.control.notify.targets import shown_target
+from penstock.control.notify.recipients import shown_address
 
 HIDDEN = "***"
 _SECRET = re.compile(r"(?i).*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$")
@@ -28,7 +28,7 @@ def _without_addresses(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     notify = spec.get("notify")
     if not isinstance(notify, Mapping) or not isinstance(notify.get("to"), list | tuple):
         return spec
-    return {**spec, "notify": {**notify, "to": [shown_target(str(address)) for address in notify["to"]]}}
+    return {**spec, "notify": {**notify, "to": [shown_address(str(address)) for address in notify["to"]]}}
 
 
 def redacted_payload(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,14 +26,14 @@ class Channel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Recipient:
     """Somebody to tell."""
 
     channel: Channel
     address: str
 
     @classmethod
-    def parse(cls, text: str) -> "Target":
+    def parse(cls, text: str) -> "Recipient":
         """From what people write; raises :class:`~penstock.core.InputError`."""
         scheme, _, rest = text.partition(":")
         if scheme == "mailto" and _MAIL.fullmatch(rest):
@@ -41,7 +41,7 @@ class Target:
         channel, url = (Channel.SLACK, rest) if scheme == "slack" else (Channel.WEBHOOK, text)
         if len(text) <= _LONGEST and _is_plain_url(url):
             return cls(channel, url)
-        raise InputError(f"{shown_target(text)!r} is nobody to notify", _FORMS, "Try mailto:ann@example.org")
+        raise InputError(f"{shown_address(text)!r} is nobody to notify", _FORMS, "Try mailto:ann@example.org")
 
     def __str__(self) -> str:
         return self.address if self.channel is Channel.WEBHOOK else f"{self.channel}:{self.address}"
@@ -49,7 +49,7 @@ class Target:
     @property
     def shown(self) -> str:
         """Without what somebody could use who reads it."""
-        return shown_target(str(self))
+        return shown_address(str(self))
 
     def is_allowed(self, allowed: Iterable[str]) -> bool:
         """Whether a job may name it: a mail domain (``@example.org``), or the beginning of a URL."""
@@ -58,7 +58,7 @@ class Target:
         return any(_is_below(urlsplit(self.address), urlsplit(each)) for each in allowed if not each.startswith("@"))
 
 
-def shown_target(text: str) -> str:
+def shown_address(text: str) -> str:
     """An address with nothing behind its host."""
     prefix, url = ("slack:", text[6:]) if text.startswith("slack:") else ("", text)
     parts = urlsplit(url)
