@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from penstock.backends.agent import event_file_watch
-from penstock.backends.agent.event_file_watch import EventFileWatch
+from penstock.backends.agent.metrics import event_file_watch
+from penstock.backends.agent.metrics.event_file_watch import EventFileWatch
 from penstock.tools import Scalar, scalar_record, version_record
 
 

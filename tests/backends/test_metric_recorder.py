@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from penstock.backends.agent.metric_recorder import BURST, MetricRecorder, ValueBudget, read_metrics
+from penstock.backends.agent.metrics.metric_recorder import BURST, MetricRecorder, ValueBudget, read_metrics
 from penstock.backends.agent.progress import complaint, parse_line, parse_metrics
 from penstock.core import MOST_METRICS, MetricValue
 

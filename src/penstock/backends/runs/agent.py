@@ -28,16 +28,17 @@ from penstock.backends.agent import processes
 from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.containers import remove_run
 from penstock.backends.agent.environment import base_environment
-from penstock.backends.agent.event_file_watch import LOOK_EVERY_S, USUAL_DIRECTORIES, EventFileWatch
 from penstock.backends.agent.meeting_stores import MeetingStores
-from penstock.backends.agent.metric_recorder import MetricRecorder
+from penstock.backends.agent.metrics.event_file_watch import USUAL_DIRECTORIES, EventFileWatch
+from penstock.backends.agent.metrics.metric_recorder import MetricRecorder
+from penstock.backends.agent.metrics.run_metrics import RunMetrics
 from penstock.backends.agent.namespaces import hide_other_processes
 from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.ownership import hand_over, let_through, own_directory
 from penstock.backends.agent.part_workers import PartWorkers
 from penstock.backends.agent.parts import PartEngine, PartFate, PartRun
 from penstock.backends.agent.processes import OURSELVES, Identity
-from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line, parse_metrics
+from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.run_limits import end_limited
 from penstock.backends.agent.run_workers import ProcessWorkers, RunWorkers
@@ -79,7 +80,6 @@ from penstock.core import (
     Launch,
     Met,
     MetricsLogged,
-    MetricValue,
     PenstockError,
     Ready,
     ReportKind,
@@ -146,10 +146,7 @@ class Agent:
         self._lines = WorkerLines(secret, self._stores, hear=self._hear, doubt=self._doubt, host=serve_host)
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = ProgressFile(run_dir.progress)
-        shared = [] if options.engine else [Path(launch.working_dir) / name for name in USUAL_DIRECTORIES]
-        self._event_files = EventFileWatch(_output_directories(run_dir, launch), shared=shared, user=self._user)
-        self._looked_at = time.monotonic()
-        self._metrics = MetricRecorder(run_dir.metrics, self._clock, self._output.remark)
+        self._metrics = self._run_metrics(is_local=options.engine is None)
         self._told_state = ""
         self._quiet_until: float | None = time.monotonic() + QUIET_S
         self._background = BackgroundTasks()
@@ -164,6 +161,12 @@ class Agent:
             identity=identity, secret_file=self._run_dir.secret_file, plan_file=self._run_dir.plan_file,
             usage_file=self._run_dir.usage,
         )  # fmt: skip
+
+    def _run_metrics(self, *, is_local: bool) -> RunMetrics:
+        shared = [Path(self._launch.working_dir) / name for name in USUAL_DIRECTORIES] if is_local else []
+        own = _output_directories(self._run_dir, self._launch)
+        recorder = MetricRecorder(self._run_dir.metrics, self._clock, self._output.remark)
+        return RunMetrics(recorder, EventFileWatch(own, shared=shared, user=self._user))
 
     def _parts(self, engine: PartEngine, secret: str, secrets: Mapping[str, str]) -> PartWorkers:
         variables, files = split(self._launch.secrets, secrets)
@@ -222,7 +225,6 @@ class Agent:
     def report(self, kind: ReportKind, **said: Any) -> None:
         if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
             self._progress.flush()
-            self._read_event_files()
             self._metrics.flush()
         if kind is ReportKind.FAILED and not said.get("tail"):
             said["tail"] = self._output.tail()
@@ -247,7 +249,7 @@ class Agent:
 
     def on_started(self, worker_id: str, pid: int) -> None:
         self._meter_usage()  # what a worker uses is counted from its start to its end
-        self._event_files.expect(pid)
+        self._metrics.expect(pid)
         self._supervisor.started(worker_id, pid)
 
     def on_exited(self, worker_id: str, how: Exit) -> None:
@@ -275,7 +277,7 @@ class Agent:
         member = self._supervisor.members.get(worker_id)
         if stream != "stdout" or member is None or member.rank != 0:
             return
-        self._metrics.take(parse_metrics(line))
+        self._metrics.line(line)
         if member.elastic:
             return
         said = parse_line(line)
@@ -308,7 +310,7 @@ class Agent:
                 run.trained(worker_id)
                 self._take_progress(plain(message))
             case MetricsLogged():
-                self._metrics.take(message.values)
+                self._metrics.logged(message.values)
             case Met():
                 run.met(message.generation)
             case Joined():
@@ -360,9 +362,7 @@ class Agent:
         if said := self._progress_file.news():
             self.on_file_progress(said)
         self._progress.flush_when_due()
-        if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
-            self._read_event_files()
-        self._metrics.flush_when_due()
+        self._metrics.tick()
         self._hint_at_progress()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
             self._meter_usage()
@@ -404,16 +404,9 @@ class Agent:
         self._journal.append(ReportKind.PROGRESS, {**said, "width": group.size, "generation": group.generation})
 
     def _take_progress(self, said: dict[str, Any]) -> None:
-        """Progress of a worker that counts its steps itself, or of its file; its figures are metrics too."""
+        """Progress of a worker that counts its steps itself, or of its file."""
         self._progress.take(said)
-        step = said["step"]
-        self._metrics.reached(step)
-        told = {name: said[name] for name in ("loss", "samples_per_s") if said.get(name) is not None}
-        self._metrics.take(MetricValue(name=name, value=float(value), step=step) for name, value in told.items())
-
-    def _read_event_files(self) -> None:
-        self._looked_at = time.monotonic()
-        self._metrics.take(self._event_files.news())
+        self._metrics.progress(said)
 
     async def _close(self) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.agent.logs import read_log
-from penstock.backends.agent.metric_recorder import read_metrics
+from penstock.backends.agent.metrics.metric_recorder import read_metrics
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.agent.plan_file import with_plan_path
