@@ -52,7 +52,7 @@ class StandInReader:
     A job with packages has to be prepared. What jobs save lies in ``files_at``, a directory for each.
     """
 
-    def __init__(self, files_at: Path) -> None:
+    def __init__(self, files_at: Path = Path("/checkpoints")) -> None:
         self._files_at = files_at
 
     def read(self, spec: Mapping[str, Any], *, job_id: str, tenant: str, now: float) -> JobDraft:
