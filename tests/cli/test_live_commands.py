@@ -123,13 +123,13 @@ def test_metrics_of_plain_and_elastic_scripts(penstock: Terminal) -> None:
     (penstock.home / "plain.py").write_text(
         "for step in range(1, 31): print(f'penstock: step={step} total=30 loss={1 / step} val_acc={step / 30}')"
     )
-    (penstock.home / "logging.py").write_text(
+    (penstock.home / "measuring.py").write_text(
         AFTERWARDS.replace(
             "    with step:", "    elastic.log(val_acc=torch.tensor(0.5 + step.number / 100))\n    with step:"
         ).replace("sys.exit(7)", "elastic.log({'final/score': float('nan')})")
     )
     options = ("--best-effort", "--work", "30 steps", "--devices", "1", "--name")
-    scripts = {"plain-metrics": "plain.py", "elastic-metrics": "logging.py"}
+    scripts = {"plain-metrics": "plain.py", "elastic-metrics": "measuring.py"}
     for name, script in scripts.items():
         assert penstock("submit", *options, name, "--", script).returncode == 0
     assert penstock("wait", *scripts).returncode == 0

@@ -23,11 +23,15 @@ NEEDED = {
     "penstock/web/static/style.css",
 }
 _IMPORT_ALL = """
-import importlib, pkgutil, sys
+import importlib, importlib.util, pkgutil, sys
 import penstock
 print(penstock.__file__)
+trainers = {"huggingface": "transformers", "lightning": "lightning"}
 for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
-    if not module.name.endswith("__main__") and ".migrations." not in module.name:
+    last = module.name.rpartition(".")[2]
+    if ".integrations." in module.name and last in trainers and importlib.util.find_spec(trainers[last]) is None:
+        continue
+    if last != "__main__" and ".migrations." not in module.name:
         importlib.import_module(module.name)
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.runtime.integrations.plain_worker import PlainWorker
+from penstock.runtime.training import metric_log
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +22,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "PENSTOCK_PROGRESS": str(tmp_path / "progress"), "PENSTOCK_CHECKPOINT_DIR": str(tmp_path),
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(metric_log, "_used", metric_log.PrintedMetricLog())
     yield tmp_path
     signal.signal(signal.SIGTERM, before)
 

@@ -42,6 +42,8 @@
     │   ├── SlurmError              a command of Slurm's has failed
     │   ├── SilentError             whoever looks after a run does not answer
     │   └── ShortageError           the machine has too little of something for one more run, at present
+    │       └── NotLeadingError     another server acts in the cluster, or nobody can know at present
+    ├── DeliveryError               a notification did not arrive; it is tried again
     ├── StaleCommandError           a command for a run that has moved on
     ├── ProtocolError               a message between agent and worker that cannot be understood
     │   └── VersionError            agent and worker speak different versions

@@ -14,7 +14,7 @@ from penstock.tools.files import (
 from penstock.tools.jit import compiled, has_compiler, interpret_first
 
 if TYPE_CHECKING:
-    from penstock.tools.event_files import EventFileError, Scalar, read_scalars, scalar_record, version_record
+    from penstock.tools.event_files import Scalar, read_scalars, scalar_record, version_record
     from penstock.tools.flat_mapping import flat_texts
     from penstock.tools.least_squares import nonnegative_least_squares
     from penstock.tools.locks import file_lock
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
 
 __all__ = [
-    "EventFileError",
     "GpuMemory",
     "Nvml",
     "NvmlDevice",

@@ -29,22 +29,18 @@ class Scalar:
     value: float
 
 
-class EventFileError(ValueError):
-    """Bytes that are no event file."""
-
-
 def read_scalars(data: bytes) -> tuple[list[Scalar], int]:
     """The scalars of the complete records in ``data``, and how many bytes those take.
 
     More bytes than ``data`` has are told if the last record may be skipped without being read. A record that is no
-    event holds no scalars; a length that cannot be right raises :class:`EventFileError`.
+    event holds no scalars; a length that cannot be right raises :class:`ValueError`.
     """
     found: list[Scalar] = []
     position = 0
     while position + _HEADER <= len(data):
         (length,) = _LENGTH.unpack_from(data, position)
         if _CHECKSUM.unpack_from(data, position + _LENGTH.size)[0] != masked_crc(data[position : position + 8]):
-            raise EventFileError(f"no record begins at byte {position}")
+            raise ValueError(f"no record begins at byte {position}")
         end = position + _HEADER + length + _CHECKSUM.size
         if length > LARGEST_RECORD:
             position = end

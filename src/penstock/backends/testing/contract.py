@@ -126,7 +126,7 @@ class BackendContract:
         try:
             until(lambda: place.node not in {one.node for one in slots_of(backend)}, "the node not to be offered")
             assert backend.unusable()[place]
-            assert status(backend, "run-1").state is RunState.RUNNING
+            until(lambda: status(backend, "run-1").state is RunState.RUNNING, "the run to go on")
         finally:
             faults.restore(place.node)
         until(lambda: place in slots_of(backend), "the node to be back")

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from penstock.control.notify.notices import Notice
 from penstock.control.notify.recipients import Channel, Recipient
 from penstock.control.notify.settings import NotifySettings
+from penstock.core import PenstockError
 
 _PATIENCE_S = 10.0
 
 
-class DeliveryError(Exception):
+class DeliveryError(PenstockError):
     """It did not arrive; says why, without the address."""
 
 

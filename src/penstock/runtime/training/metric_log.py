@@ -30,13 +30,20 @@ class PrintedMetricLog:
             sys.stdout.flush()
 
 
-_used: MetricLog = PrintedMetricLog()
+_PRINTED = PrintedMetricLog()
+_used: MetricLog = _PRINTED
 
 
 def log_with(metric_log: MetricLog) -> None:
     """Let :func:`log` write there."""
     global _used  # noqa: PLW0603
     _used = metric_log
+
+
+def log_no_more_with(metric_log: MetricLog) -> None:
+    """What :func:`log` wrote to is closed; from now on it prints."""
+    if _used is metric_log:
+        log_with(_PRINTED)
 
 
 def log(values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:

@@ -21,7 +21,7 @@ from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.saving import Interval, Keeper
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.training.data import Loader
-from penstock.runtime.training.metric_log import log_with
+from penstock.runtime.training.metric_log import log_no_more_with, log_with
 from penstock.runtime.training.order import SampleOrder
 from penstock.runtime.training.step import Step, Surroundings, Word
 from penstock.runtime.training.wrapping import Wrapped, wrap
@@ -130,6 +130,7 @@ class Run:
 
     def close(self) -> None:
         """Finish what is being written and said, and leave; happens by itself when the process ends."""
+        log_no_more_with(self)
         self._keeper.settle()
         self._link.close()
         self._membership.end()

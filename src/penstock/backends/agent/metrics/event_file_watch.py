@@ -13,7 +13,7 @@ from pathlib import Path
 
 from penstock.backends.agent.job_files import read_regular
 from penstock.core import MetricValue, is_count, is_metric_name, metric_name
-from penstock.tools import EventFileError, Scalar, UnixUser, acting_as, read_scalars
+from penstock.tools import Scalar, UnixUser, acting_as, read_scalars
 
 LOOK_EVERY_S = 5.0
 DEEPEST = 5
@@ -74,7 +74,7 @@ class EventFileWatch:
             data = read_regular(path, READ_AT_ONCE, at)
             try:
                 scalars, size = read_scalars(data)
-            except EventFileError:
+            except ValueError:
                 self._read_to[path] = 1 << 62  # never again
                 return ()
             self._read_to[path] = at + size
