@@ -191,8 +191,12 @@ class Chaos:
             self._resume(chosen)
 
     def _resume(self, plan: Plan) -> None:
+        """A job that did its last step while it was being paused is over, and stays so."""
         if plan.is_paused and plan.outcome != "cancelled":
-            self.site.ask(lambda client: client.resume(plan.id))
+            try:
+                self.site.ask(lambda client: client.resume(plan.id))
+            except ConflictError:
+                assert self.site.states()[plan.id] == "finished", f"{plan.id} is paused and cannot be resumed"
         plan.is_paused = False
 
     def _submit(self, script: str, arguments: list[str], **keys: Any) -> Plan:
