@@ -169,7 +169,7 @@ def tell(watched: list[Watched]) -> int:
         "deadline",
         "first answer",
         "took",
-        "error of the first measured forecast",
+        "error of its first forecast",
         "promise",
     ):
         table.add_column(column)
@@ -180,7 +180,7 @@ def tell(watched: list[Watched]) -> int:
     errors = [abs(one.error) for one in watched if one.error is not None]
     if errors:
         middle, worst = statistics.median(errors), max(errors)
-        console.print(f"first forecasts: {len(errors)}, median error {middle:.0%} (goal 20 %), worst {worst:.0%}")
+        console.print(f"first forecasts: {len(errors)}, median error {middle:.0%}, worst {worst:.0%}")
     promised = [one for one in watched if one.promised and one.kind != "fails"]
     broken = [one for one in promised if not one.kept]
     stated = [(one, words) for one in watched for words in one.stated[:1]]
