@@ -10,7 +10,7 @@ import pytest
 
 from penstock.backends import LocalBackend, PreparationError, fake_devices
 from penstock.backends.agent.containers import ContainerLaunch, remove_run
-from penstock.backends.local.package_installer import Packages, install
+from penstock.backends.environments.package_installer import Packages, install
 from penstock.core import INTERPRETER, Container, Launch, Mount, Recipe, ResourceLimits, SecretUse
 from tests.backends.fake_tools import calls, fake_conda, fake_docker, silent_runtime
 from tests.backends.watching import make_launch, output, wait_for_end, wait_for_output
@@ -245,7 +245,7 @@ def test_uv_installs_what_is_not_there_and_leaves_other_versions_to_pip(
     uv.chmod(0o755)
     asked: list[list[str]] = []
     monkeypatch.setattr(
-        "penstock.backends.local.package_installer.run_tool", lambda command, *_: asked.append(list(command))
+        "penstock.backends.environments.package_installer.run_tool", lambda command, *_: asked.append(list(command))
     )
     install(tmp_path, Packages(("tinything",), tmp_path, ("tinything",)), inherit=True)
     assert bool(asked) is not by_uv, "pip"

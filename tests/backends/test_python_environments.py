@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.backends.local.python_environments import EnvironmentBuilder, PythonEnvironment
+from penstock.backends.environments.python_environments import EnvironmentBuilder, PythonEnvironment
 from penstock.core import InputError
 
 

@@ -53,6 +53,10 @@ class Mount:
     target: str
     read_only: bool = False
 
+    def __str__(self) -> str:
+        """As job files and the runtimes of containers have it."""
+        return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:

@@ -63,11 +63,6 @@ def read_mount(text: str) -> Mount:
     return Mount(source=source, target=target, read_only=_ACCESS[access])
 
 
-def mount_text(mount: Mount) -> str:
-    """As a job file has it."""
-    return f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
-
-
 def read_memory(value: object) -> int:
     """An amount of memory with its unit; ``8G`` is ``8GB`` and ``8Gi`` is ``8GiB``."""
     if not isinstance(value, str):
@@ -98,7 +93,7 @@ def memory_text(amount: int) -> str:
 
 def _read_mounts(value: object) -> tuple[str, ...]:
     given: Sequence[str] = (value,) if isinstance(value, str) else read_words(value)
-    return tuple(mount_text(read_mount(text)) for text in given)
+    return tuple(str(read_mount(text)) for text in given)
 
 
 Image = Annotated[str, reading(read_image), described(text_like("pytorch/pytorch:2.8.0"))]
@@ -193,7 +188,7 @@ _INSTEAD = {
 def _located_mount(mount: Mount, root: Path) -> str:
     source = str(root / mount.source)
     target = mount.target if mount.target.startswith("/") else str(root / mount.target)
-    return mount_text(Mount(source=source, target=target, read_only=mount.read_only))
+    return str(Mount(source=source, target=target, read_only=mount.read_only))
 
 
 class LimitsPart(JobFilePart):

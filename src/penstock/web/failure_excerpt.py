@@ -6,8 +6,9 @@ Frames of the interpreter, of installed packages and of our own are left out, un
 import re
 from collections.abc import Sequence
 
+from penstock.web.log_levels import RANK, rank_of
+
 _TRACEBACK = "Traceback (most recent call last):"
-_RANK = re.compile(r"^\[(\d+)\] ?")
 _FRAME = re.compile(r'^\s*File "(?P<path>[^"]+)", line \d+')
 _FOREIGN = re.compile(r"site-packages|dist-packages|<frozen |/lib/python3|/penstock/(backends|runtime|elastic)")
 _MOST_LINES = 14
@@ -16,7 +17,7 @@ _LAST_WORDS = 4
 
 def failure_excerpt(tail: Sequence[str]) -> list[str]:
     """The author's frames of the last traceback and its error, or the last words of a run without one."""
-    told = [(found.group(1) if (found := _RANK.match(line)) else "", _RANK.sub("", line).rstrip()) for line in tail]
+    told = [(rank_of(line), RANK.sub("", line).rstrip()) for line in tail]
     workers = dict.fromkeys(rank for rank, line in told if line == _TRACEBACK)
     parted = [_parted([line for rank, line in told if rank == worker]) for worker in workers]
     if not parted:

@@ -301,10 +301,25 @@ class Drawing(_FigureCard):
         self._tell(columns, rows, words)
 
 
+def bar_html(share: float, label: str) -> str:
+    """How much of something is done, as a bar."""
+    return (
+        '<div class="ps-bar" role="progressbar" aria-valuemin="0" aria-valuemax="100" '
+        f'aria-valuenow="{100 * share:.0f}" aria-label="{html.escape(label)}">'
+        f'<span style="width:{100 * share:.1f}%"></span></div>'
+    )
+
+
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """A plain table; cells are escaped."""
-    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    escaped = [[html.escape(cell) for cell in row] for row in rows]
+    return rich_table([html.escape(column) for column in columns], escaped, caption)
+
+
+def rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """A table whose cells are HTML."""
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     caption_html = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     table = f"<table class='ps-data'>{caption_html}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div class='ps-scroll'>{table}</div>"

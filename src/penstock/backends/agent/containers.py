@@ -64,7 +64,7 @@ class ContainerLaunch:
             *self._devices(env),
             *self._bounds(),
         ]
-        argv += ["--workdir", self.working_dir, *(word for mount in mounts for word in ("--volume", _text(mount)))]
+        argv += ["--workdir", self.working_dir, *(word for mount in mounts for word in ("--volume", str(mount)))]
         argv += [word for key in passed for word in ("--env", key)]
         return [*argv, self.container.image, *command], dict(env)
 
@@ -85,7 +85,7 @@ class ContainerLaunch:
     def _daemonless(
         self, command: Sequence[str], mounts: Sequence[Mount], passed: Mapping[str, str], env: Mapping[str, str]
     ) -> tuple[list[str], dict[str, str]]:
-        binds = [word for mount in mounts for word in ("--bind", _text(mount))]
+        binds = [word for mount in mounts for word in ("--bind", str(mount))]
         gpus = ["--nv"] if env.get("CUDA_VISIBLE_DEVICES") else []
         argv = [self.container.runtime, "exec", "--cleanenv", *gpus, "--pwd", self.working_dir, *binds]
         prefix = f"{self._program.upper()}ENV_"
@@ -132,10 +132,6 @@ def remove_run(runtime: str, run_id: str) -> None:
     found = _quietly([runtime, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={run_id}"])
     if names := found.split():
         _quietly([runtime, "rm", "--force", *names])
-
-
-def _text(mount: Mount) -> str:
-    return f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
 
 
 def _quietly(command: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.backends.agent.containers import ContainerLaunch
 from penstock.backends.agent.control_groups import ControlGroup, end_groups
-from penstock.core import Launch, ResourceLimits, format_bytes
+from penstock.core import NO_LIMITS, Launch, ResourceLimits, format_bytes
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class RunLimits:
         """A container is limited by whoever runs it; other runs get a group of their own, if the kernel lets us."""
         container = ContainerLaunch.of(launch, None)
         if container is not None and container.limits_itself:
-            return cls(ResourceLimits())
+            return cls(NO_LIMITS)
         group = ControlGroup.create(f"{_prefix(directory)}{os.getpid()}", launch.limits)
         return cls(launch.limits, group)
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import BackendError, PreparationError
+from penstock.backends.environments.cached_command import cached_command
 from penstock.backends.kubernetes.cluster_api import ClusterApi
 from penstock.backends.kubernetes.cluster_inventory import ClusterInventory
 from penstock.backends.kubernetes.labels import INSTALLATION, MANAGED_BY, PENSTOCK, RUN_ID
@@ -23,7 +24,6 @@ from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.pods.pod_manifest import RunOwner
 from penstock.backends.kubernetes.pods.run_removal import remove_run
 from penstock.backends.kubernetes.settings import KubernetesSettings
-from penstock.backends.local.cached_command import cached_command
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.core import AgentAddress, DeviceSlot, InputError, Launch, Node, Recipe, Worker
 from penstock.tools import SteadyClock, write_atomically

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.secrets import Mask
-from penstock.backends.local.devices import Inventory, discover
-from penstock.backends.local.environment_process import (
+from penstock.backends.environments.environment_process import (
     LIMIT_S,
     BuiltEnvironment,
     EnvironmentProcess,
     EnvironmentRequest,
 )
-from penstock.backends.local.preparation_log import preparation_log
+from penstock.backends.environments.preparation_log import preparation_log
+from penstock.backends.local.devices import Inventory, discover
 from penstock.backends.runs.backend import (
     AgentBackend,
     AgentSettings,

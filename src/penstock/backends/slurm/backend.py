@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import PreparationError
-from penstock.backends.local.cached_command import cached_command
+from penstock.backends.environments.cached_command import cached_command
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.backends.slurm.commands import SlurmCommands

@@ -11,12 +11,12 @@ from penstock.cli.submission.submit import hand_in
 from penstock.cli.terminal.attached import attach
 from penstock.cli.terminal.console import say
 from penstock.core import PenstockError
+from penstock.wire import OVER
 
 if TYPE_CHECKING:
     from penstock.client import Client
 
 _POLL_S = 0.3
-_OVER = ("finished", "failed", "declined", "cancelled")
 
 
 def shell(
@@ -52,7 +52,7 @@ def _shell() -> list[str]:
 def _await_devices(client: "Client", job: str) -> None:
     told = ""
     while (detail := client.job(job)).state != "running":
-        if detail.state in _OVER:
+        if detail.state in OVER:
             raise PenstockError(
                 f"{job} {detail.state}: {detail.reason or (detail.quote.reason if detail.quote else '')}"
             )

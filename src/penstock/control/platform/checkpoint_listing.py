@@ -5,16 +5,15 @@ file. Other scripts save as they like; what lies on top of their directory is li
 """
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
 
 from penstock.control.platform.job_files import FilePlaces, list_files, open_file
 from penstock.control.state.records import JobRecord
 from penstock.core import PenstockError
+from penstock.runtime import Manifest
 from penstock.wire import CheckpointList, CheckpointView, FileView
 
 _MANIFEST = re.compile(r"step-\d{10}\.json")
@@ -49,25 +48,24 @@ def _problem(places: FilePlaces, record: JobRecord, path: str, files: Mapping[st
     """What differs from the manifest; nothing if nothing does."""
     try:
         manifest = _read_manifest(places, record, path)
-        for expected in manifest["files"]:
-            name = f"{path.removesuffix('.json')}/{expected['name']}"
+        for expected in manifest.files:
+            name = f"{path.removesuffix('.json')}/{expected.name}"
             if name not in files or files[name].kind != "file":
-                return f"{expected['name']} is missing"
-            if files[name].bytes != expected["bytes"]:
-                return f"{expected['name']} has {files[name].bytes} bytes, not {expected['bytes']}"
-            if verify and _sum(places, record, name) != expected["sha256"]:
-                return f"{expected['name']} differs from what was written"
+                return f"{expected.name} is missing"
+            if files[name].bytes != expected.bytes:
+                return f"{expected.name} has {files[name].bytes} bytes, not {expected.bytes}"
+            if verify and _sum(places, record, name) != expected.sha256:
+                return f"{expected.name} differs from what was written"
     except (ValueError, KeyError, TypeError, PenstockError) as error:
         return f"its manifest cannot be read: {error}"
     return ""
 
 
-def _read_manifest(places: FilePlaces, record: JobRecord, path: str) -> Mapping[str, Any]:
+def _read_manifest(places: FilePlaces, record: JobRecord, path: str) -> Manifest:
     opened = open_file(places, record, path)
     if opened.size > _LARGEST_MANIFEST:
         raise ValueError(f"it has {opened.size} bytes")
-    found: Mapping[str, Any] = json.loads(b"".join(opened.chunks))
-    return found
+    return Manifest.parse(b"".join(opened.chunks).decode())
 
 
 def _sum(places: FilePlaces, record: JobRecord, path: str) -> str:

@@ -9,7 +9,7 @@ from nicegui import ui
 from penstock.core import PenstockError
 from penstock.tools import flat_texts
 from penstock.web.format import number
-from penstock.web.layout import Text, ask, empty, go_to, live, table_html
+from penstock.web.layout import Text, ask, empty, go_to, live, rich_table, table_html
 from penstock.web.metric_charts import metric_names, metric_of
 from penstock.web.metric_panel import MetricPanel
 from penstock.web.urls import compare_url, job_url
@@ -71,13 +71,8 @@ class _Comparison:
 
 def values_html(jobs: Sequence[JobMetricsView]) -> str:
     """The last value of each metric, job by job; links and names are escaped."""
-    links = "".join(f'<th scope="col">{_link(job)}</th>' for job in jobs)
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td>{''.join(f'<td>{_last(job, name)}</td>' for job in jobs)}</tr>"
-        for name in metric_names(jobs)
-    )
-    head = f"<thead><tr><th scope='col'>metric</th>{links}</tr></thead>"
-    return f"<div class='ps-scroll'><table class='ps-data'>{head}<tbody>{rows}</tbody></table></div>"
+    rows = [[html.escape(name), *(_last(job, name) for job in jobs)] for name in metric_names(jobs)]
+    return rich_table(("metric", *map(_link, jobs)), rows)
 
 
 def _link(job: JobMetricsView) -> str:

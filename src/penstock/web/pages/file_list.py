@@ -8,7 +8,7 @@ from nicegui import ui
 
 from penstock.core import PenstockError
 from penstock.web.format import number, short_clock, size
-from penstock.web.layout import Text, ask
+from penstock.web.layout import Text, ask, rich_table
 from penstock.web.urls import job_url
 from penstock.web.viewer import Viewer
 from penstock.wire import CheckpointList, FileList, FileView
@@ -52,10 +52,10 @@ def saved_html(job_id: str, checkpoints: CheckpointList, files: FileList) -> str
     ]  # fmt: skip
     listed = [[_name(job_id, one), size(one.bytes), short_clock(one.changed_at)] for one in files.files[:_MOST_ROWS]]
     more = len(files.files) > _MOST_ROWS or files.truncated
+    tables = ((("Checkpoint", "Step", "Size", "Saved", "State"), saved), (("File", "Size", "Changed"), listed))
     return (
         f"<p class='ps-soft'>in <code>{html.escape(files.place)}</code></p>"
-        f"{_table(('Checkpoint', 'Step', 'Size', 'Saved', 'State'), saved)}"
-        f"{_table(('File', 'Size', 'Changed'), listed)}"
+        + "".join(rich_table(columns, rows) for columns, rows in tables if rows)
         + ("<p class='ps-soft'>and more: <code>penstock files</code> lists all</p>" if more else "")
     )
 
@@ -63,13 +63,3 @@ def saved_html(job_id: str, checkpoints: CheckpointList, files: FileList) -> str
 def _name(job_id: str, file: FileView) -> str:
     name = html.escape(file.path)
     return f'<a href="{job_url(job_id)}/files?path={quote(file.path)}">{name}</a>' if file.kind == "file" else name
-
-
-def _table(columns: tuple[str, ...], rows: list[list[str]]) -> str:
-    """Cells are HTML."""
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    table = f"<table class='ps-data'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div class='ps-scroll'>{table}</div>"

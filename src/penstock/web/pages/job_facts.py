@@ -6,7 +6,7 @@ from datetime import datetime
 
 from penstock.web.failure_excerpt import failure_excerpt
 from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock, size
-from penstock.web.layout import tiles_of
+from penstock.web.layout import bar_html, tiles_of
 from penstock.web.view_models import JobOverview, StepFunction
 from penstock.wire import NO_PROGRESS, OVER, JobDetail, tells_nothing
 
@@ -78,11 +78,8 @@ def facts_html(overview: JobOverview) -> str:
 
 def progress_html(overview: JobOverview) -> str:
     share = share_done(overview)
-    return (
-        f"<div class='ps-progress' style='margin-bottom:12px'><div class='ps-bar' role='progressbar' aria-valuemin='0' "
-        f"aria-valuemax='100' aria-valuenow='{100 * share:.0f}' aria-label='Progress'>"
-        f"<span style='width:{100 * share:.1f}%'></span></div><b>{percent(share)}</b></div>"
-    )
+    bar = bar_html(share, "Progress")
+    return f"<div class='ps-progress' style='margin-bottom:12px'>{bar}<b>{percent(share)}</b></div>"
 
 
 def share_done(overview: JobOverview) -> float:

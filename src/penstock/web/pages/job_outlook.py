@@ -6,7 +6,7 @@ from nicegui import ui
 
 from penstock.core import format_duration
 from penstock.web.format import TONES, percent, plural, short_clock
-from penstock.web.layout import Text, badge, empty
+from penstock.web.layout import Text, badge, bar_html, empty
 from penstock.web.urls import ROOT, job_url
 from penstock.web.view_models import ActiveJob, Risk, UrgentJobs
 from penstock.wire import JobGlance
@@ -92,12 +92,8 @@ def _standing(view: JobGlance) -> str:
 
 
 def _bar(view: JobGlance) -> str:
-    share = view.share_done
-    return (
-        f'<div class="ps-progress"><div class="ps-bar" role="progressbar" aria-valuemin="0" aria-valuemax="100" '
-        f'aria-valuenow="{100 * share:.0f}" aria-label="Progress of {html.escape(view.name)}">'
-        f'<span style="width:{100 * share:.1f}%"></span></div><span class="ps-share">{percent(share)}</span></div>'
-    )
+    bar = bar_html(view.share_done, f"Progress of {view.name}")
+    return f'<div class="ps-progress">{bar}<span class="ps-share">{percent(view.share_done)}</span></div>'
 
 
 def _expected(job: ActiveJob, now: float) -> str:

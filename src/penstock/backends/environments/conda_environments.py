@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.backends.base import PreparationError
-from penstock.backends.local.python_environments import PythonEnvironment
-from penstock.backends.local.setup_script import SetupScript, key_of
-from penstock.backends.local.tool_runs import run_tool
+from penstock.backends.environments.python_environments import PythonEnvironment
+from penstock.backends.environments.setup_script import SetupScript, key_of
+from penstock.backends.environments.tool_runs import run_tool
 from penstock.tools import file_lock
 
 PROGRAMS = ("conda", "mamba", "micromamba")

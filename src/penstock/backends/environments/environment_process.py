@@ -21,10 +21,10 @@ from typing import IO, Any
 
 from penstock.backends.agent.processes import become_subreaper, kill_below
 from penstock.backends.base import PreparationError
-from penstock.backends.local.conda_environments import CondaEnvironments, find_conda
-from penstock.backends.local.container_images import ContainerImages, find_runtime
-from penstock.backends.local.python_environments import EnvironmentBuilder, PythonEnvironment
-from penstock.backends.local.setup_script import SetupScript
+from penstock.backends.environments.conda_environments import CondaEnvironments, find_conda
+from penstock.backends.environments.container_images import ContainerImages, find_runtime
+from penstock.backends.environments.python_environments import EnvironmentBuilder, PythonEnvironment
+from penstock.backends.environments.setup_script import SetupScript
 from penstock.core import Container, InputError, build, plain
 from penstock.tools import UnixUser, die_with_parent, may_execute, process_options
 

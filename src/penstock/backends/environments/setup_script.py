@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.backends.local.tool_runs import run_tool
+from penstock.backends.environments.tool_runs import run_tool
 
 SHELL = ("/bin/sh", "-exc")
 """Stops at the first command that fails, and says each one before it is run."""

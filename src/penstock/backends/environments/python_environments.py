@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.backends.local.package_installer import Packages, have_pip, install
-from penstock.backends.local.setup_script import SetupScript, key_of
-from penstock.backends.local.tool_runs import run_tool
+from penstock.backends.environments.package_installer import Packages, have_pip, install
+from penstock.backends.environments.setup_script import SetupScript, key_of
+from penstock.backends.environments.tool_runs import run_tool
 from penstock.core import InputError, PenstockError
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from penstock.backends.agent.containers import DAEMONLESS, DAEMONS
 from penstock.backends.base import PreparationError
-from penstock.backends.local.setup_script import HINT, SHELL, SetupScript, key_of
-from penstock.backends.local.tool_runs import heard, run_tool
+from penstock.backends.environments.setup_script import HINT, SHELL, SetupScript, key_of
+from penstock.backends.environments.tool_runs import heard, run_tool
 
 _SET_UP = "penstock-set-up"
 

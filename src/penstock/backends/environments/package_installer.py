@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from penstock.backends.local.tool_runs import heard, run_tool
+from penstock.backends.environments.tool_runs import heard, run_tool
 
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+)")
 _PIP_OPTIONS = ("--no-input", "--disable-pip-version-check", "--no-warn-script-location")

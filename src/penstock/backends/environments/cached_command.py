@@ -1,8 +1,8 @@
 """A command in a Python environment that is built where all machines of a cluster see it, by the first that needs it.
 
-``python -m penstock.backends.local.cached_command CACHE WANTED COMMAND…`` builds or finds the environment below the
-directory CACHE and becomes the command. Which one it is depends on the interpreter that builds it, so every image has
-its own; workers that start at the same time wait for the one that builds. What pip says is the worker's output.
+``python -m penstock.backends.environments.cached_command CACHE WANTED COMMAND…`` builds or finds the environment below
+the directory CACHE and becomes the command. Which one it is depends on the interpreter that builds it, so every image
+has its own; workers that start at the same time wait for the one that builds. What pip says is the worker's output.
 """
 
 import json
@@ -10,10 +10,10 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.backends.local.python_environments import EnvironmentBuilder
+from penstock.backends.environments.python_environments import EnvironmentBuilder
 from penstock.core import INTERPRETER, PenstockError, Recipe
 
-_MODULE = "penstock.backends.local.cached_command"
+_MODULE = "penstock.backends.environments.cached_command"
 
 
 def cached_command(recipe: Recipe, python: str, cache: str) -> tuple[str, ...]:
