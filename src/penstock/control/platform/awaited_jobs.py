@@ -11,8 +11,8 @@ from penstock.control.loop.job_reader import JobDraft
 from penstock.control.platform.array_commands import ArrayCommands
 from penstock.control.platform.array_listing import array_members
 from penstock.control.platform.job_references import resolve_job
+from penstock.control.state.folded_state import listed
 from penstock.control.state.journal import Journal
-from penstock.control.state.platform_state import listed
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
 from penstock.core import Quote, Source, Verdict, format_duration

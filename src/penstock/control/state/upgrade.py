@@ -124,14 +124,14 @@ class _OldState(PlatformState):
         life = self._lives.get(job_id, 0)
         return f"{job_id}+{life}" if life else job_id
 
-    def _feed(self, *events: Event) -> None:
+    def feed(self, *events: Event) -> None:
         translated = [event for event in map(self._translate, events) if event is not None]
         if translated:
             self._handle(*translated)
 
     def _handle(self, *events: Event) -> None:
         for instruction in self.scheduler.handle(*events):
-            self._carry_out(_renamed(instruction))
+            self.carry_out(_renamed(instruction))
 
     def _translate(self, event: Any) -> Event | None:
         """What the scheduler of that time was told; it knew nothing of jobs that were paused."""
@@ -158,17 +158,17 @@ class _OldState(PlatformState):
             self._told.add(core)
             record.notes.extend(self.scheduler.why(core).entries)
 
-    def _forget(self, record: JobRecord) -> Story:
+    def forget(self, record: JobRecord) -> Story:
         self._keep_story(record)
         return Story(record.id)
 
-    def _can_use(self, record: JobRecord, curve: Curve) -> bool:
+    def can_use(self, record: JobRecord, curve: Curve) -> bool:
         if record.job.curve == curve or record.job.curve.kinds != curve.kinds:
             return False
         return record.mark is JobPhase.PAUSED or self.scheduler.can_use(self._core_id(record.id), curve)
 
     def _on_resumed(self, entry: Resumed) -> None:
-        record = self._live(entry.job_id)
+        record = self.live(entry.job_id)
         if record.mark is not JobPhase.PAUSED or entry.job is None:
             raise EventError(f"job {entry.job_id!r} is not paused")
         record.mark = None
@@ -256,8 +256,8 @@ class _OldState(PlatformState):
         return {**data, "job": job, "quote": quote, "has_run": bool(record.stint), "story": []}
 
 
-_OldState._handlers = {
-    **PlatformState._handlers,
+_OldState.reducers = {
+    **PlatformState.reducers,
     Configured: _OldState._on_configured,
     Resumed: _OldState._on_resumed,
 }

@@ -1,0 +1,238 @@
+"""What the entries of the log have added up to: jobs, nodes and one scheduler, kept in line with each other.
+
+Questions about it change nothing. What changes it are the steps at the end, each of which keeps every index right, so
+that a reducer says what an entry means and not what has to be updated for it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.control.state.active_jobs import ActiveJobs
+from penstock.control.state.entries import Absence, Configured
+from penstock.control.state.records import JobRecord, Wanted
+from penstock.core import (
+    Admit,
+    Curve,
+    Decline,
+    Defer,
+    DeviceSlot,
+    Event,
+    EventError,
+    Grant,
+    Instruction,
+    Quote,
+    Resize,
+    Resume,
+    Start,
+    Stop,
+    Suspend,
+    Withdraw,
+    format_duration,
+)
+from penstock.policies import weakest_source
+from penstock.scheduler import Scheduler, Story
+from penstock.wire import JobPhase
+
+Reducers = Mapping[type, Callable[[Any, Any], None]]
+"""What each kind of entry does to a state."""
+
+
+class FoldedState:
+    """Everything known, and everything wanted."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobRecord] = {}
+        """Jobs that are not over, and those that are but have not left for the archive yet."""
+
+        self.active = ActiveJobs()
+        """Jobs that are not over, by tenant and by array."""
+
+        self.engaged: dict[str, JobRecord] = {}
+        """Jobs that have been given devices at some time and are not over: the few that can have a run."""
+
+        self.preparing: dict[str, JobRecord] = {}
+        """Jobs that are blocked or being prepared, in the order they came; the scheduler does not know them yet."""
+
+        self.kin: dict[str, dict[str, JobRecord]] = {}
+        """Jobs that are not over, by fingerprint."""
+
+        self.absent: dict[str, Absence] = {}
+        self.lost_devices: set[DeviceSlot] = set()
+        """Devices that failed while their nodes went on."""
+
+        self.settings: Configured | None = None
+        self.at = -math.inf
+        self.submitted = 0
+        """How many jobs there have ever been."""
+
+        self.touched: set[str] = set()
+        """Jobs of which the stored list may show an older row."""
+
+        self.changed: set[str] = set()
+        """Jobs that changed since the journal last told its observers."""
+
+        self._scheduler: Scheduler | None = None
+
+    @property
+    def scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            raise EventError("the log does not begin with a configuration")
+        return self._scheduler
+
+    def set_up(self, settings: Configured, scheduler: Scheduler) -> None:
+        """Begin with a scheduler that is already there."""
+        self.settings, self._scheduler = settings, scheduler
+
+    def adopt(self, record: JobRecord) -> None:
+        """Take over the record of a job that the scheduler knows, or will when it has been prepared."""
+        self.jobs[record.id] = record
+        if not record.over:
+            self.active.add(record)
+        if not record.is_scheduled:
+            self.preparing[record.id] = record
+        elif record.fingerprint and not record.over:
+            self.kin.setdefault(record.fingerprint, {})[record.id] = record
+
+    @property
+    def wake_at(self) -> float:
+        """When the next decision is due if nothing else happens."""
+        return math.inf if self._scheduler is None else self._scheduler.due_at
+
+    def record(self, job_id: str) -> JobRecord:
+        try:
+            return self.jobs[job_id]
+        except KeyError:
+            raise EventError(f"no job {job_id!r} in the state") from None
+
+    def phase(self, record: JobRecord) -> JobPhase:
+        return record.mark or JobPhase(self.scheduler.state_of(record.id).value)
+
+    def wanted(self) -> dict[str, Wanted]:
+        """Every run that should be alive now."""
+        found = (record.wanted() for record in self.engaged.values())
+        return {want.run_id: want for want in found if want is not None}
+
+    def remaining(self, record: JobRecord, now: float) -> float:
+        """Iterations left as projected for ``now``; the scheduler itself only projects to its last event."""
+        if not record.is_scheduled:
+            return record.work
+        return 0.0 if record.over else self.scheduler.remaining(record.id, now)
+
+    def rate(self, record: JobRecord) -> float:
+        """Iterations per second it is believed to make now."""
+        return 0.0 if record.over or not record.is_scheduled else self.scheduler.rate_of(record.id)
+
+    def story(self, record: JobRecord) -> Story:
+        """What happened to a job, in the scheduler's words and ours together, in order of time."""
+        if record.over:
+            return Story(record.id, list(record.notes))
+        if record.mark is JobPhase.BLOCKED:
+            return Story(record.id, list(record.notes), self._blocked_by(record))
+        if record.mark is JobPhase.PREPARING:
+            now = f"being prepared: {record.reason}" if record.reason else "waiting to be prepared"
+            return Story(record.id, list(record.notes), now)
+        told = self.scheduler.why(record.id)
+        told.entries = sorted([*record.notes, *told.entries], key=lambda note: note.at)
+        if record.grant is not None and record.retry_at > self.at:
+            told.now += f"; starts again in {format_duration(record.retry_at - self.at)}"
+        return told
+
+    def unended(self, record: JobRecord) -> list[str]:
+        """The jobs that a job comes after and that are not over."""
+        return [job_id for job_id in record.submission.after if job_id in self.jobs and not self.jobs[job_id].over]
+
+    def _blocked_by(self, record: JobRecord) -> str:
+        left = [f"{job_id} ({self.phase(self.jobs[job_id])})" for job_id in self.unended(record)]
+        how = "end" if record.submission.after_any else "finish"
+        return f"blocked: it starts when these {how}: {listed(left)}" if left else "blocked: what it waits for is over"
+
+    def feed(self, *events: Event) -> None:
+        """Tell the scheduler, and take note of what follows at once; what is to be decided follows later."""
+        try:
+            for event in events:
+                self.scheduler.apply(event)
+        finally:
+            self.obey()
+
+    def obey(self) -> None:
+        """Take note of what the scheduler has said since it was last asked."""
+        for instruction in self.scheduler.collect():
+            self.carry_out(instruction)
+
+    def carry_out(self, instruction: Instruction) -> None:
+        """What one instruction means for the job it is about."""
+        match instruction:
+            case Admit(quote) | Defer(quote) | Decline(quote) | Withdraw(quote):
+                self._answer(quote, declined=isinstance(instruction, Decline))
+            case Start(grant) | Resume(grant):
+                self.engage(grant.job_id).take(grant, self.places(grant), self.scheduler.now)
+            case Resize(grant):
+                self._touch(grant.job_id).reshape(grant, self.places(grant), self.scheduler.now)
+            case Suspend(job_id) | Stop(job_id, _):
+                self._touch(job_id).lose_devices()
+
+    def places(self, grant: Grant) -> tuple[DeviceSlot, ...]:
+        """Where a grant's devices are. The only place where the scheduler's indices become nodes and slots."""
+        cluster = self.scheduler.cluster
+        devices = [cluster.device(index) for index in grant.devices]
+        return tuple(DeviceSlot(cluster.nodes[device.node].name, device.slot) for device in devices)
+
+    def _touch(self, job_id: str) -> JobRecord:
+        self.mark_changed(job_id)
+        return self.jobs[job_id]
+
+    def mark_changed(self, job_id: str) -> None:
+        """Its row in the stored list is out of date, and its observers have not heard of it."""
+        self.touched.add(job_id)
+        self.changed.add(job_id)
+
+    def engage(self, job_id: str) -> JobRecord:
+        """From now on it can have a run."""
+        record = self.engaged[job_id] = self._touch(job_id)
+        return record
+
+    def _answer(self, quote: Quote, *, declined: bool) -> None:
+        record = self._touch(quote.job_id)
+        record.quote = replace(quote, speed=weakest_source(record.job))
+        if declined:
+            self.close(record, JobPhase.DECLINED, self.scheduler.now, quote.reason)
+
+    def close(self, record: JobRecord, phase: JobPhase, at: float, reason: str = "") -> None:
+        """The job is over for the scheduler too, which forgets it; its story is ours to keep."""
+        told = [] if self.preparing.pop(record.id, None) else self.forget(record).entries
+        record.notes = sorted([*record.notes, *told], key=lambda note: note.at)
+        record.mark = phase
+        record.ended_at = at
+        record.reason = reason
+        record.lose_devices()
+        self.active.remove(record)
+        self.engaged.pop(record.id, None)
+        if kin := self.kin.get(record.fingerprint):
+            kin.pop(record.id, None)
+            if not kin:
+                del self.kin[record.fingerprint]
+
+    def forget(self, record: JobRecord) -> Story:
+        """The scheduler lets it go; what it had to tell about the job."""
+        return self.scheduler.forget(record.id)
+
+    def live(self, job_id: str) -> JobRecord:
+        """The record of a job that is not over; an entry about any other does not fit."""
+        record = self.record(job_id)
+        if record.over:
+            raise EventError(f"job {job_id!r} is already {record.mark}")
+        return record
+
+    def can_use(self, record: JobRecord, curve: Curve) -> bool:
+        """Whether a curve is news for a job, and one that it can be scheduled by."""
+        if record.job.curve == curve or record.job.curve.kinds != curve.kinds:
+            return False
+        return self.scheduler.can_use(record.id, curve)
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Names one after the other, the first ones if there are many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,44 @@
+"""What entries about what runs have taught do to the state: speeds, delays, and that a job can be resumed."""
+
+from dataclasses import replace
+
+from penstock.control.state.entries import CostsLearned, CurveLearned, ResumableLearned
+from penstock.control.state.folded_state import FoldedState, Reducers
+from penstock.core import CostsChanged, CurveChanged, ResumableChanged, Source, Verdict
+from penstock.policies import weakest_source
+
+_KNOWN_NOW = "its speed is known now; its deadline cannot be promised yet, it is asked again"
+
+
+def _curve_learned(state: FoldedState, entry: CurveLearned) -> None:
+    """What one run shows is news for every job that would run the same way."""
+    kin = list(state.kin.get(entry.fingerprint, {}).values()) if entry.fingerprint else [state.live(entry.job_id)]
+    told = [record for record in kin if state.can_use(record, entry.curve)]
+    for record in told:
+        record.job = replace(record.job, curve=entry.curve)
+    state.feed(*(CurveChanged(entry.at, record.id, entry.curve) for record in told))
+    for record in told:
+        if record.quote is not None and record.quote.speed is Source.GUESSED:
+            reason = _KNOWN_NOW if record.quote.verdict is Verdict.DEFERRED else record.quote.reason
+            record.quote = replace(record.quote, speed=weakest_source(record.job), reason=reason)
+            state.touched.add(record.id)
+
+
+def _costs_learned(state: FoldedState, entry: CostsLearned) -> None:
+    told = [record for record in state.kin.get(entry.fingerprint, {}).values() if record.job.costs != entry.costs]
+    for record in told:
+        record.job = replace(record.job, costs=entry.costs)
+    state.feed(*(CostsChanged(entry.at, record.id, entry.costs) for record in told))
+
+
+def _resumable_learned(state: FoldedState, entry: ResumableLearned) -> None:
+    record = state.live(entry.job_id)
+    record.job = replace(record.job, resumable=True)
+    state.feed(ResumableChanged(entry.at, record.id, resumable=True))
+
+
+KNOWLEDGE_REDUCERS: Reducers = {
+    CurveLearned: _curve_learned,
+    CostsLearned: _costs_learned,
+    ResumableLearned: _resumable_learned,
+}

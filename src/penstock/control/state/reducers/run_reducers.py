@@ -1,0 +1,118 @@
+"""What entries about the runs of a job do to the state: what they told on their way, and how they ended."""
+
+import math
+
+from penstock.control.state.entries import (
+    Launched,
+    Progressed,
+    Resized,
+    RunFailed,
+    RunFinished,
+    RunNoted,
+    RunSuspended,
+    SaveFailed,
+    WorkerLost,
+)
+from penstock.control.state.folded_state import FoldedState, Reducers
+from penstock.core import JobFailed, JobFinished, Progress, WorkerFailed, format_duration
+from penstock.wire import JobPhase
+
+
+def _launched(state: FoldedState, entry: Launched) -> None:
+    record = state.record(entry.job_id)
+    if entry.run_id not in record.runs:
+        record.runs.append(entry.run_id)
+    if record.started_at is None:
+        record.started_at, record.expected_at = entry.at, entry.expected_at
+
+
+def _progressed(state: FoldedState, entry: Progressed) -> None:
+    state.feed(Progress(entry.at, state.live(entry.job_id).id, entry.remaining))
+
+
+def _resized(state: FoldedState, entry: Resized) -> None:
+    """The world we asked for has come about; any other is answered by asking again."""
+    record = state.live(entry.job_id)
+    if entry.run_id != record.run_id or record.grant is None or entry.generation < record.generation:
+        return
+    if entry.generation == record.generation and entry.width in (None, record.grant.width):
+        record.settle()
+        return
+    record.tell(entry.at, f"{entry.width} of {record.grant.width} workers are left; the others are replaced")
+    record.generation = entry.generation
+    record.replace_lost(entry.at)
+
+
+def _worker_lost(state: FoldedState, entry: WorkerLost) -> None:
+    record = state.live(entry.job_id)
+    if entry.run_id == record.run_id:
+        record.lose_worker(entry.worker)
+    record.tell(entry.at, f"worker {entry.worker} ended{_ending(entry)}")
+
+
+def _save_failed(state: FoldedState, entry: SaveFailed) -> None:
+    where = "" if entry.step is None else f" at step {entry.step}"
+    state.live(entry.job_id).tell(entry.at, f"its state could not be saved{where}: {entry.reason}; it goes on")
+
+
+def _run_noted(state: FoldedState, entry: RunNoted) -> None:
+    state.live(entry.job_id).tell(entry.at, entry.text)
+
+
+def _run_suspended(state: FoldedState, entry: RunSuspended) -> None:
+    record = state.live(entry.job_id)
+    record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
+    record.footprints.pop(entry.run_id, None)
+    if entry.run_id == record.run_id:
+        record.begin_again(entry.at)
+
+
+def _run_finished(state: FoldedState, entry: RunFinished) -> None:
+    record = state.live(entry.job_id)
+    held = record.grant is not None
+    state.feed(JobFinished(entry.at, record.id))
+    record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
+    if not held:
+        record.tell(entry.at, "finished before it could be stopped")
+    state.close(record, JobPhase.FINISHED, entry.at)
+
+
+def _run_failed(state: FoldedState, entry: RunFailed) -> None:
+    record = state.live(entry.job_id)
+    record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
+    record.footprints.pop(entry.run_id, None)
+    if entry.run_id != record.run_id:
+        return
+    record.count_failure(entry)
+    record.tell(entry.at, _failure(entry, record.failures))
+    if entry.retry_at is None:
+        state.feed(JobFailed(entry.at, record.id, entry.reason))
+        state.close(record, JobPhase.FAILED, entry.at, entry.reason)
+    elif record.grant is not None:
+        state.feed(WorkerFailed(entry.at, record.id))
+
+
+def _ending(entry: WorkerLost) -> str:
+    if entry.signal is not None:
+        return f" by signal {entry.signal}"
+    return "" if entry.code is None else f" with code {entry.code}"
+
+
+def _failure(entry: RunFailed, count: int) -> str:
+    code = "" if entry.code is None else f" with code {entry.code}"
+    wait = math.inf if entry.retry_at is None else max(0.0, entry.retry_at - entry.at)
+    then = f"next try in {format_duration(wait)}" if math.isfinite(wait) else "giving up"
+    return f"attempt {count} failed ({entry.reason}){code}; {then}"
+
+
+RUN_REDUCERS: Reducers = {
+    Launched: _launched,
+    Progressed: _progressed,
+    Resized: _resized,
+    WorkerLost: _worker_lost,
+    SaveFailed: _save_failed,
+    RunNoted: _run_noted,
+    RunSuspended: _run_suspended,
+    RunFinished: _run_finished,
+    RunFailed: _run_failed,
+}
