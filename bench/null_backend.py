@@ -86,6 +86,9 @@ class NullBackend:
             data = file.read(limit)
         return data, offset + len(data)
 
+    def log_offset(self, run_id: str, worker: str | None, since: float) -> int:  # noqa: ARG002
+        return 0
+
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:  # noqa: ARG002
         return ()
 

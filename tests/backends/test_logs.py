@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.agent.logs import LogWriter, read_log, segments
+from penstock.backends.agent.log_times import LogTimes, times_of
+from penstock.backends.agent.logs import LogWriter, offset_since, read_log, segments
 from penstock.backends.agent.outputs import WorkerLog, WorkerOutput
 from penstock.backends.agent.progress import parse_file, parse_line
 from penstock.core import ReportKind
@@ -82,6 +83,34 @@ def test_a_writer_that_comes_back_appends(tmp_path: Path) -> None:
     assert segments(path)[-1].start + path.stat().st_size == 500
 
 
+def test_output_is_found_by_when_it_was_written(tmp_path: Path) -> None:
+    path, clock = tmp_path / "merged.log", iter([100.0, 100.4, 130.0, 190.0, 200.0]).__next__
+    log = LogWriter(path, rotate_bytes=60, kept=1, times=LogTimes(path, clock))
+    for name in (b"a", b"b", b"c", b"d"):
+        log.write(name * 19 + b"\n")
+    found = {moment: read_log(path, offset_since(path, moment), 1)[0] for moment in (0.0, 101.0, 130.5, 131.5, 191.5)}
+    assert found == {0.0: b"a", 101.0: b"c", 130.5: b"c", 131.5: b"d", 191.5: b""}
+    assert offset_since(path, 191.5) == 80
+    log.close()
+
+
+def test_times_are_kept_as_long_as_the_output(tmp_path: Path) -> None:
+    path, clock = tmp_path / "merged.log", iter(range(0, 10_000, 10)).__next__
+    log = LogWriter(path, rotate_bytes=100, kept=2, times=LogTimes(path, clock))
+    for number in range(95):
+        log.write(b"line %04d\n" % number)
+    log.close()
+    assert len(times_of(path).read_text().splitlines()) == 25
+    assert offset_since(path, 0.0) == 700
+    assert read_log(path, offset_since(path, 900.0), 9)[0] == b"line 0090"
+
+
+def test_a_log_without_times_is_read_whole(tmp_path: Path) -> None:
+    filled(tmp_path / "merged.log", 5)
+    assert offset_since(tmp_path / "merged.log", 1e9) == 0
+    assert offset_since(tmp_path / "none.log", 1e9) == 0
+
+
 def test_lines_of_both_streams_are_kept_whole(tmp_path: Path) -> None:
     merged = LogWriter(tmp_path / "merged.log")
     heard: list[tuple[str, str]] = []
@@ -103,7 +132,8 @@ def test_lines_of_both_streams_are_kept_whole(tmp_path: Path) -> None:
     assert (tmp_path / "merged.log").read_bytes() == b"[3] one\n[3] wrong \xff\n[3] two\n[3] end without newline\n"
     assert (tmp_path / "w0" / "stdout.log").read_bytes() == b"one\ntwo\nend without newline"
     assert list(log.tail()) == ["one", "wrong \ufffd", "two", "end without newline"]
-    assert sorted(file.name for file in (tmp_path / "w0").iterdir()) == ["output.log", "stderr.log", "stdout.log"]
+    left = {file.name.removesuffix(".times") for file in (tmp_path / "w0").iterdir()}
+    assert left == {"output.log", "stderr.log", "stdout.log"}
 
 
 def test_output_without_any_newline_is_cut_into_lines(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -254,6 +256,9 @@ def test_logs_of_a_job_that_is_over(penstock: Terminal) -> None:
     assert penstock("logs", job, "--tail", "2").stdout == penstock("logs", job, "-n", "2", "--follow").stdout == end
     assert penstock("logs", job, "-n", "0").stdout == ""
     assert penstock("logs", job, "-n", "100000").stdout == whole
+    assert penstock("logs", job, "--since", "10m", "--worker", "w0", "-n", "1").stdout == "the end\n"
+    assert penstock("logs", job, "--since", "2099-01-01T00:00", "--follow").stdout == ""
+    assert "neither a duration nor a date" in penstock("logs", job, "--since", "lately").stderr
 
 
 def test_events_are_followed_until_ctrl_c(penstock: Terminal) -> None:
@@ -332,6 +337,53 @@ def test_a_shell_is_a_job_that_ends_with_it(penstock: Terminal) -> None:
     assert done.returncode == 3, done.stderr
     assert f"42 {shown['id']}" in done.stdout
     assert shown["state"] == "cancelled"
+
+
+STAND_IN = """
+import http.server, secrets
+token = secrets.token_hex(8)
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path.endswith("token=" + token) else 403)
+        self.end_headers()
+server = http.server.HTTPServer(("127.0.0.1", 0), Page)
+print(f"    http://127.0.0.1:{server.server_port}/lab?token={token}", flush=True)
+server.serve_forever()
+"""
+
+
+def test_a_notebook_is_reached_by_its_address_and_closed_by_ctrl_c(penstock: Terminal) -> None:
+    (penstock.home / "stand_in.py").write_text(STAND_IN)
+    notebook = subprocess.Popen(
+        [*(sys.executable, "-m", "penstock.cli", "notebook", "--for", "10m", "--name", "book"),
+         *("--", sys.executable, "stand_in.py")],
+        cwd=penstock.home, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PENSTOCK_DATA_DIR": str(penstock.data)},
+    )  # fmt: skip
+    assert notebook.stdout is not None
+    with notebook.stdout:
+        address = notebook.stdout.readline().strip()
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert answer.status == 200
+        assert "token" not in penstock("logs", "book").stdout
+        notebook.send_signal(signal.SIGINT)
+        assert notebook.wait(timeout=300) == 0
+    assert penstock.json("show", "book")["state"] == "cancelled"
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(address, timeout=60).close()
+
+
+def test_a_notebook_without_jupyter_says_how_to_get_it(penstock: Terminal) -> None:
+    refused = penstock("notebook", "--for", "10m", "--set", "environment.env.PATH=/usr/bin:/bin")
+    assert refused.returncode == 2
+    assert "the environment has no Jupyter" in refused.stderr
+    assert "--set 'environment.requirements=[jupyterlab]'" in refused.stderr
+
+
+def test_a_session_ends_with_its_time(penstock: Terminal) -> None:
+    done = penstock("notebook", "--for", "2s", "--", "sleep", "600")
+    assert done.returncode == 0, done.stderr
+    assert "its time is over" in done.stderr
 
 
 def test_a_job_is_submitted_again_with_a_difference(penstock: Terminal) -> None:

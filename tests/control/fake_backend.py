@@ -67,6 +67,7 @@ class FakeBackend:
     crash_after: str = ""
     refuse: dict[str, Exception] = field(default_factory=dict)
     output: dict[str, bytes] = field(default_factory=dict)
+    written: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     metric_series: dict[str, list[MetricSeries]] = field(default_factory=dict)
     broken: dict[DeviceSlot, str] = field(default_factory=dict)
 
@@ -158,6 +159,11 @@ class FakeBackend:
     def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:  # noqa: ARG002
         text = self.output.get(run_id, b"")[offset : offset + limit]
         return text, offset + len(text)
+
+    def log_offset(self, run_id: str, worker: str | None, since: float) -> int:  # noqa: ARG002
+        return next(
+            (offset for at, offset in self.written.get(run_id, ()) if at >= since), len(self.output.get(run_id, b""))
+        )
 
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
         return tuple(self.metric_series.get(run_id, ()))

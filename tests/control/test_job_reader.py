@@ -273,3 +273,17 @@ def test_output_begins_with_what_was_said_in_the_preparation(tmp_path: Path) -> 
     assert read(replace(preparing, runs=("j.1",)), worker="w0") == ("[0] step 1\n", False)
     assert read(replace(preparing, runs=("j.1",), preparation_log="")) == ("[0] step 1\n", False)
     assert read(replace(preparing, preparation_log=str(tmp_path / "gone"))) == ("", False)
+
+
+def test_output_since_a_moment_begins_in_the_run_that_wrote_it(tmp_path: Path) -> None:
+    backend = FakeBackend(lambda: NOW)
+    backend.output = {"j.1": b"one\ntwo\n", "j.2": b"three\n"}
+    backend.written = {"j.1": [(100.0, 0), (200.0, 4)], "j.2": [(300.0, 0)]}
+    log = tmp_path / "preparation.log"
+    log.write_text("installing\n")
+    os.utime(log, (50.0, 50.0))
+    output = JobOutput(backend=backend, runs=("j.1", "j.2"), over=False, preparation_log=str(log))
+    found = {moment: str(output.since(moment, worker=None)) for moment in (40.0, 60.0, 150.0, 250.0, 350.0)}
+    assert found == {40.0: "0:0", 60.0: "1:0", 150.0: "1:4", 250.0: "2:0", 350.0: "2:6"}
+    assert str(replace(output, preparation_log="").since(150.0, worker="w0")) == "0:4"
+    assert str(replace(output, runs=()).since(60.0, worker=None)) == "1:0"

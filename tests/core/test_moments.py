@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from penstock.core import resolve_moment
+from penstock.core import resolve_moment, resolve_past
 
 FRIDAY = datetime(2026, 10, 30, 17, 0)
 """Two days before New York's clocks go back."""
@@ -45,3 +45,19 @@ def test_what_people_say(text: str, expected: str) -> None:
 )
 def test_what_is_no_day_and_no_time(text: str) -> None:
     assert resolve_moment(text, FRIDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("16:30", "2026-10-30T16:30:00-04:00"), ("18:30", "2026-10-29T18:30:00-04:00"),
+        ("9am", "2026-10-30T09:00:00-04:00"), ("today", "2026-10-30T00:00:00-04:00"),
+        ("thursday", "2026-10-29T00:00:00-04:00"), ("friday 18:00", "2026-10-23T18:00:00-04:00"),
+        ("2026-10-28", "2026-10-28T00:00:00-04:00"), ("2026-10-28T18:00", "2026-10-28T18:00:00-04:00"),
+    ],
+)  # fmt: skip
+def test_what_people_say_who_look_back(text: str, expected: str) -> None:
+    found = resolve_past(text, FRIDAY)
+    assert found is not None
+    assert found.isoformat() == expected
+    assert resolve_past("10m", FRIDAY) is None

@@ -111,6 +111,10 @@ class Backend(Protocol):
         """Up to ``limit`` bytes of output from ``offset`` on, and the offset to go on from."""
         ...
 
+    def log_offset(self, run_id: str, worker: str | None, since: float) -> int:
+        """Where output begins that was written at ``since`` or later, to a second: at the end if there is none yet."""
+        ...
+
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
         """The metrics that the run told, thinned; also of one that was forgotten, as its logs. None is no error."""
         ...

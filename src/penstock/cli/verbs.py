@@ -50,6 +50,7 @@ VERBS = {
     "checkpoints": Verb("jobs.checkpoints", "checkpoints", "List the checkpoints of a job: step, time, size"),
     "files": Verb("jobs.files", "files", "List the files that a job saved, or fetch them with --out."),
     "shell": Verb("jobs.shell", "shell", "Open a shell on devices, as a job with an end"),
+    "notebook": Verb("jobs.notebook", "notebook", "Open a notebook on devices, as a job with an end"),
     "exec": Verb("jobs.exec", "execute", "Run a command beside the workers of a running job"),
     "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
     "metrics": Verb("jobs.metrics", "metrics", "Metrics that jobs have logged: loss, accuracy, anything else"),

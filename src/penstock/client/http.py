@@ -170,17 +170,31 @@ class Client:
     def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 100) -> EventPage:
         return self._get(EventPage, _job(job_id, "events") if job_id else "/v1/events", after=after, limit=limit)
 
-    def logs(self, job_id: str, *, cursor: str | None = None, worker: str | None = None, limit: int = 65536) -> LogPage:
-        return self._get(LogPage, _job(job_id, "logs"), cursor=cursor, worker=worker, limit=limit)
+    def logs(
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        worker: str | None = None,
+        since: str | None = None,
+        limit: int = 65536,
+    ) -> LogPage:
+        return self._get(LogPage, _job(job_id, "logs"), cursor=cursor, worker=worker, since=since, limit=limit)
 
     def follow_logs(
-        self, job_id: str, *, cursor: str | None = None, worker: str | None = None, until_now: bool = False
+        self,
+        job_id: str,
+        *,
+        cursor: str | None = None,
+        worker: str | None = None,
+        since: str | None = None,
+        until_now: bool = False,
     ) -> Iterator[LogPiece]:
-        """Output as it comes, until the job is over, or as far as it goes now.
+        """Output as it comes, until the job is over, or as far as it goes now; ``since``: how long ago, or when.
 
         Break off at any time and resume with the last cursor.
         """
-        query = _given(cursor=cursor, worker=worker, follow="false" if until_now else None)
+        query = _given(cursor=cursor, worker=worker, since=since, follow="false" if until_now else None)
         for identity, kind, data in self._stream(_job(job_id, "logs", "stream"), query):
             if kind == "log":
                 yield LogPiece(data["text"], identity)

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         plain_value,
         read_series,
     )
-    from penstock.core.moments import resolve_moment
+    from penstock.core.moments import resolve_moment, resolve_past
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
     from penstock.core.plugins import is_plugin, load_plugin
@@ -333,6 +333,7 @@ __all__ = [
     "register",
     "require",
     "resolve_moment",
+    "resolve_past",
     "starts_gpt_layer",
     "why_not_executable",
 ]

@@ -30,6 +30,17 @@ def resolve_moment(text: str, now: datetime) -> datetime | None:
         return _said(given, now)
 
 
+def resolve_past(text: str, now: datetime) -> datetime | None:
+    """The moment that a text means to somebody who looks back: a time of day is the last one, a day its beginning."""
+    given = text.strip()
+    moment, said = resolve_moment(given, now), _SAID.fullmatch(given)
+    if moment is None or said is None:
+        return moment
+    shown = moment.replace(tzinfo=None) - (_DAY if said["hour"] is None else timedelta())
+    back = 7 * _DAY if given[0].isalpha() else _DAY
+    return _aware(shown - back if shown > now else shown)
+
+
 def _said(text: str, now: datetime) -> datetime | None:
     found = _SAID.fullmatch(text)
     if found is None or not text or (found["day"] is None and found["minute"] is None and found["half"] is None):

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.backends.agent.log_times import LogTimes, noted_offset
+
 ROTATE_BYTES = 16 * 2**20
 KEPT = 2
 
@@ -23,13 +25,17 @@ class LogSegment:
 
 
 class LogWriter:
-    """Appends to a log and rotates it. A full disk loses output, never the run."""
+    """Appends to a log and rotates it. A full disk loses output, never the run. ``times`` notes when it was written."""
 
-    def __init__(self, path: Path, rotate_bytes: int = ROTATE_BYTES, kept: int = KEPT) -> None:
+    def __init__(
+        self, path: Path, rotate_bytes: int = ROTATE_BYTES, kept: int = KEPT, times: LogTimes | None = None
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._rotate_bytes = rotate_bytes
         self._kept = kept
+        self._times = times
+        self._start = segments(path)[-1].start
         self._handle = _open(path)
         self._size = os.fstat(self._handle).st_size
 
@@ -37,18 +43,23 @@ class LogWriter:
         with suppress(OSError):
             if self._size and self._size + len(data) > self._rotate_bytes:
                 self._rotate()
+            if self._times is not None and data:
+                self._times.mark(self._start + self._size)
             self._size += os.write(self._handle, data)
 
     def close(self) -> None:
         os.close(self._handle)
 
     def _rotate(self) -> None:
-        start = segments(self._path)[-1].start
-        self._path.rename(self._path.with_name(f"{self._path.name}.{start}"))
+        self._path.rename(self._path.with_name(f"{self._path.name}.{self._start}"))
         os.close(self._handle)
         self._handle, self._size = _open(self._path), 0
-        for old in segments(self._path)[: -1 - self._kept]:
+        every = segments(self._path)
+        self._start = every[-1].start
+        for old in every[: -1 - self._kept]:
             old.path.unlink(missing_ok=True)
+        if self._times is not None:
+            self._times.forget_before(segments(self._path)[0].start)
 
 
 def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
@@ -63,6 +74,12 @@ def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
             return data, at + len(data)
 
 
+def offset_since(path: Path, moment: float) -> int:
+    """Where output begins that was written at ``moment`` or later: at the end of the log if there is none yet."""
+    offset = noted_offset(path, moment)
+    return _end(path) if offset is None else offset
+
+
 def segments(path: Path) -> list[LogSegment]:
     """What is left of a log, oldest first; the last one is being written."""
     rotated = sorted(
@@ -74,6 +91,13 @@ def segments(path: Path) -> list[LogSegment]:
     except FileNotFoundError:
         return segments(path)
     return [*rotated, LogSegment(start, path)]
+
+
+def _end(path: Path) -> int:
+    try:
+        return segments(path)[-1].start + path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _read(parts: list[LogSegment], offset: int, limit: int) -> tuple[bytes, int]:

@@ -6,13 +6,16 @@ drains a pipe when the process is gone.
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from penstock.backends.agent.log_times import LogTimes
 from penstock.backends.agent.logs import LogWriter
 from penstock.backends.agent.ownership import hand_over, let_through
 from penstock.backends.agent.secrets import NOTHING_HIDDEN, Mask
@@ -76,12 +79,13 @@ class WorkerLog:
         rank: int,
         on_line: Callable[[str, str], None],
         mask: Mask = NOTHING_HIDDEN,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._mask = mask
         self._merged = merged
         self._on_line = on_line
-        self._both = LogWriter(directory / "output.log")
-        self._streams = {name: LogWriter(directory / f"{name}.log") for name in STREAMS}
+        self._both = _timed_log(directory / "output.log", clock)
+        self._streams = {name: _timed_log(directory / f"{name}.log", clock) for name in STREAMS}
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.rank = rank
 
@@ -110,19 +114,25 @@ class WorkerLog:
 class RunLog:
     """All output of a run, below its directory; ``on_line`` hears every line with its worker and stream."""
 
-    def __init__(self, directory: Path, on_line: Callable[[str, str, str], None], mask: Mask = NOTHING_HIDDEN) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        on_line: Callable[[str, str, str], None],
+        mask: Mask = NOTHING_HIDDEN,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._directory = directory
         self._on_line = on_line
         self._mask = mask
-        self._merged = LogWriter(directory / MERGED_LOG)
+        self._clock = clock
+        self._merged = _timed_log(directory / MERGED_LOG, clock)
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._remarks = 0
 
     def open(self, worker_id: str, rank: int) -> WorkerLog:
         directory = worker_directory(self._directory, worker_id)
-        return WorkerLog(
-            directory, self._merged, rank, lambda stream, line: self._take(worker_id, stream, line), self._mask
-        )
+        hear = partial(self._take, worker_id)
+        return WorkerLog(directory, self._merged, rank, hear, self._mask, self._clock)
 
     def remark(self, text: str) -> None:
         if self._remarks < MOST_REMARKS:
@@ -139,6 +149,10 @@ class RunLog:
     def _take(self, worker_id: str, stream: str, line: str) -> None:
         self._tail.append(line)
         self._on_line(worker_id, stream, line)
+
+
+def _timed_log(path: Path, clock: Callable[[], float]) -> LogWriter:
+    return LogWriter(path, times=LogTimes(path, clock))
 
 
 @dataclass(slots=True)

@@ -133,7 +133,7 @@ class Agent:
         self._metered_at = time.monotonic()
         self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
-        self._output = RunLog(run_dir.path, self._on_line, Mask((secrets or {}).values()))
+        self._output = RunLog(run_dir.path, self._on_line, Mask((secrets or {}).values()), self._clock)
         self._stores = MeetingStores()
         secret = _new_secret(run_dir, self._user)
         self._workers: RunWorkers

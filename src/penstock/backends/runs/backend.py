@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.backends.agent.environment import inherited_environment
-from penstock.backends.agent.logs import read_log
+from penstock.backends.agent.logs import offset_since, read_log
 from penstock.backends.agent.metrics.metric_recorder import read_metrics
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
@@ -248,12 +248,18 @@ class AgentBackend:
         return reader.after(after_seq)
 
     def logs(self, run_id: str, worker: str | None, offset: int, limit: int) -> tuple[bytes, int]:
+        if offset < 0 or limit < 1:
+            raise InputError(f"offset={offset}, limit={limit}", "an offset from 0 and a limit from 1")
+        return read_log(self._log(run_id, worker), offset, limit)
+
+    def log_offset(self, run_id: str, worker: str | None, since: float) -> int:
+        return offset_since(self._log(run_id, worker), since)
+
+    def _log(self, run_id: str, worker: str | None) -> Path:
         run_dir = self._directory(run_id)
         if not run_dir.path.is_dir():
             self._known(run_id)
-        if offset < 0 or limit < 1:
-            raise InputError(f"offset={offset}, limit={limit}", "an offset from 0 and a limit from 1")
-        return read_log(run_dir.merged_log if worker is None else _worker_log(run_dir, worker), offset, limit)
+        return run_dir.merged_log if worker is None else _worker_log(run_dir, worker)
 
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
         return tuple(read_metrics(self._directory(run_id).metrics))

@@ -2,19 +2,19 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.connect import connect
-from penstock.cli.jobs.arguments import JobArgument
+from penstock.cli.jobs.arguments import JobArgument, as_sent
 from penstock.cli.terminal.console import say
 from penstock.cli.terminal.control_characters import PlainStream
 
 if TYPE_CHECKING:
-    from penstock.client import Client
+    from penstock.client import Client, LogPiece
 
 
 def logs(
@@ -22,13 +22,18 @@ def logs(
     following: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
     worker: Annotated[str | None, typer.Option(help="Only this worker.")] = None,
     tail: Annotated[int | None, typer.Option("--tail", "-n", min=0, help="Only so many lines from the end.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help='Only what was written since: "10m" ago, "14:30", "2026-12-01T18:00".')
+    ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Colours and control characters too, also on a terminal.")] = False,
 ) -> None:
     """Print a job's output, all workers together unless one is named."""
+    cursor, since = None, as_sent(since)
     with connect() as client, detaching(job), printer(raw) as show:
-        cursor = None if tail is None else _print_end(client, job, worker, tail, show)
+        if tail is not None:
+            cursor = _print_end(client.follow_logs(job, worker=worker, since=since, until_now=True), tail, show)
         if following or tail is None:
-            for piece in client.follow_logs(job, cursor=cursor, worker=worker, until_now=not following):
+            for piece in client.follow_logs(job, cursor=cursor, worker=worker, since=since, until_now=not following):
                 show(piece.text)
 
 
@@ -49,10 +54,10 @@ def detaching(job: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _print_end(client: "Client", job: str, worker: str | None, lines: int, show: Callable[[str], None]) -> str | None:
+def _print_end(pieces: Iterable["LogPiece"], lines: int, show: Callable[[str], None]) -> str | None:
     """The last lines there are, and the cursor behind them."""
     kept, begun, cursor = deque[str](maxlen=lines), "", None
-    for piece in client.follow_logs(job, worker=worker, until_now=True):
+    for piece in pieces:
         *whole, begun = (begun + piece.text).split("\n")
         kept.extend(line + "\n" for line in whole)
         cursor = piece.cursor

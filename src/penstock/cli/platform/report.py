@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.connect import connect, print_json
-from penstock.cli.jobs.arguments import JsonOption
+from penstock.cli.jobs.arguments import JsonOption, as_sent
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import clock
 from penstock.core import InputError, format_bytes, format_duration
@@ -38,7 +38,7 @@ def command(
             about_job = client.job_report(job)
             print_json(about_job) if as_json else _tell_job(about_job)
             return
-        report = client.report(since=since, until=until, tenant=tenant)
+        report = client.report(since=as_sent(since) or since, until=as_sent(until), tenant=tenant)
     if html is not None:
         _write(html, report)
     if as_json:

@@ -31,6 +31,7 @@ from penstock.wire import (
 
 _STREAMED_BYTES = 1 << 18
 """Of output in one message of a stream: a long log comes in one answer and not in hundreds."""
+Since = Annotated[StorableText | None, Query(description="Only output written since: how long ago (10m), or when.")]
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 
@@ -175,10 +176,11 @@ def job_logs(
     who: Caller,
     cursor: StorableText | None = None,
     worker: StorableText | None = None,
+    since: Since = None,
     limit: Annotated[int, Query(ge=1, le=1 << 20)] = 1 << 16,
 ) -> LogPage:
     """Output of the job, run after run."""
-    return platform.logs(job_id, who, cursor=cursor, worker=worker, limit=limit)
+    return platform.logs(job_id, who, cursor=cursor, worker=worker, since=since, limit=limit)
 
 
 @router.get("/jobs/{job_id}/logs/stream", response_class=StreamingResponse)
@@ -189,6 +191,7 @@ def follow_logs(
     streams: OpenStreams,
     cursor: StorableText | None = None,
     worker: StorableText | None = None,
+    since: Since = None,
     follow: bool = True,
     last_event_id: LastEvent = None,
 ) -> StreamingResponse:
@@ -198,7 +201,7 @@ def follow_logs(
     """
     position = resume_point(last_event_id, cursor)
     read = partial(_log_page, platform, who, job_id, worker)
-    first: LogPage | None = read(position)
+    first: LogPage | None = read(position, since)
 
     patient = False
 
@@ -221,5 +224,7 @@ def _is_worth_sending(follow: bool, page: LogPage) -> bool:
     return not follow or bool(page.text or page.complete)
 
 
-def _log_page(platform: Platform, who: Principal, job_id: str, worker: str | None, cursor: str | None) -> LogPage:
-    return platform.logs(job_id, who, cursor=cursor, worker=worker, limit=_STREAMED_BYTES)
+def _log_page(
+    platform: Platform, who: Principal, job_id: str, worker: str | None, cursor: str | None, since: str | None = None
+) -> LogPage:
+    return platform.logs(job_id, who, cursor=cursor, worker=worker, since=since, limit=_STREAMED_BYTES)

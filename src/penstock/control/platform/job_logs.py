@@ -68,6 +68,18 @@ class JobOutput:
             cursor = LogCursor(cursor.run + 1)
         return LogPage(text="", next=str(cursor), complete=self.over)
 
+    def since(self, moment: float, *, worker: str | None) -> LogCursor:
+        """Where output begins that was written at ``moment`` or later; the end of what there is, if there is none."""
+        if self.preparation_log and worker is None and _was_written_since(Path(self.preparation_log), moment):
+            return LogCursor()
+        first = self.pieces - len(self.runs)
+        cursor = LogCursor(first)
+        for number, run in enumerate(self.runs, start=first):
+            cursor = LogCursor(number, self.backend.log_offset(run, worker, moment))
+            if self._read(cursor, worker, 1)[0]:
+                break
+        return cursor
+
     def _read(self, cursor: LogCursor, worker: str | None, limit: int) -> tuple[bytes, int]:
         """No worker has anything to do with the preparation."""
         if not self.preparation_log:
@@ -75,3 +87,10 @@ class JobOutput:
         if cursor.run > 0:
             return self.backend.logs(self.runs[cursor.run - 1], worker, cursor.offset, limit)
         return read_log(Path(self.preparation_log), cursor.offset, limit) if worker is None else (b"", 0)
+
+
+def _was_written_since(log: Path, moment: float) -> bool:
+    try:
+        return log.stat().st_mtime >= moment
+    except OSError:
+        return False

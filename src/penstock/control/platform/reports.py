@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from penstock.control.platform.past_moments import past_moment
 from penstock.control.reports.job import job_report
 from penstock.control.reports.period import KINDS, STEPS, TROUBLES, Evidence, Happening, JobFacts, period_report
 from penstock.control.state.entries import RunFailed
@@ -10,7 +11,7 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Line, Principal
-from penstock.core import Cluster, UnitError, parse_duration, parse_instant
+from penstock.core import Cluster
 from penstock.wire import JobReport, PeriodReport, RequestError
 
 _MOST_LINES = 200_000
@@ -25,8 +26,8 @@ class Reports:
     def period(self, who: Principal, since: str, until: str | None, tenant: str | None) -> PeriodReport:
         """``since`` and ``until`` are dates, or durations before now; the end is never in the future."""
         now = self._journal.now()
-        end = min(_moment(until, now), now) if until else now
-        start = max(0.0, _moment(since, end))
+        end = min(past_moment(until, now), now) if until else now
+        start = max(0.0, past_moment(since, end))
         if start >= end:
             raise RequestError(
                 f"The period from {since} to {until or 'now'} is empty", "a beginning before the end", "Try since=7d"
@@ -82,17 +83,3 @@ class Reports:
 
 def _happenings(lines: Iterable[Line]) -> list[Happening]:
     return [entry for entry in readable(lines) if isinstance(entry, Happening)]
-
-
-def _moment(text: str, now: float) -> float:
-    """A date, or a duration before ``now``."""
-    try:
-        return parse_instant(text)
-    except UnitError:
-        pass
-    try:
-        return now - parse_duration(text)
-    except UnitError:
-        raise RequestError(
-            f"{text!r} is neither a duration nor a date", "how long ago, or when", 'Try "7d", "12h" or "2026-12-01"'
-        ) from None

@@ -31,6 +31,7 @@ from penstock.control.platform.job_metrics import metric_views
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
+from penstock.control.platform.past_moments import past_moment
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.saved_files import SavedFiles
@@ -264,16 +265,21 @@ class Platform:
         *,
         cursor: str | None = None,
         worker: str | None = None,
+        since: str | None = None,
         limit: int = 1 << 16,
     ) -> LogPage:
-        """Output of a job, run after run, from a cursor on."""
+        """Output of a job, run after run, from a cursor on, else from when it was written (how long ago, or when)."""
         record = self.find(job_id, who)
         with self._journal.reading():
             output = JobOutput(
                 backend=self._reconciler.backend, runs=tuple(record.runs), over=record.over,
                 preparation_log=record.recipe.preparation_log,
             )  # fmt: skip
-        return output.page(worker=worker, cursor=LogCursor.parse(cursor), limit=limit)
+        if cursor is None and since is not None:
+            start = output.since(past_moment(since, self._journal.now()), worker=worker)
+        else:
+            start = LogCursor.parse(cursor)
+        return output.page(worker=worker, cursor=start, limit=limit)
 
     def metrics(self, job_id: str, who: Principal, names: Collection[str] = ()) -> JobMetricsView:
         """What a job's script logged, one curve for each metric across all its runs."""
