@@ -14,7 +14,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from penstock.backends.runs import agent
+from penstock.backends.runs.agent.program import main as run_agent
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def _become_agent(request: dict[str, Any]) -> int:
     os.close(nothing)
     os.chdir(request["cwd"])
     os.setsid()
-    return agent.main([*request["arguments"], "--kept"], request["secrets"])
+    return run_agent([*request["arguments"], "--kept"], request["secrets"])
 
 
 def _answer(said: dict[str, Any]) -> None:
