@@ -193,7 +193,13 @@ def test_kinds_of_a_policy_that_looks_at_one_at_a_time_do_not_disturb_each_other
         assert machine.remaining("a", 61.0) == 1000.0 - 4.0 * 61.0
 
 
-@pytest.mark.parametrize("name", ["fifo", "srtf", "tiresias", "gandiva", "themis", "edf", "deadline", "elasticflow"])
+PRIORITISED = (
+    "fifo", "srtf", "tiresias", "gandiva", "themis", "edf", "deadline", "elasticflow", "optimus", "afs", "lucid",
+    "genie", "3sigma", "yarn-cs", "dynamic-quota",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRIORITISED)
 def test_a_higher_priority_goes_first(name: str) -> None:
     machine = Scheduler(Cluster.parse("1x2"), policy_named(name))
     jobs = [job(each, requested=2, at_least=2, priority=priority) for each, priority in (("a", 0), ("b", 50), ("c", 0))]

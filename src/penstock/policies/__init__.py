@@ -1,18 +1,23 @@
 """Who gets how many devices, and when: one file per policy."""
 
+from penstock.policies.afs import Afs
 from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
 from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
+from penstock.policies.dynamic_quota import DynamicQuota
 from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
+from penstock.policies.genie import Genie
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.job_columns import ColumnSource
 from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
 from penstock.policies.kind_view import KindView
+from penstock.policies.lucid import Lucid
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
+from penstock.policies.optimus import Optimus
 from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, show_value
 from penstock.policies.per_kind import PerKind
 from penstock.policies.registry import (
@@ -26,9 +31,11 @@ from penstock.policies.registry import (
 )
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
+from penstock.policies.three_sigma import ThreeSigma
 from penstock.policies.tiresias import Tiresias
 from penstock.policies.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.view import KindConditions, TenantTable, View
+from penstock.policies.yarn_cs import YarnCapacity
 
 __all__ = [
     "COST_CLASSES",
@@ -37,6 +44,7 @@ __all__ = [
     "PLAN_STEPS",
     "POLICIES",
     "Admission",
+    "Afs",
     "Allocation",
     "AnyPolicy",
     "ArrivalStatistics",
@@ -45,19 +53,23 @@ __all__ = [
     "ColumnSource",
     "DeadlinePolicy",
     "DeclaredParameter",
+    "DynamicQuota",
     "Edf",
     "EdfAdmission",
     "ElasticFlow",
     "Fifo",
     "Floats",
     "Gandiva",
+    "Genie",
     "Ints",
     "KindConditions",
     "KindOptions",
     "KindPolicy",
     "KindView",
+    "Lucid",
     "MeasureFirst",
     "NamedPolicy",
+    "Optimus",
     "Parameter",
     "PerKind",
     "Plans",
@@ -67,8 +79,10 @@ __all__ = [
     "Standing",
     "TenantTable",
     "Themis",
+    "ThreeSigma",
     "Tiresias",
     "View",
+    "YarnCapacity",
     "admit_undisturbed",
     "allocate_undisturbed",
     "offered_policies",

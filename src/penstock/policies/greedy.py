@@ -1,10 +1,12 @@
-"""Taking jobs in order while they fit: the inner loop of every rigid policy."""
+"""Taking jobs in order while they fit, and growing them by what that gains: the inner loops of most policies."""
 
+import heapq
 from collections.abc import Callable
 
 import numpy as np
 
-from penstock.policies.columns import Ints
+from penstock.policies.columns import Floats, Ints
+from penstock.policies.filling import usable
 from penstock.policies.kind_view import KindView
 from penstock.policies.view import View
 from penstock.tools import compiled
@@ -18,6 +20,12 @@ def serve_in_order(view: KindView, order: Callable[[], Ints]) -> Ints:
     if int(view.requested.sum()) <= view.capacity:
         return view.requested.copy()
     return take_in_order(order(), view.requested, view.capacity)
+
+
+def start_in_order(view: KindView, order: Ints) -> Ints:
+    """Everybody keeps what it holds; who waits is started, in ``order``, on what is free. Nobody is interrupted."""
+    waiting = order[view.width[order] == 0]
+    return view.width + take_in_order(waiting, view.requested, view.capacity - int(view.width.sum()))
 
 
 def by_priority(view: KindView | View, rows: Ints) -> list[Ints]:
@@ -39,3 +47,29 @@ def take_in_order(order: Ints, demand: Ints, capacity: int) -> Ints:
             if capacity == 0:
                 break
     return widths
+
+
+@compiled
+def grow_by_gain(widths: Ints, rows: Ints, gains: Floats, levels: Ints, depth: Ints, capacity: int) -> None:
+    """Give idle devices to those of ``rows`` that hold some, each time where ``gains[job, level]`` of the next is most.
+
+    Equal gains go by the order of ``rows``. O((rows + grants) log rows).
+    """
+    idle = capacity - widths.sum()
+    heap = [(0.0, 0, 0) for _ in range(0)]
+    for place in range(len(rows)):
+        job = rows[place]
+        level = usable(levels[job], depth[job], widths[job])
+        if level >= 0 and level + 1 < depth[job] and gains[job][level] > 0:
+            heap.append((-gains[job][level], place, level))
+    heapq.heapify(heap)
+    while idle > 0 and len(heap) > 0:
+        _, place, level = heapq.heappop(heap)
+        job = rows[place]
+        added = levels[job][level + 1] - widths[job]
+        if added > idle:
+            continue
+        widths[job] = levels[job][level + 1]
+        idle -= added
+        if level + 2 < depth[job] and gains[job][level + 1] > 0:
+            heapq.heappush(heap, (-gains[job][level + 1], place, level + 1))

@@ -8,16 +8,23 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from penstock.core import InputError, PluginError, UnknownNameError, is_plugin, load_plugin
+from penstock.policies.afs import Afs
 from penstock.policies.base import AnyPolicy, KindPolicy, Policy
 from penstock.policies.deadline import DeadlinePolicy
+from penstock.policies.dynamic_quota import DynamicQuota
 from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
+from penstock.policies.genie import Genie
+from penstock.policies.lucid import Lucid
+from penstock.policies.optimus import Optimus
 from penstock.policies.parameters import settings_of
 from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
+from penstock.policies.three_sigma import ThreeSigma
 from penstock.policies.tiresias import Tiresias
+from penstock.policies.yarn_cs import YarnCapacity
 
 ENTRY_POINTS = "penstock.policies"
 """The group under which an installed package offers policies of its own."""
@@ -30,10 +37,17 @@ POLICIES: dict[str, type[AnyPolicy]] = {
         Edf,
         EdfAdmission,
         Fifo,
+        Afs,
+        DynamicQuota,
         Gandiva,
+        Genie,
+        Lucid,
+        Optimus,
         Srtf,
         Themis,
+        ThreeSigma,
         Tiresias,
+        YarnCapacity,
     )
 }
 """Every policy of ours by name."""

@@ -1,0 +1,54 @@
+"""3Sigma-like: expected value over the distribution of run times."""
+
+import math
+
+import numpy as np
+import pytest
+
+from penstock.policies import policy_named
+from penstock.policies.three_sigma import ThreeSigma
+from tests.policies.views import Row, view
+
+
+def test_the_value_is_the_probability_of_being_in_time() -> None:
+    world = view(*(Row(due=due) for due in (1.0, 100.0, 140.0, 1000.0)))
+    worth = ThreeSigma().expected_values(world, 0.0)
+    assert worth.tolist() == [0.0, 0.5, 0.75, 1.0]
+    assert ThreeSigma(spread=0.0).expected_values(world, 0.0).tolist() == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_a_job_without_a_deadline_is_worth_less_the_later_it_ends() -> None:
+    world = view(Row())
+    now, later = (float(ThreeSigma().expected_values(world, delay)[0]) for delay in (0.0, 500.0))
+    assert 0 < later < now <= 0.1
+
+
+def test_who_loses_most_by_waiting_runs_first() -> None:
+    relaxed, urgent = Row(due=1e6, requested=4), Row(due=300.0, requested=4)
+    assert ThreeSigma().allocate(view(relaxed, urgent)).widths.tolist() == [0, 4]
+
+
+def test_a_deadline_with_time_to_spare_lets_a_job_without_one_go_first() -> None:
+    relaxed, best_effort = Row(due=1e6, requested=4), Row(requested=4)
+    assert ThreeSigma().allocate(view(relaxed, best_effort)).widths.tolist() == [0, 4]
+
+
+def test_an_urgent_deadline_takes_the_devices_of_a_job_without_one_and_of_nobody_else() -> None:
+    urgent = Row(work=400.0, due=200.0, requested=4)
+    for due, widths in ((None, [0, 4]), (5000.0, [4, 0])):
+        runs = Row(work=1e4, width=4, requested=4, due=due)
+        assert ThreeSigma().allocate(view(runs, urgent)).widths.tolist() == widths
+
+
+def test_it_looks_again_while_a_deadline_comes_near_that_could_take_devices() -> None:
+    runs, relaxed = Row(work=1e4, width=4, requested=4), Row(due=1e6, requested=4)
+    assert ThreeSigma().allocate(view(runs, relaxed, now=7.0)).wake_at == 307.0
+    assert ThreeSigma().allocate(view(runs, Row())).wake_at == math.inf
+
+
+@pytest.mark.parametrize("spread", [0.25, 1.0, 2.0])
+def test_the_samples_stand_for_a_log_normal_spread(spread: float) -> None:
+    policy = policy_named(f"3sigma:spread={spread}")
+    assert isinstance(policy, ThreeSigma)
+    assert np.median(policy.factors) == pytest.approx(1.0, rel=0.2)
+    assert np.log(policy.factors).std() == pytest.approx(spread, rel=0.1)
