@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control.state.entries import Edited
+from penstock.control.state.entries import Edited, Paused, RunFailed
 from penstock.core import Amendment, Deadline, InputError, Verdict
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError, QuotaRequest
 from tests.control.build import ADMIN, Platform
@@ -77,12 +77,54 @@ def test_narrower_bounds_move_a_job_that_can_resume(world: Platform) -> None:
     job = world.submit(work=400)
     world.passes(5)
     assert len(world.record(job).places) == 4
+    run = world.record(job).run_id
     edit(world, job, devices="1..2")
     assert len(world.record(job).places) == 2
     world.passes(10)
     [alive] = world.backend.alive()
+    assert alive == run, "in place"
     assert len(world.backend.all_runs[alive].launch.workers) == 2
-    assert world.backend.all_runs[alive].step > 4, "it goes on from what it had saved"
+    assert world.backend.all_runs[alive].step > 4
+
+
+def test_wider_bounds_move_a_job_in_place_too(world: Platform) -> None:
+    job = world.submit(work=400)
+    edit(world, job, devices="1..2")
+    world.passes(5)
+    run = world.record(job).run_id
+    assert len(world.record(job).places) == 2
+    edit(world, job, devices="3..4")
+    world.restart()
+    world.passes(5)
+    assert world.record(job).run_id == run
+    assert world.backend.alive() == [run]
+    assert len(world.backend.all_runs[run].launch.workers) == 4
+
+
+def test_a_job_for_which_there_is_no_room_within_its_new_bounds_is_suspended(world: Platform) -> None:
+    other, job = world.submit(work=4000, within=20000.0), world.submit(work=4000)
+    for each in (other, job):
+        edit(world, each, devices=2)
+    world.passes(3)
+    assert len(world.record(job).places) == 2
+    edit(world, job, devices="3..4")
+    world.passes(5)
+    assert world.phase(job) is JobPhase.SUSPENDED
+    assert world.backend.alive() == [world.record(other).run_id]
+
+
+@pytest.mark.parametrize("then", [Paused, RunFailed])
+def test_what_happens_between_an_edit_and_its_decision(world: Platform, then: type[Paused] | type[RunFailed]) -> None:
+    job = world.submit(work=400)
+    world.passes(5)
+    record, now = world.record(job), world.clock()
+    edited = Edited(at=now, job_id=job, amendment=Amendment(at_least=1, at_most=2), spec={}, name="night", what="")
+    failed = RunFailed(at=now, job_id=job, run_id=record.run_id, reason="exit", code=1, retry_at=now + 1.0)
+    world.journal.record(edited, Paused(at=now, job_id=job) if then is Paused else failed)
+    assert not record.displaced
+    world.passes(5)
+    assert len(world.backend.alive()) == (0 if then is Paused else 1)
+    assert world.phase(job) is (JobPhase.PAUSED if then is Paused else JobPhase.RUNNING)
 
 
 def test_bounds_that_would_cost_the_work_of_a_job_are_refused(world: Platform) -> None:

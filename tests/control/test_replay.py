@@ -78,6 +78,9 @@ def _check(state: PlatformState) -> None:
     used: list[int] = []
     for record in state.jobs.values():
         held = record.grant.devices if record.grant is not None else ()
+        if record.displaced:
+            assert state.scheduler.devices_of(record.id) == ()
+            continue
         if record.mark is None:
             assert state.scheduler.devices_of(record.id) == held
         else:

@@ -73,6 +73,7 @@ class FoldedState:
         self.changed: set[str] = set()
         """Jobs that changed since the journal last told its observers."""
 
+        self._displaced: set[str] = set()
         self._scheduler: Scheduler | None = None
 
     @property
@@ -90,6 +91,8 @@ class FoldedState:
         self.jobs[record.id] = record
         if not record.over:
             self.active.add(record)
+        if record.displaced:
+            self._displaced.add(record.id)
         if not record.is_scheduled:
             self.preparing[record.id] = record
         elif record.fingerprint and not record.over:
@@ -172,6 +175,20 @@ class FoldedState:
                 self._touch(grant.job_id).reshape(grant, self.places(grant), self.scheduler.now)
             case Suspend(job_id) | Stop(job_id, _):
                 self._touch(job_id).lose_devices()
+
+    def displace(self, record: JobRecord, grant: Grant) -> None:
+        """Its run stays where it was until the next decision, which moves or ends it."""
+        record.stay_until_decided(grant)
+        self._displaced.add(record.id)
+
+    def end_displacements(self) -> None:
+        """Something was decided: who was to move and got no devices has none."""
+        for job_id in self._displaced:
+            record = self.jobs[job_id]
+            if record.displaced and not self.scheduler.devices_of(job_id):
+                self._touch(job_id).lose_devices()
+            record.displaced = False
+        self._displaced.clear()
 
     def places(self, grant: Grant) -> tuple[DeviceSlot, ...]:
         """Where a grant's devices are. The only place where the scheduler's indices become nodes and slots."""

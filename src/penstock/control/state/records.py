@@ -61,6 +61,8 @@ class JobRecord:
     runs: list[str] = field(default_factory=list)
     places: tuple[DeviceSlot, ...] = ()
     """The devices of the grant by node and slot: their indices mean something to the scheduler only."""
+    displaced: bool = False
+    """Its grant is what its run is still on, although its bounds do not allow it: the next decision says where to."""
     footprints: dict[str, frozenset[DeviceSlot]] = field(default_factory=dict)
     failures: int = 0
     losses: int = 0
@@ -155,6 +157,12 @@ class JobRecord:
 
     def lose_devices(self) -> None:
         self.grant = None
+        self.displaced = False
+
+    def stay_until_decided(self, grant: Grant) -> None:
+        """It lost these devices because of its own bounds: its run waits on them for others, and is not ended."""
+        self.grant = grant
+        self.displaced = True
 
     def lose_worker(self, worker_id: str) -> None:
         """Its place in the next world goes to a new worker."""

@@ -102,6 +102,7 @@ def _paused(state: FoldedState, entry: Paused) -> None:
     if record.id in state.preparing:
         raise EventError(f"job {record.id!r} is being prepared")
     state.feed(JobPaused(entry.at, record.id))
+    record.lose_devices()
     record.mark = JobPhase.PAUSED
     record.tell(entry.at, f"paused by {entry.by}" if entry.by else "paused")
 
@@ -122,8 +123,11 @@ def _edited(state: FoldedState, entry: Edited) -> None:
     if record.id in state.preparing:
         record.job = entry.amendment.applied_to(record.job)
     else:
+        held = record.grant
         state.feed(JobAmended(entry.at, record.id, entry.amendment))
         record.job = state.scheduler.job(record.id)
+        if held is not None and record.grant is None:
+            state.displace(record, held)
     record.submission = replace(record.submission, name=entry.name, spec=entry.spec)
     if entry.amendment.asks_again:
         record.quote = None

@@ -88,6 +88,8 @@ def _run_failed(state: FoldedState, entry: RunFailed) -> None:
     if entry.retry_at is None:
         state.feed(JobFailed(entry.at, record.id, entry.reason))
         state.close(record, JobPhase.FAILED, entry.at, entry.reason)
+    elif record.displaced:
+        record.lose_devices()
     elif record.grant is not None:
         state.feed(WorkerFailed(entry.at, record.id))
 

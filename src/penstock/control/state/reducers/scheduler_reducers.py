@@ -26,6 +26,7 @@ def _decided(state: FoldedState, entry: Decided) -> None:
     except EventError as error:
         raise InvariantError(f"a decision in the log does not fit what happened before it: {error}") from error
     state.obey()
+    state.end_displacements()
 
 
 def _quarantined(state: FoldedState, entry: Quarantined) -> None:
