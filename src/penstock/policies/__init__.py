@@ -30,11 +30,12 @@ from penstock.policies.registry import (
     split_policies,
 )
 from penstock.policies.srtf import Srtf
+from penstock.policies.tenant_table import TenantTable
 from penstock.policies.themis import Themis
 from penstock.policies.three_sigma import ThreeSigma
 from penstock.policies.tiresias import Tiresias
 from penstock.policies.undisturbed import admit_undisturbed, allocate_undisturbed
-from penstock.policies.view import KindConditions, TenantTable, View
+from penstock.policies.view import KindConditions, View
 from penstock.policies.yarn_cs import YarnCapacity
 
 __all__ = [

@@ -81,6 +81,8 @@ class JobColumns(GatheredColumns):
     """Seconds it has held devices, over all stints."""
     attained: Floats = gathered()
     """Device-seconds it has held."""
+    deserved: Floats = gathered()
+    """Device-seconds that its part of its tenant's share came to since it asked, as far as it could use them."""
     stint_since: Floats = gathered()
     """When it last got devices after having none (or last lost them, if it has none)."""
     waited_before: Floats = gathered()

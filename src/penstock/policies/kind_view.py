@@ -4,7 +4,7 @@ One row per job that is not done yet, as NumPy columns: a policy is a pure funct
 row. Columns are read-only. :class:`~penstock.policies.View` shows all kinds at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from penstock.core import FREE, Job, Overhead
 from penstock.policies.columns import Floats, Ints
 from penstock.policies.job_columns import ColumnSource, JobColumns, gathered
 from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
+from penstock.policies.tenant_table import TenantTable
 
 
 class KindColumns(JobColumns):
@@ -50,6 +51,9 @@ class KindView(KindColumns):
     """The jobs of all kinds that the sources have columns of."""
     columns: ColumnSource
     options: KindOptions
+    tenancy: Ints
+    """Whose job each of them is, as a position in :attr:`tenants`."""
+    tenant_table: Callable[[], TenantTable]
     rows: Ints | None = None
     """Which of them are on this kind; ``None`` if all are."""
 
@@ -65,6 +69,16 @@ class KindView(KindColumns):
     @cached_property
     def jobs(self) -> Sequence[Job]:
         return self.everybody if self.rows is None else [self.everybody[row] for row in self.rows.tolist()]
+
+    @cached_property
+    def tenant(self) -> Ints:
+        """Position in :attr:`tenants`."""
+        return self.tenancy if self.rows is None else self.tenancy[self.rows]
+
+    @cached_property
+    def tenants(self) -> TenantTable:
+        """Whom jobs of all kinds are accounted to."""
+        return self.tenant_table()
 
     def __len__(self) -> int:
         return len(self.everybody) if self.rows is None else len(self.rows)

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from penstock.core import InputError, PluginError, UnknownNameError, is_plugin, load_plugin
 from penstock.policies.afs import Afs
+from penstock.policies.astraea import Astraea
 from penstock.policies.base import AnyPolicy, KindPolicy, Policy
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.dynamic_quota import DynamicQuota
@@ -32,6 +33,7 @@ ENTRY_POINTS = "penstock.policies"
 POLICIES: dict[str, type[AnyPolicy]] = {
     policy.name: policy
     for policy in (
+        Astraea,
         DeadlinePolicy,
         ElasticFlow,
         Edf,

@@ -6,7 +6,6 @@ this view and chooses one option per row. Columns are read-only; what is seldom 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +19,7 @@ from penstock.policies.columns import Floats, Ints
 from penstock.policies.job_columns import ColumnSource, JobColumns, SomeRows
 from penstock.policies.kind_options import KindOptions
 from penstock.policies.kind_view import KindView
+from penstock.policies.tenant_table import TenantTable
 
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -34,20 +34,6 @@ class KindConditions(NamedTuple):
     """Recent mean time between decisions about this kind (at least the slot)."""
     decided: bool = True
     """Whether this decision is about it; jobs of other kinds are not in the view."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TenantTable:
-    """Whom jobs are accounted to; the column ``tenant`` of the view holds positions in these."""
-
-    names: tuple[str, ...]
-    shares: Floats
-    quotas: Floats
-    """Devices a tenant may hold at once; infinite without a quota."""
-    held: Ints
-    """Devices its jobs hold now."""
-    attained: Floats
-    """Device-seconds its jobs have held, those of jobs that are over included."""
 
 
 class View(JobColumns):
@@ -209,6 +195,7 @@ class View(JobColumns):
         return KindView(
             now=self.now, slot=self.slot, overhead=self.overhead, capacity=here.capacity, interval=here.interval,
             everybody=self.jobs, columns=self._columns, options=self.by_kind[kind], rows=self.rows_of(kind),
+            tenancy=self.tenant, tenant_table=lambda: self.tenants,
         )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from penstock.scheduler.table import JobTable, Projection
 class TableColumns:
     """Some rows of the table with their progress up to the time of a projection; every column is computed once."""
 
-    def __init__(self, table: JobTable, projection: Projection, used: Any) -> None:
+    def __init__(self, table: JobTable, projection: Projection, used: Any, deserved: Callable[[], Floats]) -> None:
         self._table = table
+        self._deserved = deserved
         self._projection = projection
         self._used = used
         self._stored = table.windows.of_rows(used)
@@ -24,10 +25,13 @@ class TableColumns:
         return self._stored.ready
 
     def __getitem__(self, name: str, /) -> Any:
-        if name not in _DERIVED:
-            return self._stored[name]
         if name not in self._derived:
-            self._derived[name] = _DERIVED[name](self._table, self._projection, self._used)
+            if name == "deserved":
+                self._derived[name] = self._deserved()
+            elif name in _DERIVED:
+                self._derived[name] = _DERIVED[name](self._table, self._projection, self._used)
+            else:
+                return self._stored[name]
         return self._derived[name]
 
 

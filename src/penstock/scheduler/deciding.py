@@ -252,7 +252,8 @@ class Decider:
 def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions]) -> Moment:
     rows = holdings.table.rows_of(holdings.positions(kinds))
     projection = holdings.table.projected(now, rows)
-    return Moment(now, kinds, rows, projection, TableColumns(holdings.table, projection, rows), conditions)
+    columns = TableColumns(holdings.table, projection, rows, lambda: holdings.deserved(rows, now))
+    return Moment(now, kinds, rows, projection, columns, conditions)
 
 
 def _conditions(state: KindState, interval: float, *, decided: bool) -> KindConditions:

@@ -5,7 +5,8 @@ because a decision does; both are applied the same way whether they come from a 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from penstock.core import (
 )
 from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
 from penstock.scheduler.arrivals import Arrivals
+from penstock.scheduler.fairness import FairnessAccount, TenantFlows, deserved_devices, tenant_flows
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.options import usable_levels
 from penstock.scheduler.records import JobState, Record, Service
@@ -80,13 +82,14 @@ class Holdings:
         self.records: dict[int, Record] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
+        self.fairness = FairnessAccount()
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
-        other.arrivals = self.arrivals.copy()
+        other.arrivals, other.fairness = self.arrivals.copy(), self.fairness.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 
@@ -113,9 +116,47 @@ class Holdings:
 
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""
-        used = slice(len(self.table))
-        attained = self.table.attained_by(self.table.projected(now, used), used)
-        return self.tenants.table(self.table.tenant[used], self.table.width[used], attained)
+        used, table = slice(len(self.table)), self.table
+        attained = table.attained_by(table.projected(now, used), used)
+        flows = self.flows()
+        window = self.fairness.projected(now, flows)
+        return self.tenants.table(table.tenant[used], table.width[used], attained, window, flows.entitled)
+
+    @property
+    def capacity(self) -> int:
+        """Devices that work, of all kinds."""
+        return sum(state.occupancy.capacity for state in self.kinds.values())
+
+    def flows(self) -> TenantFlows:
+        """Devices that every tenant holds, deserves and is entitled to now."""
+        return tenant_flows(self.table, self.tenants.entitled(self.capacity))
+
+    def deserved(self, used: Any, now: float) -> Floats:
+        """Device-seconds that each of ``used`` rows has deserved by then."""
+        kept, passed = self.table.deserved[used], now - self.fairness.as_of
+        if not passed > 0:
+            return np.asarray(kept)
+        return np.asarray(kept + deserved_devices(self.table, used, self.tenants.entitled(self.capacity)) * passed)
+
+    def account(self, now: float) -> None:
+        """Time has passed, and nothing else has happened yet: count what everybody used and deserved."""
+        if now == self.fairness.as_of:
+            return
+        flows, used = self.flows(), slice(len(self.table))
+        self.table.deserved[used] = self.deserved(used, now)
+        self.fairness.advance(now, flows)
+
+    @contextmanager
+    def accounted(self, now: float) -> Iterator[None]:
+        """Count up to an event that is taken in within this block; one that raises has not happened."""
+        fairness, deserved = self.fairness, self.table.deserved[: len(self.table)].copy()
+        self.fairness = fairness.copy()
+        self.account(now)
+        try:
+            yield
+        except BaseException:
+            self.fairness, self.table.deserved[: len(deserved)] = fairness, deserved
+            raise
 
     def add_kind(self, cluster: Cluster, kind: str, slot: float) -> None:
         """Devices of a kind that the cluster did not have; whoever can use them has new options."""
@@ -158,7 +199,7 @@ class Holdings:
         record.paused = Service(
             remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
-            attained=float(table.attained[row]),
+            attained=float(table.attained[row]), deserved=float(table.deserved[row]),
         )  # fmt: skip
         self.remove(record, now)
         return held
@@ -172,6 +213,7 @@ class Holdings:
         table.corrected[row] = service.corrected
         table.executed[row] = service.executed
         table.attained[row] = service.attained
+        table.deserved[row] = service.deserved
         self.tenants.past[table.tenant[row]] -= service.attained
 
     def report(self, record: Record, remaining: float, now: float) -> float:

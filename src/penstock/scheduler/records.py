@@ -37,6 +37,7 @@ class Service:
     corrected: float
     executed: float
     attained: float
+    deserved: float = 0.0
 
 
 @dataclass(slots=True)

@@ -93,7 +93,8 @@ class State:
     def apply(self, event: Event) -> None:
         """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
         self._check_time(event.at, event)
-        EVENTS[type(event)](self, event)
+        with self.holdings.accounted(event.at):
+            EVENTS[type(event)](self, event)
         self.now = event.at
 
     def apply_decision(self, decision: Decision) -> None:
@@ -103,6 +104,7 @@ class State:
 
     def apply_draft(self, at: float, draft: Draft) -> None:
         """The same for a decision that nobody has to write down."""
+        self.holdings.account(at)
         self.holdings.apply(draft, at, self.outbox)
         if draft.quotes and not self.stories:
             self._drop(quote.job_id for _, quote in draft.quotes if quote.verdict is Verdict.REFUSED)

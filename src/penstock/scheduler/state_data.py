@@ -12,6 +12,7 @@ from penstock.core import Cluster, CodecError, EventError, InputError, Job, Node
 from penstock.placement import slots_of
 from penstock.policies import Floats, Ints
 from penstock.scheduler.arrivals import Arrivals
+from penstock.scheduler.fairness import FairnessAccount
 from penstock.scheduler.holdings import Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.recording import steps_of
@@ -26,7 +27,7 @@ VERSION = 1
 
 _COLUMNS = (
     "standing", "remaining", "width", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
-    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "trained_at",
+    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "trained_at", "deserved",
 )  # fmt: skip
 """What cannot be derived from the job."""
 
@@ -59,6 +60,7 @@ def still_data(state: State) -> dict[str, Any]:
             for tenant, past in zip(state.holdings.tenants.known, state.holdings.tenants.past, strict=True)
         ],
         "arrivals": state.holdings.arrivals.to_data(),
+        "fairness": state.holdings.fairness.to_data(),
         "table": _table(state.holdings),
     }
 
@@ -88,6 +90,8 @@ def _build_state(data: Mapping[str, Any]) -> State:
         state.holdings.tenants.set(build(Tenant, each["tenant"]), each["past"])
     if "arrivals" in data:
         state.holdings.arrivals = Arrivals.from_data(data["arrivals"])
+    if "fairness" in data:
+        state.holdings.fairness = FairnessAccount.from_data(data["fairness"])
     _fill_table(state.holdings, data["table"], {record.key: record for record in records})
     return state
 
@@ -191,7 +195,7 @@ def _fill_table(holdings: Holdings, data: Mapping[str, Any], records: Mapping[in
         holdings.records[record.key] = record
         bound, tenant = holdings.position(record.kind), holdings.tenants.position(record.job.tenant)
         table.add(record.job, record.key, 0.0, bound=bound, tenant=tenant, sizes=sizes)
-    for name in _COLUMNS:
+    for name in data["columns"].keys() & set(_COLUMNS):
         column = getattr(table, name)
         column[: len(table)] = [column.dtype.type(value) for value in data["columns"][name]]
     for row, steps in enumerate(data["plans"]):

@@ -17,7 +17,7 @@ from penstock.scheduler.windows import Windows
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
-    "reserve_s", "trained_at", "whole",
+    "reserve_s", "trained_at", "whole", "deserved",
 )  # fmt: skip
 _INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable")
 _SHOWN = (
@@ -56,6 +56,7 @@ class JobTable:
     Beyond those: ``rate`` now, ``resumes_at`` the end of a pause, ``as_of`` the time ``remaining`` refers to,
     ``finish_at`` the projected end, ``unsaved_s`` run time since the last checkpoint, ``progressed`` and ``corrected``
     the two sides of the conservation of work, ``end_s`` what follows the last step and ``trained_at`` when that was.
+    ``deserved`` is as of the account of fairness.
     How a row could run is in ``options``, one table per kind; ``bound`` is the position of the kind it is meant for.
     """
 
@@ -79,6 +80,7 @@ class JobTable:
     reserve_s: Floats
     trained_at: Floats
     whole: Floats
+    deserved: Floats
     standing: Ints
     sequence: Ints
     width: Ints
@@ -140,6 +142,13 @@ class JobTable:
     def set_size(self, row: int, kind: int, size: int) -> None:
         """(Re)derive how a row could run on so many devices of a kind."""
         self.options[kind].derive(row, self.jobs[row], size, bound=int(self.bound[row]) == kind)
+
+    def most_useful(self, used: Any) -> Ints:
+        """The most devices that ``used`` rows could use, of the kind each is bound to."""
+        bound, most = self.bound[used], np.zeros(len(self.bound[used]), dtype=np.int64)
+        for kind, options in enumerate(self.options):
+            np.copyto(most, options.levels[used, -1], where=(bound == kind) & (options.depth[used] > 0))
+        return most
 
     def top_rate(self, row: int) -> float:
         """The fastest a row can run on any kind."""

@@ -4,10 +4,13 @@ Device-seconds of jobs that are there are a column of the job table; what jobs t
 when they leave, so that a tenant's total is exact at every event and costs nothing in between.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from penstock.core import Tenant
 from penstock.policies import Floats, Ints, TenantTable
+from penstock.scheduler.fairness import TenantFlows
 
 
 class Tenants:
@@ -19,6 +22,12 @@ class Tenants:
         """Device-seconds held by jobs that are not in the table any more."""
         self._position: dict[str, int] = {}
 
+    @cached_property
+    def _settings(self) -> tuple[Floats, Floats]:
+        """Shares and quotas."""
+        quotas = [np.inf if each.quota is None else float(each.quota) for each in self.known]
+        return np.array([each.share for each in self.known]), np.array(quotas)
+
     def position(self, name: str) -> int:
         """Where a tenant is in the table; one that nobody has heard of has a share of 1 and no quota."""
         if name not in self._position:
@@ -27,6 +36,7 @@ class Tenants:
 
     def set(self, tenant: Tenant, past: float = 0.0) -> None:
         """A tenant appears, or has other settings from now on."""
+        self.__dict__.pop("_settings", None)
         if tenant.name in self._position:
             self.known[self._position[tenant.name]] = tenant
             return
@@ -34,15 +44,24 @@ class Tenants:
         self.known.append(tenant)
         self.past.append(past)
 
-    def table(self, tenant: Ints, width: Ints, attained: Floats) -> TenantTable:
-        """From the columns of the jobs that are there."""
+    def entitled(self, capacity: int) -> Floats:
+        """The devices that each tenant's share of so many comes to; no more than its quota."""
+        shares, quotas = self._settings
+        return np.minimum(capacity * shares / shares.sum(), quotas) if len(shares) else shares
+
+    def table(self, tenant: Ints, width: Ints, attained: Floats, window: TenantFlows, entitled: Floats) -> TenantTable:
+        """From the columns of the jobs that are there, and from what is counted of the last day."""
         count = len(self.known)
         return TenantTable(
             names=tuple(each.name for each in self.known),
-            shares=np.array([each.share for each in self.known]),
-            quotas=np.array([np.inf if each.quota is None else each.quota for each in self.known]),
+            shares=self._settings[0],
+            quotas=self._settings[1],
             held=np.bincount(tenant, weights=width, minlength=count).astype(np.int64),
             attained=np.array(self.past) + np.bincount(tenant, weights=attained, minlength=count),
+            entitled=entitled,
+            used_lately=window.used,
+            deserved_lately=window.deserved,
+            entitled_lately=window.entitled,
         )
 
     def copy(self) -> "Tenants":
