@@ -6,6 +6,7 @@ from typing import Any
 from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
 from penstock.policies import ArrivalStatistics, KindConditions, KindView, View
 from penstock.scheduler.columns import TableColumns
+from penstock.scheduler.fairness import TenantFlows, tenant_flows
 from penstock.scheduler.table import JobTable
 from penstock.scheduler.tenants import Tenants
 
@@ -29,6 +30,8 @@ class Row:
     width: int = 0
     executed: float = 0.0
     attained: float = 0.0
+    deserved: float = 0.0
+    tenant: str = "default"
     stint_since: float = 0.0
     waited_before: float = 0.0
     plan: tuple[tuple[float, int], ...] = ()
@@ -47,6 +50,7 @@ class Row:
             requested=self.requested,
             at_least=self.at_least,
             at_most=self.at_most,
+            tenant=self.tenant,
         )
 
 
@@ -70,29 +74,34 @@ def whole_view(
     interval: float | None = None,
     overhead: Overhead = FREE,
     arrivals: ArrivalStatistics | None = None,
+    window: TenantFlows | None = None,
 ) -> View:
-    table = JobTable(("gpu",))
+    table, tenants = JobTable(("gpu",)), Tenants()
     for number, row in enumerate(rows):
-        table.add(row.job(number), number, now, bound=0, tenant=0, sizes=[capacity])
+        table.add(row.job(number), number, now, bound=0, tenant=tenants.position(row.tenant), sizes=[capacity])
     for number, row in enumerate(rows):
         table.remaining[number] = row.work if row.left is None else row.left
-        for name in ("standing", "width", "executed", "attained", "stint_since", "waited_before"):
+        for name in ("standing", "width", "executed", "attained", "deserved", "stint_since", "waited_before"):
             getattr(table, name)[number] = getattr(row, name)
         for step, (at, planned) in enumerate(row.plan):
             table.plan_at[number, step], table.plan_width[number, step] = at, planned
     used = slice(len(rows))
     conditions = KindConditions(name="gpu", capacity=capacity, interval=slot if interval is None else interval)
+    entitled = tenants.entitled(capacity)
+    flows = tenant_flows(table, entitled)
     return View(
         now=now,
         slot=slot,
         overhead=overhead,
         conditions=[conditions],
         jobs=table.jobs,
-        columns=TableColumns(table, table.projected(now, used), used),
+        columns=TableColumns(table, table.projected(now, used), used, lambda: table.deserved[used]),
         tenant=table.tenant[used],
         bound=table.bound[used],
         options=[table.options[0].shown(used)],
-        tenants=lambda: Tenants().table(table.tenant[used], table.width[used], table.attained[used]),
+        tenants=lambda: tenants.table(
+            table.tenant[used], table.width[used], table.attained[used], window or flows, entitled
+        ),
         arrivals=lambda: arrivals or ArrivalStatistics.none(),
         leases=[[]],
     )
