@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
 from penstock.policies import ArrivalStatistics, KindConditions, KindView, View
 from penstock.scheduler.columns import TableColumns
-from penstock.scheduler.fairness import TenantFlows, tenant_flows
+from penstock.scheduler.fairness import TenantFlows
 from penstock.scheduler.table import JobTable
 from penstock.scheduler.tenants import Tenants
 
@@ -87,8 +89,11 @@ def whole_view(
             table.plan_at[number, step], table.plan_width[number, step] = at, planned
     used = slice(len(rows))
     conditions = KindConditions(name="gpu", capacity=capacity, interval=slot if interval is None else interval)
-    entitled = tenants.entitled(capacity)
-    flows = tenant_flows(table, entitled)
+    for number in range(len(rows)):
+        width, useful = int(table.width[number]), table.most_useful(number)
+        tenants.account.count(int(table.tenant[number]), jobs=1, held=width, useful=useful)
+    if window is not None:
+        tenants.account.integrals = tenants.account.integrals._replace(as_of=now, hour=np.array(window))
     return View(
         now=now,
         slot=slot,
@@ -99,9 +104,7 @@ def whole_view(
         tenant=table.tenant[used],
         bound=table.bound[used],
         options=[table.options[0].shown(used)],
-        tenants=lambda: tenants.table(
-            table.tenant[used], table.width[used], table.attained[used], window or flows, entitled
-        ),
+        tenants=lambda: tenants.table(table.tenant[used], table.attained[used], now, capacity),
         arrivals=lambda: arrivals or ArrivalStatistics.none(),
         leases=[[]],
     )

@@ -5,17 +5,19 @@ deserves that while its jobs could use as many, and what they could use otherwis
 its tenant is entitled to, and no more than it could use. Below one sharing is a loss, above one a benefit.
 
 Between two events nothing of this changes, so the integrals are exact: they are brought up to date before every event.
-Those of tenants fall into hours of which the last day counts, so that neither credit nor debt lasts for ever.
+Those of tenants fall into hours of which the last day counts, so that neither credit nor debt lasts for ever. What
+jobs deserve is integrated once for all jobs of a tenant that could use as many devices, so an event costs no work per
+job.
 """
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.policies import Floats
-from penstock.scheduler.table import JobTable
+from penstock.policies import Floats, Ints
 
 BUCKET_S = 3600.0
 BUCKETS = 24
@@ -29,70 +31,119 @@ class TenantFlows(NamedTuple):
     entitled: Floats
 
 
-def tenant_flows(table: JobTable, entitled: Floats) -> TenantFlows:
-    """What the jobs of a table make of the devices that every tenant is entitled to."""
-    used = slice(len(table))
-    tenant = table.tenant[used]
-    held: Floats = np.bincount(tenant, weights=table.width[used], minlength=len(entitled)).astype(np.float64)
-    useful = np.bincount(tenant, weights=table.most_useful(used), minlength=len(entitled))
-    return TenantFlows(held, np.minimum(useful, entitled), entitled)
+class Integrals(NamedTuple):
+    """What is counted up to a moment; never changed, only replaced."""
 
-
-def deserved_devices(table: JobTable, used: Any, entitled: Floats) -> Floats:
-    """Devices that each of ``used`` rows deserves: an equal part of its tenant's, as far as it could use them."""
-    jobs = np.bincount(table.tenant[: len(table)], minlength=len(entitled))
-    part = entitled / np.maximum(jobs, 1)
-    return np.asarray(np.minimum(part[table.tenant[used]], table.most_useful(used)))
+    as_of: float
+    """Not a number before anything happened."""
+    hour: Floats
+    """Device-seconds of this hour, by flow and tenant."""
+    past: tuple[Floats, ...]
+    """Those of the hours before it, the last one first."""
+    parts: Floats
+    """Device-seconds that a job deserved which was there all the time, by tenant and by the devices it could use."""
 
 
 class FairnessAccount:
-    """Device-seconds of every tenant over the last day, as hours in a ring."""
+    """What tenants hold and could use now, and the device-seconds that came of it."""
 
     def __init__(self) -> None:
-        self.as_of = math.nan
-        """Up to when they are counted; not a number before anything happened."""
-        self._sums: Floats = np.zeros((BUCKETS, len(TenantFlows._fields), 0))
+        self.jobs: Floats = np.zeros(0)
+        self.held: Floats = np.zeros(0)
+        self.useful: Floats = np.zeros(0)
+        self._sizes: Ints = np.zeros(0, dtype=np.int64)
+        """Numbers of devices that jobs could use; a column of the parts for each."""
+        self.integrals = Integrals(math.nan, np.zeros((3, 0)), (), np.zeros((0, 0)))
 
     def copy(self) -> "FairnessAccount":
         other = FairnessAccount()
-        other.as_of, other._sums = self.as_of, self._sums.copy()
+        other.jobs, other.held, other.useful = self.jobs.copy(), self.held.copy(), self.useful.copy()
+        other._sizes, other.integrals = self._sizes, self.integrals
         return other
 
-    def advance(self, now: float, flows: TenantFlows) -> None:
-        """Time has passed in which everybody held, deserved and was entitled to that many devices."""
-        since, self.as_of = self.as_of, now
-        if not math.isfinite(since) or now <= since:
-            return
-        self._make_room(len(flows.used))
-        devices = np.stack(flows)
-        if now - since >= BUCKETS * BUCKET_S:
-            self._sums[:], since = 0.0, now - BUCKETS * BUCKET_S
-        while since < now:
-            hour = math.floor(since / BUCKET_S)
-            until = min(now, (hour + 1) * BUCKET_S)
-            if until == (hour + 1) * BUCKET_S:
-                self._sums[(hour + 1) % BUCKETS] = 0.0
-            self._sums[hour % BUCKETS] += devices * (until - since)
-            since = until
+    @property
+    def as_of(self) -> float:
+        return self.integrals.as_of
 
-    def projected(self, now: float, flows: TenantFlows) -> TenantFlows:
-        """Device-seconds in the window that ends now, if nothing has happened since they were counted."""
-        later = self.copy()
-        later.advance(now, flows)
-        later._make_room(len(flows.used))
-        return TenantFlows(*later._sums.sum(axis=0))
+    def count(self, tenant: int, *, jobs: int = 0, held: int = 0, useful: int = 0) -> None:
+        """A tenant has so many more jobs, which hold and could use so many more devices."""
+        self.jobs[tenant] += jobs
+        self.held[tenant] += held
+        self.useful[tenant] += useful
+
+    def flows(self, entitled: Floats) -> TenantFlows:
+        """Devices that every tenant holds, deserves and is entitled to now."""
+        return TenantFlows(self.held, np.minimum(self.useful, entitled), entitled)
+
+    def advance(self, now: float, entitled: Floats) -> None:
+        """Time has passed, and nothing else has happened yet."""
+        self.integrals = self._at(now, entitled)
+
+    def window(self, now: float, entitled: Floats) -> TenantFlows:
+        """Device-seconds in the day that ends now, if nothing has happened since they were counted."""
+        counted = self._at(now, entitled)
+        return TenantFlows(*sum(counted.past, counted.hour))
+
+    def deserved(self, now: float, entitled: Floats, tenant: Ints, useful: Ints) -> Floats:
+        """What jobs deserved that were there all the time; only differences of it mean something."""
+        return np.asarray(self._at(now, entitled).parts[tenant, np.searchsorted(self._sizes, useful)])
+
+    def deserved_by(self, tenant: int, useful: int) -> float:
+        """The same for one job, as far as it is counted."""
+        self.know(useful)
+        return float(self.integrals.parts[tenant, np.searchsorted(self._sizes, useful)])
+
+    def add_tenant(self) -> None:
+        """One more tenant, of whom nothing is known."""
+        self.jobs, self.held, self.useful = (np.append(each, 0.0) for each in (self.jobs, self.held, self.useful))
+        counted = self.integrals
+        self.integrals = counted._replace(
+            hour=_wider(counted.hour), past=tuple(map(_wider, counted.past)), parts=_wider(counted.parts.T).T
+        )
 
     def to_data(self) -> dict[str, Any]:
-        return {"as_of": self.as_of if math.isfinite(self.as_of) else None, "sums": self._sums.tolist()}
+        """What cannot be derived from the jobs that are there."""
+        as_of, hour, past, parts = self.integrals
+        return {
+            "as_of": as_of if math.isfinite(as_of) else None,
+            "hours": [each.tolist() for each in (hour, *past)],
+            "sizes": self._sizes.tolist(),
+            "parts": parts.tolist(),
+        }
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "FairnessAccount":
-        account = cls()
-        if data["as_of"] is not None:
-            account.as_of = float(data["as_of"])
-            account._sums = np.array(data["sums"], dtype=np.float64).reshape(BUCKETS, len(TenantFlows._fields), -1)
-        return account
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Take up what was counted before."""
+        tenants = len(self.jobs)
+        hour, *past = (np.array(each, dtype=np.float64).reshape(3, tenants) for each in data["hours"])
+        self._sizes = np.array(data["sizes"], dtype=np.int64)
+        parts = np.array(data["parts"], dtype=np.float64).reshape(tenants, len(self._sizes))
+        self.integrals = Integrals(math.nan if data["as_of"] is None else data["as_of"], hour, tuple(past), parts)
 
-    def _make_room(self, tenants: int) -> None:
-        if (missing := tenants - self._sums.shape[2]) > 0:
-            self._sums = np.pad(self._sums, ((0, 0), (0, 0), (0, missing)))
+    def know(self, useful: int) -> None:
+        """There is a job that could use so many devices."""
+        at = int(np.searchsorted(self._sizes, useful))
+        if at == len(self._sizes) or self._sizes[at] != useful:
+            self._sizes = np.insert(self._sizes, at, useful)
+            self.integrals = self.integrals._replace(parts=np.insert(self.integrals.parts, at, 0.0, axis=1))
+
+    def _at(self, now: float, entitled: Floats) -> Integrals:
+        since, hour, past, parts = self.integrals
+        if not now > since:
+            return self.integrals._replace(as_of=now) if math.isnan(since) else self.integrals
+        devices = np.array(self.flows(entitled))
+        part = entitled / np.maximum(self.jobs, 1.0)
+        parts = parts + np.minimum(part[:, np.newaxis], self._sizes) * (now - since)
+        if since // BUCKET_S == now // BUCKET_S:
+            return Integrals(now, hour + devices * (now - since), past, parts)
+        hours = deque((hour, *past), maxlen=BUCKETS)
+        since = max(since, (math.floor(now / BUCKET_S) - BUCKETS) * BUCKET_S)
+        while (until := (math.floor(since / BUCKET_S) + 1) * BUCKET_S) <= now:
+            hours[0] = hours[0] + devices * (until - since)
+            hours.appendleft(np.zeros_like(devices))
+            since = until
+        hours[0] = hours[0] + devices * (now - since)
+        return Integrals(now, hours[0], tuple(hours)[1:], parts)
+
+
+def _wider(columns: Floats) -> Floats:
+    return np.pad(columns, ((0, 0), (0, 1)))

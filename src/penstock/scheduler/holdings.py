@@ -32,7 +32,6 @@ from penstock.core import (
 )
 from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
 from penstock.scheduler.arrivals import Arrivals
-from penstock.scheduler.fairness import FairnessAccount, TenantFlows, deserved_devices, tenant_flows
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.options import usable_levels
 from penstock.scheduler.records import JobState, Record, Service
@@ -82,14 +81,13 @@ class Holdings:
         self.records: dict[int, Record] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
-        self.fairness = FairnessAccount()
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
-        other.arrivals, other.fairness = self.arrivals.copy(), self.fairness.copy()
+        other.arrivals = self.arrivals.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 
@@ -118,45 +116,56 @@ class Holdings:
         """Everybody's tenants with what their jobs hold and have held."""
         used, table = slice(len(self.table)), self.table
         attained = table.attained_by(table.projected(now, used), used)
-        flows = self.flows()
-        window = self.fairness.projected(now, flows)
-        return self.tenants.table(table.tenant[used], table.width[used], attained, window, flows.entitled)
+        return self.tenants.table(table.tenant[used], attained, now, self.capacity)
 
     @property
     def capacity(self) -> int:
         """Devices that work, of all kinds."""
         return sum(state.occupancy.capacity for state in self.kinds.values())
 
-    def flows(self) -> TenantFlows:
-        """Devices that every tenant holds, deserves and is entitled to now."""
-        return tenant_flows(self.table, self.tenants.entitled(self.capacity))
-
     def deserved(self, used: Any, now: float) -> Floats:
         """Device-seconds that each of ``used`` rows has deserved by then."""
-        kept, passed = self.table.deserved[used], now - self.fairness.as_of
-        if not passed > 0:
-            return np.asarray(kept)
-        return np.asarray(kept + deserved_devices(self.table, used, self.tenants.entitled(self.capacity)) * passed)
+        table, entitled = self.table, self.tenants.entitled(self.capacity)
+        counted = self.tenants.account.deserved(now, entitled, table.tenant[used], table.useful[used])
+        return np.asarray(table.deserved[used] + counted)
 
     def account(self, now: float) -> None:
         """Time has passed, and nothing else has happened yet: count what everybody used and deserved."""
-        if now == self.fairness.as_of:
-            return
-        flows, used = self.flows(), slice(len(self.table))
-        self.table.deserved[used] = self.deserved(used, now)
-        self.fairness.advance(now, flows)
+        if now != self.tenants.account.as_of:
+            self.tenants.account.advance(now, self.tenants.entitled(self.capacity))
 
     @contextmanager
     def accounted(self, now: float) -> Iterator[None]:
         """Count up to an event that is taken in within this block; one that raises has not happened."""
-        fairness, deserved = self.fairness, self.table.deserved[: len(self.table)].copy()
-        self.fairness = fairness.copy()
+        account = self.tenants.account
+        before = account.integrals
         self.account(now)
         try:
             yield
         except BaseException:
-            self.fairness, self.table.deserved[: len(deserved)] = fairness, deserved
+            account.integrals = before
             raise
+
+    def count_useful(self, row: int) -> None:
+        """Take up how many devices a row could use; what it deserved so far stays."""
+        table, account, tenant = self.table, self.tenants.account, int(self.table.tenant[row])
+        before, after = int(table.useful[row]), table.most_useful(row)
+        if before != after:
+            table.deserved[row] += account.deserved_by(tenant, before) - account.deserved_by(tenant, after)
+            table.useful[row] = after
+            account.count(tenant, useful=after - before)
+
+    def count_row(self, row: int) -> None:
+        """Take up a row as it was written down; what it deserves is in its columns."""
+        table, account = self.table, self.tenants.account
+        table.useful[row] = useful = table.most_useful(row)
+        account.know(useful)
+        account.count(int(table.tenant[row]), jobs=1, held=int(table.width[row]), useful=useful)
+
+    def _hold(self, row: int, width: int) -> None:
+        table = self.table
+        self.tenants.account.count(int(table.tenant[row]), held=width - int(table.width[row]))
+        table.width[row] = width
 
     def add_kind(self, cluster: Cluster, kind: str, slot: float) -> None:
         """Devices of a kind that the cluster did not have; whoever can use them has new options."""
@@ -170,13 +179,16 @@ class Holdings:
         state.size = size
         for row in range(len(self.table)):
             self.table.set_size(row, position, size)
+            self.count_useful(row)
         state.dirty = True
 
     def add(self, record: Record, now: float) -> None:
         """A job asks for devices of the kind it is bound to."""
         self.records[record.key] = record
         bound, tenant = self.position(record.kind), self.tenants.position(record.job.tenant)
-        self.table.add(record.job, record.key, now, bound=bound, tenant=tenant, sizes=self.sizes)
+        row = self.table.add(record.job, record.key, now, bound=bound, tenant=tenant, sizes=self.sizes)
+        self.tenants.account.count(tenant, jobs=1)
+        self.count_useful(row)
         self.of(record).dirty = True
 
     def remove(self, record: Record, now: float) -> None:
@@ -185,6 +197,8 @@ class Holdings:
         self.of(record).occupancy.release(record.key)
         held_since = float(table.width[row]) * (now - float(table.as_of[row]))
         self.tenants.past[table.tenant[row]] += float(table.attained[row]) + held_since
+        self._hold(row, 0)
+        self.tenants.account.count(int(table.tenant[row]), jobs=-1, useful=-int(table.useful[row]))
         table.remove(row)
         del self.records[record.key]
         self.of(record).dirty = True
@@ -199,7 +213,7 @@ class Holdings:
         record.paused = Service(
             remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
-            attained=float(table.attained[row]), deserved=float(table.deserved[row]),
+            attained=float(table.attained[row]), deserved=float(self.deserved(slice(row, row + 1), now)[0]),
         )  # fmt: skip
         self.remove(record, now)
         return held
@@ -213,7 +227,7 @@ class Holdings:
         table.corrected[row] = service.corrected
         table.executed[row] = service.executed
         table.attained[row] = service.attained
-        table.deserved[row] = service.deserved
+        table.deserved[row] += service.deserved
         self.tenants.past[table.tenant[row]] -= service.attained
 
     def report(self, record: Record, remaining: float, now: float) -> float:
@@ -235,6 +249,7 @@ class Holdings:
         table.project_row(row, now)
         record.job = job
         table.set_job(row, job, self.sizes)
+        self.count_useful(row)
         table.forget_plan(row)
         state.dirty = True
         if not (width := int(table.width[row])):
@@ -254,6 +269,7 @@ class Holdings:
         table.project_row(row, now)
         record.job = job
         table.set_job(row, job, self.sizes)
+        self.count_useful(row)
         state.dirty = True
         width = int(table.width[row])
         if not (width and is_bounded_anew) or width in dict(usable_levels(job, record.kind, state.size)):
@@ -376,7 +392,7 @@ class Holdings:
 
     def _let_go(self, row: int, record: Record, now: float) -> None:
         table = self.table
-        table.width[row] = 0
+        self._hold(row, 0)
         table.rate[row] = 0.0
         table.finish_at[row] = table.trained_at[row] = math.inf
         table.unsaved_s[row] = 0.0
@@ -396,10 +412,11 @@ class Holdings:
         if kind != record.kind:
             record.kind = kind
             table.bound[row] = self.position(kind)
+            self.count_useful(row)
         if held == 0:
             table.waited_before[row] = now - table.stint_since[row]
             table.stint_since[row] = now
-        table.width[row] = grant.width
+        self._hold(row, grant.width)
         table.rate[row] = record.job.curve.rate(grant.width, kind, grant.nodes)
         table.unsaved_s[row] = 0.0
         record.has_run = True

@@ -12,7 +12,6 @@ from penstock.core import Cluster, CodecError, EventError, InputError, Job, Node
 from penstock.placement import slots_of
 from penstock.policies import Floats, Ints
 from penstock.scheduler.arrivals import Arrivals
-from penstock.scheduler.fairness import FairnessAccount
 from penstock.scheduler.holdings import Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.recording import steps_of
@@ -60,7 +59,7 @@ def still_data(state: State) -> dict[str, Any]:
             for tenant, past in zip(state.holdings.tenants.known, state.holdings.tenants.past, strict=True)
         ],
         "arrivals": state.holdings.arrivals.to_data(),
-        "fairness": state.holdings.fairness.to_data(),
+        "fairness": state.holdings.tenants.account.to_data(),
         "table": _table(state.holdings),
     }
 
@@ -91,7 +90,7 @@ def _build_state(data: Mapping[str, Any]) -> State:
     if "arrivals" in data:
         state.holdings.arrivals = Arrivals.from_data(data["arrivals"])
     if "fairness" in data:
-        state.holdings.fairness = FairnessAccount.from_data(data["fairness"])
+        state.holdings.tenants.account.restore(data["fairness"])
     _fill_table(state.holdings, data["table"], {record.key: record for record in records})
     return state
 
@@ -198,6 +197,8 @@ def _fill_table(holdings: Holdings, data: Mapping[str, Any], records: Mapping[in
     for name in data["columns"].keys() & set(_COLUMNS):
         column = getattr(table, name)
         column[: len(table)] = [column.dtype.type(value) for value in data["columns"][name]]
+    for row in range(len(table)):
+        holdings.count_row(row)
     for row, steps in enumerate(data["plans"]):
         for step, (at, width) in enumerate(steps):
             table.plan_at[row, step], table.plan_width[row, step] = float(at), width

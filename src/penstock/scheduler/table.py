@@ -19,7 +19,7 @@ _FLOATS = (
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at", "whole", "deserved",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable")
+_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole",
@@ -56,7 +56,8 @@ class JobTable:
     Beyond those: ``rate`` now, ``resumes_at`` the end of a pause, ``as_of`` the time ``remaining`` refers to,
     ``finish_at`` the projected end, ``unsaved_s`` run time since the last checkpoint, ``progressed`` and ``corrected``
     the two sides of the conservation of work, ``end_s`` what follows the last step and ``trained_at`` when that was.
-    ``deserved`` is as of the account of fairness.
+    ``useful`` is the most devices a row could use, and ``deserved`` becomes what it deserved by adding what the account
+    of fairness says of such rows.
     How a row could run is in ``options``, one table per kind; ``bound`` is the position of the kind it is meant for.
     """
 
@@ -90,6 +91,7 @@ class JobTable:
     bound: Ints
     plan_kind: Ints
     resumable: Ints
+    useful: Ints
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.options = [OptionTable(kind) for kind in kinds]
@@ -143,12 +145,10 @@ class JobTable:
         """(Re)derive how a row could run on so many devices of a kind."""
         self.options[kind].derive(row, self.jobs[row], size, bound=int(self.bound[row]) == kind)
 
-    def most_useful(self, used: Any) -> Ints:
-        """The most devices that ``used`` rows could use, of the kind each is bound to."""
-        bound, most = self.bound[used], np.zeros(len(self.bound[used]), dtype=np.int64)
-        for kind, options in enumerate(self.options):
-            np.copyto(most, options.levels[used, -1], where=(bound == kind) & (options.depth[used] > 0))
-        return most
+    def most_useful(self, row: int) -> int:
+        """The most devices that a row could use, of the kind it is bound to."""
+        options = self.options[self.bound[row]]
+        return int(options.levels[row, -1]) if options.depth[row] else 0
 
     def top_rate(self, row: int) -> float:
         """The fastest a row can run on any kind."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Tenant
 from penstock.policies import Floats, Ints, TenantTable
-from penstock.scheduler.fairness import TenantFlows
+from penstock.scheduler.fairness import FairnessAccount
 
 
 class Tenants:
@@ -21,6 +21,9 @@ class Tenants:
         self.past: list[float] = []
         """Device-seconds held by jobs that are not in the table any more."""
         self._position: dict[str, int] = {}
+        self.account = FairnessAccount()
+        self._entitled: tuple[int, Floats] = (-1, np.zeros(0))
+        """What was worked out last, and for how many devices."""
 
     @cached_property
     def _settings(self) -> tuple[Floats, Floats]:
@@ -37,27 +40,32 @@ class Tenants:
     def set(self, tenant: Tenant, past: float = 0.0) -> None:
         """A tenant appears, or has other settings from now on."""
         self.__dict__.pop("_settings", None)
+        self._entitled = (-1, np.zeros(0))
         if tenant.name in self._position:
             self.known[self._position[tenant.name]] = tenant
             return
         self._position[tenant.name] = len(self.known)
         self.known.append(tenant)
         self.past.append(past)
+        self.account.add_tenant()
 
     def entitled(self, capacity: int) -> Floats:
         """The devices that each tenant's share of so many comes to; no more than its quota."""
-        shares, quotas = self._settings
-        return np.minimum(capacity * shares / shares.sum(), quotas) if len(shares) else shares
+        if self._entitled[0] != capacity:
+            shares, quotas = self._settings
+            self._entitled = capacity, np.minimum(capacity * shares / shares.sum(), quotas) if len(shares) else shares
+        return self._entitled[1]
 
-    def table(self, tenant: Ints, width: Ints, attained: Floats, window: TenantFlows, entitled: Floats) -> TenantTable:
+    def table(self, tenant: Ints, attained: Floats, now: float, capacity: int) -> TenantTable:
         """From the columns of the jobs that are there, and from what is counted of the last day."""
-        count = len(self.known)
+        entitled = self.entitled(capacity)
+        window = self.account.window(now, entitled)
         return TenantTable(
             names=tuple(each.name for each in self.known),
             shares=self._settings[0],
             quotas=self._settings[1],
-            held=np.bincount(tenant, weights=width, minlength=count).astype(np.int64),
-            attained=np.array(self.past) + np.bincount(tenant, weights=attained, minlength=count),
+            held=self.account.held.astype(np.int64),
+            attained=np.array(self.past) + np.bincount(tenant, weights=attained, minlength=len(self.known)),
             entitled=entitled,
             used_lately=window.used,
             deserved_lately=window.deserved,
@@ -67,4 +75,5 @@ class Tenants:
     def copy(self) -> "Tenants":
         other = Tenants()
         other.known, other.past, other._position = self.known.copy(), self.past.copy(), self._position.copy()
+        other.account = self.account.copy()
         return other
