@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.backends.agent.states import Exit, Member, RunPhase, StaleCommandError, WorkerGroup
 from penstock.backends.agent.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
-from penstock.core import AgentMessage, DeviceSlot, LeaveOrder, ReportKind, SuspendOrder, Worker, World
+from penstock.core import AgentMessage, DeviceSlot, FinishOrder, LeaveOrder, ReportKind, SuspendOrder, Worker, World
 from tests.backends.watching import ENDINGS, NODE, make_launch, workers
 
-_NAMES = {World: "world", LeaveOrder: "leave", SuspendOrder: "suspend"}
+_NAMES = {World: "world", LeaveOrder: "leave", SuspendOrder: "suspend", FinishOrder: "finish"}
 
 
 class RecordingHost:
@@ -133,6 +133,49 @@ def test_a_stop_overrules_a_suspension() -> None:
     scene.exit("w0", 143, 15)
     assert scene.host.told(ReportKind.FAILED)[0]["reason"] == "stopped"
     assert not scene.host.told(ReportKind.SUSPENDED)
+
+
+def test_a_plain_run_whose_training_is_over_is_ended_and_has_finished() -> None:
+    scene = Scene(2, grace_s=5.0)
+    scene.run.finish()
+    scene.run.finish()
+    assert scene.host.did[-2:] == [("terminate", "w0"), ("terminate", "w1")]
+    scene.later(5.1)
+    scene.exit("w0", 143, 15)
+    scene.exit("w1", 137, 9)
+    assert scene.host.reports[-1] == (ReportKind.FINISHED, {"code": 0})
+
+
+def test_elastic_workers_end_their_loops_themselves_and_what_they_do_after_it_counts() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.finish()
+    assert scene.host.did[-2:] == [("finish", "w0"), ("finish", "w1")]
+    scene.later(60.0)
+    assert "terminate" not in {did[0] for did in scene.host.did}
+    scene.bye("w0")
+    scene.bye("w1")
+    scene.exit("w0", 1)
+    scene.exit("w1")
+    assert scene.host.reports[-1][1]["reason"] == "exit"
+
+
+def test_whoever_joins_a_training_that_is_over_hears_of_it() -> None:
+    scene = Scene(2).elastic("w0", "w1").train()
+    scene.run.resize(1, workers(3))
+    scene.run.finish()
+    scene.elastic("w2")
+    assert scene.host.did[-1] == ("finish", "w2")
+    scene.exit("w1", 137, 9)
+    assert scene.host.did[-1] == ("finish", "w2")
+
+
+def test_a_run_that_is_leaving_is_not_finished_by_its_metric() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.suspend()
+    scene.run.finish()
+    scene.run.suspended(7)
+    scene.exit("w0")
+    assert scene.host.reports[-1] == (ReportKind.SUSPENDED, {"step": 7})
 
 
 def test_a_plain_run_restarts_only_when_all_are_gone() -> None:

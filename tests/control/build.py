@@ -23,7 +23,21 @@ from penstock.control.state.entries import Configured
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal, Role, Store
-from penstock.core import NO_COSTS, BestEffort, Costs, Curve, Deadline, InputError, Job, Node, Recipe, Report, Work
+from penstock.core import (
+    NO_COSTS,
+    BestEffort,
+    Costs,
+    Curve,
+    Deadline,
+    InputError,
+    Job,
+    Node,
+    Recipe,
+    Report,
+    StopRule,
+    Work,
+    build,
+)
 from penstock.wire import JobPhase
 from tests.control.fake_backend import FakeBackend
 
@@ -43,7 +57,7 @@ class TestClock:
 
 
 _KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
-_KEYS |= {"after", "after_any", "dir", "notify"}
+_KEYS |= {"after", "after_any", "dir", "notify", "until"}
 
 
 class StandInReader:
@@ -59,7 +73,8 @@ class StandInReader:
         if unknown := set(spec) - _KEYS:
             raise InputError(f"unknown key {sorted(unknown)[0]!r}", "name, work, within")
         job = Job(
-            id=job_id, work=Work(float(spec.get("work", 100))), curve=PROPORTIONAL, tenant=tenant, submitted_at=now,
+            id=job_id, work=Work(float(spec.get("work", 100)), _rule(spec)), curve=PROPORTIONAL, tenant=tenant,
+            submitted_at=now,
             goal=Deadline(now + spec["within"]) if "within" in spec else BestEffort(),
             at_least=spec.get("at_least", 1), at_most=spec.get("at_most"), requested=spec.get("at_least", 1),
             resumable=spec.get("resumable", True),
@@ -75,6 +90,10 @@ class StandInReader:
             needs_preparation=bool(recipe.requirements), after=tuple(spec.get("after", ())),
             after_any=spec.get("after_any", False),
         )  # fmt: skip
+
+
+def _rule(spec: Mapping[str, Any]) -> StopRule | None:
+    return build(StopRule, spec["until"]) if "until" in spec else None
 
 
 class StandInStores:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.core import Bye
+from penstock.core import Bye, CheckpointSaved, FinishOrder
 from tests.runtime.agent import Agent, wait_until
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve
 
@@ -111,3 +111,18 @@ def test_a_newcomer_that_comes_too_late_goes_home(launch: Callable[..., Agent]) 
     agent.wait_here("w1")
     (agent.folder / "now").touch()
     assert [one["code"] for one in agent.wait_exits()] == [0, 0], agent.errors()
+
+
+def test_a_training_that_is_over_ends_its_loop_on_all_workers_and_does_what_follows_it(
+    launch: Callable[..., Agent],
+) -> None:
+    agent = launch("--steps", "100000", "--sleep", "0.01", "--save-steps", "1000")
+    agent.start("w0", "w1")
+    agent.wait_step(5)
+    agent.send("w1", FinishOrder())
+    assert [one["code"] for one in agent.wait_exits()] == [0, 0], agent.errors()
+    completed = {one["completed"] for one in agent.records("end")}
+    assert len(completed) == 1
+    assert 5 <= completed.pop() < 100_000
+    assert agent.heard(CheckpointSaved)[-1].step == agent.records("end")[0]["completed"]
+    assert len(agent.heard(Bye)) == 2

@@ -7,13 +7,18 @@ from enum import StrEnum
 from penstock.core.curve import Curve
 from penstock.core.errors import JobError
 from penstock.core.overhead import NO_COSTS, Costs
+from penstock.core.stopping import StopRule
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How much there is to do. Progress is counted in the same unit as the curve: iterations."""
+    """How much there is to do. Progress is counted in the same unit as the curve: iterations.
+
+    With a rule ``until`` which it is done, they are the most it may take.
+    """
 
     iterations: float
+    until: StopRule | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.iterations) and self.iterations > 0):

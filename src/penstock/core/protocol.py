@@ -202,6 +202,11 @@ class SuspendOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FinishOrder:
+    """Training is over: save the state, end the loop, and do what a script does after its last step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """The agent does not accept the worker that said hello, for a reason a person can read."""
 
@@ -212,7 +217,7 @@ WorkerMessage = (
     Hello | Ready | Met | Joined | TrainingProgress | MetricsLogged
     | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
 )  # fmt: skip
-AgentMessage = World | LeaveOrder | SuspendOrder | Refusal
+AgentMessage = World | LeaveOrder | SuspendOrder | FinishOrder | Refusal
 
 MessageT = TypeVar("MessageT")
 
@@ -251,7 +256,7 @@ WORKER_MESSAGES: Vocabulary[WorkerMessage] = Vocabulary({
     "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended, "bye": Bye,
 })  # fmt: skip
 AGENT_MESSAGES: Vocabulary[AgentMessage] = Vocabulary(
-    {"world": World, "leave": LeaveOrder, "suspend": SuspendOrder, "refused": Refusal}
+    {"world": World, "leave": LeaveOrder, "suspend": SuspendOrder, "finish": FinishOrder, "refused": Refusal}
 )
 
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from penstock.core.limits import LATEST, is_count, is_duration, is_figure, is_whole
 from penstock.core.parallel_plan import ParallelPlan
+from penstock.core.stopping import MetricBest, StopRule
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -142,7 +143,8 @@ class Launch:
     """Everything a backend needs to start a run. A *generation* is one world of workers; resizing makes the next.
 
     ``plans``: how the model is split, one for each width the run may have. Every worker finds the one of its world's
-    width in the file that ``PENSTOCK_PLAN`` names, also after a resize.
+    width in the file that ``PENSTOCK_PLAN`` names, also after a resize. ``until``: the run is finished when its metric
+    says so; ``best`` is what earlier runs of the job reached.
     """
 
     run_id: str
@@ -161,6 +163,8 @@ class Launch:
     limits: ResourceLimits = NO_LIMITS
     tenant: str = ""
     secrets: tuple[SecretUse, ...] = ()
+    until: StopRule | None = None
+    best: MetricBest | None = None
 
 
 class ReportKind(StrEnum):
@@ -176,6 +180,8 @@ class ReportKind(StrEnum):
     SUSPENDED = "suspended"
     FINISHED = "finished"
     FAILED = "failed"
+    METRIC = "metric"
+    """The metric that the job trains until: its ``value`` at a ``step``."""
     RESUMABLE = "resumable"
     """It can go on from where it was when its devices change: its script speaks the protocol."""
     NONSENSE = "nonsense"
@@ -210,6 +216,7 @@ class Report:
     signal: int | None = None
     reason: str | None = None
     tail: tuple[str, ...] = ()
+    value: float | None = None
 
     def __post_init__(self) -> None:
         if self.seq < 1 or not is_whole(self.seq) or not 0.0 <= self.at <= LATEST:
@@ -220,8 +227,8 @@ class Report:
             raise ValueError("a whole number is too large")
         if not (is_duration(self.pause_s) and is_duration(self.blocking_s)):
             raise ValueError("pauses last from 0 seconds to a century")
-        if not (is_figure(self.loss) and is_figure(self.samples_per_s)):
-            raise ValueError("loss and samples_per_s are finite")
+        if not all(map(is_figure, (self.loss, self.samples_per_s, self.value))):
+            raise ValueError("loss, samples_per_s and the values of metrics are finite")
 
 
 class RunState(StrEnum):

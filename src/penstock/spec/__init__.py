@@ -14,6 +14,7 @@ from penstock.spec.flags import Flags, from_flags, from_mapping_and_flags
 from penstock.spec.model import JobFile
 from penstock.spec.parts import CheckpointPart, DevicesPart, GoalPart, RetriesPart
 from penstock.spec.quantities import Amount, WorkUnit, read_array, read_deadline
+from penstock.spec.stop_clauses import StopClause, WorkDemand
 from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "LimitsPart",
     "Profiling",
     "RetriesPart",
+    "StopClause",
+    "WorkDemand",
     "WorkUnit",
     "dump_yaml",
     "from_flags",

@@ -11,16 +11,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wi
 from penstock.core import SECRET_NAME, InputError, PenstockError, Strictness, UnknownNameError, is_storable
 from penstock.spec.commands import check_command
 from penstock.spec.quantities import (
-    Amount,
     duration_text,
     read_count,
     read_deadline,
     read_duration,
     read_duration_or_zero,
     read_whole,
-    read_work,
     shown,
 )
+from penstock.spec.stop_clauses import WorkDemand, read_work
 
 Value = TypeVar("Value")
 
@@ -257,7 +256,19 @@ HangAfter = Annotated[
     described(*_DURATION_FORMS, {"type": "null"}),
 ]
 WorkAmount = Annotated[
-    Amount, reading(read_work), PlainSerializer(str, return_type=str), described(text_like("30 epochs"), _integer(1))
+    WorkDemand,
+    reading(read_work),
+    PlainSerializer(str, return_type=str),
+    described(
+        text_like("30 epochs", "until val_acc >= 0.92, at most 50 epochs"),
+        _integer(1),
+        {
+            "type": "object",
+            "properties": {"until": {}, "at_most": {}, "if_unlikely": {"enum": ["tell", "best effort", "stop"]}},
+            "required": ["until", "at_most"],
+            "additionalProperties": False,
+        },
+    ),
 ]
 DeadlineText = Annotated[
     str, reading(read_deadline), described(text_like("6h", "2026-12-01T18:00"), {"type": "number", "minimum": 0})

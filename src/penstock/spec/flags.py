@@ -7,13 +7,15 @@ the current directory, paths in the file from the file.
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from penstock.core import InputError, UnknownNameError, located
+from penstock.core import InputError, JobError, UnknownNameError, located
 from penstock.spec.documents import Document, KeyPath, parse_value, read_document
 from penstock.spec.files import validated
 from penstock.spec.model import JobFile
+from penstock.spec.stop_clauses import read_work
 
 _PATHS: dict[str, tuple[str, ...]] = {
     "checkpoint_dir": ("checkpoint", "dir"),
@@ -32,6 +34,7 @@ class Flags(TypedDict, total=False):
 
     name: str | None
     work: str | None
+    until: str | None
     global_batch: str | int | None
     dataset_size: str | int | None
     steps_per_epoch: str | int | None
@@ -86,8 +89,9 @@ def _merged(
     for name, value in flags.items():
         if name not in Flags.__annotations__:
             raise UnknownNameError.of("flag", name, Flags.__annotations__)
-        if name not in _GOAL:
+        if name not in (*_GOAL, "until"):
             merge.flag(name, value)
+    merge.until(flags.get("until"))
     merge.goal(*(flags.get(name) for name in _GOAL))
     merge.variables(env)
     merge.overrides(sets)
@@ -135,6 +139,17 @@ class _Merge:
             self.values["goal"] = {"deadline": deadline or before}
             self.labels["goal", "deadline"] = "--deadline"
             self.flag("strictness", strictness)
+
+    def until(self, condition: object) -> None:
+        """Train until this; the work of the file or of the flag is the most."""
+        if condition is None:
+            return
+        if "work" not in self.values:
+            raise JobError("--until without work", "the most there is to do beside it", 'Add --work "50 epochs"')
+        given = read_work(self.values["work"])
+        unlikely = given.until.if_unlikely if given.until is not None else None
+        most = str(replace(given, until=None))
+        self._put(("work",), {"until": condition, "at_most": most, "if_unlikely": unlikely}, "--until")
 
     def variables(self, pairs: Sequence[str]) -> None:
         for pair in pairs:

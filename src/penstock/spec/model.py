@@ -20,6 +20,7 @@ from penstock.core import (
     Job,
     JobError,
     SecretUse,
+    StopRule,
     Strictness,
     Work,
     format_duration,
@@ -81,7 +82,9 @@ class JobFile(JobFilePart):
         description="A model by name or config.json, trained under the best parallel plan of each number of devices.",
     )
     seq: Count | None = Field(default=None, description="Tokens per sample of the model; its own by default.")
-    work: WorkAmount = Field(description="How much there is to do, in steps or epochs.")
+    work: WorkAmount = Field(
+        description="How much there is to do, in steps or epochs, or until a metric says that it is enough."
+    )
     global_batch: Count | None = Field(default=None, description="Samples per step over all devices together.")
     dataset_size: Count | None = Field(
         default=None, description="Samples in one epoch; with global_batch, for work in epochs."
@@ -149,6 +152,15 @@ class JobFile(JobFilePart):
         """All the work in steps; a fraction of an epoch is rounded up."""
         per_unit = self.steps_in_epoch if self.work.unit is WorkUnit.EPOCHS else 1
         return math.ceil(self.work.value * (per_unit or 1))
+
+    @property
+    def stop_rule(self) -> StopRule | None:
+        """What ends training before all the work is done, if the file says so."""
+        clause = self.work.until
+        if clause is None:
+            return None
+        per_unit = self.steps_in_epoch if clause.patience and clause.patience.unit is WorkUnit.EPOCHS else 1
+        return clause.rule(None if clause.patience is None else clause.patience.value * (per_unit or 1))
 
     @property
     def epochs(self) -> int | None:
@@ -264,7 +276,7 @@ class JobFile(JobFilePart):
         bounds = self.device_bounds(resumable=resumable)
         return Job(
             id=job_id,
-            work=Work(float(self.steps)),
+            work=Work(float(self.steps), self.stop_rule),
             curve=curve,
             goal=self.goal_at(now),
             tenant=self.tenant,
@@ -335,7 +347,9 @@ def _check_work(job: JobFile) -> None:
     if job.dataset_size is not None and job.steps_per_epoch is not None:
         both = JobError("both dataset_size and steps_per_epoch", "one of the two", "Remove dataset_size")
         raise Refused(both, "steps_per_epoch")
-    if job.work.unit is WorkUnit.EPOCHS and job.steps_in_epoch is None:
+    patience = job.work.until.patience if job.work.until is not None else None
+    in_epochs = WorkUnit.EPOCHS in (job.work.unit, patience.unit if patience is not None else None)
+    if in_epochs and job.steps_in_epoch is None:
         missing = "global_batch" if job.dataset_size is not None else "dataset_size"
         given = JobError(
             f"{job.work} cannot be counted in steps: {missing} is missing",

@@ -140,7 +140,7 @@ def read_array(value: object) -> range:
     return indices
 
 
-def read_work(value: object) -> Amount:
+def read_amount(value: object) -> Amount:
     """Work in steps or epochs; a bare number is steps."""
     found = _WORK.fullmatch(value.strip()) if isinstance(value, str) else None
     number, unit = (found[1].strip(), found[2].lower()) if found else (value, "")

@@ -23,7 +23,7 @@ from penstock.backends.agent.states import (
     WorkerGroup,
     in_rank_order,
 )
-from penstock.core import Launch, LeaveOrder, ReportKind, RunState, SuspendOrder, Worker, World
+from penstock.core import FinishOrder, Launch, LeaveOrder, ReportKind, RunState, SuspendOrder, Worker, World
 
 READY_TIMEOUT_S = 600.0
 """How long a newcomer may take to get ready before the world changes without it."""
@@ -57,6 +57,7 @@ class Supervisor:
         self._saved_step: int | None = None
         self._restarts = 0
         self._finishing = False
+        self._is_over = False
         self._nonsense = 0
         self._alive_at = host.now()
         self.members: dict[str, Member] = {}
@@ -107,6 +108,17 @@ class Supervisor:
             self._end(RunEnding(ReportKind.FAILED, {"code": 143, "reason": reason}), grace_s=grace_s)
         for member in self.members.values():
             self._terminate(member, grace_s)
+
+    def finish(self) -> None:
+        """Training is over before all its steps are done: elastic workers end their loops by themselves, so that what
+        follows the loop is done; plain ones are ended by the signal they know. Either way the run has finished."""
+        if self._is_over or self._finishing or self.phase in (RunPhase.ENDING, RunPhase.OVER):
+            return
+        self._is_over = True
+        if self.phase is RunPhase.RUNNING and self._is_elastic():
+            self._tell_over(self.world)
+        else:
+            self._end(RunEnding(ReportKind.FINISHED, {"code": 0}))
 
     # --- what workers do ----------------------------------------------------------------------------------------
 
@@ -375,6 +387,12 @@ class Supervisor:
                     survivors=world.survivors,
                 ),
             )  # fmt: skip
+        if self._is_over:
+            self._tell_over(world)
+
+    def _tell_over(self, world: WorkerGroup) -> None:
+        for worker_id in world.ids:
+            self._host.send(worker_id, FinishOrder())
 
     def _restart(self, world: WorkerGroup) -> None:
         """End everyone, then start the new world. Elastic workers save first; plain ones save on the signal."""

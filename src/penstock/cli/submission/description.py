@@ -18,6 +18,10 @@ def read_job(
     what: Annotated[list[str], typer.Argument(help="A job file (.yaml, .json, .sbatch), or a command after --.")],
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
     work: Annotated[str | None, typer.Option(help='"10_000 steps" or "30 epochs".')] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help='"val_acc >= 0.92" or "val_loss stops improving for 5 epochs"; --work is the most then.'),
+    ] = None,
     deadline: Annotated[
         str | None, typer.Option(help='"6h", "friday 18:00" or "2026-12-01T18:00", in your time zone.')
     ] = None,
@@ -46,9 +50,9 @@ def read_job(
         _tell_ignored(path)
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
-        deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, devices=devices,
-        priority=priority, after=[job for each in after for job in each.split(",")], after_any=after_any or None,
-        global_batch=batch, profile=profile,
+        until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None,
+        devices=devices, priority=priority, after=[job for each in after for job in each.split(",")],
+        after_any=after_any or None, global_batch=batch, profile=profile,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from penstock.control.state.entries import (
     Entry,
     Launched,
+    MetricReported,
     Progressed,
     Resized,
     ResumableLearned,
@@ -136,7 +137,12 @@ class ReportReader:
         return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
 
     def _finished(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
-        return RunFinished(at=at, job_id=record.id, run_id=report.run_id)
+        return RunFinished(at=at, job_id=record.id, run_id=report.run_id, reason=report.reason or "")
+
+    def _metric(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry | None:
+        if report.step is None or report.value is None or record.until is None:
+            return None
+        return MetricReported(at=at, job_id=record.id, run_id=report.run_id, step=report.step, value=report.value)
 
     def _failed(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         if report.reason == STOPPED or report.run_id != record.run_id:
@@ -168,5 +174,6 @@ _UNDERSTOOD: dict[ReportKind, Callable[[ReportReader, Report, JobRecord, Platfor
     ReportKind.CHECKPOINT_FAILED: ReportReader._save_failed,
     ReportKind.SUSPENDED: ReportReader._suspended,
     ReportKind.FINISHED: ReportReader._finished,
+    ReportKind.METRIC: ReportReader._metric,
     ReportKind.FAILED: ReportReader._failed,
 }

@@ -20,6 +20,8 @@ class RunFigures:
 
     def after(self, report: Report) -> "RunFigures":
         """The figures once this report is known: what it does not mention stays."""
+        if report.kind is ReportKind.METRIC:
+            return self
         said = {field.name: getattr(report, field.name, None) for field in fields(self) if field.name != "at"}
         if report.kind is ReportKind.CHECKPOINTED:
             said = {"saved_step": report.step}

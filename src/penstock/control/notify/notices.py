@@ -60,8 +60,8 @@ def notices_of(record: JobRecord, expected_at: float | None, now: float) -> Iter
             late = format_duration(expected_at - deadline)
             yield _notice(record, NoticeKind.AT_RISK, mark, f"{who} may end {late} after its promise of {due}", now)
     if record.mark is not None and record.over:
-        reason = record.reason or (record.quote.reason if record.quote is not None else "")
-        said = f": {reason}" if reason and record.mark is not JobPhase.FINISHED else ""
+        answered = record.quote.reason if record.quote is not None and record.mark is not JobPhase.FINISHED else ""
+        said = f": {reason}" if (reason := record.reason or answered) else ""
         yield _notice(record, NoticeKind(record.mark.value), "", f"{who} {record.mark}{said}", now)
 
 

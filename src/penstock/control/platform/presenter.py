@@ -125,7 +125,7 @@ class JobPresenter:
         with self._journal.reading() as state:
             remaining = state.remaining(record, self._journal.now())
         figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
-        return ProgressView(remaining=remaining, work=record.work, told_at=stamp(gauge.at or None), **figures)
+        return ProgressView(remaining=remaining, work=record.total, told_at=stamp(gauge.at or None), **figures)
 
 
 def job_view(row: JobRow, expected_at: float | None = None) -> JobView:

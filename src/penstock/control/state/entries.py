@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
-from penstock.core import FREE, Amendment, Costs, Curve, Decision, Goal, Job, Node, Overhead, Recipe, register
+from penstock.core import FREE, Amendment, Costs, Curve, Decision, Goal, Job, Node, Outlook, Overhead, Recipe, register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +228,26 @@ class RunSuspended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
+    """The work is done; ``reason`` says so of a job that trains until its metric says that it is enough."""
+
     at: float
     job_id: str
     run_id: str
     energy_j: float | None = None
     energy_estimated: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricReported:
+    """The metric that a job trains until has this value, and what is expected of the job now, where that is news."""
+
+    at: float
+    job_id: str
+    run_id: str
+    step: int
+    value: float
+    outlook: Outlook | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,7 +382,7 @@ class Ticked:
 AboutJob = (
     Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
     | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
-    | ResumableLearned
+    | ResumableLearned | MetricReported
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
-from penstock.core import DeviceSlot, Grant, Job, ParallelPlan, Quote, Recipe, Worker
+from penstock.core import DeviceSlot, Grant, Job, MetricBest, Outlook, ParallelPlan, Quote, Recipe, StopRule, Worker
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
 _LONGEST_WAIT_S = 60.0
 _MOST_DOUBLINGS = 30
+_MOST_METRIC_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class Wanted:
     not_before: float
     plans: tuple[ParallelPlan, ...] = ()
     """How the model of the job is split at each width it may have; none for jobs without a model."""
+    until: StopRule | None = None
+    best: MetricBest | None = None
 
     @property
     def devices(self) -> frozenset[DeviceSlot]:
@@ -78,10 +81,17 @@ class JobRecord:
     energy_j: float | None = None
     """What its runs that are over have drawn, as far as they told."""
     energy_estimated: bool = False
+    metric: list[tuple[int, float]] = field(default_factory=list)
+    """The metric it trains until, by step, thinned."""
+    best: MetricBest | None = None
+    outlook: Outlook | None = None
 
     def copy(self) -> "JobRecord":
         """The same, standing still."""
-        return replace(self, runs=self.runs.copy(), notes=self.notes.copy(), footprints=self.footprints.copy())
+        return replace(
+            self, runs=self.runs.copy(), notes=self.notes.copy(), footprints=self.footprints.copy(),
+            metric=self.metric.copy(),
+        )  # fmt: skip
 
     def count_energy(self, joules: float | None, *, estimated: bool) -> None:
         """A run is over that has drawn so much."""
@@ -98,6 +108,26 @@ class JobRecord:
     def work(self) -> float:
         """Iterations in all, as submitted."""
         return self.submission.job.work.iterations
+
+    @property
+    def until(self) -> StopRule | None:
+        """What ends its training before all its work is done, if anything does."""
+        return self.submission.job.work.until
+
+    @property
+    def total(self) -> float:
+        """Iterations it is expected to take in all."""
+        return self.work if self.outlook is None else self.outlook.expected
+
+    def measure(self, step: int, value: float) -> None:
+        """Take in a value of its metric; steps that are made again after a restart replace what was told of them."""
+        while self.metric and self.metric[-1][0] >= step:
+            self.metric.pop()
+        self.metric.append((step, value))
+        if len(self.metric) > _MOST_METRIC_POINTS:
+            self.metric = [*self.metric[:-1:2], self.metric[-1]]
+        if self.until is not None and (self.best is None or self.until.improves(value, self.best.value)):
+            self.best = MetricBest(value, step)
 
     @property
     def recipe(self) -> Recipe:
@@ -196,7 +226,8 @@ class JobRecord:
             return None
         return Wanted(
             job_id=self.id, run_id=self.run_id, workers=self.workers, generation=self.generation,
-            attempt=self.failures, not_before=self.retry_at, plans=self._plans(self.grant.kind),
+            attempt=self.failures, not_before=self.retry_at, plans=self._plans(self.grant.kind), until=self.until,
+            best=self.best,
         )  # fmt: skip
 
     def _plans(self, kind: str) -> tuple[ParallelPlan, ...]:

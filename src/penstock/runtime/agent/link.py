@@ -22,6 +22,7 @@ from penstock.core import (
     WORKER_MESSAGES,
     AgentAddress,
     AgentMessage,
+    FinishOrder,
     Hello,
     LeaveOrder,
     MetricsLogged,
@@ -59,6 +60,7 @@ class AgentLink:
         self._heard = threading.Condition()
         self._order: Order | None = None
         self._suspend = False
+        self._finish = False
         self._refused = ""
         self._outbox: deque[bytes] = deque()
         self._progress: bytes | None = None
@@ -86,6 +88,12 @@ class AgentLink:
     def suspend(self) -> bool:
         with self._heard:
             return self._suspend
+
+    @property
+    def finish(self) -> bool:
+        """Whether training is over although not all steps are done."""
+        with self._heard:
+            return self._finish
 
     def take_order(self, timeout_s: float) -> Order | None:
         """Wait for the latest order and take it; nothing if none came in time."""
@@ -202,6 +210,8 @@ class AgentLink:
                     self._order = message
                 case SuspendOrder():
                     self._suspend = True
+                case FinishOrder():
+                    self._finish = True
                 case Refusal():
                     self._refused = message.reason
                     _log.error("the agent refused this worker: %s", message.reason)

@@ -42,6 +42,7 @@ class Run:
         self._parts = parts
         self._keeper = keeper
         self._membership = membership
+        self._is_over = False
 
     @property
     def rank(self) -> int:
@@ -97,6 +98,8 @@ class Run:
     ) -> Iterator[Step]:
         """The steps that are still to do, each with this worker's share of the global batch.
 
+        They end early, with the state saved, when the metric that the job trains until says that training is over.
+
         ``dataset`` is map-style or a tuple of tensors of one length. ``micro_batch`` caps how many samples are in
         memory at once: use it with :meth:`Step.parts`, so that a narrow world does not run out of memory.
         """
@@ -140,7 +143,7 @@ class Run:
         if not member.enter():
             _exit()
         try:
-            while member.completed < total:
+            while member.completed < total and not self._is_over:
                 number = member.completed
                 share = order.share(number, member.rank, member.size)
                 step = Step(around, share, number=number, epoch=order.epoch_of(number))
@@ -182,6 +185,8 @@ class Run:
                 self._link.say(StateSuspended(step=self._keeper.saved_step))
             self._membership.part()
             _exit()
+        elif word.finish:
+            self._is_over = True
         elif word.switch:
             if self._parts.sharded and not self._keeper.save_and_wait(done, is_main=self.is_main):
                 self._keeper.put_off()

@@ -1,7 +1,7 @@
 """One step of training: this worker's samples, the exchange of gradients, and what all workers agree on meanwhile.
 
 Along with the gradients travels one short word per worker (its part of the loss; whether it has heard of a new world;
-whether to save or to suspend), and every worker draws the same conclusion at the same border. With DDP it is the
+whether to save, suspend or end), and every worker draws the same conclusion at the same border. With DDP it is the
 gradient of one more parameter, so agreement costs no exchange of its own; where that is not possible (several models,
 shards, DDP with unused parameters) it is an exchange beside theirs, begun before the backward pass and read after it.
 
@@ -47,11 +47,14 @@ class Surroundings:
     seed: int
     micro_batch: int | None
 
-    def wishes(self) -> tuple[bool, bool, bool]:
-        """Has this worker heard of a new world, should it suspend, should it save? Rank 0 alone decides on saving."""
+    def wishes(self) -> tuple[bool, bool, bool, bool]:
+        """Has this worker heard of a new world, should it suspend, should it save, is training over?
+
+        Rank 0 alone decides on saving.
+        """
         save = self.membership.rank == 0 and self.keeper.due(self.membership.completed + 1)
         heard = self.link.order is not None and self.keeper.may_move
-        return heard, self.link.suspend, save
+        return heard, self.link.suspend, save, self.link.finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class Word:
     switch: bool
     suspend: bool
     save: bool
+    finish: bool = False
 
 
 class Step:
@@ -181,8 +185,8 @@ class Step:
 
     def _read_word(self) -> None:
         loss, *said = self._sums()
-        heard, suspend, save = (round(one) for one in said)
-        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=save > 0)
+        heard, suspend, save, finish = (round(one) for one in said)
+        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=save > 0, finish=finish > 0)
 
     def _sums(self) -> list[float]:
         """The words of all workers, added up. DDP has divided what it carried by their number."""

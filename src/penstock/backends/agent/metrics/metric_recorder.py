@@ -46,12 +46,22 @@ class ValueBudget:
 
 
 class MetricRecorder:
-    """Keeps the series of a run; ``remark`` tells its user what is left out, once for each reason."""
+    """Keeps the series of a run; ``remark`` tells its user what is left out, once for each reason.
 
-    def __init__(self, path: Path, clock: Callable[[], float], remark: Callable[[str], None]) -> None:
+    ``observe`` hears every value that is taken in, with its step.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float],
+        remark: Callable[[str], None],
+        observe: Callable[[str, int, float], None] | None = None,
+    ) -> None:
         self._path = path
         self._clock = clock
         self._remark = remark
+        self._observe = observe
         self._budget = ValueBudget()
         self._series = {series.name: series for series in read_metrics(path)}
         self._step: int | None = None
@@ -93,6 +103,8 @@ class MetricRecorder:
             step = min(series.last.step + 1, MOST_STEPS) if series.points else 1
         series.add(step, self._clock(), value.value)
         self._changed = True
+        if self._observe is not None:
+            self._observe(value.name, step, value.value)
 
     def _remark_once(self, text: str) -> None:
         if text not in self._remarked:

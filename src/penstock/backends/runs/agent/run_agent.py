@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.meeting_stores import MeetingStores
+from penstock.backends.agent.metrics.stop_metric import StopMetric
 from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartFate
@@ -79,7 +80,8 @@ class Agent:
         else:
             self._workers = parts = setup.parts(options.engine, self, secret, self._user)
             serve_host = parts.serve
-        metrics = setup.metrics(self._clock, self._user, is_local=options.engine is None)
+        self._stop_metric = StopMetric(self._launch, self._record_metric, self._supervisor.finish)
+        metrics = setup.metrics(self._clock, self._user, self._stop_metric.take, is_local=options.engine is None)
         self._telemetry = told = RunTelemetry(
             self._supervisor, self._journal, metrics, ProgressFile(self._run_dir.progress), self._output.remark
         )
@@ -134,6 +136,9 @@ class Agent:
     def report(self, kind: ReportKind, **said: Any) -> None:
         if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
             self._telemetry.flush()
+            self._stop_metric.flush()
+        if kind is ReportKind.FINISHED and (ending := self._stop_metric.ending):
+            said["reason"] = ending
         if kind is ReportKind.FAILED and not said.get("tail"):
             said["tail"] = self._output.tail()
         self._journal.append(kind, said)
@@ -178,6 +183,9 @@ class Agent:
 
     def is_cut_off(self, worker_id: str) -> bool:
         return self._lines.is_cut_off(worker_id)
+
+    def _record_metric(self, step: int, value: float) -> None:
+        self._journal.append(ReportKind.METRIC, {"step": step, "value": value})
 
     def _on_line(self, worker_id: str, stream: str, line: str) -> None:
         self._telemetry.line(worker_id, stream, line)

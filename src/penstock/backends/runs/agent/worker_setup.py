@@ -2,7 +2,7 @@
 
 import os
 import secrets as random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +52,12 @@ class WorkerSetup:
         workers.use(engine.launcher(run, workers))
         return workers
 
-    def metrics(self, clock: SteadyClock, user: UnixUser | None, *, is_local: bool) -> RunMetrics:
+    def metrics(
+        self, clock: SteadyClock, user: UnixUser | None, observe: Callable[[str, int, float], None], *, is_local: bool
+    ) -> RunMetrics:
         """Where this machine sees what workers write, event files are looked for below their working directory too."""
         shared = [Path(self.launch.working_dir) / name for name in USUAL_DIRECTORIES] if is_local else []
-        recorder = MetricRecorder(self.run_dir.metrics, clock, self.output.remark)
+        recorder = MetricRecorder(self.run_dir.metrics, clock, self.output.remark, observe)
         return RunMetrics(recorder, EventFileWatch(self._output_directories(), shared=shared, user=user))
 
     def _output_directories(self) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock.control.state.entries import CostsLearned, CurveLearned, ResumableLearned
+from penstock.control.state.entries import CostsLearned, CurveLearned, MetricReported, ResumableLearned
 from penstock.control.state.folded_state import FoldedState, Reducers
 from penstock.core import CostsChanged, CurveChanged, ResumableChanged, Source, Verdict
 from penstock.policies import weakest_source
@@ -37,8 +37,13 @@ def _resumable_learned(state: FoldedState, entry: ResumableLearned) -> None:
     state.feed(ResumableChanged(entry.at, record.id, resumable=True))
 
 
+def _metric_reported(state: FoldedState, entry: MetricReported) -> None:
+    state.live(entry.job_id).measure(entry.step, entry.value)
+
+
 KNOWLEDGE_REDUCERS: Reducers = {
     CurveLearned: _curve_learned,
     CostsLearned: _costs_learned,
     ResumableLearned: _resumable_learned,
+    MetricReported: _metric_reported,
 }

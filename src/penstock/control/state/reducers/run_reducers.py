@@ -74,7 +74,9 @@ def _run_finished(state: FoldedState, entry: RunFinished) -> None:
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
     if not held:
         record.tell(entry.at, "finished before it could be stopped")
-    state.close(record, JobPhase.FINISHED, entry.at)
+    if entry.reason:
+        record.tell(entry.at, entry.reason)
+    state.close(record, JobPhase.FINISHED, entry.at, entry.reason)
 
 
 def _run_failed(state: FoldedState, entry: RunFailed) -> None:
