@@ -49,10 +49,12 @@ from penstock.core import (
     Span,
     Start,
     Stop,
+    Strictness,
     Suspend,
     Tenant,
     TenantChanged,
     Tick,
+    ValueStep,
     Verdict,
     Wake,
     Withdraw,
@@ -68,6 +70,7 @@ names = st.text(min_size=1, max_size=8)
 goals = st.one_of(
     st.just(BestEffort()),
     st.builds(Deadline, st.floats(2e10, 3e10)),
+    st.just(Deadline(2e10, Strictness.SOFT, (ValueStep(3e10, 0.5), ValueStep(4e10, 0.125)))),
 )
 any_job = st.builds(lambda job, goal: replace(job, goal=goal), jobs(1, 5.0), goals)
 nodes = st.builds(
@@ -132,6 +135,11 @@ def test_every_event_and_instruction_is_tried_here() -> None:
 @given(st.one_of(*EVENTS.values(), *INSTRUCTIONS.values()))
 def test_events_and_instructions_survive(value: object) -> None:
     assert _there_and_back(value) == value
+
+
+def test_a_goal_that_was_written_before_values_had_steps_is_read() -> None:
+    old = {"v": 2, "type": "Deadline", "at": 90.0, "strictness": "soft"}
+    assert decode(old) == Deadline(90.0, Strictness.SOFT)
 
 
 @given(logs())

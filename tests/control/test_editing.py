@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.control.state.entries import Edited, Paused, RunFailed
-from penstock.core import Amendment, Deadline, InputError, Verdict
+from penstock.core import Amendment, Deadline, InputError, Strictness, ValueStep, Verdict
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError, QuotaRequest
 from tests.control.build import ADMIN, Platform
 
@@ -62,6 +62,23 @@ def test_a_promise_to_somebody_else_stands_in_the_way(world: Platform) -> None:
     assert verdict(world, first) is Verdict.BEST_EFFORT
     edit(world, second, deadline="150s")
     assert verdict(world, second) is Verdict.PROMISED
+
+
+def test_what_late_is_worth_is_said_anew_with_a_new_deadline(world: Platform) -> None:
+    job = world.submit(work=400, within=1e6)
+    edit(world, job, deadline="1h", then={"2h": "50%"})
+    now, record = world.clock(), world.record(job)
+    assert record.job.goal == Deadline(now + 3600.0, Strictness.SOFT, (ValueStep(now + 7200.0, 0.5),))
+    assert record.submission.spec["goal"] == {"deadline": "1h", "then": {"2h": "50%"}}
+    with pytest.raises(InputError, match="without what late is worth from now on"):
+        edit(world, job, deadline="3h")
+    with pytest.raises(InputError, match="later values without a deadline"):
+        edit(world, job, then={"2h": "50%"})
+    with pytest.raises(InputError, match="a value of 50% that ends no later"):
+        edit(world, job, deadline="3h", then={"2h": "50%"})
+    assert world.record(job).job.goal == record.job.goal
+    edit(world, job, deadline="3h", then={})
+    assert world.record(job).job.goal == Deadline(now + 3 * 3600.0, Strictness.SOFT)
 
 
 def test_an_edit_is_undone_by_another(world: Platform) -> None:

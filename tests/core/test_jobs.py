@@ -15,6 +15,7 @@ from penstock.core import (
     Plan,
     Strictness,
     Tenant,
+    ValueStep,
     Work,
 )
 
@@ -76,6 +77,33 @@ def test_a_quota_may_be_zero_but_not_less() -> None:
 )
 def test_the_goal_says_when_it_is_due_and_whether_late_is_worthless(goal: Any, deadline: float, hard: bool) -> None:
     assert (job(goal=goal).deadline, job(goal=goal).hard) == (deadline, hard)
+
+
+def test_the_value_of_a_soft_deadline_falls_in_steps() -> None:
+    goal = Deadline(90.0, Strictness.SOFT, (ValueStep(120.0, 0.5), ValueStep(200.0, 0.2)))
+
+    assert [goal.value_at(at) for at in (1.0, 90.0, 90.1, 120.0, 200.0, 200.1)] == [1.0, 1.0, 0.5, 0.5, 0.2, 0.0]
+    assert (job(goal=goal).deadline, job(goal=goal).hard, len(job(goal=goal).value_steps)) == (90.0, False, 3)
+    assert [Deadline(90.0).value_at(at) for at in (90.0, 91.0)] == [1.0, 0.0]
+    assert job().value_steps == ()
+
+
+@pytest.mark.parametrize(
+    ("strictness", "steps", "said"),
+    [
+        (Strictness.HARD, [(120.0, 0.5)], "values after a hard deadline"),
+        (Strictness.SOFT, [(90.0, 0.5)], "a value of 50% that ends no later than the 100% before it"),
+        (Strictness.SOFT, [(120.0, 0.5), (110.0, 0.2)], "a value of 20% that ends no later than the 50% before it"),
+        (Strictness.SOFT, [(math.inf, 0.5)], "that ends no later"),
+        (Strictness.SOFT, [(120.0, 1.5)], "a value of 150% after one of 100%"),
+        (Strictness.SOFT, [(120.0, 0.0)], "above 0%"),
+        (Strictness.SOFT, [(120.0, math.nan)], "a value of nan% after"),
+        (Strictness.SOFT, [(91.0 + n, 0.9 - n / 10) for n in range(8)], "9 deadlines of falling value"),
+    ],
+)
+def test_steps_come_in_order_and_fall(strictness: Strictness, steps: list[tuple[float, float]], said: str) -> None:
+    with pytest.raises(JobError, match=said):
+        Deadline(90.0, strictness, tuple(ValueStep(at, value) for at, value in steps))
 
 
 def test_run_time_follows_from_work_and_curve() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, Work
+from penstock.core import FREE, BestEffort, Curve, Deadline, Job, Overhead, Strictness, ValueStep, Work
 from penstock.policies import ArrivalStatistics, KindConditions, KindView, View
 from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.fairness import TenantFlows
@@ -24,6 +24,8 @@ class Row:
     curve: Curve = PROPORTIONAL
     due: float | None = None
     soft: bool = False
+    then: tuple[tuple[float, float], ...] = ()
+    """(until when, what share of its value is left) of a soft deadline."""
     requested: int = 1
     at_least: int = 1
     at_most: int | None = None
@@ -42,7 +44,8 @@ class Row:
     def job(self, number: int) -> Job:
         goal: Any = BestEffort()
         if self.due is not None:
-            goal = Deadline(self.due, Strictness.SOFT if self.soft else Strictness.HARD)
+            steps = tuple(ValueStep(at, value) for at, value in self.then)
+            goal = Deadline(self.due, Strictness.SOFT if self.soft or steps else Strictness.HARD, steps)
         return Job(
             id=f"job-{number}",
             work=Work(self.work),

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from penstock.core import (
+    BestEffort,
     Cluster,
     Curve,
+    Deadline,
     Event,
     InvariantError,
     JobCancelled,
@@ -22,9 +24,11 @@ from penstock.core import (
     NodeJoined,
     NodeLost,
     Scaling,
+    Strictness,
     Tenant,
     TenantChanged,
     Tick,
+    ValueStep,
     build,
     plain,
 )
@@ -74,6 +78,20 @@ def test_options_lie_side_by_side() -> None:
     assert view.depth.tolist() == [[3, 2], [3, 0]]
     assert view.held.tolist() == [-1, -1]
     assert view.bound.tolist() == [1, 0], "each is bound to where it is fastest"
+
+
+def test_deadlines_of_falling_value_are_columns() -> None:
+    stepped = Deadline(50.0, Strictness.SOFT, (ValueStep(60.0, 0.5), ValueStep(80.0, 0.25)))
+    goals = [BestEffort(), Deadline(50.0), stepped]
+    policy, machine = looking(*(JobSubmitted(0.0, job(f"{n}", goal=goal)) for n, goal in enumerate(goals)), shape="1x4")
+    view = policy.seen[-1]
+    assert view.step_at[:, :4].tolist() == [[np.inf] * 4, [50.0, *[np.inf] * 3], [50.0, 60.0, 80.0, np.inf]]
+    assert view.step_value[:, :4].tolist() == [[0.0] * 4, [1.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.25, 0.0]]
+    for at, worth in ((50.0, [0.0, 1.0, 1.0]), (60.0, [0.0, 0.0, 0.5]), (81.0, [0.0, 0.0, 0.0])):
+        assert view.value_when_done(np.full(3, at)).tolist() == worth
+    machine.handle(JobCancelled(1.0, "0"), Tick(1.0))
+    left = policy.seen[-1]
+    assert left.step_at[[each.id for each in left.jobs].index("2"), :3].tolist() == [50.0, 60.0, 80.0]
 
 
 def test_one_kind_is_shown_without_a_copy() -> None:

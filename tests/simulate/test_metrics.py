@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core import Curve, Deadline, JobCancelled, Scaling
+from penstock.core import Curve, Deadline, JobCancelled, Scaling, Strictness, ValueStep
 from penstock.simulate import Effort, Fate, JobOutcome, summarise
 from tests.simulate.build import by_name, job, run
 
@@ -26,11 +26,21 @@ def outcome(name: str, fate: Fate, **changes: Any) -> JobOutcome:
 
 MIXED = [
     outcome(
-        "met", Fate.MET, submitted_at=10.0, started_at=15.0, finished_at=40.0, promised=True, rescales=2, fairness=0.5
+        "met",
+        Fate.MET,
+        submitted_at=10.0,
+        started_at=15.0,
+        finished_at=40.0,
+        promised=True,
+        rescales=2,
+        fairness=0.5,
+        value=1.0,
     ),
-    outcome("late", Fate.LATE, submitted_at=20.0, started_at=35.0, finished_at=90.0, promised=True, fairness=2.5),
+    outcome(
+        "late", Fate.LATE, submitted_at=20.0, started_at=35.0, finished_at=90.0, promised=True, fairness=2.5, value=0.5
+    ),
     outcome("done", Fate.DONE, submitted_at=20.0, started_at=20.0, finished_at=50.0, deadline=math.inf, suspensions=3),
-    outcome("declined", Fate.DECLINED, submitted_at=30.0),
+    outcome("declined", Fate.DECLINED, submitted_at=30.0, value=0.0),
     outcome("open", Fate.UNFINISHED, submitted_at=40.0, started_at=60.0, deadline=math.inf),
 ]
 
@@ -44,7 +54,23 @@ def test_fates_are_counted() -> None:
 
 
 def test_the_ratio_is_over_jobs_with_a_deadline() -> None:
-    assert summarise("p", MIXED, Effort(device_count=4, device_seconds=0.0)).ratio == 1 / 3
+    summary = summarise("p", MIXED, Effort(device_count=4, device_seconds=0.0))
+    assert (summary.ratio, summary.value_missed) == (1 / 3, pytest.approx(1 - 1.5 / 3))
+    assert summary.best_effort_jct_s == 30.0, "of those that are done"
+
+
+def test_what_a_late_result_is_worth_is_counted() -> None:
+    steps = (ValueStep(30.0, 0.5), ValueStep(40.0, 0.25))
+    jobs = [
+        job("half", 25.0, curve=Curve.from_table({1: 1.0}), goal=Deadline(20.0, Strictness.SOFT, steps)),
+        job("nothing", 50.0, curve=Curve.from_table({1: 1.0}), goal=Deadline(20.0, Strictness.SOFT, steps)),
+        job("free", 5.0, curve=Curve.from_table({1: 1.0})),
+    ]
+    result = run(jobs)
+    found = by_name(result)
+    assert [found[name].value for name in ("half", "nothing")] == [0.5, 0.0]
+    assert math.isnan(found["free"].value)
+    assert (result.summary.value_missed, result.summary.best_effort_jct_s) == (0.75, 5.0)
 
 
 def test_times_are_averaged_over_those_that_have_them() -> None:

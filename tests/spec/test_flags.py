@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core import InputError, Strictness, UnknownNameError
+from penstock.core import Deadline, InputError, JobError, Strictness, UnknownNameError, ValueStep
 from penstock.spec import from_flags
 
 
@@ -89,6 +89,19 @@ def test_a_goal_by_flag_replaces_the_goal_of_the_file(folder: Path) -> None:
     assert (strict.goal.deadline, strict.goal.strictness) == ("6h", Strictness.HARD)
     assert both.goal is not None
     assert (both.goal.deadline, both.goal.strictness) == ("2h", Strictness.SOFT)
+
+
+def test_what_late_is_worth_comes_by_flag_too(folder: Path) -> None:
+    given = from_flags(["train.py"], here=folder, work="5", deadline="2h", then=["3h=50%", "4h = 12.5 %"])
+    kept = from_flags(file=folder / "jobs" / "job.yaml", here=folder, then=["8h=50%"])
+
+    assert given.goal_at(0.0) == Deadline(7200.0, Strictness.SOFT, (ValueStep(10800.0, 0.5), ValueStep(14400.0, 0.125)))
+    assert kept.goal is not None
+    assert (kept.goal.deadline, kept.goal.then) == ("6h", {"8h": 0.5})
+    with pytest.raises(InputError, match=r"--then '8h'\. Allowed: DEADLINE=PERCENTAGE.*Try --then 8h=50%"):
+        from_flags(["train.py"], here=folder, work="5", deadline="2h", then=["8h"])
+    with pytest.raises(JobError, match=r"--then: a value of 50% that ends no later"):
+        from_flags(["train.py"], here=folder, work="5", deadline="2h", then=["1h=50%"])
 
 
 def test_a_wrong_flag_is_named(folder: Path) -> None:

@@ -220,7 +220,8 @@ JOBS = st.fixed_dictionaries(
         "devices": COUNTS | st.tuples(COUNTS, COUNTS).map(lambda pair: f"{min(pair)}..{max(pair)}"),
         "goal": st.fixed_dictionaries(
             {"deadline": DURATIONS.map(duration_text), "strictness": st.sampled_from(Strictness)}
-        ),
+        )
+        | st.just({"deadline": "6h", "then": {"8h": "50 %", "12h": "12.5%"}}),
         "environment": st.fixed_dictionaries(
             {"env": st.dictionaries(st.from_regex(r"[A-Z]{1,4}", fullmatch=True).filter("RANK".__ne__), WORDS)},
             optional={

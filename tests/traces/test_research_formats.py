@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import ANY_KIND, Cluster, Deadline, InputError, Strictness, TraceError, UnknownNameError
+from penstock.core import ANY_KIND, Cluster, Deadline, InputError, Strictness, TraceError, UnknownNameError, ValueStep
 from penstock.simulate import Setting, Workload, run_policy
 from penstock.simulate.traces import Profiles, TraceJob, describe, jobs_of, read_trace, to_job, write_trace
 
@@ -137,7 +137,9 @@ def test_chronus_counts_minutes(write: WriteFile) -> None:
     assert (soft.deadline, soft.soft) == (300 + 159 * 60, True)
     assert best.deadline is None
     job = to_job(soft, Profiles.builtin())
-    assert job.goal == Deadline(300 + 159 * 60, Strictness.SOFT)
+    later = ((189, 0.8), (229, 0.5), (289, 0.2))
+    steps = tuple(ValueStep(300 + minutes * 60, value) for minutes, value in later)
+    assert job.goal == Deadline(300 + 159 * 60, Strictness.SOFT, steps)
     assert (job.at_least, job.at_most, job.seconds_on(1, "gpu")) == (1, 1, 96 * 60)
 
 
@@ -147,6 +149,9 @@ def test_chronus_counts_minutes(write: WriteFile) -> None:
         ("0,vc,1,10,1,m,5,8,soon,10,0,strict", "expect_time_list"),
         ("0,vc,1,10,1,m,5,8,0,10,0,strict", "expect_time_list"),
         ("0,vc,1,10,1,m,5,8,9,10,0,perhaps", "job_type"),
+        ("0,vc,1,10,1,m,5,8,9-8,10-5,0,soft", "expect_time_list"),
+        ("0,vc,1,10,1,m,5,8,8-9,10,0,soft", "expect_value_list"),
+        ("0,vc,1,10,1,m,5,8,8-9,10-11,0,soft", "expect_value_list"),
         ("0,vc,1,10,1,m,-5,8,9,10,0,strict", "duration"),
         ("0,vc,1.5,10,1,m,5,8,9,10,0,strict", "num_gpu"),
         ("0,vc,1,10,1,,5,8,9,10,0,strict", "model_name"),

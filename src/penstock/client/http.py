@@ -148,6 +148,7 @@ class Client:
         job_id: str,
         *,
         deadline: str | None = None,
+        then: Mapping[str, str] | None = None,
         best_effort: bool | None = None,
         devices: str | int | None = None,
         priority: int | None = None,
@@ -157,7 +158,9 @@ class Client:
 
         A deadline that cannot be promised is refused with the earliest that could be, and nothing is changed.
         """
-        wanted = _given(deadline=deadline, best_effort=best_effort, devices=devices, priority=priority, name=name)
+        wanted = _given(
+            deadline=deadline, then=then, best_effort=best_effort, devices=devices, priority=priority, name=name
+        )
         return self._post(JobDetail, _job(job_id, "edit"), json=wanted)
 
     def why(self, job_id: str) -> StoryView:

@@ -71,7 +71,19 @@ if TYPE_CHECKING:
         Wake,
         Withdraw,
     )
-    from penstock.core.jobs import Amendment, BestEffort, Deadline, Goal, Job, Strictness, Tenant, Work
+    from penstock.core.jobs import (
+        MOST_VALUE_STEPS,
+        Amendment,
+        BestEffort,
+        Deadline,
+        Goal,
+        Job,
+        Strictness,
+        Tenant,
+        ValueStep,
+        Work,
+        percent_text,
+    )
     from penstock.core.limits import (
         LATEST,
         LONGEST_TEXT,
@@ -179,6 +191,7 @@ __all__ = [
     "MOST_METRICS",
     "MOST_SECONDS",
     "MOST_STEPS",
+    "MOST_VALUE_STEPS",
     "NO_COSTS",
     "NO_LIMITS",
     "PROTOCOL_VERSION",
@@ -298,6 +311,7 @@ __all__ = [
     "UnknownNameError",
     "Unlikely",
     "Usage",
+    "ValueStep",
     "Verdict",
     "VersionError",
     "Vocabulary",
@@ -335,6 +349,7 @@ __all__ = [
     "parse_device_group",
     "parse_duration",
     "parse_instant",
+    "percent_text",
     "plain",
     "plain_series",
     "plain_value",

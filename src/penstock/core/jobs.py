@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from penstock.core.curve import Curve
 from penstock.core.errors import JobError
@@ -32,12 +33,74 @@ class Strictness(StrEnum):
     SOFT = "soft"
 
 
+MOST_VALUE_STEPS = 8
+"""Deadlines of one goal, the first included."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStep:
+    """A job that is done by ``at`` (absolute seconds) is worth ``value``, a share of its full value."""
+
+    at: float
+    value: float
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Finish by ``at`` (absolute seconds)."""
+    """Finish by ``at`` (absolute seconds).
+
+    The value of a soft one may fall in steps: ``then`` are later deadlines, each worth less than the one before it;
+    after the last of them the result is worth nothing. Without steps nobody has said what being late is worth.
+
+    >>> Deadline(6.0, Strictness.SOFT, (ValueStep(8.0, 0.5), ValueStep(12.0, 0.2))).value_at(7.0)
+    0.5
+    """
 
     at: float
     strictness: Strictness = Strictness.HARD
+    then: tuple[ValueStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.then:
+            _check_steps(self)
+
+    @property
+    def steps(self) -> tuple[ValueStep, ...]:
+        """All deadlines of falling value, the first worth everything."""
+        return (ValueStep(self.at, 1.0), *self.then)
+
+    def value_at(self, finished_at: float) -> float:
+        """The share of its value that the job has when it is done at this time."""
+        return next((step.value for step in self.steps if finished_at <= step.at), 0.0)
+
+
+def _check_steps(goal: Deadline) -> None:
+    if goal.strictness is Strictness.HARD:
+        raise JobError("values after a hard deadline", "later values only for a soft one", "Remove the strictness")
+    if len(goal.steps) > MOST_VALUE_STEPS:
+        many = f"{len(goal.steps)} deadlines of falling value"
+        raise JobError(many, f"at most {MOST_VALUE_STEPS}, the first included", "Leave out some of them")
+    for before, step in pairwise(goal.steps):
+        if not before.at < step.at < math.inf:
+            raise JobError(
+                f"a value of {percent_text(step.value)} that ends no later than the {percent_text(before.value)} before"
+                " it", "later deadlines in order of time", "Give the earliest first, each after the deadline itself",
+            )  # fmt: skip
+        if not before.value > step.value > 0:
+            raise JobError(
+                f"a value of {percent_text(step.value)} after one of {percent_text(before.value)}",
+                "values that fall from step to step, below 100% and above 0%",
+                "Leave out what is worth nothing: after the last step that is so anyway",
+            )  # fmt: skip
+
+
+def percent_text(share: float) -> str:
+    """A share as people write it: "50%", "12.5%".
+
+    >>> percent_text(0.125)
+    '12.5%'
+    """
+    return f"{round(100 * share, 6):g}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +177,11 @@ class Job:
     def deadline(self) -> float:
         """When it must be done; infinite without a deadline."""
         return self.goal.at if isinstance(self.goal, Deadline) else math.inf
+
+    @property
+    def value_steps(self) -> tuple[ValueStep, ...]:
+        """Its deadlines of falling value, the first worth everything; none at best effort."""
+        return self.goal.steps if isinstance(self.goal, Deadline) else ()
 
     @property
     def hard(self) -> bool:

@@ -3,7 +3,7 @@
 from penstock.policies.afs import Afs
 from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
 from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
-from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints, Standing
+from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.dynamic_quota import DynamicQuota
 from penstock.policies.edf import Edf, EdfAdmission
@@ -44,6 +44,7 @@ __all__ = [
     "OPTION_COLUMNS",
     "PLAN_STEPS",
     "POLICIES",
+    "VALUE_STEPS",
     "Admission",
     "Afs",
     "Allocation",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
+
 from penstock.policies.columns import Bools, Floats, Ints
 
 
@@ -67,6 +69,10 @@ class JobColumns(GatheredColumns):
     deadline: Floats = gathered()
     """Absolute; infinite without one."""
     hard: Bools = gathered()
+    step_at: Floats = gathered()
+    """(rows, VALUE_STEPS) deadlines of falling value, absolute; the first is ``deadline``, infinite where is none."""
+    step_value: Floats = gathered()
+    """(rows, VALUE_STEPS) share of its value that a job has when it is done by then; 0 where there is no deadline."""
     priority: Ints = gathered()
     """Higher goes first among jobs that nobody promised anything; mostly all the same."""
     resumable: Bools = gathered()
@@ -105,3 +111,7 @@ class JobColumns(GatheredColumns):
     """(rows, PLAN_STEPS) ... these widths; (inf, 0) where there is none."""
     plan_kind: Ints = gathered()
     """The kind of device that plan is for, as a position among the kinds of the cluster."""
+
+    def value_when_done(self, at: Floats) -> Floats:
+        """The share of its value that each row has if it is done at these times; 0 for rows without a deadline."""
+        return np.asarray(np.where(self.step_at >= at[:, None], self.step_value, 0.0).max(axis=1, initial=0.0))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.core import Job
-from penstock.policies import PLAN_STEPS, Bools, Floats, Ints, Plans, Standing
+from penstock.policies import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Plans, Standing
 from penstock.scheduler.options import OptionTable
 from penstock.scheduler.windows import Windows
 
@@ -22,7 +22,7 @@ _FLOATS = (
 _INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
-    "plan_width", "plan_kind", "priority", "end_s", "whole",
+    "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -101,6 +101,8 @@ class JobTable:
         self._ints: Ints = np.zeros((len(_INTS), 16), dtype=np.int64)
         self.plan_at: Floats = np.full((16, PLAN_STEPS), np.inf)
         self.plan_width: Ints = np.zeros((16, PLAN_STEPS), dtype=np.int64)
+        self.step_at: Floats = np.full((16, VALUE_STEPS), np.inf)
+        self.step_value: Floats = np.zeros((16, VALUE_STEPS))
         self._windows: Windows | None = None
         self.reconnect()
 
@@ -134,12 +136,18 @@ class JobTable:
         self.jobs[row] = job
         self.deadline[row] = job.deadline
         self.hard[row] = job.hard
+        self._set_value_steps(row, job)
         self.priority[row] = job.priority
         self.whole[row] = job.work.iterations
         self.resumable[row] = job.resumable
         self.set_costs(row, job)
         for kind, size in enumerate(sizes):
             self.set_size(row, kind, size)
+
+    def _set_value_steps(self, row: int, job: Job) -> None:
+        self.step_at[row], self.step_value[row] = np.inf, 0.0
+        for index, step in enumerate(job.value_steps):
+            self.step_at[row, index], self.step_value[row, index] = step.at, step.value
 
     def set_size(self, row: int, kind: int, size: int) -> None:
         """(Re)derive how a row could run on so many devices of a kind."""
@@ -191,6 +199,7 @@ class JobTable:
                 options.move(last, row)
             self.plan_at[row] = self.plan_at[last]
             self.plan_width[row] = self.plan_width[last]
+            self.step_at[row], self.step_value[row] = self.step_at[last], self.step_value[last]
         self.jobs.pop()
 
     def projected(self, now: float, used: Any) -> Projection:
@@ -326,6 +335,7 @@ class JobTable:
         other.jobs, other.row_of = self.jobs.copy(), self.row_of.copy()
         other._floats, other._ints = self._floats.copy(), self._ints.copy()
         other.plan_at, other.plan_width = self.plan_at.copy(), self.plan_width.copy()
+        other.step_at, other.step_value = self.step_at.copy(), self.step_value.copy()
         other.reconnect()
         return other
 
@@ -344,6 +354,8 @@ class JobTable:
             options.grow(self._floats.shape[1])
         self.plan_at = np.concatenate([self.plan_at, np.full_like(self.plan_at, np.inf)])
         self.plan_width = np.concatenate([self.plan_width, np.zeros_like(self.plan_width)])
+        self.step_at = np.concatenate([self.step_at, np.full_like(self.step_at, np.inf)])
+        self.step_value = np.concatenate([self.step_value, np.zeros_like(self.step_value)])
         self.reconnect()
 
 

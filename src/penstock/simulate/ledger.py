@@ -8,6 +8,7 @@ from penstock.core import (
     Admit,
     Deadline,
     Decline,
+    Goal,
     Grant,
     Instruction,
     Job,
@@ -25,9 +26,10 @@ from penstock.simulate.timeline import Timeline
 class _Entry:
     """An open account."""
 
-    __slots__ = ("grant", "isolated_s", "load", "outcome", "since")
+    __slots__ = ("goal", "grant", "isolated_s", "load", "outcome", "since")
 
-    def __init__(self, outcome: JobOutcome, isolated_s: float, load: float) -> None:
+    def __init__(self, goal: Goal, outcome: JobOutcome, isolated_s: float, load: float) -> None:
+        self.goal = goal
         self.outcome = outcome
         self.isolated_s = isolated_s
         self.load = load
@@ -52,10 +54,10 @@ class Ledger:
         self._track_load(job.submitted_at)
         outcome = JobOutcome(
             id=job.id, fate=Fate.UNFINISHED, model=job.model, tenant=job.tenant, submitted_at=job.submitted_at,
-            deadline=job.goal.at if isinstance(job.goal, Deadline) else math.inf, promised=False,
-            requested=job.requested,
+            deadline=job.deadline, promised=False, requested=job.requested,
+            value=0.0 if isinstance(job.goal, Deadline) else math.nan,
         )  # fmt: skip
-        self._open[job.id] = _Entry(outcome, alone_s, self._load)
+        self._open[job.id] = _Entry(job.goal, outcome, alone_s, self._load)
 
     def finished(self, job_id: str, at: float) -> None:
         self._track_load(at)
@@ -64,6 +66,8 @@ class Ledger:
         outcome = entry.outcome
         outcome.finished_at = at
         outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else Fate.MET if at <= outcome.deadline else Fate.LATE
+        if isinstance(entry.goal, Deadline):
+            outcome.value = entry.goal.value_at(at)
         outcome.fairness = self._fairness(entry)
         self.closed.append(outcome)
 

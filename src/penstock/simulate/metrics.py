@@ -21,6 +21,8 @@ class Summary:
     """Finished by their deadline."""
     ratio: float
     """``met`` over all jobs with a deadline."""
+    value_missed: float
+    """1 - value of the finished jobs over the value of all jobs with a deadline, each worth the same in time."""
     declined: int
     late: int
     promises: int
@@ -30,6 +32,8 @@ class Summary:
     broken_worst_s: float
     """How late the latest of those was; zero if there is none."""
     best_effort: int
+    best_effort_jct_s: float
+    """Mean completion time of the jobs without a deadline."""
     unfinished: int
     jct_mean_s: float
     jct_p50_s: float
@@ -88,9 +92,12 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
     decisions = np.asarray(effort.decision_s) * 1e3
     return Summary(
         policy=policy, jobs=len(outcomes), met=met, ratio=met / with_deadline if with_deadline else math.nan,
+        value_missed=1.0 - _mean(np.array([o.value for o in outcomes if math.isfinite(o.deadline)])),
         declined=declined, late=late, promises=sum(o.promised for o in outcomes),
         broken=len(broken), broken_worst_s=max((o.finished_at - o.deadline for o in broken), default=0.0),
-        best_effort=len(outcomes) - with_deadline, unfinished=fates.count(Fate.UNFINISHED),
+        best_effort=len(outcomes) - with_deadline,
+        best_effort_jct_s=_mean(np.array([o.completion_s for o in finished if math.isinf(o.deadline)])),
+        unfinished=fates.count(Fate.UNFINISHED),
         jct_mean_s=_mean(completion), jct_p50_s=_quantile(completion, 50), jct_p95_s=_quantile(completion, 95),
         jct_p99_s=_quantile(completion, 99), queueing_mean_s=_mean(queueing), makespan_s=makespan,
         utilisation=effort.device_seconds / (effort.device_count * makespan) if makespan else 0.0,

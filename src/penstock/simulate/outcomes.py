@@ -45,6 +45,8 @@ class JobOutcome:
     suspensions: int = 0
     fairness: float = math.nan
     """Completion time over that on a private, equal share of the cluster; above 1 is worse than the share."""
+    value: float = math.nan
+    """Share of its value that it had when it was done, 0 if it never was; NaN without a deadline."""
 
     @property
     def completion_s(self) -> float:

@@ -10,7 +10,7 @@ from penstock.spec.documents import parse_yaml
 from penstock.spec.edits import JobEdit, read_edit
 from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
-from penstock.spec.flags import Flags, from_flags, from_mapping_and_flags
+from penstock.spec.flags import Flags, from_flags, from_mapping_and_flags, later_values
 from penstock.spec.model import JobFile
 from penstock.spec.parts import CheckpointPart, DevicesPart, GoalPart, RetriesPart
 from penstock.spec.quantities import Amount, WorkUnit, read_array, read_deadline
@@ -38,6 +38,7 @@ __all__ = [
     "from_mapping_and_flags",
     "job",
     "json_schema",
+    "later_values",
     "load_job_file",
     "parse_job",
     "parse_yaml",

@@ -8,7 +8,15 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
 
-from penstock.core import SECRET_NAME, InputError, PenstockError, Strictness, UnknownNameError, is_storable
+from penstock.core import (
+    SECRET_NAME,
+    InputError,
+    PenstockError,
+    Strictness,
+    UnknownNameError,
+    is_storable,
+    percent_text,
+)
 from penstock.spec.commands import check_command
 from penstock.spec.quantities import (
     duration_text,
@@ -16,6 +24,7 @@ from penstock.spec.quantities import (
     read_deadline,
     read_duration,
     read_duration_or_zero,
+    read_percent,
     read_whole,
     shown,
 )
@@ -36,6 +45,7 @@ _OURS = frozenset(
 MOST_AWAITED = 100
 """Jobs or arrays that one may name to wait for."""
 _PRIORITIES = range(101)
+_VALUES_EXAMPLE = "Try {8h: 50%, 12h: 20%}"
 
 
 class Refused(PenstockError, ValueError):  # noqa: N818
@@ -181,6 +191,13 @@ def _read_strictness(value: object) -> Strictness:
         raise UnknownNameError.of("strictness", str(value), [str(one) for one in Strictness]) from None
 
 
+def _read_values(value: object) -> dict[str, float]:
+    """Later deadlines and the share of its value that a job still has by then, the earliest first."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(value)} is not a set of later values", "DEADLINE: percentage pairs", _VALUES_EXAMPLE)
+    return {read_deadline(deadline): read_percent(share) for deadline, share in value.items()}
+
+
 class Profiling(StrEnum):
     """When the speed of a job that was never measured is measured."""
 
@@ -274,6 +291,12 @@ DeadlineText = Annotated[
     str, reading(read_deadline), described(text_like("6h", "2026-12-01T18:00"), {"type": "number", "minimum": 0})
 ]
 StrictnessName = Annotated[Strictness, reading(_read_strictness), described({"enum": [str(s) for s in Strictness]})]
+LaterValues = Annotated[
+    dict[str, float],
+    reading(_read_values),
+    PlainSerializer(lambda values: {at: percent_text(share) for at, share in values.items()}, return_type=dict),
+    described({"type": "object", "additionalProperties": text_like("50%"), "examples": [{"8h": "50%", "12h": "20%"}]}),
+]
 ProfileMode = Annotated[Profiling, reading(_read_profiling), described({"enum": [str(mode) for mode in Profiling]})]
 Flag = Annotated[bool, reading(_read_flag), described({"type": "boolean"})]
 Text = Annotated[str, reading(read_text), described(text_like())]

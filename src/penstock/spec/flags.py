@@ -24,7 +24,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "working_dir": ("environment", "working_dir"),
     "strictness": ("goal", "strictness"),
 }
-_GOAL = ("deadline", "strictness", "best_effort")
+_GOAL = ("deadline", "strictness", "best_effort", "then")
 _FROM_HERE = ("requirements", "working_dir", "checkpoint_dir")
 _SOURCE = "the command line"
 
@@ -41,6 +41,7 @@ class Flags(TypedDict, total=False):
     deadline: str | None
     strictness: str | None
     best_effort: bool | None
+    then: Sequence[str] | None
     devices: str | int | None
     kinds: Sequence[str] | str | None
     requirements: str | Path | None
@@ -124,21 +125,25 @@ class _Merge:
             value = located(str(value), self.here)
         self._put(_PATHS.get(name, (name,)), value, "--" + name.replace("_", "-"))
 
-    def goal(self, deadline: object, strictness: object, best_effort: object) -> None:
-        """A goal by flag replaces the file's; strictness alone keeps its deadline."""
-        if deadline is None and strictness is None and best_effort is None:
+    def goal(self, deadline: object, strictness: object, best_effort: object, then: object) -> None:
+        """A goal by flag replaces the file's; strictness or later values alone keep its deadline."""
+        if deadline is None and strictness is None and best_effort is None and not then:
             return
         goal = self.values.pop("goal", None)
-        in_goal = goal.get("deadline") if isinstance(goal, dict) else None
-        before = self.values.pop("deadline", in_goal)
+        in_goal = goal if isinstance(goal, dict) else {}
+        before = self.values.pop("deadline", in_goal.get("deadline"))
         self.values.pop("best_effort", None)
         self.flag("best_effort", best_effort)
-        if strictness is None:
+        if strictness is None and not then:
             self.flag("deadline", deadline)
-        else:
-            self.values["goal"] = {"deadline": deadline or before}
-            self.labels["goal", "deadline"] = "--deadline"
-            self.flag("strictness", strictness)
+            return
+        self.values["goal"] = {"deadline": deadline or before}
+        if deadline is None and "then" in in_goal:
+            self.values["goal"]["then"] = in_goal["then"]
+        self.labels["goal", "deadline"] = "--deadline"
+        self.flag("strictness", strictness)
+        if isinstance(then, Sequence) and then:
+            self._put(("goal", "then"), later_values(then), "--then")
 
     def until(self, condition: object) -> None:
         """Train until this; the work of the file or of the flag is the most."""
@@ -173,3 +178,18 @@ class _Merge:
             into = into[key]
         into[path[-1]] = value
         self.labels[path] = label
+
+
+def later_values(pairs: Sequence[str]) -> dict[str, str]:
+    """What ``--then 8h=50%`` says, as often as it was given.
+
+    >>> later_values(["8h=50%", "12h=20%"])
+    {'8h': '50%', '12h': '20%'}
+    """
+    values: dict[str, str] = {}
+    for pair in pairs:
+        deadline, equals, share = (part.strip() for part in pair.rpartition("="))
+        if not (equals and deadline and share) or deadline in values:
+            raise InputError(f"--then {pair!r}", "DEADLINE=PERCENTAGE, every deadline once", "Try --then 8h=50%")
+        values[deadline] = share
+    return values

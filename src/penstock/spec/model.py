@@ -13,7 +13,6 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from penstock.core import (
-    BestEffort,
     Curve,
     Deadline,
     Goal,
@@ -21,11 +20,9 @@ from penstock.core import (
     JobError,
     SecretUse,
     StopRule,
-    Strictness,
     Work,
     format_duration,
     located,
-    parse_deadline,
 )
 from penstock.spec.amounts import filled
 from penstock.spec.commands import needs_shell, process_of, words_of
@@ -91,7 +88,7 @@ class JobFile(JobFilePart):
     )
     steps_per_epoch: Count | None = Field(default=None, description="Steps in one epoch, instead of dataset_size.")
     goal: GoalPart | None = Field(
-        default=None, description="The goal in full: deadline and strictness, or best_effort."
+        default=None, description="The goal in full: deadline, strictness and what late is worth, or best_effort."
     )
     deadline: DeadlineText | None = Field(default=None, description="Short for a goal with this hard deadline.")
     best_effort: Flag | None = Field(default=None, description="Short for a goal of best effort, the default.")
@@ -189,14 +186,12 @@ class JobFile(JobFilePart):
 
     def goal_at(self, now: float) -> Goal:
         """The goal of this job if it is submitted at ``now``."""
-        given = self.goal or GoalPart.model_construct(deadline=self.deadline, strictness=Strictness.HARD)
-        if given.deadline is None:
-            return BestEffort()
-        at = parse_deadline(given.deadline, now)
-        if at <= now:
-            late = format_duration(now - at)
+        given = self.goal or GoalPart.model_construct(deadline=self.deadline)
+        goal = given.goal_at(now)
+        if isinstance(goal, Deadline) and goal.at <= now:
+            late = format_duration(now - goal.at)
             raise JobError(f"the deadline {given.deadline} was {late} ago", "a time after now", "Give a later one")
-        return Deadline(at, given.strictness)
+        return goal
 
     def command_line(self, python: str = sys.executable) -> tuple[str, ...]:
         """The words every worker executes; a script is run with ``python``."""

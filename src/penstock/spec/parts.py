@@ -1,10 +1,20 @@
 """The mappings inside a job file, and the shorthands people may write instead of them."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from penstock.core import InputError, JobError, Strictness
+from penstock.core import (
+    BestEffort,
+    Deadline,
+    Goal,
+    InputError,
+    JobError,
+    Strictness,
+    ValueStep,
+    parse_deadline,
+)
 from penstock.spec.fields import (
     Count,
     DeadlineText,
@@ -12,6 +22,7 @@ from penstock.spec.fields import (
     Duration,
     Flag,
     JobFilePart,
+    LaterValues,
     Refused,
     StrictnessName,
     Text,
@@ -30,6 +41,11 @@ class GoalPart(JobFilePart):
         default=Strictness.HARD,
         description="hard: late is worthless, declined if it cannot be kept. soft: late is only late.",
     )
+    then: LaterValues = Field(
+        default_factory=dict,
+        description="What a late result is still worth, {8h: 50%, 12h: 20%}: half until 8h, a fifth until 12h, then"
+        " nothing. Makes the deadline soft.",
+    )
     best_effort: Flag = Field(default=False, description="Run on what is left over, without a promise.")
 
     @model_validator(mode="after")
@@ -39,7 +55,45 @@ class GoalPart(JobFilePart):
             raise Refused(JobError(both, "one of the two", "Try {deadline: 6h} or {best_effort: true}"))
         if self.best_effort and "strictness" in self.model_fields_set:
             raise Refused(JobError("a strictness without a deadline", "strictness beside deadline", "Remove it"))
+        if self.then:
+            self._check_values()
         return self
+
+    def _check_values(self) -> None:
+        if self.best_effort:
+            raise Refused(JobError("later values without a deadline", "then beside deadline", "Remove then"), "then")
+        if self.strictness is Strictness.HARD and "strictness" in self.model_fields_set:
+            hard = JobError("a hard deadline with values after it", "soft, or no then", "Remove strictness")
+            raise Refused(hard, "strictness")
+        check_values(self.deadline or "", self.then)
+
+    def goal_at(self, now: float) -> Goal:
+        """What it means for a job that is submitted at ``now``; values after a deadline make it soft."""
+        if self.deadline is None:
+            return BestEffort()
+        return deadline_at(self.deadline, self.strictness, self.then, now)
+
+
+def deadline_at(deadline: str, strictness: Strictness, then: Mapping[str, float], now: float) -> Deadline:
+    """A deadline as people write it, seen from ``now``; values after it make it soft."""
+    steps = tuple(ValueStep(parse_deadline(text, now), value) for text, value in then.items())
+    return Deadline(parse_deadline(deadline, now), Strictness.SOFT if steps else strictness, steps)
+
+
+def check_values(deadline: str, then: Mapping[str, float]) -> None:
+    """Refuse later values that do not follow the deadline in order of time, or do not fall."""
+    mixed = [text for text in then if _is_date(text) != _is_date(deadline)]
+    if mixed:
+        problem = JobError(f"both {deadline} and {mixed[0]}", "durations from submission alone, or dates alone")
+        raise Refused(problem, "then")
+    try:
+        deadline_at(deadline, Strictness.SOFT, then, 0.0)
+    except JobError as problem:
+        raise Refused(problem, "then") from None
+
+
+def _is_date(text: str) -> bool:
+    return parse_deadline(text, 0.0) == parse_deadline(text, 1.0)
 
 
 class DevicesPart(JobFilePart):

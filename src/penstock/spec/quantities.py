@@ -34,6 +34,7 @@ MOST_MEMBERS = 1000
 _MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 _COUNT = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:e\d+)?)\s*([kmb]?)", re.IGNORECASE)
 _RANGE = re.compile(r"([^.\s]*)\s*\.\.\s*([^.\s]*)")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
 _INDICES = re.compile(r"(\d{1,9})\s*\.\.\s*(\d{1,9})")
 _WORK = re.compile(r"(.*?[\d\skmb])\s*([a-z]*)", re.IGNORECASE | re.DOTALL)
 _CLOCK = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -176,6 +177,14 @@ def read_deadline(value: object) -> str:
     if parse_deadline(text, 0.0) <= 0:
         raise UnitError(f"a deadline of {shown(value)} is over at once", "a time after submission", 'Try "6h"')
     return text
+
+
+def read_percent(value: object) -> float:
+    """The share that a percentage means: "50%" and "50 %" are a half."""
+    found = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None or float(found[1]) > 100:
+        raise UnitError(f"{shown(value)} is not a percentage", "0% to 100%, with the sign", 'Try "50%"')
+    return float(found[1]) / 100
 
 
 def duration_text(seconds: float) -> str:

@@ -225,6 +225,9 @@ class EditRequest(WireModel):
 
     model_config = ConfigDict(extra="forbid")
     deadline: StorableText | None = None
+    then: dict[StorableText, StorableText] | None = Field(
+        default=None, description="With a deadline: what late is still worth, such as 8h: 50%."
+    )
     best_effort: bool | None = None
     devices: StorableText | int | None = Field(default=None, description='A number, or bounds: "1..8", "2..".')
     priority: int | None = None

@@ -13,6 +13,10 @@ from penstock.cli.terminal.console import say
 def edit(
     job: JobArgument,
     deadline: Annotated[str | None, typer.Option(help='A new deadline, from now: "6h", "friday 18:00".')] = None,
+    then: Annotated[
+        list[str],
+        typer.Option("--then", metavar="TIME=PERCENT", help='With --deadline: what late is still worth, or "none".'),
+    ] = [],  # noqa: B006
     best_effort: Annotated[bool, typer.Option("--best-effort", help="Without a deadline from now on.")] = False,
     devices: Annotated[str | None, typer.Option("--devices", "--gpus", help='Bounds, "1..8", or a number.')] = None,
     priority: Annotated[int | None, typer.Option(help="0 to 100: who goes first of those without a promise.")] = None,
@@ -23,13 +27,15 @@ def edit(
 
     A deadline that cannot be promised is refused with the earliest that could be, and nothing is changed.
     """
-    from penstock.spec import read_deadline
+    from penstock.spec import later_values, read_deadline
 
     deadline = None if deadline is None else read_deadline(deadline)
+    values = None if not then else {} if then == ["none"] else later_values(then)
     with connect() as client:
         detail = client.edit(
-            job, deadline=deadline, best_effort=best_effort or None, devices=devices, priority=priority, name=name
-        )
+            job, deadline=deadline, then=values, best_effort=best_effort or None, devices=devices, priority=priority,
+            name=name,
+        )  # fmt: skip
     if as_json:
         print_json(detail)
         return

@@ -26,6 +26,10 @@ def read_job(
         str | None, typer.Option(help='"6h", "friday 18:00" or "2026-12-01T18:00", in your time zone.')
     ] = None,
     soft: Annotated[bool, typer.Option("--soft", help="Late is better than never.")] = False,
+    then: Annotated[
+        list[str],
+        typer.Option("--then", metavar="TIME=PERCENT", help='What late is still worth: "8h=50%", as often as needed.'),
+    ] = [],  # noqa: B006
     best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
     devices: Annotated[str | None, typer.Option("--devices", "--gpus", help='Bounds, "1..8", or a number.')] = None,
     priority: Annotated[str | None, typer.Option(help="0 to 100: who goes first of those without a promise.")] = None,
@@ -50,7 +54,7 @@ def read_job(
         _tell_ignored(path)
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
-        until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None,
+        until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, then=then,
         devices=devices, priority=priority, after=[job for each in after for job in each.split(",")],
         after_any=after_any or None, global_batch=batch, profile=profile,
     )  # fmt: skip

@@ -53,6 +53,7 @@ def _outcome(record: TraceJob, outcome: artifact.ReplicaOutcome) -> JobOutcome:
         submitted_at=record.submitted_at, deadline=math.inf if record.deadline is None else record.deadline,
         promised=False, started_at=math.nan if outcome.started_at is None else outcome.started_at, finished_at=ended,
         requested=record.devices, device_seconds=outcome.device_seconds, rescales=outcome.rescales,
+        value=math.nan if record.deadline is None else float(outcome.met and not outcome.declined),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from penstock.core import (
     Strictness,
     TraceError,
     UnknownNameError,
+    ValueStep,
     Work,
 )
 from penstock.simulate.traces.draws import uniform_draw
@@ -144,7 +145,8 @@ def _told(devices: int) -> Curve:
 def _goal(record: TraceJob) -> Goal:
     if record.deadline is None:
         return BestEffort()
-    return Deadline(record.deadline, Strictness.SOFT if record.soft else Strictness.HARD)
+    steps = tuple(ValueStep(at, value) for at, value in record.then)
+    return Deadline(record.deadline, Strictness.SOFT if record.soft else Strictness.HARD, steps)
 
 
 def _draw_profile(record: TraceJob, profiles: Profiles, seed: int) -> ProfileKey:

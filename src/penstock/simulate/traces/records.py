@@ -19,8 +19,8 @@ class TraceJob:
 
     ``duration_s`` is the run time on ``devices`` devices; it or ``iterations`` may be unknown, and both only where
     profiles tell the work of a whole training. Without a ``deadline`` the job is best effort; a ``soft`` one is worth
-    something late. ``kinds`` are the device models the file allows, none meaning any. A ``rigid`` job runs on exactly
-    the devices it asks for.
+    something late, as much as ``then`` says: later deadlines and the share of its value that is left by then. ``kinds``
+    are the device models the file allows, none meaning any. A ``rigid`` job runs on exactly the devices it asks for.
     """
 
     id: str
@@ -35,6 +35,7 @@ class TraceJob:
     kinds: tuple[str, ...] = ()
     rigid: bool = False
     soft: bool = False
+    then: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

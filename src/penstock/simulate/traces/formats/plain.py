@@ -8,20 +8,37 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from penstock.core import TraceError, UnitError, UnknownNameError, parse_duration
+from penstock.core import TraceError, UnitError, UnknownNameError, parse_duration, percent_text
 from penstock.simulate.traces.files import Row, Table, replacing
 from penstock.simulate.traces.records import Trace, TraceJob
 
 NAME = "plain"
 REQUIRED = (("id",), ("submitted",), ("duration", "iterations"))
-COLUMNS = ("id", "submitted", "devices", "duration", "iterations", "model", "batch", "deadline", "tenant", "marks")
+COLUMNS = (
+    "id",
+    "submitted",
+    "devices",
+    "duration",
+    "iterations",
+    "model",
+    "batch",
+    "deadline",
+    "tenant",
+    "marks",
+    "then",
+)
+_SELDOM = 2
+"""The last columns, which are only written for traces whose first job has something in one of them."""
 MARKS = ("rigid", "soft")
-"""What the last column may say, separated by blanks; it is only written for traces whose first job has a mark."""
+"""What the column of marks may say, separated by blanks."""
 
 T = TypeVar("T")
+
+_THEN = 'Such as "7200=50% 9000=20%", in seconds since the start of the trace'
 
 _SECONDS = 'zero or more seconds, or a duration such as "90s", "6h" or "1h30m"'
 
@@ -38,6 +55,7 @@ class _Columns:
     deadline: int | None
     tenant: int | None
     marks: int | None
+    then: int | None
 
 
 def read(table: Table) -> Trace:
@@ -68,16 +86,17 @@ def write_trace_csv(jobs: Iterable[TraceJob], stream: TextIO) -> int:
     count = 0
     for job in jobs:
         if not count:
-            width = len(COLUMNS) if _marks(job) else len(COLUMNS) - 1
+            width = _width(job)
             writer.writerow(COLUMNS[:width])
-        if _marks(job) and width < len(COLUMNS):
-            raise TraceError(f"job {job.id!r} is {_marks(job)} and the first job is not", "JSON lines for such a trace")
+        if _width(job) > width:
+            seldom = next(cell for cell in _cells(job)[width:] if cell)
+            raise TraceError(f"job {job.id!r} is {seldom} and the first job is not", "JSON lines for such a trace")
         # Left to itself, the csv module writes a lone carriage return without quotes and then refuses to read it.
         bare_return = "\r" in job.id or "\r" in job.tenant or "\r" in job.model
         (quoting if bare_return else writer).writerow(_cells(job)[:width])
         count += 1
     if not count:
-        writer.writerow(COLUMNS[:-1])
+        writer.writerow(COLUMNS[:-_SELDOM])
     return count
 
 
@@ -104,7 +123,13 @@ def _cells(job: TraceJob) -> tuple[str | float | None, ...]:
     return (
         job.id, _short(job.submitted_at), job.devices, _short(job.duration_s), _short(job.iterations),
         job.model, job.batch or None, _short(job.deadline), job.tenant, _marks(job),
+        " ".join(f"{_short(at)}={percent_text(value)}" for at, value in job.then),
     )  # fmt: skip
+
+
+def _width(job: TraceJob) -> int:
+    """The columns it takes to write a job."""
+    return len(COLUMNS) if any(_cells(job)[-_SELDOM:]) else len(COLUMNS) - _SELDOM
 
 
 def _marks(job: TraceJob) -> str:
@@ -132,6 +157,7 @@ def _job(row: Row, at: _Columns) -> TraceJob:
         tenant=row.text(at.tenant) or "default",
         rigid="rigid" in marks,
         soft="soft" in marks,
+        then=_later_values(row, at.then) if at.then is not None else (),
     )
     _check_whole(job, row, at)
     return job
@@ -142,6 +168,26 @@ def _check_whole(job: TraceJob, row: Row, at: _Columns) -> None:
         row.refuse(at.id, "a job with a duration or iterations", "Fill in one of the two columns")
     if job.batch and not job.model and at.batch is not None:
         row.refuse(at.batch, "a batch only together with a model", "Fill in the model or leave out the batch")
+    if job.then and at.then is not None:
+        if not job.soft or job.deadline is None:
+            row.refuse(at.then, "later values only for a soft job with a deadline", "Write soft into the marks")
+        steps = [(job.deadline, 1.0), *job.then]
+        if any(not (before[0] < later[0] and before[1] > later[1] > 0) for before, later in pairwise(steps)):
+            row.refuse(at.then, "later deadlines of falling value, after the deadline itself", _THEN)
+
+
+def _later_values(row: Row, column: int) -> tuple[tuple[float, float], ...]:
+    parts = [part.partition("=") for part in row.text(column).split()]
+    if not all(equals and share.endswith("%") for _, equals, share in parts):
+        row.refuse(column, "TIME=PERCENTAGE pairs, separated by blanks", _THEN)
+    return tuple((_seconds(row, column, at), _share(row, column, share)) for at, _, share in parts)
+
+
+def _share(row: Row, column: int, text: str) -> float:
+    try:
+        return float(text.removesuffix("%")) / 100
+    except ValueError:
+        row.refuse(column, "a percentage", _THEN)
 
 
 def _if_given(row: Row, column: int | None, read: Callable[[Row, int], T]) -> T | None:
