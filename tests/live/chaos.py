@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from penstock.control.reports.period import UNEXPLAINED
 from penstock.control.state.platform_state import replay
 from penstock.core import InputError
 from penstock.core.codec import decode
@@ -38,8 +39,10 @@ SLOTS = 4
 SAMPLES, BATCH, EPOCHS = 101, 8, 25
 BLOWS = Counter(
     kill_worker=5, kill_server=2, kill_server_amid_submission=1, kill_agent=1, freeze_server=1, freeze_agent=1,
-    lock_database=1, submit_unruly=1, submit_absurdity=1, submit_plain=2, cancel=2, pause=2, resume=1,
+    lock_database=1, submit_unruly=1, submit_absurdity=1, submit_plain=2, submit_promised=1, cancel=2,
+    pause=2, resume=1,
 )  # fmt: skip
+DEADLINE = "80s"
 LONGEST_LULL_S = 1.2
 _SHOWN = 300
 ABSURD = (
@@ -57,6 +60,7 @@ class Plan:
     outcome: str = "finished"
     is_expendable: bool = False
     is_paused: bool = False
+    has_deadline: bool = False
 
 
 class Chaos:
@@ -70,6 +74,7 @@ class Chaos:
         self.books = site.folder / "books"
         self.plans: dict[str, Plan] = {}
         self.dealt: Counter[str] = Counter()
+        self.promises: Counter[str] = Counter()
         self.struck: set[str] = set()
         self._random = random.Random(seed)
         self.books.mkdir()
@@ -104,11 +109,18 @@ class Chaos:
         steps = self.epochs * -(-SAMPLES // BATCH)
         self._submit("elastic_job", arguments, work=f"{steps} steps", global_batch=BATCH, devices="1..3")
 
-    def submit_plain(self, *, steps: int = 40, code: int = 0) -> Plan:
-        retries = {"retries": 1} if code else {}
-        plan = self._submit("plain_job", [str(steps), str(code)], work=f"{steps} steps", devices=1, **retries)
+    def submit_plain(self, *, steps: int = 40, code: int = 0, **keys: Any) -> Plan:
+        keys |= {"retries": 1} if code else {}
+        plan = self._submit("plain_job", [str(steps), str(code)], work=f"{steps} steps", devices=1, **keys)
         plan.outcome = "failed" if code else "finished"
         return plan
+
+    def submit_promised(self) -> None:
+        """One with a deadline that may become too short in such times; whoever cannot promise it says so at once."""
+        plan = self.submit_plain(best_effort=False, deadline=DEADLINE)
+        if self.site.ask(lambda client: client.job(plan.id)).state == "declined":
+            plan.outcome = "declined"
+        plan.has_deadline = True
 
     def submit_expendable(self) -> None:
         """One that may be cancelled, and is not through before that can happen."""
@@ -191,12 +203,15 @@ class Chaos:
             self._resume(chosen)
 
     def _resume(self, plan: Plan) -> None:
-        """A job that did its last step while it was being paused is over, and stays so."""
+        """A job that did its last step while it was being paused is over, and stays so; one whose deadline cannot be
+        kept any more goes on without."""
         if plan.is_paused and plan.outcome != "cancelled":
             try:
                 self.site.ask(lambda client: client.resume(plan.id))
             except ConflictError:
-                assert self.site.states()[plan.id] == "finished", f"{plan.id} is paused and cannot be resumed"
+                if self.site.states()[plan.id] != "finished":
+                    assert plan.has_deadline, f"{plan.id} is paused and cannot be resumed"
+                    self.site.ask(lambda client: client.resume(plan.id, best_effort=True))
         plan.is_paused = False
 
     def _submit(self, script: str, arguments: list[str], **keys: Any) -> Plan:
@@ -238,6 +253,7 @@ def survive(site: Site, seed: int, kind: type[Chaos] = Chaos) -> Counter[str]:
         chaos.end()
         check_outcomes(chaos)
         check_samples(chaos)
+        check_deadlines(chaos)
         until(lambda: not site.of_jobs(), "everything but the server to be gone", 60.0)
         chaos.kill_server()
         check_outcomes(chaos)
@@ -247,7 +263,7 @@ def survive(site: Site, seed: int, kind: type[Chaos] = Chaos) -> Counter[str]:
         for event in site.events():
             error.add_note(f"{event.seq} {event.job_id} {event.kind} {str(event.payload)[:_SHOWN]}")
         raise
-    return chaos.dealt
+    return chaos.dealt + Counter({f"deadline {word}": count for word, count in chaos.promises.items()})
 
 
 def check_outcomes(chaos: Chaos) -> None:
@@ -257,13 +273,25 @@ def check_outcomes(chaos: Chaos) -> None:
     assert set(states.values()) >= {"finished", "failed", "cancelled"}, "the blows hit too little"
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     endings = Counter(event.job_id for event in events if _is_ending(event.kind, event.payload))
-    assert endings == Counter(list(states)), "a job ended more than once, or not at all"
+    begun = Counter(job_id for job_id, outcome in states.items() if outcome != "declined")
+    assert endings == begun, "a job ended more than once, or not at all"
     state = replay(decode(event.payload) for event in events)
     assert {record.id: state.phase(record).value for record in state.jobs.values()} == states
 
 
 def _is_ending(kind: str, payload: dict[str, Any]) -> bool:
     return kind in ("RunFinished", "Cancelled") or (kind == "RunFailed" and payload["retry_at"] is None)
+
+
+def check_deadlines(chaos: Chaos) -> None:
+    """A promise was kept, or whoever asks why not is told what happened to the job."""
+    for plan in chaos.plans.values():
+        if not plan.has_deadline:
+            continue
+        report = chaos.site.ask(lambda client, job=plan.id: client.job_report(job))
+        assert report.promise in ("kept", "broken", "refused", "none"), f"{plan.id}: {report.promise}"
+        assert report.promise != "broken" or UNEXPLAINED not in report.words[0], f"{plan.id}: {report.words}"
+        chaos.promises[report.promise] += 1
 
 
 def check_samples(chaos: Chaos) -> None:

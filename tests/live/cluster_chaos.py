@@ -27,7 +27,7 @@ from tests.tools.processes import Guard
 from tests.tools.slurm import NODES, PARTITION, SlurmCluster, running_slurm
 
 COMMON = Counter(
-    kill_worker=1, kill_server=1, kill_agent=1, submit_plain=1, cancel=1, pause=1, resume=1
+    kill_worker=1, kill_server=1, kill_agent=1, submit_plain=1, submit_promised=2, cancel=1, pause=1, resume=1
 )  # fmt: skip
 DEVICES = 4
 

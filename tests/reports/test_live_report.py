@@ -9,7 +9,8 @@ import pytest
 from penstock.client import Client
 from penstock.control.observe.device_readings import full_load_w
 from penstock.control.reports.page import report_page, sentences
-from penstock.control.state.entries import Launched
+from penstock.control.reports.period import UNEXPLAINED, JobFacts, why_broken
+from penstock.control.state.entries import Launched, Paused
 from penstock.core import InputError, Node, PowerModel, Usage
 from penstock.core.codec import decode, encode
 from penstock.wire import MissingError
@@ -97,6 +98,14 @@ def test_a_broken_promise_is_listed_with_what_the_log_knows(served: Served, admi
     assert broken.why == "it failed for good: lost"
     assert report.promises.kept_ratio == 0
     assert "never finished" in admin.job_report(job).words[0]
+
+
+def test_a_pause_is_among_the_causes_of_a_broken_promise(world: Platform) -> None:
+    job = world.submit(work=100, within=150)
+    with world.journal.reading() as state:
+        facts = JobFacts.of(world.record(job), state)
+    assert why_broken(facts, [Paused(at=1.0, job_id=job, by="ann")]) == "somebody paused it 1 time"
+    assert why_broken(facts, []) == UNEXPLAINED
 
 
 def test_a_script_that_fails_by_itself_is_no_promise_broken_by_the_platform(served: Served, admin: Client) -> None:

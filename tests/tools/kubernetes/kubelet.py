@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class Kubelet:
         self._devices: dict[str, dict[str, dict[int, str]]] = {name: {} for name in self._shapes}
         self._silent: set[str] = set()
         self._ended = threading.Event()
-        self._lock = threading.Lock()
+        self._lock, self._starting = threading.Lock(), threading.Lock()
         self._server = KubeletServer(plane.kubelet_certificate, self._log_of)
         self._threads = [
             threading.Thread(target=run, daemon=True, name=run.__name__) for run in (self._beat, self._follow)
@@ -67,7 +68,8 @@ class Kubelet:
         for runner in self._runners.values():
             runner.lose()
         for runner in self._runners.values():
-            runner.thread.join(10)
+            if runner.thread.is_alive():
+                runner.thread.join(10)
         for name in self._shapes:
             self._rest.delete(f"/api/v1/nodes/{name}")
             self._rest.delete(f"{_LEASES}/{name}")
@@ -78,7 +80,10 @@ class Kubelet:
         self._silent.add(node)
 
     def speak(self, node: str) -> None:
+        """It is back, and hears what it missed: pods that were bound to it meanwhile begin, those deleted end."""
         self._silent.discard(node)
+        with suppress(OSError, AssertionError):  # the API server is away: the next list tells it
+            self._list()
 
     def lose(self, node: str) -> None:
         """The machine is gone with all its processes."""
@@ -134,7 +139,8 @@ class Kubelet:
             except (OSError, AssertionError, json.JSONDecodeError):
                 self._ended.wait(0.2)  # the API server is away, or hung up on us
 
-    def _follow_once(self) -> None:
+    def _list(self) -> str:
+        """Take in all pods there are; returns the version from which on changes are to be watched."""
         listed = self._rest.get("/api/v1/pods")
         for pod in listed["items"]:
             self._see(pod)
@@ -142,7 +148,10 @@ class Kubelet:
         for uid, runner in list(self._runners.items()):
             if uid not in uids:
                 runner.delete(0.0)
-        for event in self._rest.watch("/api/v1/pods", listed["metadata"]["resourceVersion"], 30):
+        return str(listed["metadata"]["resourceVersion"])
+
+    def _follow_once(self) -> None:
+        for event in self._rest.watch("/api/v1/pods", self._list(), 30):
             if event["type"] == "ERROR" or self._ended.is_set():
                 return
             if event["type"] == "DELETED":
@@ -159,12 +168,13 @@ class Kubelet:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
         if node not in self._shapes:
             return
-        if uid not in self._runners and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            devices = self._allocate(node, pod)
-            runner = PodRunner(self._rest, pod, self._directory / uid, devices, lambda: node in self._silent)
-            self._runners[uid] = runner
-            if node not in self._silent:
-                runner.thread.start()
+        with self._starting:
+            if uid not in self._runners and pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                devices = self._allocate(node, pod)
+                runner = PodRunner(self._rest, pod, self._directory / uid, devices, lambda: node in self._silent)
+                self._runners[uid] = runner
+            if node not in self._silent and uid in self._runners and self._runners[uid].thread.ident is None:
+                self._runners[uid].thread.start()
         if "deletionTimestamp" in pod["metadata"] and uid in self._runners and node not in self._silent:
             self._runners[uid].delete(float(pod["metadata"].get("deletionGracePeriodSeconds") or 0))
 

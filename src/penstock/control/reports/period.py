@@ -13,7 +13,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from penstock.control.reports.energy import EnergyAccount, EnergyUse, overlap_s
-from penstock.control.state.entries import Launched, Progressed, Resized, RunFailed, RunSuspended, WorkerLost
+from penstock.control.state.entries import Launched, Paused, Progressed, Resized, RunFailed, RunSuspended, WorkerLost
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding, OutcomeRow
@@ -37,13 +37,14 @@ from penstock.wire import (
 
 TROUBLES = tuple(kind.__name__ for kind in (Resized, RunFailed, RunSuspended, WorkerLost))
 """Kinds of lines that a report counts."""
-STEPS = tuple(kind.__name__ for kind in (Launched, Progressed))
+STEPS = tuple(kind.__name__ for kind in (Launched, Paused, Progressed))
 """Kinds of lines that say what a failure cost or why a promise was broken; there are many, and few are of interest."""
 KINDS = (*STEPS, *TROUBLES)
 
-Happening = Launched | Progressed | Resized | RunFailed | RunSuspended | WorkerLost
+Happening = Launched | Paused | Progressed | Resized | RunFailed | RunSuspended | WorkerLost
 OWN_FAULTS = frozenset({"exit", "nonsense"})
 """Reasons of failures that are the script's own: no platform could have kept the promise."""
+UNEXPLAINED = "nothing in the log explains it; its speed was probably believed too high"
 _MOST_BROKEN = 100
 _STRETCHES = 28
 
@@ -304,10 +305,12 @@ def why_broken(job: JobFacts, entries: Sequence[Happening]) -> str:
         parts.append(f"{lost} worker{'s' if lost > 1 else ''} lost")
     if again := _begun_again(entries):
         parts.append(f"it was stopped and began again {len(again)} time{'s' if len(again) > 1 else ''}")
+    if paused := sum(isinstance(entry, Paused) for entry in entries):
+        parts.append(f"somebody paused it {paused} time{'s' if paused > 1 else ''}")
     slower = sum(isinstance(entry, Progressed) for entry in entries)
     if slower:
         parts.append(f"its speed was corrected {slower} time{'s' if slower > 1 else ''}")
-    return ", ".join(parts) or "nothing in the log explains it; its speed was probably believed too high"
+    return ", ".join(parts) or UNEXPLAINED
 
 
 def _tenants(jobs: Sequence[JobFacts], ended: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:
