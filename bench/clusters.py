@@ -11,11 +11,13 @@ containers are local processes, and Slurm with four slurmd. On each, in turns,
   how long such a scheduler takes to notice is not counted against it.
 
 What a kill costs is the longest time after it without a step that had not been completed before, the tenth of a second
-of the step itself included. On Kubernetes a server is then submitted to: from the call to the pods' being in the API.
+of the step itself included. Then servers are started on both: they play the README's demo (``bench.cluster_demo``), and
+the one on Kubernetes is submitted to: from the call to the pods' being in the API.
 """
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -23,7 +25,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -31,19 +32,27 @@ from rich.table import Table
 from tests.backends.kubernetes.backends import backend_on
 from tests.tools.kubernetes import Testbed, opened_testbed, shared_control_plane
 from tests.tools.processes import Guard
-from tests.tools.slurm import PARTITION, running_slurm
+from tests.tools.slurm import NODES, PARTITION, SlurmCluster, running_slurm
 
 from bench import timed_steps
+from bench.cluster_demo import DemoFigures, EngineSite, play
 from bench.live import percentile
-from bench.timed_steps import SAVE_STEPS, completed_steps
+from bench.timed_steps import SAVE_STEPS, last_step, longest_halt
 from penstock.backends import Backend, SlurmBackend, SlurmSettings
 from penstock.backends.testing import make_launch, output, status, until, wait_for, wait_for_end, workers_on
-from penstock.client import Client, ensure_server
+from penstock.client import Client, DataDir, ensure_server
 from penstock.core import DeviceSlot, Report, ReportKind
 
 LOST = "w1"
 ROUNDS = 3
 SUBMISSIONS = 100
+SLURM_SERVER = f"""backend = "slurm"
+[backend_settings]
+partition = "{PARTITION}"
+owner = true
+cpus = 2
+host = "127.0.0.1"
+"""
 SETTLED = 10
 """Steps that a run completes before something happens to it."""
 
@@ -55,7 +64,7 @@ class Engine:
     name: str
     backend: Backend
     places: tuple[DeviceSlot, ...]
-    kill: Callable[[str, str], None]
+    kill: Callable[[str, str], float]
 
 
 @dataclass(slots=True)
@@ -96,19 +105,12 @@ class StepRun:
     def kill(self) -> float:
         """A worker, once there is a checkpoint; returns when."""
         self.await_steps(self.last_step() + SAVE_STEPS + SETTLED)
-        killed_at = time.time()
-        self.engine.kill(self.run_id, LOST)
-        return killed_at
+        return self.engine.kill(self.run_id, LOST)
 
     def halt_after(self, killed_at: float) -> float:
         """The longest time without a new step since then, once new ones come again."""
         self.await_steps(self.last_step() + SETTLED)
-        best, new_at = -1, []
-        for at, step in completed_steps(self.folder):
-            if step > best:
-                best = step
-                new_at.append(at)
-        return max(after - before for before, after in pairwise(new_at) if after > killed_at)
+        return longest_halt(self.folder, killed_at)
 
     def restart(self) -> None:
         """Of the whole run without the lost worker."""
@@ -124,7 +126,7 @@ class StepRun:
             raise SystemExit(f"{error}: {output(self.engine.backend, self.run_id)[-2000:]}") from None
 
     def last_step(self) -> int:
-        return max((number for _, number in completed_steps(self.folder)), default=-1)
+        return last_step(self.folder)
 
     def end(self) -> None:
         if status(self.engine.backend, self.run_id).alive:
@@ -170,45 +172,52 @@ def kubernetes_cluster(place: Path) -> Iterator[Testbed]:
         yield testbed
 
 
+def kill_pod(testbed: Testbed, worker: str) -> float:
+    """By force; returns when."""
+    labels = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in testbed.pods()}
+    name = next(name for name, own in labels.items() if own["penstock.dev/worker"] == worker)
+    killed_at = time.time()
+    testbed.rest.delete(testbed.pod_path(name), gracePeriodSeconds=0)
+    return killed_at
+
+
+def kill_batch_job(cluster: SlurmCluster, run_id: str, worker: str) -> float:
+    """All its processes at once; returns when."""
+    shown = cluster.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %j").splitlines()
+    job = next(line.split()[0] for line in shown if f"penstock/{run_id}/{worker}-" in line)
+    killed_at = time.time()
+    cluster.run("scancel", "--full", "--signal=KILL", job)
+    return killed_at
+
+
 @contextmanager
 def kubernetes_engine(testbed: Testbed, place: Path) -> Iterator[Engine]:
     left, right = testbed.nodes
     places = (DeviceSlot(left, 0), DeviceSlot(right, 0), DeviceSlot(right, 1))
-
-    def kill(_run_id: str, worker: str) -> None:
-        labels = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in testbed.pods()}
-        name = next(name for name, own in labels.items() if own["penstock.dev/worker"] == worker)
-        testbed.rest.delete(testbed.pod_path(name), gracePeriodSeconds=0)
-
     with backend_on(testbed, place / "kubernetes-state", schedule_timeout_s=60.0) as backend:
-        yield Engine("kubernetes", backend, places, kill)
+        yield Engine("kubernetes", backend, places, lambda _, worker: kill_pod(testbed, worker))
 
 
-@contextmanager
-def slurm_engine(place: Path) -> Iterator[Engine]:
-    with running_slurm(place / "slurm-cluster") as cluster:
-        os.environ["SLURM_CONF"] = str(cluster.configuration)
-        settings = SlurmSettings(partition=PARTITION, owner=True, host="127.0.0.1")
-        backend = SlurmBackend(place / "slurm-state", settings)
-        places = (DeviceSlot("n0", 0), DeviceSlot("n1", 0), DeviceSlot("n1", 1))
-
-        def kill(run_id: str, worker: str) -> None:
-            shown = cluster.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %j").splitlines()
-            job = next(line.split()[0] for line in shown if f"penstock/{run_id}/{worker}-" in line)
-            cluster.run("scancel", "--full", "--signal=KILL", job)
-
-        yield Engine("slurm", backend, places, kill)
+def slurm_engine(cluster: SlurmCluster, place: Path) -> Engine:
+    settings = SlurmSettings(partition=PARTITION, owner=True, host="127.0.0.1")
+    backend = SlurmBackend(place / "slurm-state", settings)
+    places = (DeviceSlot("n0", 0), DeviceSlot("n1", 0), DeviceSlot("n1", 1))
+    return Engine("slurm", backend, places, lambda run_id, worker: kill_batch_job(cluster, run_id, worker))
 
 
 # --- from a submission to pods ------------------------------------------------------------------------------------
 
 
 @contextmanager
-def kubernetes_server(testbed: Testbed, data: Path) -> Iterator[Client]:
-    data.mkdir()
-    (data / "penstock.toml").write_text(testbed.server_settings())
+def served(data: Path, configuration: str) -> Iterator[Client]:
+    """A server of its own, which is stopped afterwards."""
+    data.mkdir(mode=0o700)
+    (data / "penstock.toml").write_text(configuration)
     with ensure_server(data) as client:
         yield client
+    if (address := DataDir(data).address()) is not None:
+        os.kill(address.pid, signal.SIGTERM)
+        until(lambda: not DataDir(data).is_served(), "the end of the server")
 
 
 def submissions(client: Client, testbed: Testbed, count: int) -> list[float]:
@@ -253,15 +262,31 @@ def _kubernetes(place: Path, wanted: argparse.Namespace, table: Table) -> None:
     with kubernetes_cluster(place) as testbed:
         with kubernetes_engine(testbed, place) as engine:
             add_rows(table, engine.name, measured(engine, place, wanted.rounds))
-        with kubernetes_server(testbed, place / "data") as client:
+        with served(place / "data", testbed.server_settings()) as client:
+            site = EngineSite("kubernetes", client, lambda _, worker: kill_pod(testbed, worker))
+            add_demo_rows(table, site, demos(site, place, wanted.rounds))
             taken = submissions(client, testbed, wanted.submissions)
     shown = f"median {statistics.median(taken):.2f}, p99 {percentile(taken):.2f}"
     table.add_row("kubernetes", f"submission to pods created, of {len(taken)}", shown, "-", "p99 < 1")
 
 
 def _slurm(place: Path, wanted: argparse.Namespace, table: Table) -> None:
-    with slurm_engine(place) as engine:
+    with running_slurm(place / "slurm-cluster") as cluster:
+        os.environ["SLURM_CONF"] = str(cluster.configuration)
+        engine = slurm_engine(cluster, place)
         add_rows(table, engine.name, measured(engine, place, wanted.rounds))
+        for spare in NODES[2:]:
+            cluster.run("scontrol", "update", f"NodeName={spare}", "State=DRAIN", "Reason=two nodes are enough")
+        with served(place / "slurm-data", SLURM_SERVER) as client:
+            site = EngineSite("slurm", client, lambda run_id, worker: kill_batch_job(cluster, run_id, worker))
+            add_demo_rows(table, site, demos(site, place, wanted.rounds))
+
+
+def demos(site: EngineSite, place: Path, rounds: int) -> DemoFigures:
+    figures = DemoFigures()
+    for number in range(rounds):
+        play(site, place / site.name / f"demo-{number}", figures)
+    return figures
 
 
 _BENCHES = {"kubernetes": _kubernetes, "slurm": _slurm}
@@ -270,6 +295,15 @@ _BENCHES = {"kubernetes": _kubernetes, "slurm": _slurm}
 def add_rows(table: Table, name: str, figures: EngineFigures) -> None:
     table.add_row(name, "two workers to three over two nodes, in place", spread(figures.grown), "-", "< 1")
     table.add_row(name, "a killed worker", spread(figures.survived), spread(figures.restarted), "< 2")
+
+
+def add_demo_rows(table: Table, site: EngineSite, figures: DemoFigures) -> None:
+    kept = f"{figures.promises.count('kept')} of {len(figures.promises)} kept"
+    table.add_row(site.name, "demo: shrunk for a deadline over two nodes, in place", spread(figures.shrunk), "-", "< 1")
+    table.add_row(site.name, "demo: grown again, in place", spread(figures.grown), "-", "< 1")
+    table.add_row(site.name, "demo: a worker killed", spread(figures.survived), "-", "< 2")
+    table.add_row(site.name, "demo: first step of the job with a deadline", spread(figures.began), "-", "-")
+    table.add_row(site.name, "demo: promises", kept, "-", "all")
 
 
 def spread(values: list[float]) -> str:

@@ -5,6 +5,7 @@ The directory it runs in gets one file for each worker of each attempt, with a t
 
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 
 STEP_S = 0.1
@@ -16,6 +17,20 @@ def completed_steps(folder: Path) -> list[tuple[float, int]]:
     """What all workers wrote so far, in the order of time."""
     lines = [line for file in folder.glob("steps-*") for line in file.read_text().split("\n")[:-1]]
     return sorted((float(at), int(step)) for at, step in (line.split() for line in lines))
+
+
+def last_step(folder: Path) -> int:
+    return max((number for _, number in completed_steps(folder)), default=-1)
+
+
+def longest_halt(folder: Path, since: float) -> float:
+    """The longest time after ``since`` without a step that had not been completed before."""
+    best, new_at = -1, []
+    for at, step in completed_steps(folder):
+        if step > best:
+            best = step
+            new_at.append(at)
+    return max(after - before for before, after in pairwise(new_at) if after > since)
 
 
 def main() -> None:

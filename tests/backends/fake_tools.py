@@ -74,6 +74,18 @@ if args[0] == "run":
 """
 )
 
+_APPTAINER = """#!/bin/sh
+case "$1" in
+--version) echo apptainer version 1.3 ;;
+pull) printf %s "$3" > "$2" ;;
+exec)
+    while [ "${1%.sif}" = "$1" ]; do shift; done
+    export INSIDE="$1"
+    shift
+    exec "$@" ;;
+esac
+"""
+
 
 def _write(folder: Path, name: str, text: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +103,11 @@ def fake_conda(folder: Path) -> Path:
 def fake_docker(folder: Path, name: str = "docker") -> Path:
     """It pulls every image but those called gone, and runs commands of containers as processes with their variables."""
     return _write(folder, name, _DOCKER)
+
+
+def fake_apptainer(folder: Path) -> Path:
+    """It writes the source of an image into the file it pulls, and runs commands with that file's path around them."""
+    return _write(folder, "apptainer", _APPTAINER)
 
 
 def silent_runtime(folder: Path, name: str = "docker") -> Path:

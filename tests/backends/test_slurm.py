@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -18,8 +19,10 @@ from penstock.backends.slurm.parts import batch_script
 from penstock.backends.slurm.queue import PREFIX, BatchName, BatchQueue
 from penstock.backends.testing import make_launch, wait_for, wait_for_end, wait_for_output, workers_on
 from penstock.core import (
+    INTERPRETER,
     AgentAddress,
     ClusterError,
+    Container,
     DeviceSlot,
     InputError,
     PenstockError,
@@ -28,6 +31,7 @@ from penstock.core import (
     RunState,
     UnknownNameError,
 )
+from tests.backends.fake_tools import fake_apptainer
 from tests.backends.watching import CAREFUL, SLEEPER, output, processes_of, python, status, until
 from tests.backends.watching import make_launch as local_launch
 from tests.tools.slurm import GPU_NODE, GPU_PARTITION, GPUS, NODES, PARTITION, SlurmCluster, running_slurm
@@ -287,9 +291,39 @@ def test_requirements_are_installed_where_all_nodes_see_them(backend: SlurmBacke
     assert ready.command[-1] == "train"
 
 
-def test_what_cannot_be_prepared_is_refused_in_words(backend: SlurmBackend) -> None:
-    with pytest.raises(InputError, match="shared file system"):
-        backend.prepare(Recipe(command=("x",), conda="numpy"), lambda _: None)
+def test_setup_commands_run_once_on_a_node_before_the_first_worker(backend: SlurmBackend, tmp_path: Path) -> None:
+    recipe = Recipe(
+        command=(INTERPRETER, "-c", "print(open('made').read(), end='')"), working_dir=str(tmp_path),
+        setup="echo set up >> made",
+    )  # fmt: skip
+    ready = backend.prepare(recipe, lambda _: None)
+    backend.launch(make_launch(backend, ready.command, 2, working_dir=str(tmp_path)))
+    assert wait_for_end(backend, RUN).kind is ReportKind.FINISHED, output(backend, RUN)
+    assert output(backend, RUN, "w1").splitlines()[-1] == "set up"
+    assert (tmp_path / "made").read_text() == "set up\n"
+
+
+def test_an_image_becomes_a_file_that_apptainer_starts_on_the_nodes(
+    backend: SlurmBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apptainer = fake_apptainer(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{apptainer.parent}:{os.environ['PATH']}")
+    recipe = Recipe(command=(INTERPRETER, "-V"), container=Container(image="pytorch"), working_dir=str(tmp_path))
+    ready = backend.prepare(recipe, lambda _: None)
+    assert ready.container is not None
+    assert ready.command == ("python", "-V")
+    assert Path(ready.container.image).read_text() == "docker://pytorch"
+    backend.launch(replace(make_launch(backend, ("env",), working_dir=str(tmp_path)), container=ready.container))
+    assert wait_for_end(backend, RUN).kind is ReportKind.FINISHED, output(backend, RUN)
+    assert f"INSIDE={ready.container.image}" in output(backend, RUN)
+
+
+def test_what_cannot_be_prepared_is_refused_in_words(
+    backend: SlurmBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="apptainer or singularity"):
+        backend.prepare(Recipe(command=("x",), container=Container(image="pytorch")), lambda _: None)
     with pytest.raises(ClusterError):
         backend.device_environment(DeviceSlot("n9", 0))
 

@@ -6,8 +6,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from penstock.backends import KubernetesBackend
 from penstock.backends.testing import (
     make_launch,
@@ -18,7 +16,7 @@ from penstock.backends.testing import (
     wait_for_end,
     wait_for_output,
 )
-from penstock.core import INTERPRETER, DeviceSlot, InputError, Recipe, ReportKind, RunState
+from penstock.core import INTERPRETER, DeviceSlot, Recipe, ReportKind, RunState
 from tests.backends.kubernetes.backends import backend_on, settings_for
 from tests.backends.test_python_environments import make_wheel
 from tests.tools.kubernetes import Testbed
@@ -71,8 +69,18 @@ def test_requirements_are_installed_once_for_all_pods(testbed: Testbed, tmp_path
         assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED, output(backend, "run-1")
         assert output(backend, "run-1", "w1").splitlines()[-1] == "found 1"
         assert len([one for one in (tmp_path / "cache").iterdir() if one.is_dir()]) == 1
-    with backend_on(testbed, tmp_path / "state") as without, pytest.raises(InputError, match="cache_dir"):
-        without.prepare(recipe, lambda _: None)
+
+
+def test_setup_commands_run_in_each_pod_where_there_is_no_cache_for_all(testbed: Testbed, tmp_path: Path) -> None:
+    recipe = Recipe(command=(INTERPRETER, "-c", "print(open('made').read(), end='')"), setup="echo set up > made",
+                    working_dir=str(tmp_path), env=(("TMPDIR", str(tmp_path)),))  # fmt: skip
+    with backend_on(testbed, tmp_path / "state") as backend:
+        ready = backend.prepare(recipe, lambda _: None)
+        launch = make_launch(backend, ready.command, 2, working_dir=str(tmp_path), env=recipe.env)
+        backend.launch(launch)
+        assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED, output(backend, "run-1")
+        assert output(backend, "run-1", "w1").splitlines()[-1] == "set up"
+        assert (tmp_path / "penstock-environments").is_dir()
 
 
 def test_an_image_that_cannot_be_pulled_is_told(testbed: Testbed, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def find_conda(env: Mapping[str, str]) -> str:
         return program
     raise PreparationError(
         "the job asks for a conda environment, and conda is not installed on this machine",
-        "requirements or an image; conda where the server's PATH has conda, mamba or micromamba",
+        "requirements or an image; conda where PATH has conda, mamba or micromamba",
         "Install conda, or use environment.requirements",
     )
 

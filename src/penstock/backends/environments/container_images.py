@@ -6,7 +6,7 @@ user, and what it leaves is kept as an image of its own, named after what went i
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from penstock.backends.environments.tool_runs import heard, run_tool
 _SET_UP = "penstock-set-up"
 
 
-def find_runtime(env: Mapping[str, str]) -> str:
-    """The first runtime that answers; a client without its daemon is none."""
+def find_runtime(env: Mapping[str, str], names: Sequence[str] = (*DAEMONS, *DAEMONLESS)) -> str:
+    """The first runtime of these that answers; a client without its daemon is none."""
     silent = []
-    for program in _programs(env):
+    for program in _programs(env, names):
         code, said = heard([program, "info" if Path(program).name in DAEMONS else "--version"], Path("/"))
         if code == 0:
             return program
@@ -29,13 +29,13 @@ def find_runtime(env: Mapping[str, str]) -> str:
     raise PreparationError(
         "the job asks for a container, and no runtime for containers "
         + (f"answers on this machine ({'; '.join(silent)})" if silent else "is installed on this machine"),
-        "docker, podman, apptainer or singularity on the server's PATH",
+        f"{', '.join(names[:-1])} or {names[-1]} on the server's PATH",
         "Install one, or use environment.requirements or environment.conda", tail=tuple(silent),
     )  # fmt: skip
 
 
-def _programs(env: Mapping[str, str]) -> Iterator[str]:
-    for name in (*DAEMONS, *DAEMONLESS):
+def _programs(env: Mapping[str, str], names: Sequence[str]) -> Iterator[str]:
+    for name in names:
         if program := shutil.which(name, path=env.get("PATH")):
             yield program
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from penstock.backends.agent.containers import DAEMONLESS, DAEMONS
 from penstock.backends.agent.processes import become_subreaper, kill_below
 from penstock.backends.base import PreparationError
 from penstock.backends.environments.conda_environments import CondaEnvironments, find_conda
@@ -36,7 +37,10 @@ _SAID_LINES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentRequest:
-    """What a job asks for, from which directory, and the variables that are around its setup script."""
+    """What a job asks for, from which directory, and the variables that are around its setup script.
+
+    ``runtimes`` are the programs that may start its container, the preferred one first.
+    """
 
     base: str
     requirements: tuple[str, ...] = ()
@@ -44,6 +48,7 @@ class EnvironmentRequest:
     conda: str = ""
     setup: str = ""
     container: Container | None = None
+    runtimes: tuple[str, ...] = (*DAEMONS, *DAEMONLESS)
     variables: tuple[tuple[str, str], ...] = ()
 
 
@@ -151,17 +156,18 @@ def _read(answer: bytes, said: tuple[str, ...]) -> BuiltEnvironment:
 def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         asked: EnvironmentRequest = build(EnvironmentRequest, request["asked"])
-        answer: dict[str, Any] = plain(_built(asked, Path(request["cache_dir"])))
+        answer: dict[str, Any] = plain(built_environment(asked, Path(request["cache_dir"])))
         return answer
     except InputError as problem:
         tail = problem.tail if isinstance(problem, PreparationError) else ()
         return {"given": problem.given, "allowed": problem.allowed, "hint": problem.hint, "tail": list(tail)}
 
 
-def _built(asked: EnvironmentRequest, cache_dir: Path) -> BuiltEnvironment:
+def built_environment(asked: EnvironmentRequest, cache_dir: Path) -> BuiltEnvironment:
+    """The environment, built here and now by this process or found below ``cache_dir``."""
     setup = SetupScript(asked.setup, Path(asked.base), asked.variables) if asked.setup else None
     if asked.container is not None:
-        runtime = find_runtime(os.environ)
+        runtime = find_runtime(os.environ, asked.runtimes)
         image = ContainerImages(runtime, cache_dir).ready(asked.container.image, setup)
         return BuiltEnvironment(container=Container(image=image, mounts=asked.container.mounts, runtime=runtime))
     if asked.conda:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.environments.tool_runs import run_tool
+from penstock.tools import file_lock
 
 SHELL = ("/bin/sh", "-exc")
 """Stops at the first command that fails, and says each one before it is run."""
@@ -41,6 +42,8 @@ class SetupScript:
         mark = marks / key_of((environment, *self.content))
         if mark.exists():
             return
-        self.run(around)
         marks.mkdir(parents=True, exist_ok=True)
-        mark.touch()
+        with file_lock(mark.with_suffix(".lock")):
+            if not mark.exists():
+                self.run(around)
+                mark.touch()

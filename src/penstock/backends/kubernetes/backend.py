@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import BackendError, PreparationError
-from penstock.backends.environments.cached_command import cached_command
+from penstock.backends.environments.cached_command import PREPARED, cached_command
 from penstock.backends.kubernetes.cluster_api import ClusterApi
 from penstock.backends.kubernetes.cluster_inventory import ClusterInventory
 from penstock.backends.kubernetes.labels import INSTALLATION, MANAGED_BY, PENSTOCK, RUN_ID
@@ -89,20 +89,13 @@ class KubernetesBackend(AgentBackend):
         return DeviceClaim.on(self._inventory.device_node(place.node)).variables()
 
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
-        """The image, the job's own or that of its devices' kind, has everything but what a cache can have."""
-        cached = {"image", "requirements"} if self._settings.cache_dir else {"image"}
-        if parts := [name for name in recipe.prepared_parts if name not in cached]:
-            raise PreparationError(
-                f"{' and '.join(parts)} of a job on Kubernetes", "an image that has them",
-                "Build an image with these packages and name it as environment.image, or as the backend's image"
-                + ("" if self._settings.cache_dir else "; requirements need the setting cache_dir"),
-            )  # fmt: skip
+        """The image, the job's own or that of its devices' kind, with what pods make ready by themselves."""
         if recipe.container is not None and recipe.container.mounts:
             raise PreparationError(
                 "mounts of a job on Kubernetes", "volumes that the backend's settings name",
                 "Remove environment.mounts; what pods see is the setting volumes",
             )  # fmt: skip
-        if recipe.requirements or recipe.requirements_file:
+        if PREPARED.intersection(recipe.prepared_parts):
             return replace(recipe, command=cached_command(recipe, self._settings.python, self._settings.cache_dir))
         return replace(recipe, command=with_interpreter(recipe.command, self._settings.python))
 

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from penstock.backends.agent.containers import DAEMONLESS
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
-from penstock.backends.base import PreparationError
-from penstock.backends.environments.cached_command import cached_command
+from penstock.backends.agent.secrets import Mask
+from penstock.backends.environments.cached_command import PREPARED, cached_command
+from penstock.backends.environments.environment_process import EnvironmentProcess, EnvironmentRequest
+from penstock.backends.environments.preparation_log import preparation_log
 from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.backends.slurm.commands import SlurmCommands
@@ -17,7 +20,7 @@ from penstock.backends.slurm.node_requests import NodeRequests
 from penstock.backends.slurm.queue import BatchQueue, queue_file
 from penstock.backends.slurm.settings import SlurmSettings
 from penstock.backends.slurm.watch import ClusterWatch
-from penstock.core import AgentAddress, ClusterError, DeviceSlot, Launch, Node, Recipe
+from penstock.core import AgentAddress, ClusterError, Container, DeviceSlot, Launch, Node, Recipe
 from penstock.tools import SteadyClock
 
 PARTS = "penstock.backends.slurm.parts:SlurmParts"
@@ -70,16 +73,28 @@ class SlurmBackend(AgentBackend):
         """Every device of a node in trouble, and those that batch jobs of others hold, with Slurm's own words."""
         return self._watch.view.unusable
 
-    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
-        """The server's own Python, which the nodes have at the same path; requirements are installed once beside it."""
-        if parts := [name for name in recipe.prepared_parts if name != "requirements"]:
-            raise PreparationError(
-                f"{' and '.join(parts)} on the slurm backend", "a command whose environment the nodes have already",
-                "Make an environment on the shared file system and start the script with its Python",
-            )  # fmt: skip
-        if recipe.requirements or recipe.requirements_file:
+    def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
+        """The server's own Python, which the nodes have at the same path, with what the first worker makes ready; or an
+        image, as a file beside the data directory."""
+        if recipe.container is not None:
+            tell(f"getting the image {recipe.container.image}")
+            command = with_interpreter(recipe.command, "python")
+            return replace(recipe, command=command, container=self._image_of(recipe))
+        if PREPARED.intersection(recipe.prepared_parts):
             return replace(recipe, command=cached_command(recipe, sys.executable, str(self._cache_of(recipe.tenant))))
         return replace(recipe, command=with_interpreter(recipe.command, sys.executable))
+
+    def _image_of(self, recipe: Recipe) -> Container | None:
+        """A file that all nodes see, and the runtime without a daemon that starts it there as an ordinary user."""
+        request = EnvironmentRequest(
+            base=recipe.working_dir, container=recipe.container, setup=recipe.setup, runtimes=DAEMONLESS
+        )
+        with preparation_log(recipe.preparation_log, Mask(())) as output:
+            process = EnvironmentProcess(
+                cache_dir=self._cache_of(recipe.tenant), environ=self.environment_of_jobs(),
+                user=self.users.of(recipe.tenant), output=output,
+            )  # fmt: skip
+            return process.build(request).container
 
     def _cache_of(self, tenant: str) -> Path:
         """Of the tenant's own: what one user has built is not for others to start."""
