@@ -136,7 +136,9 @@ def job(name: str, devices: int) -> dict[str, Any]:
 
 
 def pods_of(rest: Rest, run: str) -> int:
-    found = rest.get(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"penstock.dev/run={run}")
+    """From what the API server remembers: reading thousands of pods anew at every look would be what is measured."""
+    selector = f"penstock.dev/run={run}"
+    found = rest.get(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=selector, resourceVersion="0")
     return len(found["items"])
 
 

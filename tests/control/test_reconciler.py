@@ -467,3 +467,16 @@ def test_a_drained_node_that_comes_back_with_other_devices_stays_drained(tmp_pat
         world.commands.undrain("a")
         world.passes(3)
         assert world.backend.width(world.record(job).run_id) == 4
+
+
+def test_a_world_that_stands_as_it_should_is_not_compared_again_until_something_happens(world: Platform) -> None:
+    world.submit(work=100)
+    world.passes(3)
+    compared = []
+    shaped = world.reconciler._actuator.work
+    world.reconciler._actuator.work = lambda *seen: (compared.append(1), shaped(*seen))  # type: ignore[method-assign]
+    world.passes(3)
+    quiet = len(compared)
+    world.submit(work=10)
+    world.passes(1)
+    assert (quiet, len(compared) > quiet) == (0, True)

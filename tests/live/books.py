@@ -92,6 +92,10 @@ class Books:
         for (_, end, before), (start, _, after) in pairwise(spans):
             assert end < start, f"{before} was still training when {after} began"
 
+    def last_step(self) -> int:
+        """That anybody completed; -1 before the first."""
+        return max((int(line["step"]) for line in self._of_kind("done")), default=-1)
+
     def worlds(self) -> int:
         return len(set(self.lineage()))
 

@@ -1,10 +1,11 @@
 """Misfortune on a real engine: pods, nodes, batch jobs, controllers and API servers fall, and every sample counts once.
 
-``python -m tests.live.cluster_chaos kubernetes 20`` (``make chaos-kubernetes SEEDS=20``, ``make chaos-slurm SEEDS=10``)
-deals the blows of :mod:`tests.live.chaos` that make sense there, and those of the engine: pods that are deleted with
-and without grace, nodes that fall silent, an API server that is killed; batch jobs that are cancelled, a slurmd that is
-killed, a controller that is restarted or killed, a drained node. Every seed is a new server on the same engine. What
-must hold is the same as on one machine, and that nothing of a job is left in the engine.
+``python -m tests.live.cluster_chaos kubernetes 20`` (``make chaos-kubernetes SEEDS=20``, ``make chaos-slurm SEEDS=10``;
+a further number is the first of the seeds) deals the blows of :mod:`tests.live.chaos` that make sense there, and those
+of the engine: pods that are deleted with and without grace, nodes that fall silent, an API server that is killed; batch
+jobs that are cancelled, a slurmd that is killed, a controller that is restarted or killed, a drained node. Every seed
+is a new server on the same engine. What must hold is the same as on one machine, and that nothing of a job is left in
+the engine.
 """
 
 import contextlib
@@ -46,9 +47,13 @@ class ClusterSite(Site):
 
 
 class ClusterChaos(Chaos):
-    """Fewer blows than on one machine, which hit elastic runs where there are any: a seed is to be over soon."""
+    """Fewer blows than on one machine, which hit elastic runs where there are any: a seed is to be over soon.
 
-    epochs: ClassVar[int] = 12
+    They begin when there is something to lose: a run that goes back then goes back to a checkpoint.
+    """
+
+    epochs: ClassVar[int] = 18
+    first_steps: ClassVar[int] = 25
 
     def elastic_first(self, run_ids: list[str]) -> list[int]:
         """Which of these to choose from, by their places in the row."""
@@ -183,8 +188,8 @@ def survive_on_engine(site: ClusterSite, seed: int, kind: type[Chaos]) -> Counte
     return dealt
 
 
-def main(engine: str, seeds: int) -> int:
-    guard, first, dealt, failed = Guard(), int(time.time()), Counter[str](), []
+def main(engine: str, seeds: int, first: int = 0) -> int:
+    guard, first, dealt, failed = Guard(), first or int(time.time()), Counter[str](), []
     with tempfile.TemporaryDirectory() as place:
         try:
             with ENGINES[engine](Path(place) / "engine" if engine == "slurm" else Path(place)) as (site_of, kind):
@@ -215,4 +220,4 @@ def _folder(place: Path, seed: int) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:4])))

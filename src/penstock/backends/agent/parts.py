@@ -121,12 +121,13 @@ class PartLauncher(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRun:
     """The run that a launcher is made for. ``directory`` is its own, beside the server; ``user`` is whose processes its
-    workers are, if not the server's."""
+    workers are, if not the server's. ``is_new``: no earlier agent can have left anything of it in the engine."""
 
     run_id: str
     directory: Path
     settings: Mapping[str, Any]
     user: UnixUser | None = None
+    is_new: bool = False
 
 
 PartLauncherFactory = Callable[[PartRun, PartListener], PartLauncher]

@@ -68,7 +68,7 @@ class SlurmParts:
         self._watching = False
 
     async def clear(self) -> None:
-        while left := await self._left():
+        while not self._run.is_new and (left := await self._left()):
             await self._cancel(job.id for job in left)
             await asyncio.sleep(EVERY_S)
 

@@ -8,7 +8,7 @@ has let go. Runs that are resized wait for each other's devices by themselves: t
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends import Backend, ShortageError, SilentError
@@ -109,6 +109,16 @@ class Actuator:
                 elif run_id not in known and run_id not in self.launched_at:
                     self._launch(want, picture, alive, now)
         self._calls.finish(_TOGETHER_S)
+
+    def is_settled(self, picture: DesiredRuns, statuses: Sequence[RunStatus]) -> bool:
+        """Whether exactly the runs that are wanted are alive, each was told its shape, and no call is under way."""
+        alive = {status.run_id for status in statuses if status.alive}
+        return (
+            not self._calls.occupied
+            and alive == picture.wanted.keys()
+            and len(alive) == len(statuses)
+            and all(self._told.get(run_id, -1) >= want.generation for run_id, want in picture.wanted.items())
+        )
 
     def is_launching(self, run_id: str) -> bool:
         """Whether a call for a run is under way: nobody knows yet whether it is there."""

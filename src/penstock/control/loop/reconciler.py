@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.backends import Backend
@@ -38,13 +38,31 @@ against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
 _LIVELY = 0.25
 """Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
-_IDLE_SHARE, _LONGEST_IDLE_S = 60.0, 1.0
+_IDLE_SHARE, _LONGEST_IDLE_S = 120.0, 1.0
 """How many times as long as a pass took the next one waits if nothing happened, and the longest of such pauses."""
+_SETTLED_S = 5.0
+"""How long a world that was compared with the state, run by run, and stood as it should, is taken to do so while all
+its runs live and nothing is recorded."""
 _APART_S = 0.05
 """Between the beginnings of two passes at least: in a rush of submissions one pass serves many of them."""
 _MOST_BEGINNINGS = 5
 """How often a job's run may end before any worker has started without being charged for it."""
 _VANISHED = ("the backend does not know the run any more: its directory may have been deleted",)
+
+
+@dataclass(frozen=True, slots=True)
+class _SettledWorld:
+    """Runs that lived and stood as the state wanted them, at an entry of the log and a time."""
+
+    runs: frozenset[str]
+    seq: int
+    at: float
+
+    def still(self, statuses: Sequence[RunStatus], seq: int) -> bool:
+        """Whether nothing has happened since but progress."""
+        if seq != self.seq or len(statuses) != len(self.runs) or time.monotonic() - self.at > _SETTLED_S:
+            return False
+        return all(status.alive and status.run_id in self.runs for status in statuses)
 
 
 class PassObserver(Protocol):
@@ -93,6 +111,7 @@ class Reconciler:
             journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader
         )
         self._begun_again: Counter[str] = Counter()
+        self._settled: _SettledWorld | None = None
         self._nudged = threading.Event()
 
     @property
@@ -148,15 +167,15 @@ class Reconciler:
         self.journal.store.lease.check_fresh()
         statuses = self.backend.runs()
         self._intake.listen(statuses)
-        self._notice_the_lost(statuses)
+        if not self._is_settled(statuses):
+            self._notice_the_lost(statuses)
         self._nodes.look()
         self._dependencies.look()
         if self._preparer is not None:
             self._preparer.work()
         self.journal.decide()
-        self._actuator.heard({run_id: figures.generation for run_id, figures in self.run_figures.items()})
-        self._actuator.work(self._picture(statuses), statuses, self.journal.now())
-        self._clear_up(statuses)
+        if not self._is_settled(statuses):
+            self._bring_about(statuses)
         self.journal.publish()
         self.journal.keep_snapshot_aside(every=max(_SNAPSHOT_EVERY, len(self.journal.state.jobs)))
         self.journal.compact()
@@ -165,6 +184,18 @@ class Reconciler:
             self._forecasts.refresh()
         for observer in self._observers:
             observer.passed(time.perf_counter() - began)
+
+    def _is_settled(self, statuses: Sequence[RunStatus]) -> bool:
+        return self._settled is not None and self._settled.still(statuses, self.journal.seq)
+
+    def _bring_about(self, statuses: Sequence[RunStatus]) -> None:
+        """Make the world look as the state wants it, and remember if there was nothing left to do."""
+        self._actuator.heard({run_id: figures.generation for run_id, figures in self.run_figures.items()})
+        seq, picture = self.journal.seq, self._picture(statuses)
+        self._actuator.work(picture, statuses, self.journal.now())
+        self._clear_up(statuses)
+        is_settled = self._actuator.is_settled(picture, statuses) and self.journal.seq == seq
+        self._settled = _SettledWorld(frozenset(picture.wanted), seq, time.monotonic()) if is_settled else None
 
     def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
         """A run that should be alive, is not, and did not say why."""

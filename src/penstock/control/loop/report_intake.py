@@ -73,7 +73,7 @@ class ReportIntake:
     def listen(self, statuses: Iterable[RunStatus]) -> None:
         """Take in what is new: the next report of every run together, then the one after it, and so on."""
         waiting: dict[str, deque[Report]] = {}
-        for status in statuses:
+        for status in filter(self._has_news, statuses):
             with self._troubles.contained(status.run_id, "reading its reports"):
                 waiting[status.run_id] = deque(self._unread(status))
         while waiting := {run_id: reports for run_id, reports in waiting.items() if reports}:
@@ -99,12 +99,13 @@ class ReportIntake:
                     if run_id in listed or job_of_run(run_id) in state.jobs
                 }
 
+    def _has_news(self, status: RunStatus) -> bool:
+        return status.run_id not in self.figures or status.last_seq > self._read_to.get(status.run_id, 0)
+
     def _unread(self, status: RunStatus) -> list[Report]:
         """What a run told since the last pass, as far as it matters."""
         read_to = self._read_to.get(status.run_id, 0)
         first_sight = status.run_id not in self.figures
-        if not first_sight and status.last_seq <= read_to:
-            return []
         reports = self._backend.reports(status.run_id, 0 if first_sight else read_to)
         self._note_figures(status.run_id, reports)
         return list(_news([report for report in reports if report.seq > read_to]))

@@ -17,7 +17,7 @@ from penstock.core import Grant, Node, Usage
 
 _log = logging.getLogger(__name__)
 EVERY_S = 5.0
-_REST, _LONGEST_REST_S = 100.0, 60.0
+_REST, _LONGEST_REST_S = 200.0, 60.0
 """With very many runs looks are so many times as far apart as one takes, but not farther than this."""
 _CORE_PERCENT = 100.0
 _MOST_JOBS = 2000
@@ -96,7 +96,8 @@ class DeviceReadings:
             elapsed, self._read_at = now - self._read_at, now
             counts = {run_id: usage.energy_j or 0.0 for run_id, usage in usages.items()}
             before = counts if self._energies is None else self._energies
-            for reading in list(self._readings.values()):
+            in_use = {device for run_id in usages for device in held[run_id].devices}
+            for reading in [one for one in self._readings.values() if one.run_id and one.device not in in_use]:
                 self._readings[reading.device] = _released(reading)
             for run_id, usage in usages.items():
                 drawn = _drawn_j(usage, before.get(run_id, 0.0), elapsed) / held[run_id].width

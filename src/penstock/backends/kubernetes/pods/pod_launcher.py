@@ -54,19 +54,27 @@ def pod_launcher(run: PartRun, listener: PartListener) -> "PodLauncher":
     installation = str(values.pop("installation"))
     settings = KubernetesSettings.of(values)
     api = ClusterApi(context=settings.context, kubeconfig=settings.kubeconfig)
-    return PodLauncher(api, settings, RunOwner(
-        installation=installation, run_id=run.run_id, namespace=settings.namespace
-    ), listener)  # fmt: skip
+    owner = RunOwner(installation=installation, run_id=run.run_id, namespace=settings.namespace)
+    return PodLauncher(api, settings, owner, listener, is_new=run.is_new)
 
 
 class PodLauncher:
     """The :class:`~penstock.backends.agent.parts.PartLauncher` of Kubernetes."""
 
-    def __init__(self, api: ClusterApi, settings: KubernetesSettings, owner: RunOwner, listener: PartListener) -> None:
+    def __init__(
+        self,
+        api: ClusterApi,
+        settings: KubernetesSettings,
+        owner: RunOwner,
+        listener: PartListener,
+        *,
+        is_new: bool = False,
+    ) -> None:
         self._api = api
         self._settings = settings
         self._owner = owner
         self._listener = listener
+        self._is_new = is_new
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="cluster")
         self._pods: dict[str, _Pod] = {}
@@ -74,12 +82,14 @@ class PodLauncher:
         self._secret_made = asyncio.Lock()
         self._base = f"/api/v1/namespaces/{owner.namespace}"
         self._watch = ObjectWatch(
-            api, f"{self._base}/pods", query={"labelSelector": owner.selector}, changed=self._changed
-        )
+            api, f"{self._base}/pods", query={"labelSelector": owner.selector}, changed=self._changed,
+            begins_cached=True,
+        )  # fmt: skip
         self._watching = threading.Event()
 
     async def clear(self) -> None:
-        await self._removed()
+        if not self._is_new:
+            await self._removed()
 
     async def create(self, part: Part) -> None:
         if part.name not in self._pods:

@@ -71,7 +71,10 @@ class Agent:
 
     def _set_up_workers(self, options: AgentOptions, secrets: Mapping[str, str]) -> None:
         """Who starts them, the lines to them, and what is made of what they tell."""
-        setup = WorkerSetup(run_dir=self._run_dir, launch=self._launch, output=self._output, secrets=secrets)
+        setup = WorkerSetup(
+            run_dir=self._run_dir, launch=self._launch, output=self._output, secrets=secrets,
+            is_new=self._launch.attempt == 0 and not self._run_dir.secret_file.exists(),
+        )  # fmt: skip
         secret = new_secret(self._run_dir, self._user)
         self._workers: RunWorkers
         serve_host = None

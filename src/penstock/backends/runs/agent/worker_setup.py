@@ -24,12 +24,16 @@ from penstock.tools import SteadyClock, UnixUser, write_atomically
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSetup:
-    """What every worker of a run is started from; ``secrets`` are the values that its job asks for, by name."""
+    """What every worker of a run is started from; ``secrets`` are the values that its job asks for, by name.
+
+    ``is_new``: no agent has looked after the run before.
+    """
 
     run_dir: RunDir
     launch: Launch
     output: RunLog
     secrets: Mapping[str, str]
+    is_new: bool = False
 
     def processes(self, identity: Identity, listener: HostedListener) -> ProcessWorkers:
         user = identity.user
@@ -48,7 +52,10 @@ class WorkerSetup:
             self.launch, self.output, listener, secret=secret, variables=variables, files=files,
             start_limit_s=engine.start_limit_s, usage_file=self.run_dir.usage,
         )  # fmt: skip
-        run = PartRun(run_id=self.launch.run_id, directory=self.run_dir.path, settings=engine.settings, user=user)
+        run = PartRun(
+            run_id=self.launch.run_id, directory=self.run_dir.path, settings=engine.settings, user=user,
+            is_new=self.is_new,
+        )  # fmt: skip
         workers.use(engine.launcher(run, workers))
         return workers
 
