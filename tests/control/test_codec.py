@@ -53,6 +53,7 @@ from penstock.core import (
     Suspend,
     Tenant,
     TenantChanged,
+    TenantRemoved,
     Tick,
     ValueStep,
     Verdict,
@@ -107,6 +108,7 @@ EVENTS: dict[type, st.SearchStrategy[Event]] = {
     DeviceRestored: st.builds(DeviceRestored, times, names, st.integers(0, 99)),
     NodeDraining: st.builds(NodeDraining, times, names, times | st.just(math.inf)),
     TenantChanged: st.builds(TenantChanged, times, st.builds(Tenant, name=names, quota=st.none() | st.integers(0, 9))),
+    TenantRemoved: st.builds(TenantRemoved, times, names),
     Tick: st.builds(Tick, times | st.just(-math.inf)),
 }
 INSTRUCTIONS: dict[type, st.SearchStrategy[Instruction]] = {

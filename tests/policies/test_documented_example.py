@@ -33,15 +33,15 @@ def test_the_documented_policies_conform(name: str, data: st.DataObject, cluster
     CheckedWorld(Scheduler(cluster, _example(name), slot=slot)).run(script, times)
 
 
-def test_the_wide_one_uses_every_kind_and_respects_quotas() -> None:
+def test_the_wide_one_uses_every_kind_and_respects_limits() -> None:
     machine = Scheduler(Cluster.parse("1x4xA+1x2xB"), _example("FastestFree"))
     curve = Curve(
         (*Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0}, "A").scalings, *Curve.from_table({1: 1.5}, "B").scalings)
     )
     jobs = [job(name, 1000.0, curve=curve, tenant="t" if name == "c" else "s") for name in "abc"]
-    machine.handle(TenantChanged(0.0, Tenant(name="t", quota=0)), *(JobSubmitted(0.0, each) for each in jobs))
+    machine.handle(TenantChanged(0.0, Tenant(name="t", limit=0)), *(JobSubmitted(0.0, each) for each in jobs))
     assert (machine.devices_of("a"), machine.devices_of("b"), machine.devices_of("c")) == ((0, 1, 2, 3), (4,), ())
-    told = machine.handle(JobFinished(10.0, "a"), TenantChanged(10.0, Tenant(name="t", quota=1)))
+    told = machine.handle(JobFinished(10.0, "a"), TenantChanged(10.0, Tenant(name="t", limit=1)))
     assert [each.grant.kind for each in told if isinstance(each, Resize)] == ["A"], "b moves to where it is faster"
     assert machine.devices_of("b") == (0, 1, 2, 3)
     assert machine.devices_of("c") == (4,)

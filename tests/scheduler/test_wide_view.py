@@ -134,7 +134,7 @@ def test_tenants_are_told_with_what_they_hold_and_held() -> None:
     policy = Looking(lambda view: view.choose(np.where(view.width > 0, view.held, 1)))
     machine = Scheduler(Cluster.parse("1x4"), policy)
     machine.handle(
-        TenantChanged(0.0, Tenant(name="lab", share=3.0, quota=4)),
+        TenantChanged(0.0, Tenant(name="lab", share=3.0, limit=4)),
         JobSubmitted(0.0, job("a", tenant="lab")),
         JobSubmitted(0.0, job("b", tenant="shop")),
     )
@@ -144,7 +144,7 @@ def test_tenants_are_told_with_what_they_hold_and_held() -> None:
     tenants = policy.seen[-1].tenants
     assert tenants.names == ("lab", "shop")
     assert tenants.shares.tolist() == [3.0, 0.5]
-    assert tenants.quotas.tolist() == [4.0, math.inf]
+    assert tenants.limits.tolist() == [4.0, math.inf]
     assert tenants.held.tolist() == [2, 2]
     assert tenants.attained.tolist() == [2 * 10.0 + 2 * 5.0, 2 * 25.0]
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Progress,
         ResumableChanged,
         TenantChanged,
+        TenantRemoved,
         Tick,
         WorkerFailed,
     )
@@ -79,7 +80,6 @@ if TYPE_CHECKING:
         Goal,
         Job,
         Strictness,
-        Tenant,
         ValueStep,
         Work,
         percent_text,
@@ -164,6 +164,7 @@ if TYPE_CHECKING:
     )
     from penstock.core.stopping import UNLIKELY, MetricBest, MetricWatch, Outlook, StopRule, Unlikely
     from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
+    from penstock.core.tenants import Tenant
     from penstock.core.units import (
         format_bytes,
         format_duration,
@@ -304,6 +305,7 @@ __all__ = [
     "SuspendOrder",
     "Tenant",
     "TenantChanged",
+    "TenantRemoved",
     "Tick",
     "TraceError",
     "TrainingProgress",

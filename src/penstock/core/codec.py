@@ -121,8 +121,19 @@ _RETIRED = {"Node": ("region",)}
 """Fields that older versions wrote and nobody ever read."""
 
 
+def _capped_tenant(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Before tenants had a limit, their quota was one."""
+    return data if "limit" in data else {**data, "quota": None, "limit": data.get("quota")}
+
+
+_RENEWED: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"Tenant": _capped_tenant}
+"""What older versions wrote, as it is written now."""
+
+
 def _build(kind: type, data: Mapping[str, Any]) -> Any:
     readers = _readers(kind)
+    if kind.__name__ in _RENEWED:
+        data = _RENEWED[kind.__name__](data)
     if kind.__name__ in _RETIRED:
         data = {name: value for name, value in data.items() if name not in _RETIRED[kind.__name__]}
     if not data.keys() <= readers.keys():

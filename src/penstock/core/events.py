@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from penstock.core.cluster import Node
 from penstock.core.curve import Curve
-from penstock.core.jobs import Amendment, Goal, Job, Tenant
+from penstock.core.jobs import Amendment, Goal, Job
 from penstock.core.overhead import Costs
+from penstock.core.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +163,18 @@ class DeviceRestored:
 
 @dataclass(frozen=True, slots=True)
 class TenantChanged:
-    """Someone jobs are accounted to has another share or quota from now on."""
+    """Someone jobs are accounted to, or a group of such, has these settings from now on."""
 
     at: float
     tenant: Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRemoved:
+    """A tenant without jobs, or a group without members, counts for nothing any more."""
+
+    at: float
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,5 +187,5 @@ class Tick:
 Event = (
     JobSubmitted | JobCancelled | JobPaused | JobResumed | JobAmended | JobFailed | Progress | JobFinished
     | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining
-    | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | Tick
+    | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | TenantRemoved | Tick
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a person wants: a job, its work, its goal and its tenant."""
+"""What a person wants: a job, its work and its goal."""
 
 import math
 from dataclasses import dataclass, replace
@@ -109,21 +109,6 @@ class BestEffort:
 
 
 Goal = Deadline | BestEffort
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
-    """Someone jobs are accounted to. ``share`` weighs fairness, ``quota`` caps devices held at once."""
-
-    name: str
-    share: float = 1.0
-    quota: int | None = None
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.share) and self.share > 0):
-            raise JobError(f"tenant {self.name!r} with share {self.share}", "a positive, finite share")
-        if self.quota is not None and self.quota < 0:
-            raise JobError(f"tenant {self.name!r} with quota {self.quota}", "zero or more devices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,14 @@ from penstock.policies.registry import (
     split_policies,
 )
 from penstock.policies.srtf import Srtf
+from penstock.policies.tenant_bounds import TenantBounds
 from penstock.policies.tenant_table import TenantTable
 from penstock.policies.themis import Themis
 from penstock.policies.three_sigma import ThreeSigma
 from penstock.policies.tiresias import Tiresias
 from penstock.policies.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.view import KindConditions, View
+from penstock.policies.within_bounds import WithinBounds
 from penstock.policies.yarn_cs import YarnCapacity
 
 __all__ = [
@@ -79,11 +81,13 @@ __all__ = [
     "PolicyReference",
     "Srtf",
     "Standing",
+    "TenantBounds",
     "TenantTable",
     "Themis",
     "ThreeSigma",
     "Tiresias",
     "View",
+    "WithinBounds",
     "YarnCapacity",
     "admit_undisturbed",
     "allocate_undisturbed",

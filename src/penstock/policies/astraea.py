@@ -142,7 +142,7 @@ class _Shares:
     @classmethod
     def of(cls, view: KindView, leased: Bools, lease_s: float) -> "_Shares":
         tenants = view.tenants
-        entitled = view.capacity * tenants.shares / tenants.shares.sum()
+        entitled = view.capacity * tenants.entitled / max(float(tenants.entitled.sum()), _ROUNDING)
         held = np.bincount(view.tenant[leased], view.width[leased], len(tenants.names)).astype(np.int64)
         return cls(held, entitled, tenants.used_lately.copy(), tenants.entitled_lately + entitled * lease_s, lease_s)
 

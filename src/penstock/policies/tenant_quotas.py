@@ -7,13 +7,15 @@ from penstock.policies.columns import Floats, Ints
 from penstock.policies.view import View
 from penstock.tools import compiled
 
+_ROUNDING = 1e-9
+
 
 def quota_devices(view: View) -> Floats:
     """What each tenant may hold: its quota where it has one, else its share of all devices, rounded down."""
     tenants = view.tenants
     total = int(view.capacity.sum()) + int(held_elsewhere(view).sum())
-    shares = np.floor(total * tenants.shares / tenants.shares.sum())
-    return np.where(np.isfinite(tenants.quotas), tenants.quotas, shares)
+    shares = np.floor(total * tenants.entitled / max(float(tenants.entitled.sum()), _ROUNDING) + _ROUNDING)
+    return np.where(tenants.quotas > 0, tenants.quotas, shares)
 
 
 def held_elsewhere(view: View) -> Ints:

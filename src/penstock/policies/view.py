@@ -19,6 +19,7 @@ from penstock.policies.columns import Floats, Ints
 from penstock.policies.job_columns import ColumnSource, JobColumns, SomeRows
 from penstock.policies.kind_options import KindOptions
 from penstock.policies.kind_view import KindView
+from penstock.policies.tenant_bounds import TenantBounds
 from penstock.policies.tenant_table import TenantTable
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -59,6 +60,7 @@ class View(JobColumns):
         tenants: Callable[[], TenantTable],
         arrivals: Callable[[], ArrivalStatistics] = ArrivalStatistics.none,
         leases: Sequence[Sequence[tuple[float, int]]],
+        bounds: TenantBounds | None = None,
     ) -> None:
         self.now = now
         self.slot = slot
@@ -68,6 +70,8 @@ class View(JobColumns):
         self.by_kind = options
         """The options of all rows, one table per kind."""
         self.tenant = tenant
+        self.bounds = bounds
+        """What tenants are guaranteed and may hold at most, for whoever sees to it; None if nobody has bounds."""
         self.bound = bound
         self._columns = columns
         self._tenants = tenants
@@ -101,21 +105,31 @@ class View(JobColumns):
     def without(self, rows: Ints, ends: Floats) -> "View":
         """The same world without some rows, and without the devices they hold until these ends."""
         left, held, bound = np.delete(np.arange(len(self)), rows), self.width[rows], self.bound[rows]
-        conditions = [
-            here._replace(capacity=here.capacity - int(held[bound == kind].sum()))
-            for kind, here in enumerate(self.conditions)
-        ]
+        kinds = range(len(self.conditions))
+        free = np.array([each.capacity - int(held[bound == kind].sum()) for kind, each in enumerate(self.conditions)])
         given_back = [
-            zip(ends[bound == kind].tolist(), (-held[bound == kind]).tolist(), strict=True)
-            for kind in range(len(self.conditions))
+            list(zip(ends[bound == kind].tolist(), (-held[bound == kind]).tolist(), strict=True)) for kind in kinds
         ]
+        return self.part(left, free, given_back)
+
+    def part(self, rows: Ints, capacity: Ints, leases: Sequence[Sequence[tuple[float, int]]] = ()) -> "View":
+        """Only some rows, in ascending order, on so many devices of each kind, of which more leave than are known to
+        leave anyway."""
+        conditions = [
+            here._replace(capacity=free) for here, free in zip(self.conditions, capacity.tolist(), strict=True)
+        ]
+        everybody = len(rows) == len(self)
+        more = leases or [()] * len(conditions)
         return View(
             now=self.now, slot=self.slot, overhead=self.overhead, conditions=conditions,
-            jobs=[self.jobs[row] for row in left.tolist()], columns=SomeRows(partial(getattr, self), left),
-            tenant=self.tenant[left], bound=self.bound[left],
-            options=[KindOptions(SomeRows(partial(getattr, each), left)) for each in self.by_kind],
+            jobs=self.jobs if everybody else [self.jobs[row] for row in rows.tolist()],
+            columns=self._columns if everybody else SomeRows(partial(getattr, self), rows),
+            tenant=self.tenant[rows], bound=self.bound[rows],
+            options=self.by_kind if everybody else [
+                KindOptions(SomeRows(partial(getattr, each), rows)) for each in self.by_kind
+            ],
             tenants=lambda: self.tenants, arrivals=lambda: self.arrivals,
-            leases=[[*leases, *more] for leases, more in zip(self._leases, given_back, strict=True)],
+            leases=[[*known, *new] for known, new in zip(self._leases, more, strict=True)], bounds=self.bounds,
         )  # fmt: skip
 
     def working_share(self, interval: float) -> float:

@@ -26,6 +26,7 @@ from penstock.policies import (
     PerKind,
     Policy,
     View,
+    WithinBounds,
     admit_undisturbed,
     allocate_undisturbed,
 )
@@ -79,8 +80,8 @@ class Decider:
         self.placement = placement
         self.costs = costs
         self.rates = rates
-        self._wide: Policy = policy if isinstance(policy, Policy) else PerKind(policy, admission)
-        self._admits: Admission[View] = admission if isinstance(policy, Policy) else self._wide
+        wide: Policy = policy if isinstance(policy, Policy) else PerKind(policy, admission)
+        self._wide = WithinBounds(wide, admission if isinstance(policy, Policy) else wide)
 
     @property
     def whole(self) -> bool:
@@ -130,6 +131,7 @@ class Decider:
             tenants=lambda: holdings.tenant_table(moment.now),
             arrivals=lambda: holdings.arrivals.shown(moment.now),
             leases=[state.leases for state in holdings.kinds.values()],
+            bounds=holdings.tenants.bounds(holdings.capacity),
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment) -> _Answers:
@@ -139,7 +141,7 @@ class Decider:
             return _Answers()
         standing, sequence = table.standing[rows].copy(), table.sequence[rows]
         keys = sequence[asked].tolist()
-        quotes = admit_undisturbed(self._admits, self._view(holdings, slot, moment, _Answers()), asked)
+        quotes = admit_undisturbed(self._wide, self._view(holdings, slot, moment, _Answers()), asked)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
         for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):

@@ -18,6 +18,7 @@ from penstock.core import (
     Cluster,
     Decline,
     Defer,
+    EventError,
     Grant,
     Instruction,
     Job,
@@ -26,6 +27,7 @@ from penstock.core import (
     Resume,
     Start,
     Suspend,
+    Tenant,
     Verdict,
     Withdraw,
     format_duration,
@@ -189,7 +191,37 @@ class Holdings:
         row = self.table.add(record.job, record.key, now, bound=bound, tenant=tenant, sizes=self.sizes)
         self.tenants.account.count(tenant, jobs=1)
         self.count_useful(row)
+        self._rank(row, record.job)
         self.of(record).dirty = True
+
+    def _rank(self, row: int, job: Job) -> None:
+        """A job's priority counts as far as its tenant may give it one."""
+        self.table.priority[row] = self.tenants.priority(int(self.table.tenant[row]), job.priority)
+
+    def change_tenant(self, tenant: Tenant) -> None:
+        """A tenant has other settings; its jobs count by them."""
+        self.tenants.set(tenant)
+        position = self.tenants.position(tenant.name)
+        for row in np.flatnonzero(self.table.tenant[: len(self.table)] == position).tolist():
+            self._rank(row, self.table.jobs[row])
+        self._all_dirty()
+
+    def remove_tenant(self, name: str) -> None:
+        """A tenant without jobs counts for nothing any more."""
+        if self.has_jobs(name):
+            raise EventError(f"tenant {name!r} has jobs that are not over; it can be removed when they are")
+        self.tenants.remove(name)
+        self._all_dirty()
+
+    def has_jobs(self, tenant: str) -> bool:
+        """Whether jobs of a tenant ask, wait or run."""
+        if self.tenants.find(tenant) is None:
+            return False
+        return bool((self.table.tenant[: len(self.table)] == self.tenants.position(tenant)).any())
+
+    def _all_dirty(self) -> None:
+        for state in self.kinds.values():
+            state.dirty = True
 
     def remove(self, record: Record, now: float) -> None:
         """Forget a job and free what it holds."""
@@ -250,6 +282,7 @@ class Holdings:
         record.job = job
         table.set_job(row, job, self.sizes)
         self.count_useful(row)
+        self._rank(row, job)
         table.forget_plan(row)
         state.dirty = True
         if not (width := int(table.width[row])):
@@ -270,6 +303,7 @@ class Holdings:
         record.job = job
         table.set_job(row, job, self.sizes)
         self.count_useful(row)
+        self._rank(row, job)
         state.dirty = True
         width = int(table.width[row])
         if not (width and is_bounded_anew) or width in dict(usable_levels(job, record.kind, state.size)):

@@ -38,6 +38,7 @@ from penstock.core import (
     Stop,
     Suspend,
     TenantChanged,
+    TenantRemoved,
     Tick,
     Verdict,
     WorkerFailed,
@@ -180,6 +181,7 @@ class State:
         job = event.job
         if job.id in self.records:
             raise EventError(f"a job {job.id!r} is already known; ids are used once")
+        self._check_account(job)
         kind = self.kind_for(job)
         story = Story(job.id) if self.stories else None
         record = Record(job, self.sequence, kind or next(iter(self.holdings.kinds)), story=story)
@@ -250,6 +252,7 @@ class State:
         record = self.live(event.job_id)
         if record.paused is None:
             raise EventError(f"job {event.job_id!r} is {record.state}, not paused")
+        self._check_account(record.job)
         record.job = _with_goal(record.job, event)
         service, record.paused, record.state = record.paused, None, JobState.ASKING
         record.tell(
@@ -347,9 +350,17 @@ class State:
         self.excuse(record.kind, f"a worker of {event.job_id} failed")
 
     def _on_tenant_changed(self, event: TenantChanged) -> None:
-        self.holdings.tenants.set(event.tenant)
-        for state in self.holdings.kinds.values():
-            state.dirty = True
+        group = event.tenant.group
+        if group and self.holdings.has_jobs(group):
+            raise EventError(f"{group!r} has jobs of its own, so it cannot be a group")
+        self.holdings.change_tenant(event.tenant)
+
+    def _on_tenant_removed(self, event: TenantRemoved) -> None:
+        self.holdings.remove_tenant(event.name)
+
+    def _check_account(self, job: Job) -> None:
+        if self.holdings.tenants.is_group(job.tenant):
+            raise EventError(f"{job.tenant!r} is a group; job {job.id!r} has to be of one of its members")
 
     def _on_tick(self, event: Tick) -> None:
         """Time has passed, nothing else."""
@@ -369,6 +380,7 @@ EVENTS: dict[type, Callable[[State, Any], None]] = {
     ResumableChanged: State._on_resumable_changed,
     WorkerFailed: State._on_worker_failed,
     TenantChanged: State._on_tenant_changed,
+    TenantRemoved: State._on_tenant_removed,
     Tick: State._on_tick,
     **NODE_EVENTS,
 }

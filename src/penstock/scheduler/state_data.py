@@ -55,7 +55,7 @@ def still_data(state: State) -> dict[str, Any]:
         "records": map(_record, [_still_record(record) for record in state.records.values()]),
         "kinds": [_kind(kind) for kind in state.holdings.kinds.values()],
         "tenants": [
-            {"tenant": plain(tenant), "past": past}
+            {"tenant": plain(tenant), "past": past, "removed": tenant.name in state.holdings.tenants.removed}
             for tenant, past in zip(state.holdings.tenants.known, state.holdings.tenants.past, strict=True)
         ],
         "arrivals": state.holdings.arrivals.to_data(),
@@ -86,7 +86,8 @@ def _build_state(data: Mapping[str, Any]) -> State:
     state.records = {record.job.id: record for record in records}
     _fill_kinds(state, data["kinds"])
     for each in data["tenants"]:
-        state.holdings.tenants.set(build(Tenant, each["tenant"]), each["past"])
+        tenant = build(Tenant, each["tenant"])
+        state.holdings.tenants.restore(tenant, each["past"], removed=each.get("removed", False))
     if "arrivals" in data:
         state.holdings.arrivals = Arrivals.from_data(data["arrivals"])
     if "fairness" in data:
@@ -193,7 +194,8 @@ def _fill_table(holdings: Holdings, data: Mapping[str, Any], records: Mapping[in
     for record, sizes in zip((records[key] for key in data["keys"]), zip(*data["sized_for"], strict=True), strict=True):
         holdings.records[record.key] = record
         bound, tenant = holdings.position(record.kind), holdings.tenants.position(record.job.tenant)
-        table.add(record.job, record.key, 0.0, bound=bound, tenant=tenant, sizes=sizes)
+        row = table.add(record.job, record.key, 0.0, bound=bound, tenant=tenant, sizes=sizes)
+        table.priority[row] = holdings.tenants.priority(tenant, record.job.priority)
     for name in data["columns"].keys() & set(_COLUMNS):
         column = getattr(table, name)
         column[: len(table)] = [column.dtype.type(value) for value in data["columns"][name]]

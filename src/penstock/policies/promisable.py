@@ -1,0 +1,78 @@
+"""Promises on devices that need not be given back: a tenant's own quota, and what is nobody's quota.
+
+Somebody else's quota may be borrowed, but it comes back when its owner asks; a promise that counted on it would be
+broken then. So each tenant is answered in a world without the quotas of the others, and within its own limits.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from penstock.core import Quote, Verdict
+from penstock.policies.base import Admission
+from penstock.policies.columns import Floats, Ints, Standing
+from penstock.policies.tenant_bounds import TenantBounds
+from penstock.policies.view import View
+
+
+def admit_within_bounds(
+    admission: Admission[View], view: View, bounds: TenantBounds, rows: Ints
+) -> Sequence[Quote | None]:
+    """The answers to these rows: tenant by tenant those with bounds of their own, then all others together."""
+    quotes: dict[int, Quote | None] = {}
+    for asked in _asked_together(view, bounds, rows):
+        answers = admission.admit(promisable(view, bounds, int(view.tenant[asked[0]]), quotes), asked)
+        quotes |= zip(asked.tolist(), answers, strict=True)
+    return [quotes[row] for row in rows.tolist()]
+
+
+def promisable(view: View, bounds: TenantBounds, tenant: int, answered: Mapping[int, Quote | None]) -> View:
+    """The view in which a tenant may be promised something.
+
+    Of another's quota the part is missing that its owner's promises do not use; when the first of those ends, all of
+    it. What was promised to others a moment ago is missing until its end.
+    """
+    line = bounds.lineages[tenant]
+    beside = [each for each in bounds.bounded if each not in line and int(bounds.parent[each]) in (-1, *line)]
+    promised = np.flatnonzero(view.standing == Standing.PROMISED)
+    peaks = bounds.totals(view.tenant[promised], view.plan_width[promised].max(axis=1, initial=0))
+    reserved = sum(max(int(bounds.guaranteed[each] - peaks[each]), 0) for each in beside)
+    free = without_devices(view.capacity, min(reserved, int(view.capacity.sum()))).copy()
+    for each in line:
+        if math.isfinite(bounds.ceiling[each]):
+            others = int(peaks[bounds.parent < 0].sum() - peaks[each])
+            free = np.minimum(free, int(bounds.ceiling[each]) + others)
+    leases = [list[tuple[float, int]]() for _ in view.conditions]
+    for each in beside:
+        used = min(int(peaks[each]), int(bounds.guaranteed[each]))
+        if used:
+            _reserve_later(view, promised[bounds.within[each][view.tenant[promised]] > 0], used, leases)
+    for row, quote in answered.items():
+        if quote is not None and quote.verdict is Verdict.PROMISED:
+            kind = int(view.bound[row])
+            taken = min(quote.devices, int(free[kind]))
+            free[kind] -= taken
+            leases[kind].append((quote.finish_at, -taken))
+    return view.part(np.arange(len(view)), free, leases)
+
+
+def without_devices(capacity: Ints, devices: int) -> Ints:
+    """So many fewer, of the kinds in proportion; never fewer than none."""
+    whole = int(capacity.sum())
+    return capacity - np.minimum(-(-capacity * devices // max(whole, 1)), capacity) if devices else capacity
+
+
+def _asked_together(view: View, bounds: TenantBounds, rows: Ints) -> Iterator[Ints]:
+    bounded = set(bounds.bounded)
+    own = [position if bounded & set(line) else -1 for position, line in enumerate(bounds.lineages)]
+    account = np.array(own, dtype=np.int64)[view.tenant[rows]]
+    for each in np.unique(account)[::-1].tolist():
+        yield rows[account == each]
+
+
+def _reserve_later(view: View, rows: Ints, devices: int, leases: list[list[tuple[float, int]]]) -> None:
+    """Devices of a quota that leave with the first promise of its owner that ends."""
+    ends: Floats = np.where(np.isfinite(view.plan_at[rows]), view.plan_at[rows], -math.inf).max(axis=1)
+    first = int(ends.argmin())
+    leases[int(view.plan_kind[rows[first]])].append((float(ends[first]), devices))
