@@ -92,6 +92,9 @@ class NullBackend:
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:  # noqa: ARG002
         return ()
 
+    def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:  # noqa: ARG002
+        return ()
+
     def usage(self, run_id: str) -> Usage:  # noqa: ARG002
         return Usage()
 

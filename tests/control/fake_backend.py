@@ -67,6 +67,7 @@ class FakeBackend:
     crash_after: str = ""
     refuse: dict[str, Exception] = field(default_factory=dict)
     output: dict[str, bytes] = field(default_factory=dict)
+    usage_series: dict[str, list[MetricSeries]] = field(default_factory=dict)
     written: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     metric_series: dict[str, list[MetricSeries]] = field(default_factory=dict)
     broken: dict[DeviceSlot, str] = field(default_factory=dict)
@@ -167,6 +168,9 @@ class FakeBackend:
 
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
         return tuple(self.metric_series.get(run_id, ()))
+
+    def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:
+        return tuple(self.usage_series.get(run_id, ()))
 
     def usage(self, run_id: str) -> Usage:  # noqa: ARG002
         return Usage()

@@ -50,3 +50,16 @@ def test_a_job_has_one_curve_for_each_metric_across_its_runs(served: Served) -> 
             found["lr"]
         with pytest.raises(MissingError):
             eve.metrics(job_id)
+
+
+def test_what_a_job_used_is_one_curve_over_time(served: Served) -> None:
+    with served.client() as admin, served.client("eve") as eve:
+        job_id = admin.submit({"name": "night", "work": 100, "within": 500}).job.id
+        assert admin.usage(job_id).metrics == []
+        served.world.passes(3)
+        [run] = [run for run in served.world.backend.all_runs if run.startswith(job_id)]
+        served.world.backend.usage_series[run] = [series("cpu_percent", (1000, 80.0), (1005, 95.0))]
+        found = admin.usage(job_id)["cpu_percent"]
+        assert (found.steps, found.values, found.high) == ([1000, 1005], [80.0, 95.0], 95.0)
+        with pytest.raises(MissingError):
+            eve.usage(job_id)

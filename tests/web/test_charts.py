@@ -14,7 +14,7 @@ from penstock.web.pages.joblog import marked
 from penstock.web.pages.submit import quote_html, short
 from penstock.web.progress_history import Sample
 from penstock.web.view_models import ClusterTimeline, DeviceSpan, TenantUse, TimelineMark, forecast_band
-from penstock.wire.views import QuoteView
+from penstock.wire import MetricView, QuoteView
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -95,9 +95,14 @@ def test_every_chart_is_plain_json() -> None:
         policy="fifo", jobs=1, with_deadline=1, met=1, late=0, refused=0, completion_s=1.0, waiting_s=0.0, resizes=0,
         utilisation=0.5,
     )  # fmt: skip
+    used = MetricView(
+        name="cpu_percent", count=2, last=90.0, low=80.0, high=90.0, steps=[1, 6], times=[1.0, 6.0],
+        values=[80.0, 90.0], lows=[80.0, 90.0], highs=[80.0, 90.0],
+    )  # fmt: skip
     drawn = [
-        charts.usage([line], 0.0, 10.0), charts.usage([], 0.0, 10.0), charts.progress(samples), charts.progress([]),
-        charts.speed(samples), charts.scaling([(1, 10.0), (2, 18.0)], [point]), charts.widths(((0.0, 2.0),), 0.0, 1.0),
+        charts.usage([line], 0.0, 10.0), charts.usage([], 0.0, 10.0), charts.used([("CPU", used)], percent=True),
+        charts.used([("CPU", used), ("GPU", used)], percent=False), charts.speed(samples),
+        charts.scaling([(1, 10.0), (2, 18.0)], [point]), charts.widths(((0.0, 2.0),), 0.0, 1.0),
         charts.forecast(0.0, forecast_band(0.0, 10.0, 0.2), 9.0, 20.0), charts.forecast(0.0, None, None, None),
         charts.trade_off([60.0], [QuoteView(verdict="promised", reason="", devices=2, device_seconds=90.0)], 60.0),
         charts.comparison([row]),

@@ -9,8 +9,9 @@ import pytest
 from penstock.core import Usage
 from penstock.web.pages.job_facts import ending_html, usage_tiles
 from penstock.web.pages.job_outlook import summary_html, table_of
+from penstock.web.pages.job_usage import lines_of
 from penstock.web.view_models import ActiveJob, ForecastBand, Risk, UrgentJobs, most_urgent
-from penstock.wire import JobDetail, JobGlance, QuoteView, UsageView
+from penstock.wire import JobDetail, JobGlance, JobMetricsView, MetricView, QuoteView, UsageView
 from tests.control.build import ADMIN
 from tests.web.world import Seen, seen
 
@@ -116,7 +117,20 @@ def test_usage_of_a_job_that_has_ended_is_its_peak() -> None:
         peak_cpu_percent=150, peak_memory_bytes=3 * 10**9, peak_device_memory_bytes=4 * 10**9,
     )  # fmt: skip
     running = {name: value for name, value, _ in usage_tiles(job("running", usage=used))}
-    assert running == {"CPU": "50 %", "Memory": "2 GB", "GPU": "80 %", "GPU memory": "1 GB", "Power": "200 W"}
+    assert running == {"CPU": "50 %", "Memory": "2.0GB", "GPU": "80 %", "GPU memory": "1.0GB", "Power": "200 W"}
     over = {name: value for name, value, _ in usage_tiles(job("finished", usage=used))}
-    assert over == {"CPU": "150 %", "Memory": "3 GB", "GPU memory": "4 GB"}
+    assert over == {"CPU": "150 %", "Memory": "3.0GB", "GPU memory": "4.0GB"}
     assert list(usage_tiles(job("running"))) == []
+
+
+def test_usage_is_drawn_once_there_are_two_points() -> None:
+    def curve(name: str, points: int) -> MetricView:
+        values = [float(value) for value in range(points)]
+        return MetricView(
+            name=name, count=points, last=1.0, low=0.0, high=1.0, steps=list(range(points)), times=values,
+            values=values, lows=values, highs=values,
+        )  # fmt: skip
+
+    used = JobMetricsView(job_id="j", name="j", metrics=[curve("device_percent", 2), curve("cpu_percent", 1)])
+    figures = (("cpu_percent", "CPU"), ("device_percent", "GPU"), ("power_w", "power"))
+    assert [label for label, _ in lines_of(used, figures)] == ["GPU"]

@@ -46,6 +46,13 @@ def test_curves_of_one_job_and_of_two_side_by_side(browser: Browser, site: WebSi
         expect(page.get_by_role("img", name=re.compile(r"^loss: run-1: .*; run-2: "))).to_be_visible()
         expect(page.get_by_role("region", name="Last values")).to_contain_text("0.9875 at 80")
         expect(page.get_by_role("region", name="Differences")).to_contain_text("args")
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Jobs", exact=True).click()
+        expect(page.get_by_role("button", name="Select 2 to 10 jobs")).to_be_disabled()
+        for name in ("run-1", "run-2"):
+            page.get_by_role("checkbox", name=f"Select {name}", exact=True).click()
+        page.get_by_role("button", name="Compare 2 jobs").click()
+        expect(page).to_have_url(re.compile(r"/ui/compare\?jobs=j-\w+,j-\w+$"))
+        expect(page.get_by_role("img", name=re.compile(r"^loss: run-1: .*; run-2: "))).to_be_visible()
         assert ada.complaints == []
     with tab(browser, site, "eve") as eve:
         eve.page.goto(f"{site.url}/ui/compare?jobs={jobs[0]}")

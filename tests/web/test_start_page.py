@@ -67,7 +67,7 @@ def test_a_failed_job_says_why_shows_its_errors_and_is_submitted_again(browser: 
         expect(why).to_contain_text("ValueError: faces has 4 channels")
         expect(why).to_contain_text('fails.py", line 11')
         expect(page.locator("main section").first).to_have_attribute("aria-label", "Why it failed")
-        expect(page.locator("figure").filter(has_text="Progress and loss")).to_be_hidden()
+        expect(page.locator("figure").filter(has_text="Speed over time")).to_be_hidden()
         log = page.get_by_role("log")
         page.get_by_label("Level").click()
         page.get_by_role("option", name="Errors", exact=True).click()

@@ -119,6 +119,10 @@ class Backend(Protocol):
         """The metrics that the run told, thinned; also of one that was forgotten, as its logs. None is no error."""
         ...
 
+    def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:
+        """What the run used over time, thinned, by whole seconds; also of one that was forgotten. None is no error."""
+        ...
+
     def usage(self, run_id: str) -> Usage:
         """What the run uses right now and has used so far; of one that has ended only its totals are left."""
         ...

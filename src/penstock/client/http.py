@@ -170,6 +170,10 @@ class Client:
         """What a job's script logged, all or only ``names``: ``client.metrics(job)["loss"].values``."""
         return self._get(JobMetricsView, _job(job_id, "metrics"), metric=list(names))
 
+    def usage(self, job_id: str) -> JobMetricsView:
+        """What a job used over time: ``client.usage(job)["cpu_percent"].values``; steps are whole seconds."""
+        return self._get(JobMetricsView, _job(job_id, "usage"))
+
     def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 100) -> EventPage:
         return self._get(EventPage, _job(job_id, "events") if job_id else "/v1/events", after=after, limit=limit)
 

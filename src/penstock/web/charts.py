@@ -13,7 +13,7 @@ from penstock.core import format_duration
 from penstock.learn import Point
 from penstock.web.progress_history import Sample, speeds
 from penstock.web.view_models import ForecastBand, TenantUse
-from penstock.wire import QuoteView
+from penstock.wire import MetricView, QuoteView
 
 Options = dict[str, Any]
 
@@ -95,21 +95,22 @@ def _middles(values: Sequence[float], since: float, width: float) -> list[list[f
 # --- one job --------------------------------------------------------------------------------------------------------
 
 
-def progress(samples: Sequence[Sample]) -> Options:
-    """Steps on the left axis, loss on the right."""
-    losses = [[1e3 * sample.at, sample.loss] for sample in samples if sample.loss is not None]
-    right = value_axis("loss", scale=True, position="right", splitLine={"show": False}, nameTextStyle=_SOFT)
+def used(lines: Sequence[tuple[str, MetricView]], *, percent: bool) -> Options:
+    """What a job used over time, in percent (100 is one core) or in gigabytes."""
+    since = min(metric.times[0] for _, metric in lines)
+    until = max(metric.times[-1] for _, metric in lines)
+    unit = 1.0 if percent else 1e9
     return frame(
-        grid={"left": 64, "right": 60, "top": 36, "bottom": 28},
-        legend={"top": 0, "left": "center", "textStyle": _SOFT},
-        tooltip={**frame()["tooltip"], "trigger": "axis"},
-        xAxis=over(samples),
-        yAxis=[value_axis("step", min=0), right],
+        grid={"left": 56, "right": 16, "top": 36, "bottom": 28},
+        legend={"show": len(lines) > 1, "top": 0, "left": "center", "textStyle": _SOFT},
+        tooltip={**frame()["tooltip"], "trigger": "axis", ":valueFormatter": "v => v.toPrecision(3)"},
+        xAxis=time_axis(since, until), yAxis=value_axis("%" if percent else "GB", min=0),
         series=[
-            _line("step", [[1e3 * sample.at, sample.step] for sample in samples], "var(--job-0)"),
-            _line("loss", losses, "var(--job-1)") | {"yAxisIndex": 1},
+            _line(label, [[1e3 * at, value / unit] for at, value in zip(metric.times, metric.values, strict=True)],
+                  hue(position))
+            for position, (label, metric) in enumerate(lines)
         ],
-    )
+    )  # fmt: skip
 
 
 def speed(samples: Sequence[Sample]) -> Options:

@@ -65,14 +65,6 @@ def power(watts: float) -> str:
     return f"{watts / 1e3:,.1f} kW" if watts >= 1e3 else f"{watts:.0f} W"
 
 
-def size(count: float) -> str:
-    """Bytes as people say them: 512 MB, 1.5 GB."""
-    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= unit:
-            return f"{count / unit:.3g} {name}" if count < 100 * unit else f"{count / unit:.0f} {name}"
-    return f"{count:.0f} B"
-
-
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 

@@ -34,6 +34,7 @@ _THEMES = {"auto": None, "light": False, "dark": True}
 NAVIGATION = (
     ("Cluster", f"{ROOT}/", "M3 5h9v4H3zM8 11h13v4H8zM3 17h7v3H3z"),
     ("Jobs", f"{ROOT}/jobs", "M3 5h2v2H3zM7 5h14v2H7zM3 11h2v2H3zM7 11h14v2H7zM3 17h2v2H3zM7 17h14v2H7z"),
+    ("Compare", f"{ROOT}/compare", "M4 4h2v14h14v2H4zM8 14l4-5l3 3l4-7l1.7 1l-5.4 9.3l-3.2-3.2l-2.5 3.1z"),
     ("Submit", f"{ROOT}/submit", "M11 4h2v7h7v2h-7v7h-2v-7H4v-2h7z"),
     ("Tenants", f"{ROOT}/tenants", "M5 8a3 3 0 1 1 6 0a3 3 0 1 1-6 0M2 19c0-8 12-8 12 0zM14 6h6v5h-6zM16 13h5v6h-5z"),
     (

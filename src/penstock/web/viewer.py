@@ -295,6 +295,10 @@ class Viewer:
         """What a job's script logged."""
         return self._platform.metrics(job_id, self.who)
 
+    def usage(self, job_id: str) -> JobMetricsView:
+        """What a job used over time."""
+        return self._platform.usage(job_id, self.who)
+
     def cancel(self, job_id: str) -> None:
         self._platform.cancel(job_id, self.who)
 

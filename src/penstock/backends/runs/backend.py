@@ -264,6 +264,9 @@ class AgentBackend:
     def metrics(self, run_id: str) -> tuple[MetricSeries, ...]:
         return tuple(read_metrics(self._directory(run_id).metrics))
 
+    def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:
+        return tuple(read_metrics(self._directory(run_id).usage_curves))
+
     def usage(self, run_id: str) -> Usage:
         run_dir = self._known(run_id)
         if run_dir.is_alive():

@@ -44,6 +44,7 @@ class RunDir:
         self.plan_file = path / "plan.json"
         self.rendezvous = path / "rendezvous"
         self.usage = path / "usage.json"
+        self.usage_curves = path / "usage.jsonl"
         self.metrics = path / "metrics.jsonl"
         self.state_file = path / "state"
         self.secret_file = path / "secret"

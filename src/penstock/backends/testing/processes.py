@@ -248,6 +248,7 @@ assert os.path.isdir(os.environ['PENSTOCK_CHECKPOINT_DIR']) and os.path.isdir(os
         until(lambda: backend.usage("run-1").cpu_s > 0.5, "a busy child")
         assert backend.usage("run-1").cpu_percent > 0
         assert backend.usage("run-1").memory_bytes > 80_000_000
+        until(lambda: "cpu_percent" in {curve.name for curve in backend.usage_curves("run-1")}, "a curve of it")
         backend.stop("run-1", 0.0)
         wait_for_end(backend, "run-1")
         assert backend.usage("run-1").memory_bytes == 0

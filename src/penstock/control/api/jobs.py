@@ -157,6 +157,12 @@ def job_metrics(
     return platform.metrics(job_id, who, metric or ())
 
 
+@router.get("/jobs/{job_id}/usage")
+def job_usage(job_id: JobId, platform: Service, who: Caller) -> JobMetricsView:
+    """What the job used over time: processors, memory, devices and power, as far as its backend can tell."""
+    return platform.usage(job_id, who)
+
+
 @router.get("/jobs/{job_id}/events")
 def job_events(
     job_id: JobId,

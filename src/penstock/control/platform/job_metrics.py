@@ -1,4 +1,4 @@
-"""The metrics of a job, joined from those of its runs.
+"""The metrics of a job and what it used, joined from those of its runs.
 
 Nothing is kept in the server: series are where the agents of the runs wrote them, and are read when somebody asks.
 """
@@ -14,6 +14,11 @@ def metric_views(backend: Backend, runs: Sequence[str], names: Collection[str] =
     """The metrics of some runs of one job, the earliest run first; only those called ``names``, if any are given."""
     found = joined_series(backend.metrics(run_id) for run_id in runs)
     return [_view(series) for series in found if not names or series.name in names]
+
+
+def usage_views(backend: Backend, runs: Sequence[str]) -> list[MetricView]:
+    """What the runs of one job used over time; the steps are whole seconds."""
+    return [_view(series) for series in joined_series(backend.usage_curves(run_id) for run_id in runs)]
 
 
 def _view(series: MetricSeries) -> MetricView:

@@ -27,7 +27,7 @@ from penstock.control.platform.history import PlatformHistory
 from penstock.control.platform.job_commands import JobCommands
 from penstock.control.platform.job_files import FilePlaces
 from penstock.control.platform.job_logs import JobOutput, LogCursor
-from penstock.control.platform.job_metrics import metric_views
+from penstock.control.platform.job_metrics import metric_views, usage_views
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
@@ -287,6 +287,14 @@ class Platform:
         with self._journal.reading():
             runs = list(record.runs)
         found = metric_views(self._reconciler.backend, runs, names)
+        return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found)
+
+    def usage(self, job_id: str, who: Principal) -> JobMetricsView:
+        """What the processes and devices of a job used over time, across all its runs."""
+        record = self.find(job_id, who)
+        with self._journal.reading():
+            runs = list(record.runs)
+        found = usage_views(self._reconciler.backend, runs)
         return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found)
 
     # --- events and reports -----------------------------------------------------------------------------------------

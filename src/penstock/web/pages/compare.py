@@ -12,7 +12,7 @@ from penstock.web.format import number
 from penstock.web.layout import Text, ask, empty, go_to, live, rich_table, table_html
 from penstock.web.metric_charts import metric_names, metric_of
 from penstock.web.metric_panel import MetricPanel
-from penstock.web.urls import compare_url, job_url
+from penstock.web.urls import ROOT, compare_url, job_url
 from penstock.web.viewer import Viewer
 from penstock.wire import JobDetail, JobMetricsView
 
@@ -30,7 +30,10 @@ async def build(viewer: Viewer, request: Request) -> None:
         with ui.element("div").classes("ps-card"):
             empty("No such job", html.escape(str(error)))
         return
-    if details:
+    if not details:
+        with ui.element("div").classes("ps-card"):
+            empty("Nothing to compare yet", f'Name some jobs above, or select them in <a href="{ROOT}/jobs">Jobs</a>.')
+    else:
         await _Comparison(viewer, details).begin()
 
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from penstock.core import PenstockError
-from penstock.web.format import number, short_clock, size
+from penstock.core import PenstockError, format_bytes
+from penstock.web.format import number, short_clock
 from penstock.web.layout import Text, ask, rich_table
 from penstock.web.urls import job_url
 from penstock.web.viewer import Viewer
@@ -45,12 +45,14 @@ def saved_html(job_id: str, checkpoints: CheckpointList, files: FileList) -> str
     """Where it lies, what is in it, and links to what can be fetched."""
     saved = [
         [
-            html.escape(one.path), number(one.step), size(one.bytes), short_clock(one.saved_at),
+            html.escape(one.path), number(one.step), format_bytes(one.bytes), short_clock(one.saved_at),
             html.escape(one.problem or one.state),
         ]
         for one in checkpoints.checkpoints[:_MOST_ROWS]
     ]  # fmt: skip
-    listed = [[_name(job_id, one), size(one.bytes), short_clock(one.changed_at)] for one in files.files[:_MOST_ROWS]]
+    listed = [
+        [_name(job_id, one), format_bytes(one.bytes), short_clock(one.changed_at)] for one in files.files[:_MOST_ROWS]
+    ]
     more = len(files.files) > _MOST_ROWS or files.truncated
     tables = ((("Checkpoint", "Step", "Size", "Saved", "State"), saved), (("File", "Size", "Changed"), listed))
     return (

@@ -26,6 +26,7 @@ from penstock.web.pages.job_facts import (
     tiles_html,
     widths_of,
 )
+from penstock.web.pages.job_usage import JobUsagePanel
 from penstock.web.pages.joblog import LogPane
 from penstock.web.progress_history import speeds
 from penstock.web.urls import ROOT
@@ -75,11 +76,12 @@ class _JobPage:
             self._facts = Text()
         self._forecast = Figure("Promise and forecast", 110)
         with ui.element("div").classes("ps-grid2"):
-            self._progress = Figure("Progress and loss", 230)
             self._widths = Figure("Devices held", 230)
-            self._scaling = Figure("Throughput: measured and predicted", 250)
-            self._speed = Figure("Speed over time", 250)
+            self._speed = Figure("Speed over time", 230)
         self._metrics = MetricPanel(viewer, [job_id])
+        self._usage = JobUsagePanel(viewer, job_id)
+        with ui.element("div").classes("ps-grid2"):
+            self._scaling = Figure("Throughput: measured and predicted", 250)
         with ui.element("div").classes("ps-grid2"):
             with ui.element("section").classes("ps-card").props('aria-label="Story"'):
                 ui.html("What happened, and why", sanitize=False, tag="h2")
@@ -92,7 +94,7 @@ class _JobPage:
 
     async def refresh(self) -> None:
         """The parts that look for themselves."""
-        for part in (self._metrics, self._saved, self._log):
+        for part in (self._metrics, self._usage, self._saved, self._log):
             await part.refresh()
 
     def _buttons(self) -> None:
@@ -158,7 +160,7 @@ class _JobPage:
     def _show_charts(self, overview: JobOverview) -> None:
         """What there is to draw; a chart of nothing is not shown."""
         self._show_forecast(overview)
-        self._show_samples(overview)
+        self._show_speed(overview)
         self._show_widths(overview)
         self._show_scaling(overview)
 
@@ -169,18 +171,13 @@ class _JobPage:
             chart = charts.forecast(overview.now, overview.band, planned_end(overview), overview.deadline)
             self._forecast.show(chart, expected(overview), ("what", "when"), forecast_rows(overview))
 
-    def _show_samples(self, overview: JobOverview) -> None:
-        samples, rates = overview.samples, speeds(overview.samples)
-        self._progress.card.set_visibility(len(samples) > 1)
+    def _show_speed(self, overview: JobOverview) -> None:
+        rates = speeds(overview.samples)
         self._speed.card.set_visibility(len(rates) > 1)
-        if len(samples) > 1:
-            latest = f"step {samples[-1].step}, loss {number(samples[-1].loss)}"
-            steps = [[clock(sample.at), str(sample.step), number(sample.loss)] for sample in samples[-50:]]
-            self._progress.show(charts.progress(samples), f"Progress: {latest}.", ("at", "step", "loss"), steps)
         if len(rates) > 1:
             words = f"Speed: {number(rates[-1][1], 3)} steps per second."
             rows = [[clock(at), number(rate)] for at, rate in rates[-50:]]
-            self._speed.show(charts.speed(samples), words, ("at", "steps per second"), rows)
+            self._speed.show(charts.speed(overview.samples), words, ("at", "steps per second"), rows)
 
     def _show_widths(self, overview: JobOverview) -> None:
         held = widths_of(overview)

@@ -4,8 +4,9 @@ import html
 from collections.abc import Iterator
 from datetime import datetime
 
+from penstock.core import format_bytes
 from penstock.web.failure_excerpt import failure_excerpt
-from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock, size
+from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock
 from penstock.web.layout import bar_html, tiles_of
 from penstock.web.view_models import JobOverview, StepFunction
 from penstock.wire import NO_PROGRESS, OVER, JobDetail, tells_nothing
@@ -135,15 +136,15 @@ def usage_tiles(job: JobDetail) -> Iterator[tuple[str, str, str]]:
         return
     running = job.state == "running"
     cpu, most_cpu = (f"{value:.0f} %" for value in (used.cpu_percent, used.peak_cpu_percent))
-    memory, most_memory = size(used.memory_bytes), size(used.peak_memory_bytes)
+    memory, most_memory = format_bytes(used.memory_bytes), format_bytes(used.peak_memory_bytes)
     yield "CPU", cpu if running else most_cpu, f"at most {most_cpu}" if running else "at most"
-    allowed = f" of {size(used.memory_limit_bytes)} allowed" if used.memory_limit_bytes else ""
+    allowed = f" of {format_bytes(used.memory_limit_bytes)} allowed" if used.memory_limit_bytes else ""
     yield "Memory", memory if running else most_memory, f"at most {most_memory if running else ''}{allowed}".strip()
     if used.device_percent is not None and running:
         yield "GPU", percent(used.device_percent / 100), "busy, mean of its devices"
     if used.peak_device_memory_bytes is not None:
-        now_held = size(used.device_memory_bytes or 0) if running else size(used.peak_device_memory_bytes)
-        yield "GPU memory", now_held, f"at most {size(used.peak_device_memory_bytes)}"
+        now_held = (used.device_memory_bytes or 0) if running else used.peak_device_memory_bytes
+        yield "GPU memory", format_bytes(now_held), f"at most {format_bytes(used.peak_device_memory_bytes)}"
     if used.power_w is not None and running:
         yield "Power", power(used.power_w), "of its devices"
 

@@ -10,15 +10,17 @@ from nicegui import events, ui
 
 from penstock.control import Search
 from penstock.web.format import TONES, from_now, promise, short_clock
-from penstock.web.layout import ask, empty, live
+from penstock.web.layout import ask, empty, go_to, live
 from penstock.web.pages.array_list import ArrayList
-from penstock.web.urls import ROOT
+from penstock.web.pages.compare import MOST_JOBS
+from penstock.web.urls import ROOT, compare_url
 from penstock.web.view_models import JobTableRow
 from penstock.web.viewer import Viewer
 from penstock.wire import OVER, JobPhase, JobView
 
 _LONGEST_TEXT = 100
 _LONGEST_REASON = 80
+_CHOOSE = f"Select 2 to {MOST_JOBS} jobs to compare them"
 _STATES = tuple(phase.value for phase in JobPhase)
 
 
@@ -40,6 +42,7 @@ _COLUMNS: list[dict[str, Any]] = [
 
 _NAME = f"""<q-td :props="props"><a :href="'{ROOT}/jobs/' + props.row.id">{{{{ props.row.name }}}}</a>
 <div class="ps-soft ps-mono" style="font-size:.8rem">{{{{ props.row.id }}}} · {{{{ props.row.tenant }}}}</div></q-td>"""
+_SELECT = """<q-checkbox dense v-model="props.selected" :aria-label="{label}" />"""
 _STATE = """<q-td :props="props"><span :class="'ps-badge ps-' + props.row.tone">{{ props.row.state }}</span></q-td>"""
 _SHARE = """<q-td :props="props"><span v-if="props.row.share === null">–</span>
 <div v-else class="ps-progress"><div class="ps-bar" role="progressbar" aria-valuemin="0"
@@ -128,11 +131,18 @@ class JobTable:
 
     def __init__(self, viewer: Viewer, query: JobQuery) -> None:
         self._viewer, self._query = viewer, query
-        self._table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination=query.pagination(1))
+        self._compare = ui.button(_CHOOSE, on_click=self._compare_selected, color=None)
+        self._compare.props("flat dense no-caps").classes("ps-quiet ps-wide").set_enabled(False)
+        self._table = ui.table(
+            columns=_COLUMNS, rows=[], row_key="id", pagination=query.pagination(1), selection="multiple",
+            on_select=self._count_selected,
+        )  # fmt: skip
         self._table.classes("ps-jobs w-full")
         self._table.props('flat :rows-per-page-options="[10, 25, 50, 100]" aria-label="Jobs"')
         for name, slot in (("name", _NAME), ("state", _STATE), ("share", _SHARE)):
             self._table.add_slot(f"body-cell-{name}", slot)
+        self._table.add_slot("header-selection", _SELECT.format(label="'Select all on this page'"))
+        self._table.add_slot("body-selection", _SELECT.format(label="'Select ' + props.row.name"))
         with self._table.add_slot("no-data"):
             empty("No jobs", f'<a href="{ROOT}/submit">Submit one</a>, or loosen the filters above.')
         self._table.on("request", self._turn)
@@ -145,6 +155,17 @@ class JobTable:
             self._table.pagination = shown
             self._table.rows = rows
             self._table.update()
+
+    def _selected(self) -> list[str]:
+        return [str(row["id"]) for row in self._table.selected]
+
+    def _count_selected(self) -> None:
+        count = len(self._selected())
+        self._compare.set_text(f"Compare {count} jobs" if count > 1 else _CHOOSE)
+        self._compare.set_enabled(1 < count <= MOST_JOBS)
+
+    def _compare_selected(self) -> None:
+        go_to(compare_url(*self._selected()))
 
     async def _turn(self, event: events.GenericEventArguments) -> None:
         asked, query = event.args["pagination"], self._query

@@ -23,6 +23,7 @@ from penstock.backends.agent.run_workers import RunWorkers
 from penstock.backends.agent.secrets import Mask
 from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
 from penstock.backends.agent.supervisor import Supervisor
+from penstock.backends.agent.usage_curves import UsageCurves
 from penstock.backends.agent.worker_lines import WorkerLines
 from penstock.backends.runs.agent.agent_options import AgentOptions
 from penstock.backends.runs.agent.request_server import RequestServer
@@ -62,6 +63,7 @@ class Agent:
         self._locks = DeviceLocks(run_dir.devices)
         self._supervisor = Supervisor(launch, self)
         self._output = RunLog(run_dir.path, self._on_line, Mask(secrets.values()), self._clock)
+        self._usage_curves = UsageCurves(run_dir.usage_curves, self._clock, self._output.remark)
         self._stores = MeetingStores()
         self._set_up_workers(options, secrets)
         self._requests = RequestServer(self._supervisor, self._workers)
@@ -211,13 +213,14 @@ class Agent:
 
     def _meter_usage(self) -> None:
         self._metered_at = time.monotonic()
-        self._workers.usage()
+        self._usage_curves.note(self._workers.usage())
 
     async def _close(self) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
         self._lines.close()
         await self._workers.close()
         self._telemetry.close()
+        self._usage_curves.flush()
         self._output.close()
         self._journal.close()
         discard_sockets(self._sockets, self._run_dir.path)
