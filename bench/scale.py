@@ -1,30 +1,43 @@
 """How cost grows with jobs and devices.
 
 `python -m bench.scale`            decision times of `deadline` and cost against jobs and devices (a few minutes)
+`python -m bench.scale policies [POLICY …]`  decision times of policies, 2,000 active jobs of 100 tenants
 `python -m bench.scale million`    a million jobs on 10,000 devices under FIFO, SRTF and Tiresias
+
+Decision times are processor times: those of a quiet machine, whatever else runs.
 """
 
 import resource
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from penstock.core import Cluster, Deadline, Job, JobSubmitted, Tick, Work
-from penstock.policies import policy_named
+from penstock.core import BestEffort, Cluster, Curve, Deadline, Job, JobFinished, JobSubmitted, Tick, Work
+from penstock.policies import POLICIES, policy_named
 from penstock.scheduler import Scheduler
 from penstock.simulate import simulate
 from penstock.simulate.traces import Profiles, generate, interval_for_load, jobs_of
 
 MILLION = 1_000_000
 LARGE = "1250x8"
+CROWD = 2000
+CROWD_TENANTS = 100
+SIZES = (1, 1, 2, 4, 8, 8, 16)
+"""What the jobs of a crowd ask for: more than there is."""
+SLOT_S = 60.0
 
 
 def main() -> None:
     if "million" in sys.argv:
         million()
+    elif "policies" in sys.argv:
+        crowd(sys.argv[2:] or sorted(POLICIES))
     else:
         decisions()
         growth()
@@ -36,7 +49,7 @@ def decisions() -> None:
         "active jobs", "devices", "decisions", "mean ms", "p99 ms", "worst ms", title="`deadline`, one decision"
     )
     for active in (250, 500, 1000, 2000, 4000):
-        times = np.array(_decision_times(active, Cluster.parse(LARGE))) * 1e3
+        times = np.array(_decision_times(active, Cluster.parse(LARGE), "deadline", JobMix())) * 1e3
         table.add_row(
             str(active), "10000", str(len(times)), f"{times.mean():.1f}", f"{np.percentile(times, 99):.1f}",
             f"{times.max():.1f}",
@@ -44,31 +57,59 @@ def decisions() -> None:
     Console(width=150).print(table)
 
 
-def _decision_times(active: int, cluster: Cluster, decisions: int = 150) -> list[float]:
-    """Fill up to ``active`` promised jobs, then time decisions while one arrives per slot and others end."""
-    rng = np.random.default_rng(1)
-    scheduler = Scheduler(cluster, policy_named("deadline"), slot=60.0, stories=False)
-    curves = list(Profiles.builtin().curves.values())
+def crowd(policies: Sequence[str]) -> None:
+    """Time of one decision of each policy with many jobs of many tenants, half of them with a deadline."""
+    title = f"One decision, {CROWD} active jobs of {CROWD_TENANTS} tenants on 10,000 devices"
+    table = Table("policy", "decisions", "p50 ms", "p99 ms", "worst ms", title=title)
+    for name in policies:
+        jobs = JobMix(best_effort=0.5, tenants=CROWD_TENANTS, sizes=SIZES)
+        times = np.array(_decision_times(CROWD, Cluster.parse(LARGE), name, jobs)) * 1e3
+        quantiles = (f"{np.percentile(times, each):.1f}" for each in (50, 99, 100))
+        table.add_row(name, str(len(times)), *quantiles)
+        print(name, file=sys.stderr, flush=True)
+    Console(width=150).print(table)
 
-    def job(number: int, now: float) -> JobSubmitted:
+
+@dataclass(frozen=True)
+class JobMix:
+    """What kinds of jobs come: one hour and more on one device, with deadlines of 0.4 to 2 times that."""
+
+    best_effort: float = 0.0
+    tenants: int = 1
+    sizes: Sequence[int] = (1,)
+
+    def draw(self, number: int, now: float, rng: np.random.Generator) -> JobSubmitted:
+        curves = _curves()
         curve = curves[rng.integers(len(curves))]
         seconds = 3600.0 * 10 ** rng.uniform(0, 1.2)
-        goal = Deadline(now + seconds * rng.uniform(0.4, 2.0))
-        work = Work(seconds * curve.rate(1))
-        return JobSubmitted(now, Job(id=str(number), work=work, curve=curve, goal=goal, submitted_at=now))
+        due = Deadline(now + seconds * rng.uniform(0.4, 2.0))
+        job = Job(
+            id=str(number), work=Work(seconds * curve.rate(1)), curve=curve, submitted_at=now,
+            goal=BestEffort() if rng.random() < self.best_effort else due,
+            tenant=f"tenant-{rng.integers(self.tenants)}", requested=int(rng.choice(self.sizes)),
+        )  # fmt: skip
+        return JobSubmitted(now, job)
 
-    scheduler.handle(*(job(number, 0.0) for number in range(active)))
+
+@cache
+def _curves() -> list[Curve]:
+    return list(Profiles.builtin().curves.values())
+
+
+def _decision_times(active: int, cluster: Cluster, policy: str, mix: JobMix, decisions: int = 150) -> list[float]:
+    """Fill up to ``active`` jobs, then time decisions while one arrives per slot and others end."""
+    rng = np.random.default_rng(1)
+    scheduler = Scheduler(cluster, policy_named(policy), slot=SLOT_S, stories=False)
+    scheduler.handle(*(mix.draw(number, 0.0, rng) for number in range(active)))
     times = []
     for step in range(1, decisions + 1):
-        now = 60.0 * step
-        from penstock.core import JobFinished
-
+        now = SLOT_S * step
         ends = [JobFinished(at, job_id) for at, job_id in scheduler.finishing_by(now)]
         missing = active - len(scheduler.active()) + len(ends)
-        arrivals = [job(active + step * 1000 + i, now) for i in range(max(missing, 1))]
-        started = time.perf_counter()
+        arrivals = [mix.draw(active + step * 10_000 + i, now, rng) for i in range(max(missing, 1))]
+        started = time.process_time()
         scheduler.handle(*ends, *arrivals, Tick(now))
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return times
 
 
