@@ -51,7 +51,9 @@ class Cut(NamedTuple):
     @property
     def tenants(self) -> list[Tenant]:
         """Those who have a job in the cut."""
-        return [Tenant(name, self.shares.get(name, 1.0)) for name in sorted({job.tenant for job in self.jobs})]
+        return [
+            Tenant(name=name, share=self.shares.get(name, 1.0)) for name in sorted({job.tenant for job in self.jobs})
+        ]
 
     def workload(self, deadlines: tuple[float, float] | None = None) -> Workload:
         trace = Trace(name=self.name, format="cut", jobs=self.jobs)

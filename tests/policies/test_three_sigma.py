@@ -18,9 +18,15 @@ def test_the_value_is_the_probability_of_being_in_time() -> None:
 
 
 def test_a_job_without_a_deadline_is_worth_less_the_later_it_ends() -> None:
-    world = view(Row())
-    now, later = (float(ThreeSigma().expected_values(world, delay)[0]) for delay in (0.0, 500.0))
-    assert 0 < later < now <= 0.1
+    policy, world = ThreeSigma(spread=0.0), view(Row(work=100.0))
+    assert [policy.expected_values(world, delay).tolist() for delay in (0.0, 50.0, 200.0)] == [
+        [pytest.approx(worth)] for worth in (0.1, 0.05, -0.1)
+    ]
+
+
+def test_among_jobs_without_a_deadline_the_least_device_time_goes_first_however_long_it_waited() -> None:
+    short, long = Row(work=400.0, requested=4), Row(work=4000.0, requested=4)
+    assert ThreeSigma().allocate(view(long, short, now=5000.0)).widths.tolist() == [0, 4]
 
 
 def test_who_loses_most_by_waiting_runs_first() -> None:

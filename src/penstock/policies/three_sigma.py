@@ -23,9 +23,9 @@ class ThreeSigma(KindPolicy):
     """What a job is worth is averaged over all run times it may have; who loses most by waiting runs first.
 
     A deadline is worth 1 if it is met, so starting now is worth the probability of being in time; a job without one is
-    worth up to ``best_effort_value`` and less the later it ends. Every ``cycle_s`` the loss by waiting one more cycle
-    is compared, per device. Jobs with a deadline that would lose may take the devices of jobs without one; nobody else
-    is interrupted. Jobs that can hardly be in time any more run on what is left.
+    worth ``best_effort_value`` and loses as much for every run time that it ends later. What jobs would lose by waiting
+    one more ``cycle_s`` is compared, per device. Jobs with a deadline that would lose may take the devices of jobs
+    without one; nobody else is interrupted. Jobs that can hardly be in time any more run on what is left.
 
     After Park et al. (EuroSys'18), reconstructed. Left out: the histograms by user and job name (run times spread
     log-normally by ``spread`` around what the curve says) and the integer program over future windows, of which
@@ -69,9 +69,9 @@ class ThreeSigma(KindPolicy):
         """What each job is worth on average if it starts that much later."""
         expected_s = self.expected_seconds(view)
         ends_after = view.now + delay_s + expected_s - view.submitted
-        slowdown = np.maximum(ends_after / np.maximum(expected_s, 1.0), 1.0)
+        slowdown = ends_after / np.maximum(expected_s, 1.0)
         in_time = self.chances(view.rigid_seconds, view.deadline - view.now - delay_s - _pauses(view))
-        return np.asarray(np.where(np.isfinite(view.deadline), in_time, self.best_effort_value / slowdown))
+        return np.asarray(np.where(np.isfinite(view.deadline), in_time, self.best_effort_value * (2.0 - slowdown)))
 
     def chances(self, median_s: Floats, within_s: Floats) -> Floats:
         """How likely run times that spread around ``median_s`` are to end in time."""
