@@ -68,6 +68,7 @@ class Chaos:
 
     blows: ClassVar[Counter[str]] = BLOWS
     epochs: ClassVar[int] = EPOCHS
+    expendable_steps: ClassVar[int] = 400
     first_steps: ClassVar[int] = 1
     """What every elastic job has completed when the first blow falls."""
 
@@ -126,7 +127,7 @@ class Chaos:
 
     def submit_expendable(self) -> None:
         """One that may be cancelled, and is not through before that can happen."""
-        self.submit_plain(steps=400).is_expendable = True
+        self.submit_plain(steps=self.expendable_steps).is_expendable = True
 
     def submit_unruly(self) -> None:
         """One whose output and progress file say what cannot be."""

@@ -53,6 +53,7 @@ class ClusterChaos(Chaos):
     """
 
     epochs: ClassVar[int] = 18
+    expendable_steps: ClassVar[int] = 3000
     first_steps: ClassVar[int] = 25
 
     def elastic_first(self, run_ids: list[str]) -> list[int]:

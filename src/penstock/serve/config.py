@@ -36,6 +36,9 @@ class Config:
     the same user are not isolated from each other: a second one is refused unless ``accept_shared_user`` says that this
     is meant. ``pass_environment`` lists variables of the server that jobs inherit besides the usual ones.
 
+    ``save_on_stop_s`` is how long runs get to save their state and end before a server does that is told to stop; with
+    0 they outlive it.
+
     ``recover`` and ``accept_loss`` are for one start whose database does not know what the data directory has seen
     (:mod:`penstock.serve.recovery`).
 
@@ -69,6 +72,7 @@ class Config:
     accept_shared_user: bool = False
     pass_environment: tuple[str, ...] = ()
     prepare_limit_s: float = 1800.0
+    save_on_stop_s: float = 0.0
     recover: bool = False
     accept_loss: bool = False
     max_active_jobs: int = 200_000

@@ -22,6 +22,7 @@ from penstock.core import InputError, PenstockError
 from penstock.serve.assembly import Assembly, assembled
 from penstock.serve.config import Config
 from penstock.serve.heaps import limit_heaps
+from penstock.serve.run_saving import runs_saved_at_the_end
 from penstock.serve.settings import load_config
 from penstock.serve.warm_up import load_loops
 
@@ -33,7 +34,10 @@ _TURN_S = 0.001
 
 
 def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: None) -> None:
-    """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are."""
+    """Run the platform until SIGTERM or SIGINT. Jobs outlive it: the next server finds them where they are.
+
+    Where they could not, because their agents end with this process's container, ``save_on_stop_s`` lets them save.
+    """
     sys.setswitchinterval(_TURN_S)
     limit_heaps()
     data_dir = DataDir(config.data_dir)
@@ -48,7 +52,12 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
             on_ready(address)
 
         load_loops(config.policy)
-        with _reconciling(parts, config.every_s), parts.readings.running(), _job_objects(config, parts):
+        with (
+            runs_saved_at_the_end(parts, config.save_on_stop_s),
+            _reconciling(parts, config.every_s),
+            parts.readings.running(),
+            _job_objects(config, parts),
+        ):
             _answer(config, parts, listener, listening)
 
 

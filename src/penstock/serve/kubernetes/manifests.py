@@ -15,6 +15,8 @@ NAME = "penstock"
 PORT = 8080
 USER = 10001
 """Whom the server runs as: not whom jobs run as, so that they cannot read what it keeps."""
+SAVING_S, ENDING_S = 120, 60
+"""How long runs may take to save when the server's pod is to go, and what the server needs besides."""
 DATA = "/var/lib/penstock"
 SHARED = "/shared"
 _SERVER = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "server"}
@@ -110,6 +112,7 @@ def _config(wanted: Installation) -> Manifest:
     claim = 'persistentVolumeClaim = { claimName = "penstock-shared" }'
     lines = [
         'backend = "kubernetes"', 'host = "0.0.0.0"', f"port = {PORT}", "exposed = true", f'data_dir = "{DATA}"',
+        f'save_on_stop = "{SAVING_S}s"',
         *(
             [f'database = "postgresql+psycopg://{NAME}@{NAME}-database/{NAME}"',
              'database_password_file = "/run/penstock-database/password"']
@@ -155,6 +158,7 @@ def _server(wanted: Installation) -> Manifest:
     }  # fmt: skip
     pod = {
         "serviceAccountName": NAME, "containers": [container], "volumes": volumes,
+        "terminationGracePeriodSeconds": SAVING_S + ENDING_S,
         "securityContext": {"runAsNonRoot": True, "runAsUser": USER, "runAsGroup": 1000, "fsGroup": 1000},
     }  # fmt: skip
     return {
