@@ -188,6 +188,25 @@ class ReportKind(StrEnum):
     """Something that could not be read or cannot be true; ``reason`` says what. It is ignored."""
 
 
+class FailureReason(StrEnum):
+    """Why a run failed, in a word; a backend that knows more says it in words of its own instead."""
+
+    EXIT = "exit"
+    """It ended by itself with a code other than 0."""
+    SIGNAL = "signal"
+    HANG = "hang"
+    STOPPED = "stopped"
+    """It ended because it was told to."""
+    LAUNCH = "launch"
+    """It could not be started."""
+    LOST = "lost"
+    """Its processes were gone when somebody looked."""
+    VANISHED = "vanished"
+    """Nothing was left of it."""
+    NONSENSE = "nonsense"
+    """It said what cannot be true."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One line of what a run told, numbered without gaps from 1, never lost, possibly read twice.

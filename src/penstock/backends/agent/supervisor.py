@@ -23,7 +23,17 @@ from penstock.backends.agent.states import (
     WorkerGroup,
     in_rank_order,
 )
-from penstock.core import FinishOrder, Launch, LeaveOrder, ReportKind, RunState, SuspendOrder, Worker, World
+from penstock.core import (
+    FailureReason,
+    FinishOrder,
+    Launch,
+    LeaveOrder,
+    ReportKind,
+    RunState,
+    SuspendOrder,
+    Worker,
+    World,
+)
 
 READY_TIMEOUT_S = 600.0
 """How long a newcomer may take to get ready before the world changes without it."""
@@ -100,7 +110,7 @@ class Supervisor:
         self._refuse_when_ending("suspended")
         self._end(RunEnding(ReportKind.SUSPENDED), politely=self._is_elastic())
 
-    def stop(self, grace_s: float, reason: str = "stopped") -> None:
+    def stop(self, grace_s: float, reason: str = FailureReason.STOPPED) -> None:
         """End the run. A second stop may only shorten the first one's grace."""
         if self.phase is RunPhase.OVER:
             return
@@ -483,7 +493,7 @@ class Supervisor:
         met = self.world.met or self.world.joined
         unmet = self.world.announced and not met and now - self.world.since > JOIN_TIMEOUT_S
         if silent or unmet:
-            self._end(RunEnding(ReportKind.FAILED, {"code": HANG_CODE, "reason": "hang"}))
+            self._end(RunEnding(ReportKind.FAILED, {"code": HANG_CODE, "reason": FailureReason.HANG}))
 
     # --- ending -------------------------------------------------------------------------------------------------
 
@@ -538,5 +548,5 @@ class Supervisor:
 
 
 def _death(how: Exit) -> RunEnding:
-    reason = how.reason or ("signal" if how.signal is not None else "exit")
+    reason = how.reason or (FailureReason.SIGNAL if how.signal is not None else FailureReason.EXIT)
     return RunEnding(ReportKind.FAILED, {"code": how.code, "reason": reason, "tail": how.tail})

@@ -28,7 +28,7 @@ from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.entries import Configured, RunSuspended
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
-from penstock.core import DeviceSlot, ReportKind, RunStatus
+from penstock.core import DeviceSlot, FailureReason, ReportKind, RunStatus
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -223,14 +223,16 @@ class Reconciler:
         """Take the end of a run down that did not say how it came about; one that never began did not fail."""
         step = self.run_figures.get(run_id, RunFigures()).step
         if status is None:
-            failed = self._report_reader.failed(record, run_id, now, reason="vanished", step=step, tail=_VANISHED)
+            failed = self._report_reader.failed(
+                record, run_id, now, reason=FailureReason.VANISHED, step=step, tail=_VANISHED
+            )
             self.journal.record(failed)
         elif self._never_began(run_id) and self._begun_again[record.id] < _MOST_BEGINNINGS:
             self._begun_again[record.id] += 1
             self._troubles.note(run_id, "its run ended before any worker had started; it is started again")
             self.journal.record(RunSuspended(at=now, job_id=record.id, run_id=run_id))
         else:
-            self.journal.record(self._report_reader.failed(record, run_id, now, reason="lost", step=step))
+            self.journal.record(self._report_reader.failed(record, run_id, now, reason=FailureReason.LOST, step=step))
 
     def _never_began(self, run_id: str) -> bool:
         return not any(report.kind is ReportKind.WORKER_STARTED for report in self.backend.reports(run_id, 0))
@@ -267,7 +269,9 @@ class Reconciler:
             record = state.jobs[want.job_id]
             if not record.over and record.run_id == want.run_id:
                 told = (f"{type(error).__name__}: {error}",)
-                entry = self._report_reader.failed(record, want.run_id, self.journal.now(), reason="launch", tail=told)
+                entry = self._report_reader.failed(
+                    record, want.run_id, self.journal.now(), reason=FailureReason.LAUNCH, tail=told
+                )
                 self.journal.record(entry)
 
 

@@ -29,7 +29,17 @@ from penstock.control.state.entries import (
 from penstock.control.state.journal import Journal, SetAsideError
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Cursor
-from penstock.core import CodecError, EventError, InputError, Report, ReportKind, RunStatus, Usage, clean_text
+from penstock.core import (
+    CodecError,
+    EventError,
+    FailureReason,
+    InputError,
+    Report,
+    ReportKind,
+    RunStatus,
+    Usage,
+    clean_text,
+)
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -180,7 +190,9 @@ class ReportIntake:
             if record is not None and not record.over and record.run_id == run_id:
                 told = (f"{count} things it told cannot be",)
                 at = self._journal.now()
-                self._journal.record(self._report_reader.failed(record, run_id, at, reason="nonsense", tail=told))
+                self._journal.record(
+                    self._report_reader.failed(record, run_id, at, reason=FailureReason.NONSENSE, tail=told)
+                )
 
     def _lesson(self, report: Report, record: JobRecord) -> Learned:
         try:

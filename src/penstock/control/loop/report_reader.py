@@ -23,13 +23,7 @@ from penstock.control.state.entries import (
 )
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
-from penstock.core import Report, ReportKind
-
-STOPPED = "stopped"
-"""The reason a backend gives for a run that ended because it was told to."""
-
-EXIT = "exit"
-"""The reason a backend gives for a run that ended by itself with a code other than 0."""
+from penstock.core import FailureReason, Report, ReportKind
 
 _MOST_DOUBLINGS = 30
 _SAME_TOTAL = 0.01
@@ -145,17 +139,17 @@ class ReportReader:
         return MetricReported(at=at, job_id=record.id, run_id=report.run_id, step=report.step, value=report.value)
 
     def _failed(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
-        if report.reason == STOPPED or report.run_id != record.run_id:
+        if report.reason == FailureReason.STOPPED or report.run_id != record.run_id:
             return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
         return self.failed(
-            record, report.run_id, at, reason=report.reason or EXIT, code=report.code, step=report.step,
+            record, report.run_id, at, reason=report.reason or FailureReason.EXIT, code=report.code, step=report.step,
             tail=report.tail,
         )  # fmt: skip
 
 
 def _is_early_exit(entry: RunFailed, record: JobRecord) -> bool:
     """Whether a script ended by itself before its first step: missing modules, files, arguments stay missing."""
-    return entry.reason == EXIT and not entry.step and not record.failed_at_step
+    return entry.reason == FailureReason.EXIT and not entry.step and not record.failed_at_step
 
 
 def remaining_after(report: Report, record: JobRecord) -> float | None:

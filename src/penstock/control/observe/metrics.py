@@ -21,14 +21,13 @@ from penstock.control.observe.job_counts import JobCounts, promised
 from penstock.control.state.entries import Entry, Launched, Resized, RunFailed, Submitted, WorkerLost
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.core import LATE_TOLERANCE_S, Verdict
+from penstock.core import LATE_TOLERANCE_S, FailureReason, Verdict
 from penstock.wire import OVER, JobPhase
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter that nobody asks for
 PREFIX = "penstock"
 OTHER = "other"
 _MOST_TENANTS = 100
-_REASONS = frozenset({"exit", "signal", "hang", "lost", "launch", "stopped", "nonsense", "vanished"})
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600)
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 120)
 _SHORT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -117,7 +116,7 @@ class Metrics:
             case WorkerLost():
                 self.worker_losses.inc()
             case RunFailed():
-                self.failures.labels(entry.reason if entry.reason in _REASONS else OTHER).inc()
+                self.failures.labels(entry.reason if entry.reason in set(FailureReason) else OTHER).inc()
                 if entry.retry_at is not None:
                     self.restarts.inc()
 

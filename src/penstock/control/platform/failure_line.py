@@ -1,16 +1,18 @@
 """Why a job failed, in one line: the script's own last words first, then what happened to its process."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-_HAPPENED = {
-    "exit": "its script ended by itself",
-    "signal": "its process was killed",
-    "hang": "it gave no sign of life",
-    "lost": "its processes were gone",
-    "launch": "it could not be started",
-    "vanished": "its run was gone",
-    "nonsense": "it said what cannot be true",
+from penstock.core import FailureReason
+
+_HAPPENED: Mapping[str, str] = {
+    FailureReason.EXIT: "its script ended by itself",
+    FailureReason.SIGNAL: "its process was killed",
+    FailureReason.HANG: "it gave no sign of life",
+    FailureReason.LOST: "its processes were gone",
+    FailureReason.LAUNCH: "it could not be started",
+    FailureReason.VANISHED: "its run was gone",
+    FailureReason.NONSENSE: "it said what cannot be true",
 }
 _TRACEBACK = "Traceback (most recent call last):"
 _RANK = re.compile(r"^\[\d+\] ?")

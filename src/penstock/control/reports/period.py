@@ -17,7 +17,7 @@ from penstock.control.state.entries import Launched, Paused, Progressed, Resized
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding, OutcomeRow
-from penstock.core import LATE_TOLERANCE_S, Cluster, Verdict, format_duration
+from penstock.core import LATE_TOLERANCE_S, Cluster, FailureReason, Verdict, format_duration
 from penstock.wire import (
     OVER,
     BrokenView,
@@ -42,7 +42,7 @@ STEPS = tuple(kind.__name__ for kind in (Launched, Paused, Progressed))
 KINDS = (*STEPS, *TROUBLES)
 
 Happening = Launched | Paused | Progressed | Resized | RunFailed | RunSuspended | WorkerLost
-OWN_FAULTS = frozenset({"exit", "nonsense"})
+OWN_FAULTS = frozenset({FailureReason.EXIT, FailureReason.NONSENSE})
 """Reasons of failures that are the script's own: no platform could have kept the promise."""
 UNEXPLAINED = "nothing in the log explains it; its speed was probably believed too high"
 _MOST_BROKEN = 100

@@ -32,7 +32,17 @@ from penstock.backends.runs.agent.telemetry import RunTelemetry
 from penstock.backends.runs.agent.worker_setup import WorkerSetup, new_secret
 from penstock.backends.runs.device_locks import DeviceLocks
 from penstock.backends.runs.rundir import REQUESTS_SOCKET, WORKERS_SOCKET, RunDir, discard_sockets, socket_directory
-from penstock.core import AgentAddress, AgentMessage, DeviceSlot, Launch, ReportKind, RunState, Worker, World
+from penstock.core import (
+    AgentAddress,
+    AgentMessage,
+    DeviceSlot,
+    FailureReason,
+    Launch,
+    ReportKind,
+    RunState,
+    Worker,
+    World,
+)
 from penstock.tools import SteadyClock, write_atomically
 
 _log = logging.getLogger(__name__)
@@ -96,7 +106,7 @@ class Agent:
         """Listen, start the workers, and stay until the last report is on the disk."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._workers.reap)
-        loop.add_signal_handler(signal.SIGTERM, self._supervisor.stop, self._launch.grace_s, "signal")
+        loop.add_signal_handler(signal.SIGTERM, self._supervisor.stop, self._launch.grace_s, FailureReason.SIGNAL)
         await self._listen()
         self._supervisor.start()
         while self._supervisor.phase is not RunPhase.OVER or not self._journal.settled:
