@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from penstock.core import (
     Cluster,
@@ -69,7 +70,8 @@ def simulate(
     truth = None
     if uncertainty is not None:
         jobs = map(uncertainty.believed, jobs)
-        truth = TrueProgress(scheduler, uncertainty) if uncertainty.wrong_by else None
+        if uncertainty.wrong_by:
+            truth = TrueProgress(scheduler, cache(uncertainty.speed), uncertainty.report_every_s)
     world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults, failures, truth)
     cpu = time.process_time()
     world.run(validate, on_progress)

@@ -6,12 +6,11 @@ is the work that was really done since the last checkpoint.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.core import Decline, Instruction, Job, Progress, Resize, Resume, Start, Stop, Suspend
 from penstock.scheduler import Scheduler
-from penstock.simulate.uncertainty import Uncertainty
 
 _SAME = 1e-9
 """Iterations, as a share of a job's work, below which a report would tell nothing."""
@@ -19,13 +18,17 @@ _SAME = 1e-9
 
 @dataclass(slots=True)
 class _TrueRun:
-    """One job: iterations left at ``as_of``, and how fast they go from ``resumes_at`` on."""
+    """One job: iterations left at ``as_of``, and how fast they go from ``resumes_at`` on.
+
+    Of those left it never does the ``undone`` ones: it fails before.
+    """
 
     work: float
-    speed: float
+    undone: float
     end_s: float
     remaining: float
     as_of: float
+    speed: float = 1.0
     rate: float = 0.0
     resumes_at: float = -math.inf
 
@@ -33,7 +36,8 @@ class _TrueRun:
     def finish_at(self) -> float:
         if not self.rate:
             return math.inf
-        return max(self.as_of, self.resumes_at) + self.remaining / self.rate + self.end_s
+        left = max(0.0, self.remaining - self.undone)
+        return max(self.as_of, self.resumes_at) + left / self.rate + self.end_s
 
     def remaining_at(self, at: float) -> float:
         return max(0.0, self.remaining - self.rate * max(0.0, at - max(self.as_of, self.resumes_at)))
@@ -43,22 +47,26 @@ class _TrueRun:
 
 
 class TrueProgress:
-    """The ends of jobs as they come, and the reports that tell the scheduler how far it is off. O(running) per step."""
+    """The ends of jobs as they come, and the reports that tell the scheduler how far it is off. O(running) per step.
 
-    def __init__(self, scheduler: Scheduler, uncertainty: Uncertainty) -> None:
+    ``speed_of`` says how many times as fast as believed a job runs on what it holds now.
+    """
+
+    def __init__(self, scheduler: Scheduler, speed_of: Callable[[str], float], report_every_s: float) -> None:
         self._scheduler = scheduler
-        self._uncertainty = uncertainty
+        self._speed_of = speed_of
+        self._report_every_s = report_every_s
         self._runs: dict[str, _TrueRun] = {}
         self._unreported: set[str] = set()
         """Jobs that run, or ran since the last report."""
         self._before: dict[str, float] = {}
         self._report_at = -math.inf
 
-    def submitted(self, job: Job) -> None:
+    def submitted(self, job: Job, undone: float = 0.0) -> None:
+        """A job is there; one that will fail for good leaves the ``undone`` iterations."""
         work = job.work.iterations
-        self._runs[job.id] = _TrueRun(
-            work, self._uncertainty.speed(job.id), job.costs.end.likely, work, job.submitted_at
-        )
+        end_s = 0.0 if undone else job.costs.end.likely
+        self._runs[job.id] = _TrueRun(work, undone, end_s, work, job.submitted_at)
 
     def over(self, job_id: str) -> None:
         """The job is done, declined or stopped."""
@@ -78,7 +86,7 @@ class TrueProgress:
 
     def reports(self, at: float) -> Sequence[Progress]:
         """What jobs that are not over by then tell about themselves at the last report time up to ``at``."""
-        every = self._uncertainty.report_every_s
+        every = self._report_every_s
         if self.next_report_at > at:
             return ()
         told_at = max(math.floor(at / every) * every, self._scheduler.now)
@@ -119,14 +127,16 @@ class TrueProgress:
             self._adopt(job_id, self._runs[job_id], at)
 
     def _adopt(self, job_id: str, run: _TrueRun, at: float) -> None:
-        rate = run.speed * self._scheduler.rate_of(job_id)
+        if believed := self._scheduler.rate_of(job_id):
+            run.speed = self._speed_of(job_id)
+        rate = run.speed * believed
         resumes_at = self._scheduler.pause_ends_at(job_id)
         if (rate, resumes_at) == (run.rate, run.resumes_at):
             return
         run.advance(at)
         run.rate, run.resumes_at = rate, resumes_at
         if not self._unreported:
-            every = self._uncertainty.report_every_s
+            every = self._report_every_s
             self._report_at = (math.floor(at / every) + 1) * every
         self._unreported.add(job_id)
 

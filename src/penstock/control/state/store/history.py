@@ -100,6 +100,13 @@ class History:
                 found.setdefault(row.tenant, {})[row.state] = row.many
         return found
 
+    def there(self, since: float, until: float, *, limit: int) -> list[JobRow]:
+        """Jobs that were there at some time between the two, in order of submission."""
+        ended = or_(jobs.c.ended_at.is_(None), jobs.c.ended_at >= since)
+        query = select(jobs).where(jobs.c.submitted_at <= until, ended).order_by(jobs.c.number).limit(limit)
+        with self._database.connect() as connection:
+            return [JobRow(**row) for row in connection.execute(query).mappings()]
+
     def waits(self, since: float, until: float) -> list[tuple[float, float]]:
         """From when to when each job waited for its first devices, as far as that lies between the two."""
         times = select(jobs.c.submitted_at, func.coalesce(jobs.c.started_at, jobs.c.ended_at, until))

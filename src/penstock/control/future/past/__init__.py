@@ -1,0 +1,1 @@
+"""A platform's own past, read from its store for replays."""
