@@ -11,7 +11,7 @@ from penstock.control.api import create_app
 from penstock.control.platform.access import RIGHTS, SCOPES, Action
 from penstock.control.state.store import Principal, Role, Scope
 from penstock.web.viewer import Viewer
-from penstock.wire import ForbiddenError
+from penstock.wire import ForbiddenError, WhatIfRequest
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served, serving
 from tests.web.world import Seen, seen
@@ -62,6 +62,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "PUT /v1/quotas/{tenant}": (Action.QUOTAS, {"devices": 4}),
     "POST /v1/nodes/{name}/drain": (Action.DRAIN, None),
     "POST /v1/nodes/{name}/undrain": (Action.DRAIN, None),
+    "POST /v1/what-if": (Action.REPLAY, {"policies": ["mine.py:Mine"]}),
     "GET /metrics": (Action.MEASURE, None),
 }
 """What each operation is, and what it is sent."""
@@ -124,7 +125,7 @@ DASHBOARD: dict[str, tuple[Action, Callable[[Viewer, str], object]]] = {
     "cancel": (Action.STEER, lambda viewer, job: viewer.cancel(job)),
     "drain": (Action.DRAIN, lambda viewer, _: viewer.drain("node-0")),
     "undrain": (Action.DRAIN, lambda viewer, _: viewer.undrain("node-0")),
-    "what_if": (Action.REPLAY, lambda viewer, _: viewer.what_if(["fifo"], lambda _: None)),
+    "what_if": (Action.REPLAY, lambda viewer, _: viewer.what_if(WhatIfRequest(policies=["fifo"]))),
 }
 
 

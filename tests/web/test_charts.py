@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.control.future.whatif import PolicyOutcome
 from penstock.learn import Point
 from penstock.simulate import Bar
 from penstock.web import charts, cluster_svg
@@ -14,7 +13,7 @@ from penstock.web.pages.joblog import marked
 from penstock.web.pages.submit import quote_html, short
 from penstock.web.progress_history import Sample
 from penstock.web.view_models import ClusterTimeline, DeviceSpan, TenantUse, TimelineMark, forecast_band
-from penstock.wire import MetricView, QuoteView
+from penstock.wire import CalibrationView, FiguresView, MetricView, QuoteView, ReplayView, WhatIfReport
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -91,9 +90,15 @@ def test_every_chart_is_plain_json() -> None:
     samples = [Sample(1.0, 10, 100, 0.5), Sample(2.0, 20, 100, None), Sample(3.0, 30, 100, 0.25)]
     point = Point(count=1, rate=10.0, spread=0.1, seconds=60.0, updated_at=0.0)
     line = TenantUse(tenant="blue", devices=1, running=1, waiting=0, device_seconds=1.0, share=1.0, buckets=(1.0, 0.0))
-    row = PolicyOutcome(
-        policy="fifo", jobs=1, with_deadline=1, met=1, late=0, refused=0, completion_s=1.0, waiting_s=0.0, resizes=0,
-        utilisation=0.5,
+    figures = FiguresView(
+        finished=1, refused=0, promised=1, kept=1, broken=0, completion_mean_s=1.0, completion_p90_s=1.0,
+        waiting_mean_s=None, device_seconds=1.0, use=0.5, resizes=0, suspensions=0,
+    )  # fmt: skip
+    replayed = ReplayView(label="fifo", figures=figures)
+    study = WhatIfReport(
+        since=datetime.fromtimestamp(0, UTC), until=datetime.fromtimestamp(1, UTC), jobs=1, devices=1, policy="fifo",
+        conclusive=True, doubts=[], notes=[], real=figures, baseline=replayed, replays=[replayed],
+        calibration=CalibrationView(errors={}, typical=None, deviations=[]),
     )  # fmt: skip
     used = MetricView(
         name="cpu_percent", count=2, last=90.0, low=80.0, high=90.0, steps=[1, 6], times=[1.0, 6.0],
@@ -105,7 +110,7 @@ def test_every_chart_is_plain_json() -> None:
         charts.scaling([(1, 10.0), (2, 18.0)], [point]), charts.widths(((0.0, 2.0),), 0.0, 1.0),
         charts.forecast(0.0, forecast_band(0.0, 10.0, 0.2), 9.0, 20.0), charts.forecast(0.0, None, None, None),
         charts.trade_off([60.0], [QuoteView(verdict="promised", reason="", devices=2, device_seconds=90.0)], 60.0),
-        charts.comparison([row]),
+        charts.comparison(study),
     ]  # fmt: skip
     for options in drawn:
         json.dumps(options, allow_nan=False)

@@ -1,16 +1,13 @@
-"""Searching the past, looking ahead, and replaying it."""
+"""Searching the past, and looking ahead."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.control.future.planned_timeline import plan_timeline
-from penstock.control.future.whatif import past_of, recorded_outcome, replay_past
 from penstock.control.state.entries import RunFinished
 from penstock.control.state.store import Search
-from penstock.core import InputError
 from tests.control.build import ADMIN
 from tests.web.world import Seen, seen
 
@@ -110,27 +107,3 @@ def test_looking_ahead_changes_nothing(there: Seen) -> None:
     plan_timeline(world.journal.state.scheduler.twin(), world.clock.time, horizon_s=10.0)
     assert (world.journal.seq, world.phase(job), world.record(job).grant) == before
     world.journal.state.scheduler.validate()
-
-
-def test_the_past_under_two_policies(there: Seen) -> None:
-    world = there.world
-    done = world.submit(ADMIN, work=40, within=100)
-    gone = world.submit(ADMIN, work=100_000)
-    world.passes(2)
-    world.journal.record(RunFinished(at=world.clock.time, job_id=done, run_id=world.record(done).run_id))
-    world.commands.cancel(gone, ADMIN)
-    past = past_of(world.journal.records(), world.journal.state, [])
-    assert [event.job_id for event in past.faults] == [gone]  # type: ignore[union-attr]
-    real = recorded_outcome(world.journal.records(), past.policy)
-    assert (real.jobs, real.with_deadline, real.met, real.real) == (2, 1, 1, True)
-    heard: list[str] = []
-    rows = replay_past(past, ["fifo", "deadline"], lambda row: heard.append(row.policy))
-    assert [row.policy for row in rows] == ["fifo", "deadline"]
-    assert sorted(heard) == ["deadline", "fifo"]
-    assert all((row.jobs, row.with_deadline, row.met) == (2, 1, 1) for row in rows)
-    assert all(math.isfinite(row.completion_s) for row in rows)
-
-
-def test_no_past_is_no_comparison(there: Seen) -> None:
-    with pytest.raises(InputError, match="has seen no jobs yet"):
-        past_of([], there.world.journal.state, [])

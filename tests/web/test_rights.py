@@ -8,7 +8,7 @@ import pytest
 from penstock.control.state.store import Search
 from penstock.core import InputError
 from penstock.web.viewer import Viewer
-from penstock.wire import ForbiddenError, MissingError, UnauthorizedError
+from penstock.wire import ForbiddenError, MissingError, UnauthorizedError, WhatIfRequest
 from tests.web.world import Seen, seen
 
 
@@ -99,7 +99,7 @@ def test_only_admins_drain_and_replay(there: Seen, who: str) -> None:
     for action in (
         lambda: viewer.drain("node-0"),
         lambda: viewer.undrain("node-0"),
-        lambda: viewer.what_if(["fifo"], lambda _: None),
+        lambda: viewer.what_if(WhatIfRequest(policies=["fifo"])),
     ):
         with pytest.raises(ForbiddenError):
             action()

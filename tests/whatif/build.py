@@ -4,11 +4,14 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from penstock.control.future.whatif import study_database
 from penstock.core import FREE, Cluster, Curve, Deadline, Job, Work
 from penstock.policies import policy_named
 from penstock.simulate import Past, PastJob, PastRules, RealCourse, Result, Stretch, simulate
-from tests.control.build import ADMIN, Platform
+from penstock.wire import WhatIfReport, WhatIfRequest
+from tests.control.build import ADMIN, Platform, platform
 from tests.control.fake_backend import Run
 
 CURVE = Curve.from_table({1: 1.0, 2: 1.9, 4: 3.4, 8: 5.5})
@@ -68,6 +71,7 @@ def live_through(world: Platform, count: int, seed: int = 1) -> list[str]:
         if draw.random() < 0.05:
             pass_until(world, world.clock.time + 5.0)
             world.commands.cancel(ids[-1], ADMIN)
+            world.passes()
         pass_until(world, world.clock.time + draw.uniform(10, 45))
     while world.journal.state.scheduler.active():
         pass_until(world, world.clock.time + 100.0)
@@ -86,3 +90,16 @@ def pass_until(world: Platform, until: float) -> None:
 
 def _alive(world: Platform) -> list[Run]:
     return [run for run in world.backend.all_runs.values() if run.alive]
+
+
+class LivedThrough:
+    """A database that a platform has written, and when it stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        with platform(folder) as world:
+            live_through(world, 30, seed=3)
+            self.now = world.clock.time
+        self.url = f"sqlite:///{folder}/penstock.db"
+
+    def study(self, **wanted: object) -> WhatIfReport:
+        return study_database(self.url, WhatIfRequest.model_validate({"since": "30d", **wanted}), self.now)

@@ -1,15 +1,12 @@
 """Replays: of what a simulation made, exactly; of what a platform lived through, well enough."""
 
 import math
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from penstock.control.future.past.reading import read_past
-from penstock.control.state.store import Store
+from penstock.control.state.store import History, reading
 from penstock.core import InputError
 from penstock.simulate import Past, Scenario, parse_shares, replay_past, scenarios_of, what_if
 from tests.control.build import platform
@@ -42,20 +39,18 @@ def test_a_simulated_past_calibrates_to_nothing_off(made: Past) -> None:
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Past, Path]]:
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Past:
     folder = tmp_path_factory.mktemp("lived")
     with platform(folder) as world:
         live_through(world, 100)
         until = world.clock.time
-        world.journal.store.close()
-    with closing(Store(f"sqlite:///{folder}/penstock.db")) as store:
-        yield read_past(store, 0.0, until), folder
+    with reading(f"sqlite:///{folder}/penstock.db") as database:
+        return read_past(History(database), 0.0, until)
 
 
-def test_a_lived_past_is_reproduced_within_five_percent(lived: tuple[Past, Path]) -> None:
-    past, _ = lived
-    assert len(past.jobs) == 100
-    study = what_if(past, [Scenario(policy="fifo"), Scenario(devices="+4")])
+def test_a_lived_past_is_reproduced_within_five_percent(lived: Past) -> None:
+    assert len(lived.jobs) == 100
+    study = what_if(lived, [Scenario(policy="fifo"), Scenario(devices="+4")])
     assert study.calibration.doubts == [], study.calibration
     assert all(abs(error) <= 0.05 for error in study.calibration.errors.values()), study.calibration.errors
     more = study.replays[1].figures

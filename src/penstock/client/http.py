@@ -41,6 +41,8 @@ from penstock.wire import (
     TokenView,
     UnavailableError,
     VersionView,
+    WhatIfReport,
+    WhatIfRequest,
     error_from,
 )
 
@@ -49,6 +51,8 @@ _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
 _SECRETS = TypeAdapter(list[SecretView])
 _QUOTAS = TypeAdapter(list[QuotaView])
+_LONGEST_STUDY_S = 330.0
+"""A server gives up on a what-if study before that."""
 _RETRIES_S = (1.0, 2.0, 4.0)
 """A server that cannot answer now, because its database is locked or restarts, is asked again after these."""
 
@@ -250,6 +254,11 @@ class Client:
     def report(self, *, since: str = "7d", until: str | None = None, tenant: str | None = None) -> PeriodReport:
         """What a stretch of time amounted to; ``since`` is how long ago, or when it began."""
         return self._get(PeriodReport, "/v1/report", since=since, until=until, tenant=tenant)
+
+    def whatif(self, wanted: WhatIfRequest) -> WhatIfReport:
+        """The server's own past under other rules, beside itself replayed; takes minutes where the past is long."""
+        document = wanted.model_dump(mode="json")
+        return WhatIfReport.model_validate(self._ask("POST", "/v1/what-if", json=document, timeout_s=_LONGEST_STUDY_S))
 
     def job_report(self, job_id: str) -> JobReport:
         return self._get(JobReport, _job(job_id, "report"))

@@ -66,15 +66,20 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         json: Any = None,
         headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> Answer:
-        """One request and its whole answer."""
-        connection = self._connection()
+        """One request and its whole answer; one that may take ``timeout_s`` has a connection of its own."""
+        connection = self._connection() if timeout_s is None else self._new_connection(timeout_s)
         try:
             response = self._send(connection, method, path, params, json, headers)
             return Answer(response.status, response.read())
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise self._unreachable(error) from error
+        finally:
+            if timeout_s is not None:
+                connection.close()
+                self._open.discard(connection)
 
     @contextmanager
     def stream(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.control.api.limits import Buckets
     from penstock.control.future.forecasts import Forecasts
     from penstock.control.future.planned_timeline import PlannedTimeline
-    from penstock.control.future.whatif import PolicyOutcome
+    from penstock.control.future.whatif import study_database
     from penstock.control.loop.job_reader import JobReader
     from penstock.control.loop.learning import Learner
     from penstock.control.loop.learning_stores import LearningStores
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.control.platform.service import Platform
     from penstock.control.platform.tenancy import Tenancy
     from penstock.control.reports.page import kilowatt_hours, report_page, sentences
+    from penstock.control.reports.whatif import WHATIF_COLUMNS, whatif_page, whatif_rows, whatif_sentences
     from penstock.control.state.entries import Configured, Recovered, Submitted
     from penstock.control.state.journal import Journal
     from penstock.control.state.records import JobRecord
@@ -61,6 +62,7 @@ __all__ = [
     "RIGHTS",
     "SESSION_COOKIE",
     "SESSION_LIFETIME_S",
+    "WHATIF_COLUMNS",
     "Action",
     "BackupSummary",
     "Buckets",
@@ -85,7 +87,6 @@ __all__ = [
     "NotifySettings",
     "PlannedTimeline",
     "Platform",
-    "PolicyOutcome",
     "Predictor",
     "Preparer",
     "Principal",
@@ -114,6 +115,10 @@ __all__ = [
     "restore",
     "sentences",
     "set_up",
+    "study_database",
+    "whatif_page",
+    "whatif_rows",
+    "whatif_sentences",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -27,6 +27,7 @@ from penstock.policies.registry import (
     offered_policies,
     policy_class,
     policy_named,
+    require_installed,
     split_policies,
 )
 from penstock.policies.srtf import Srtf
@@ -96,6 +97,7 @@ __all__ = [
     "patience",
     "policy_class",
     "policy_named",
+    "require_installed",
     "serve_in_order",
     "show_value",
     "split_policies",

@@ -122,6 +122,16 @@ def policy_named(name: str) -> AnyPolicy:
     return policy(**settings_of(reference.name, policy, dict(reference.given)))
 
 
+def require_installed(name: str) -> None:
+    """Refuse a policy that is code somewhere on a disk: who may choose among policies may not bring code along."""
+    plain = PolicyReference.parse(name).name
+    if plain not in POLICIES and is_plugin(plain):
+        raise InputError(
+            f"the policy {plain!r} is code of somebody's own", "one of ours, or one that an installed package offers",
+            "Name it in the server's configuration, or replay offline: penstock whatif --data-dir",
+        )  # fmt: skip
+
+
 def offered_policies() -> dict[str, EntryPoint]:
     """What installed packages offer; nothing of it is imported yet."""
     return {point.name: point for point in entry_points(group=ENTRY_POINTS) if point.name not in POLICIES}

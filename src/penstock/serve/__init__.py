@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.serve.heaps import limit_heaps
     from penstock.serve.kubernetes.deployment import apply_installation, write_installation
     from penstock.serve.kubernetes.manifests import Installation
+    from penstock.serve.recovery import sqlite_file
     from penstock.serve.server import serve
     from penstock.serve.settings import load_config
 
@@ -24,6 +25,7 @@ __all__ = [
     "load_config",
     "restore_platform",
     "serve",
+    "sqlite_file",
     "write_installation",
 ]
 

@@ -8,12 +8,11 @@ before it goes into a tooltip.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.control import PolicyOutcome
 from penstock.core import format_duration
 from penstock.learn import Point
 from penstock.web.progress_history import Sample, speeds
 from penstock.web.view_models import ForecastBand, TenantUse
-from penstock.wire import MetricView, QuoteView
+from penstock.wire import MetricView, QuoteView, WhatIfReport
 
 Options = dict[str, Any]
 
@@ -243,10 +242,11 @@ def _chosen(position: int) -> Options:
     }  # fmt: skip
 
 
-def comparison(rows: Sequence[PolicyOutcome]) -> Options:
-    """Deadlines met, missed and refused, one bar per policy."""
-    names = ["as it was" if row.real else row.policy for row in rows]
-    parts = (("met", "var(--good)"), ("late", "var(--warn)"), ("refused", "var(--bad)"))
+def comparison(report: WhatIfReport) -> Options:
+    """Promises kept and broken, and jobs refused, one bar for what was and for every replay."""
+    names = ["as it was", "replayed", *(each.label for each in report.replays)]
+    rows = [report.real, report.baseline.figures, *(each.figures for each in report.replays)]
+    parts = (("kept", "var(--good)"), ("broken", "var(--warn)"), ("refused", "var(--bad)"))
     return frame(
         grid={"left": 110, "right": 24, "top": 36, "bottom": 28},
         legend={"top": 0, "right": 8, "textStyle": _SOFT},

@@ -7,7 +7,7 @@ locks): pages call them in a thread.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeVar
@@ -18,7 +18,6 @@ from penstock.control import (
     Action,
     JobRecord,
     Platform,
-    PolicyOutcome,
     Principal,
     Search,
     full_load_w,
@@ -68,6 +67,8 @@ from penstock.wire import (
     ResumeRequest,
     TokenRequest,
     TokenView,
+    WhatIfReport,
+    WhatIfRequest,
 )
 
 M = TypeVar("M", bound=BaseModel)
@@ -359,6 +360,6 @@ class Viewer:
 
     # --- what if ----------------------------------------------------------------------------------------------------
 
-    def what_if(self, policies: Sequence[str], on_done: Callable[[PolicyOutcome], None]) -> list[PolicyOutcome]:
-        """The past under other policies, for admins."""
-        return self._platform.what_if(policies, self.who, on_done)
+    def what_if(self, wanted: WhatIfRequest) -> WhatIfReport:
+        """The past under other rules, for admins."""
+        return self._platform.what_if(wanted, self.who)

@@ -82,6 +82,14 @@ if TYPE_CHECKING:
         stamp,
         tells_nothing,
     )
+    from penstock.wire.whatif import (
+        CalibrationView,
+        DeviationView,
+        FiguresView,
+        ReplayView,
+        WhatIfReport,
+        WhatIfRequest,
+    )
 
 __all__ = [
     "ACTIVE",
@@ -95,6 +103,7 @@ __all__ = [
     "AuditPage",
     "AuditView",
     "BrokenView",
+    "CalibrationView",
     "CheckpointList",
     "CheckpointView",
     "CleanReport",
@@ -102,6 +111,7 @@ __all__ = [
     "CleanedJob",
     "ConflictError",
     "DayView",
+    "DeviationView",
     "DeviceView",
     "EditRequest",
     "EventPage",
@@ -109,6 +119,7 @@ __all__ = [
     "ExecRequest",
     "FailureView",
     "FailuresView",
+    "FiguresView",
     "FileList",
     "FileView",
     "ForbiddenError",
@@ -136,6 +147,7 @@ __all__ = [
     "QuotaRequest",
     "QuotaView",
     "QuoteView",
+    "ReplayView",
     "RequestError",
     "ResizesView",
     "ResumeRequest",
@@ -156,6 +168,8 @@ __all__ = [
     "UnavailableError",
     "UsageView",
     "VersionView",
+    "WhatIfReport",
+    "WhatIfRequest",
     "error_from",
     "problem",
     "stamp",

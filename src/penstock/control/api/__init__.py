@@ -6,7 +6,18 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import administration, executions, files, jobs, metrics, platform, reference, reports, secrets
+from penstock.control.api import (
+    administration,
+    executions,
+    files,
+    jobs,
+    metrics,
+    platform,
+    reference,
+    reports,
+    secrets,
+    whatif,
+)
 from penstock.control.api.faults import Faults, ProblemResponse, plain_problem
 from penstock.control.api.headers import SecurityHeaders
 from penstock.control.api.limits import Buckets, Callers, RequestLimits
@@ -39,7 +50,7 @@ def create_app(
     app.state.metrics = observed
     app.state.open_metrics = open_metrics
     app.state.streams = Streams(service, StreamSlots(max_streams, max_streams_per_token))
-    for part in (jobs, executions, files, platform, administration, metrics, reports, secrets, reference):
+    for part in (jobs, executions, files, platform, administration, metrics, reports, whatif, secrets, reference):
         app.include_router(part.router)
     callers = Callers(service.credentials)
     app.add_middleware(

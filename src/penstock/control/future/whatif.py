@@ -1,132 +1,138 @@
-"""The same past under another policy: this server's own submissions, cancellations and lost nodes, replayed.
+"""The past under other rules: a study of one's own history, in a process of its own with an end to its patience.
 
-Speeds are those known now, not those believed then, so the comparison is about deciding and not about guessing. The
-replay runs in processes of its own: a server must not stand still because somebody is curious.
+A server must not stand still because somebody is curious, nor must a curious person wait for ever. The process reads
+the database itself, so nobody is kept from writing; what takes too long is ended and said so.
 """
 
+import dataclasses
 import math
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
 
-from penstock.control.state.entries import NodeCame, NodeLeft
-from penstock.control.state.platform_state import PlatformState
-from penstock.control.state.reading import readable
-from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Line
-from penstock.core import Cluster, Event, InputError, Job, JobCancelled, NodeJoined, NodeLost, Overhead
-from penstock.wire import JobPhase
+from penstock.control.future.past.reading import read_past
+from penstock.control.platform.past_moments import past_moment
+from penstock.control.state.store import History, reading
+from penstock.core import InputError, PenstockError, format_duration
+from penstock.policies import require_installed
+from penstock.simulate import Figures, ReplayedPast, WhatIfStudy, scenarios_of, what_if
+from penstock.wire import (
+    CalibrationView,
+    DeviationView,
+    FiguresView,
+    ReplayView,
+    RequestError,
+    TooManyError,
+    WhatIfReport,
+    WhatIfRequest,
+    error_from,
+    problem,
+    stamp,
+)
 
-NODE_KINDS = ("NodeLeft", "NodeCame")
-_MOST_JOBS = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """Everything a replay needs. ``faults`` are what happened to jobs and nodes besides scheduling."""
-
-    jobs: tuple[Job, ...]
-    faults: tuple[Event, ...]
-    cluster: Cluster
-    slot: float
-    overhead: Overhead
-    policy: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOutcome:
-    """What a policy made of the past, or what really became of it. Seconds; NaN where there is nothing to average."""
-
-    policy: str
-    jobs: int
-    with_deadline: int
-    met: int
-    late: int
-    refused: int
-    completion_s: float
-    waiting_s: float
-    resizes: int
-    utilisation: float
-    real: bool = False
+LIMIT_S = 300.0
+"""How long one study may take."""
 
 
-def past_of(records: Sequence[JobRecord], state: PlatformState, node_lines: Sequence[Line]) -> Past:
-    """What this server has seen so far: all its jobs, and what happened to its nodes."""
-    settings = state.settings
-    if settings is None or not records:
-        raise InputError("This server has seen no jobs yet", "at least one job", "Submit something first")
-    if len(records) > _MOST_JOBS:
-        raise InputError(f"{len(records)} jobs", f"at most {_MOST_JOBS} at once", "Use penstock simulate on a trace")
-    gone = [JobCancelled(r.ended_at or 0.0, r.id) for r in records if r.mark in (JobPhase.CANCELLED, JobPhase.FAILED)]
-    faults = sorted([*gone, *_faults(node_lines)], key=lambda event: event.at)
-    return Past(
-        jobs=tuple(_as_submitted(record) for record in records), faults=tuple(faults), cluster=state.scheduler.cluster,
-        slot=settings.slot, overhead=settings.overhead, policy=settings.policy,
+def study_database(url: str, wanted: WhatIfRequest, now: float) -> WhatIfReport:
+    """What a database tells of a past, and of what would have come of it under other rules."""
+    scenarios = scenarios_of(wanted.policies, devices=wanted.devices, cluster=wanted.cluster, shares=wanted.shares)
+    until = min(past_moment(wanted.until, now), now) if wanted.until else now
+    since = max(0.0, past_moment(wanted.since, until))
+    if since >= until:
+        raise RequestError(f"The time from {wanted.since} to {wanted.until or 'now'} is empty", "a beginning before it")
+    with reading(url) as database:
+        past = read_past(History(database), since, until)
+    return _report(what_if(past, scenarios, anyway=wanted.anyway))
+
+
+class WhatIfStudies:
+    """Studies for a server: one at a time, each in a process of its own that is ended when it takes too long."""
+
+    def __init__(self, url: str, limit_s: float = LIMIT_S) -> None:
+        self._url = url
+        self._limit_s = limit_s
+        self._busy = threading.Lock()
+
+    def study(self, wanted: WhatIfRequest, now: float) -> WhatIfReport:
+        """A study of the server's own past; a policy in a file is for whoever reads the past without a server."""
+        for name in wanted.policies:
+            require_installed(name)
+        if not self._busy.acquire(blocking=False):
+            raise TooManyError("another study is under way", "one at a time", "Ask again in a minute")
+        try:
+            return WhatIfReport.model_validate_json(self._told(wanted, now))
+        finally:
+            self._busy.release()
+
+    def _told(self, wanted: WhatIfRequest, now: float) -> str:
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(sender, self._url, wanted.model_dump_json(), now), daemon=True)
+        process.start()
+        sender.close()
+        try:
+            if not receiver.poll(self._limit_s):
+                limit = format_duration(self._limit_s)
+                raise InputError(f"the study takes longer than {limit}", f"at most {limit}", "Begin later: --since")
+            answer: dict[str, Any] = receiver.recv()
+        except EOFError:
+            raise InputError("the study ended without a result", hint="Ask for a shorter time") from None
+        finally:
+            process.kill()
+            process.join()
+            receiver.close()
+        if "problem" in answer:
+            raise error_from(answer["problem"])
+        return str(answer["report"])
+
+
+def _work(sender: Connection, url: str, wanted: str, now: float) -> None:
+    """In the process of a study."""
+    os.nice(10)
+    answer: dict[str, Any]
+    try:
+        answer = {"report": study_database(url, WhatIfRequest.model_validate_json(wanted), now).model_dump_json()}
+    except InputError as error:
+        answer = {"problem": problem(error)}
+    except PenstockError as error:
+        answer = {"problem": problem(InputError(str(error)))}
+    sender.send(answer)
+    sender.close()
+
+
+def _report(study: WhatIfStudy) -> WhatIfReport:
+    past, calibration = study.past, study.calibration
+    return WhatIfReport.model_validate(
+        {
+            "since": stamp(past.since), "until": stamp(past.until), "jobs": len(past.jobs),
+            "devices": sum(node.device_count for _, node in past.cluster.present()), "policy": past.policies,
+            "conclusive": calibration.conclusive, "doubts": list(calibration.doubts), "notes": list(past.left_out),
+            "real": _figures(calibration.real), "baseline": _replay(study.baseline),
+            "replays": [_replay(each) for each in study.replays],
+            "calibration": CalibrationView(
+                errors={name: _number(error) for name, error in calibration.errors.items()},
+                typical=_number(calibration.typical),
+                deviations=[
+                    DeviationView(
+                        job_id=each.job_id, real_s=each.real_s, replayed_s=_number(each.replayed_s), why=each.why
+                    )
+                    for each in calibration.deviations
+                ],
+            ),
+        }
     )  # fmt: skip
 
 
-def recorded_outcome(records: Sequence[JobRecord], policy: str) -> PolicyOutcome:
-    """What became of the jobs under this server; those that are not over count in no column but ``jobs``."""
-    done = [record for record in records if record.mark is JobPhase.FINISHED and record.ended_at is not None]
-    due = [record for record in done if math.isfinite(record.submission.job.deadline)]
-    met = sum((record.ended_at or math.inf) <= record.submission.job.deadline for record in due)
-    return PolicyOutcome(
-        policy=policy, jobs=len(records),
-        with_deadline=sum(math.isfinite(record.submission.job.deadline) for record in records), met=met,
-        late=len(due) - met, refused=sum(record.mark is JobPhase.DECLINED for record in records),
-        completion_s=_mean([(record.ended_at or 0.0) - record.submission.at for record in done]),
-        waiting_s=_mean([r.started_at - r.submission.at for r in records if r.started_at is not None]),
-        resizes=sum(max(0, record.generation - record.stint) for record in records), utilisation=math.nan, real=True,
-    )  # fmt: skip
+def _replay(replayed: ReplayedPast) -> ReplayView:
+    return ReplayView(label=replayed.label, figures=_figures(replayed.figures))
 
 
-def replay_past(
-    past: Past, names: Sequence[str], on_done: Callable[[PolicyOutcome], None] = lambda _: None
-) -> list[PolicyOutcome]:
-    """Every named policy on the same past; ``on_done`` hears of each as it comes. Blocks until all are there."""
-    context = multiprocessing.get_context("spawn")
-    workers = min(len(names), max(1, (os.cpu_count() or 1) - 1))
-    outcomes: dict[str, PolicyOutcome] = {}
-    with ProcessPoolExecutor(workers, context, initializer=os.nice, initargs=(10,)) as pool:
-        tasks = {pool.submit(_replay, past, name): name for name in names}
-        for task in as_completed(tasks):
-            outcomes[tasks[task]] = task.result()
-            on_done(outcomes[tasks[task]])
-    return [outcomes[name] for name in names]
+def _figures(figures: Figures) -> FiguresView:
+    return FiguresView.model_validate({name: _number(value) for name, value in dataclasses.asdict(figures).items()})
 
 
-def _replay(past: Past, name: str) -> PolicyOutcome:
-    from penstock.policies import policy_named
-    from penstock.scheduler import ExpectedCosts
-    from penstock.simulate import simulate
-
-    result = simulate(
-        past.jobs, past.cluster, policy_named(name), slot=past.slot, costs=ExpectedCosts(past.overhead),
-        faults=past.faults,
-    )  # fmt: skip
-    summary = result.summary
-    return PolicyOutcome(
-        policy=name, jobs=summary.jobs, with_deadline=summary.jobs - summary.best_effort, met=summary.met,
-        late=summary.late, refused=summary.declined, completion_s=summary.jct_mean_s,
-        waiting_s=summary.queueing_mean_s, resizes=summary.rescales, utilisation=summary.utilisation,
-    )  # fmt: skip
-
-
-def _as_submitted(record: JobRecord) -> Job:
-    return replace(record.submission.job, curve=record.job.curve)
-
-
-def _faults(lines: Sequence[Line]) -> list[Event]:
-    events: list[Event] = []
-    for entry in readable(lines):
-        if isinstance(entry, NodeLeft):
-            events.append(NodeLost(entry.at, entry.node))
-        elif isinstance(entry, NodeCame):
-            events.append(NodeJoined(entry.at, entry.node))
-    return events
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -8,13 +8,13 @@ server together does that (:mod:`penstock.serve`).
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.future.timeline_cache import TimelineCache
-from penstock.control.future.whatif import NODE_KINDS, PolicyOutcome, past_of, recorded_outcome, replay_past
+from penstock.control.future.whatif import WhatIfStudies
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.platform.access import Action, require
@@ -60,11 +60,11 @@ from penstock.wire import (
     StoryView,
     Submission,
     VersionView,
+    WhatIfReport,
+    WhatIfRequest,
 )
 
 _EVENTS_AT_ONCE = 500
-_MOST_NODE_LINES = 100_000
-_MOST_REPLAYED = 10_000
 """Jobs of the past that are played again under other policies; each takes memory, and the oldest tell least."""
 
 
@@ -101,6 +101,7 @@ class Platform:
         self._presenter = JobPresenter(journal, reconciler, forecasts, readings)
         self._overview = Overview(journal, reconciler, forecasts, readings)
         self._reports = Reports(journal)
+        self._studies = WhatIfStudies(journal.store.url)
 
     # --- who is asking ----------------------------------------------------------------------------------------------
 
@@ -361,18 +362,11 @@ class Platform:
             self._commands.undrain(node)
         return self._nodes(who)
 
-    def what_if(
-        self, policies: Sequence[str], who: Principal, on_done: Callable[[PolicyOutcome], None] = lambda _: None
-    ) -> list[PolicyOutcome]:
-        """The past under other policies, what really happened first; it takes everybody's jobs, so only admins may."""
+    def what_if(self, wanted: WhatIfRequest, who: Principal) -> WhatIfReport:
+        """The past under other rules, beside itself replayed; it takes everybody's jobs, so only admins may."""
         require(who, Action.REPLAY)
-        lines = self._journal.store.history.lines(NODE_KINDS, limit=_MOST_NODE_LINES)
-        records = self._journal.records(newest=_MOST_REPLAYED)
-        with self._journal.reading() as state:
-            past = past_of(records, state, lines)
-        recorded = recorded_outcome(records, past.policy)
-        on_done(recorded)
-        return [recorded, *replay_past(past, policies, on_done)]
+        self._journal.publish()
+        return self._studies.study(wanted, self._journal.now())
 
     def storage_trouble(self) -> str:
         """Why nothing can be looked up or written now; empty if all is well. Costs nothing and waits for nobody."""

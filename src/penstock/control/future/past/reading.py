@@ -14,7 +14,7 @@ from penstock.control.future.past.courses import JOB_KINDS, JobCourse, JobCourse
 from penstock.control.future.past.nodes import NODE_KINDS, node_past
 from penstock.control.future.past.speeds import CurveWork, curve_work, speed_of
 from penstock.control.state.reading import readable
-from penstock.control.state.store import Holding, JobRow, Store
+from penstock.control.state.store import History, Holding, JobRow
 from penstock.core import Cluster, Event, InputError, Verdict, Work
 from penstock.simulate import Past, PastJob, RealCourse, Stretch
 from penstock.wire import JobPhase
@@ -26,23 +26,22 @@ _LEAST_SHARE = 1e-9
 """Of its work, that a job which failed has at least left, and one that was carried over."""
 
 
-def read_past(store: Store, since: float, until: float) -> Past:
+def read_past(history: History, since: float, until: float) -> Past:
     """Everything between the two, of jobs that were there at some time between them."""
-    lines = store.history.lines(NODE_KINDS, limit=_MOST_LINES)
+    lines = history.lines(NODE_KINDS, limit=_MOST_LINES)
     if not lines:
         raise InputError("this platform was never set up", "a database that a server has written", "Run a job first")
     since = max(since, lines[0].at)
+    rows = {row.id: row for row in history.there(since, until, limit=MOST_JOBS + 1)} if since < until else {}
+    if not rows:
+        raise InputError("no jobs in this time", "a time in which the server had jobs", "Begin earlier: --since")
+    if len(rows) > MOST_JOBS:
+        raise InputError(f"more than {MOST_JOBS} jobs in this time", f"at most {MOST_JOBS}", "Begin later: --since")
     cluster, nodes = node_past(readable(lines), since, until)
-    rows = {row.id: row for row in store.history.there(since, until, limit=MOST_JOBS + 1)}
-    if not 0 < len(rows) <= MOST_JOBS:
-        few = not rows
-        raise InputError(
-            "no jobs in this time" if few else f"more than {MOST_JOBS} jobs in this time", f"1 to {MOST_JOBS}",
-            f"Begin {'earlier' if few else 'later'}: --since",
-        )  # fmt: skip
     first = min(row.submitted_at for row in rows.values())
-    courses = _courses(store, rows, first, until)
-    held = _stretches(store.history.holdings(first, until), nodes.cluster, until)
+    courses = _courses(history, rows, first, until)
+    over_at = {row.id: min(row.ended_at or math.inf, until) for row in rows.values()}
+    held = _stretches(history.holdings(first, until), nodes.cluster, over_at)
     jobs = list(_jobs(courses, rows, held, since, until))
     happened = [event for event in courses.events if event.at > since]
     return Past(
@@ -59,11 +58,11 @@ def _left_out(count: int) -> list[str]:
     return [f"{count} jobs never asked for devices, or the log does not tell how, and are left out"] if count else []
 
 
-def _courses(store: Store, rows: Mapping[str, JobRow], first: float, until: float) -> JobCourses:
+def _courses(history: History, rows: Mapping[str, JobRow], first: float, until: float) -> JobCourses:
     courses = JobCourses(rows)
     ends = sorted((row.ended_at, row.id) for row in rows.values() if row.ended_at is not None)
     over = 0
-    for entry in readable(store.history.lines(JOB_KINDS, since=first, limit=_MOST_LINES)):
+    for entry in readable(history.lines(JOB_KINDS, since=first, limit=_MOST_LINES)):
         while over < len(ends) and ends[over][0] < entry.at:
             courses.drop_over(ends[over][1])
             over += 1
@@ -72,13 +71,13 @@ def _courses(store: Store, rows: Mapping[str, JobRow], first: float, until: floa
     return courses
 
 
-def _stretches(holdings: Iterable[Holding], cluster: Cluster, until: float) -> dict[str, list[Stretch]]:
+def _stretches(holdings: Iterable[Holding], cluster: Cluster, over_at: Mapping[str, float]) -> dict[str, list[Stretch]]:
     """By job, what it held one after the other; devices that stay through a new generation are one stretch."""
     found: dict[str, list[Stretch]] = defaultdict(list)
     devices: dict[str, Sequence[int]] = {}
-    for holding in holdings:
+    for holding in (holding for holding in holdings if holding.since < over_at.get(holding.job_id, -math.inf)):
         places = [cluster.device(index) for index in holding.devices]
-        ended = until if holding.until is None else min(holding.until, until)
+        ended = min(holding.until or math.inf, over_at[holding.job_id])
         stretch = Stretch(
             places[0].kind, len(places), len({place.node for place in places}), holding.since, ended
         )  # fmt: skip

@@ -8,7 +8,7 @@ from penstock.control.state.store.archive import ArchiveRepository
 from penstock.control.state.store.audit import AuditEntry, AuditRepository
 from penstock.control.state.store.backup import BackupSummary, back_up, carried_files, examined, restore
 from penstock.control.state.store.compaction import Compaction
-from penstock.control.state.store.database import Database, open_engine, prepare
+from penstock.control.state.store.database import Database, open_engine, prepare, reading
 from penstock.control.state.store.faults import DamagedError
 from penstock.control.state.store.history import History, Holding, JobMatches, Search
 from penstock.control.state.store.jobs import ArrayMember, GrantRow, JobRepository, JobRow
@@ -29,6 +29,7 @@ class Store:
     """
 
     def __init__(self, url: str, *, holder: str = "", patience_s: float = 0.0) -> None:
+        self.url = url
         self._engine = open_engine(url)
         self.lease = Lease(self._engine, holder, patience_s)
         try:
@@ -94,5 +95,6 @@ __all__ = [
     "back_up",
     "carried_files",
     "examined",
+    "reading",
     "restore",
 ]

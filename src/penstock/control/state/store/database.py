@@ -100,6 +100,21 @@ def prepare(engine: Engine, lease: Lease) -> None:
         lease.claim()
 
 
+@contextmanager
+def reading(url: str) -> Iterator[Database]:
+    """A database to read from beside the server that writes to it, with a schema that is up to date already."""
+    engine = open_engine(url)
+    try:
+        if not _is_current(engine):
+            raise InputError(
+                "this database is of another version of Penstock", "one that a server of this version has opened",
+                "Start its server once",
+            )  # fmt: skip
+        yield Database(engine, Lease(engine))
+    finally:
+        engine.dispose()
+
+
 def migrate(engine: Engine, lease: Lease | None = None) -> None:
     """Bring the schema to the newest version, or leave it as it was: whoever is killed over it begins again.
 
