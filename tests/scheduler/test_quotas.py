@@ -259,3 +259,25 @@ def test_quotas_and_limits_hold_whatever_happens(policy: str) -> None:
         assert held["a"] >= min(4, wanted["a"]) - 1, "a gang of two may leave one device of an odd quota"
         assert held["b"] >= min(3, wanted["b"]) - 1
         assert np.array(list(held.values())).sum() >= min(16, sum(wanted.values())) - 6
+
+
+def test_the_documented_example() -> None:
+    """As docs/tenants.md tells it."""
+    machine = scheduler("2x8", "srtf")
+    _set(
+        machine,
+        Tenant(name="research", share=2.0),
+        Tenant(name="vision", share=3.0, quota=8, group="research"),
+        Tenant(name="nlp", group="research"),
+        Tenant(name="sales", limit=10),
+    )
+    entitled = dict(zip(machine.tenants().names, machine.tenants().entitled.round(2).tolist(), strict=True))
+    assert entitled == {"research": 0.0, "vision": 8.0, "nlp": 2.67, "sales": 5.33}
+    _submit(machine, "sales", 20)
+    assert _held(machine) == {"research": 0, "vision": 0, "nlp": 0, "sales": 10}
+    _submit(machine, "nlp", 16, at=3600.0)
+    held = _held(machine)
+    assert held["nlp"] >= 8
+    assert held["nlp"] + held["sales"] == 16
+    _submit(machine, "vision", 6, at=7200.0)
+    assert _held(machine)["vision"] == 6

@@ -37,6 +37,7 @@ from penstock.wire import (
     SecretView,
     StoryView,
     Submission,
+    TenantAccountView,
     TerminalSize,
     TokenView,
     UnavailableError,
@@ -51,6 +52,7 @@ _NODES = TypeAdapter(list[NodeView])
 _TOKENS = TypeAdapter(list[TokenView])
 _SECRETS = TypeAdapter(list[SecretView])
 _QUOTAS = TypeAdapter(list[QuotaView])
+_TENANTS = TypeAdapter(list[TenantAccountView])
 _LONGEST_STUDY_S = 330.0
 """A server gives up on a what-if study before that."""
 _RETRIES_S = (1.0, 2.0, 4.0)
@@ -324,6 +326,17 @@ class Client:
     def audit(self, *, before: int | None = None, limit: int = 100, action: str | None = None) -> AuditPage:
         """Who did what, the newest first."""
         return self._get(AuditPage, "/v1/audit", before=before, limit=limit, action=action)
+
+    def tenants(self) -> list[TenantAccountView]:
+        """What tenants may have, hold and lend, and how fairly they fared."""
+        return _TENANTS.validate_python(self._ask("GET", "/v1/tenants"))
+
+    def set_tenant(self, tenant: str, **changes: float | str | bool | None) -> TenantAccountView:
+        """Change a tenant's share, quota, limit, group, lending, borrowing, priority or max_priority."""
+        return TenantAccountView.model_validate(self._ask("PUT", f"/v1/tenants/{_quoted(tenant)}", json=changes))
+
+    def remove_tenant(self, tenant: str) -> None:
+        self._ask("DELETE", f"/v1/tenants/{_quoted(tenant)}")
 
     def quotas(self) -> list[QuotaView]:
         return _QUOTAS.validate_python(self._ask("GET", "/v1/quotas"))

@@ -105,7 +105,10 @@ class _Division:
         return Assignment(self._kinds, self._widths, wake_at, self._plans, self._pinned, self._missed)
 
     def _divide(self, pool: _Pool, positions: Sequence[int]) -> None:
-        """Decide about the rows of a pool, with what is due to these positions."""
+        """Decide about the rows of a pool, with what is due to these positions.
+
+        Quotas come first: who held too much may hold less when they have been given.
+        """
         answer = self._ask(pool)
         for _ in range(_ROUNDS):
             over, short = self._wronged(pool, answer.widths, positions)
@@ -113,12 +116,12 @@ class _Division:
                 break
             self._write(pool.rows, answer)
             there = len(pool.rows)
-            for position in over:
-                pool.capped.add(position)
-                self._settle(pool, position, positions, self._bounds.ceiling[position], everybody=True)
             for position in short:
                 pool.claimed.add(position)
                 self._settle(pool, position, positions, self._bounds.guaranteed[position], everybody=False)
+            for position in over if len(pool.rows) == there else ():
+                pool.capped.add(position)
+                self._settle(pool, position, positions, self._bounds.ceiling[position], everybody=True)
             if len(pool.rows) < there:
                 answer = self._ask(pool)
         self._keep(pool.rows, answer)

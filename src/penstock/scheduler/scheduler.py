@@ -28,10 +28,11 @@ from penstock.core import (
     InvariantError,
     Job,
     Quote,
+    Tenant,
     Wake,
 )
 from penstock.placement import Placement, placement_named
-from penstock.policies import Admission, AnyPolicy
+from penstock.policies import Admission, AnyPolicy, TenantTable
 from penstock.scheduler.backlog import backlog
 from penstock.scheduler.costs import CostModel, ExpectedCosts
 from penstock.scheduler.deciding import Decider, take_back
@@ -287,6 +288,19 @@ class Scheduler:
             view = self._decider.view(self._state.holdings, self.slot, self.now)
             now = self._decider.explain(view, self._state.holdings.row(record))
         return Story(job_id, record.story.entries.copy(), now)
+
+    def tenant_settings(self) -> list[Tenant]:
+        """Every tenant and every group that counts, in the order in which they appeared."""
+        tenants = self._state.holdings.tenants
+        return [each for each in tenants.known if each.name not in tenants.removed]
+
+    def tenants(self, at: float | None = None) -> TenantTable:
+        """What tenants hold, used and deserved, as of ``at`` or the last event."""
+        return self._state.holdings.tenant_table(self.now if at is None else max(at, self.now))
+
+    def is_group(self, tenant: str) -> bool:
+        """Whether a tenant is the group of others, so that it has no jobs of its own."""
+        return self._state.holdings.tenants.is_group(tenant)
 
     def fragmentation(self) -> float:
         """Share of free devices that sit in partly used nodes, over all kinds."""

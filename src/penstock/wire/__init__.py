@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         SpreadView,
         TenantView,
     )
+    from penstock.wire.tenants import TenantAccountView, TenantRequest
     from penstock.wire.texts import StorableText, storable
     from penstock.wire.views import (
         NO_PROGRESS,
@@ -158,6 +159,8 @@ __all__ = [
     "StorableText",
     "StoryView",
     "Submission",
+    "TenantAccountView",
+    "TenantRequest",
     "TenantView",
     "TerminalSize",
     "TokenRequest",

@@ -1,4 +1,4 @@
-"""Routes of admins: tokens, quotas, the audit log."""
+"""Routes of admins: tokens, quotas, tenants, the audit log."""
 
 from typing import Annotated
 
@@ -7,10 +7,20 @@ from fastapi import APIRouter, Path, Query
 from penstock.control.api.dependencies import Caller, Service
 from penstock.control.api.inputs import MOST_NUMBER, Name
 from penstock.core import TENANT_NAME
-from penstock.wire import AuditPage, QuotaRequest, QuotaView, StorableText, TokenRequest, TokenView
+from penstock.wire import (
+    AuditPage,
+    QuotaRequest,
+    QuotaView,
+    StorableText,
+    TenantAccountView,
+    TenantRequest,
+    TokenRequest,
+    TokenView,
+)
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 Tenant = Annotated[str, Path(pattern=rf"^(\*|{TENANT_NAME})$", max_length=63)]
+OneTenant = Annotated[str, Path(pattern=rf"^{TENANT_NAME}$", max_length=63)]
 
 
 @router.get("/tokens")
@@ -53,3 +63,21 @@ def quotas(platform: Service, who: Caller) -> list[QuotaView]:
 def set_quota(tenant: Tenant, wanted: QuotaRequest, platform: Service, who: Caller) -> QuotaView:
     """Set the limits of a tenant, or with ``*`` of every tenant without its own."""
     return platform.administration.set_quota(tenant, wanted, who)
+
+
+@router.get("/tenants")
+def tenants(platform: Service, who: Caller) -> list[TenantAccountView]:
+    """Tenants and groups of them: what is theirs, what they hold and lend, and how fairly they fared."""
+    return platform.tenants.views(who)
+
+
+@router.put("/tenants/{tenant}")
+def set_tenant(tenant: OneTenant, wanted: TenantRequest, platform: Service, who: Caller) -> TenantAccountView:
+    """Change what a tenant may have; what is not given stays as it is."""
+    return platform.tenants.set(tenant, wanted, who)
+
+
+@router.delete("/tenants/{tenant}", status_code=204)
+def remove_tenant(tenant: OneTenant, platform: Service, who: Caller) -> None:
+    """Forget a tenant that has no jobs, or a group without members."""
+    platform.tenants.remove(tenant, who)

@@ -22,6 +22,7 @@ from penstock.control.state.entries import Entry, Launched, Resized, RunFailed, 
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.core import LATE_TOLERANCE_S, FailureReason, Verdict
+from penstock.policies import TenantTable
 from penstock.wire import OVER, JobPhase
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter that nobody asks for
@@ -181,6 +182,7 @@ class _StateCollector(Collector):
         self._journal = journal
         self._reconciler = reconciler
         self._metrics = metrics
+        self._tenant_table: TenantTable | None = None
 
     def describe(self) -> list[Metric]:
         """Nothing to look at when it is registered: the state may still be empty."""
@@ -190,6 +192,7 @@ class _StateCollector(Collector):
         yield self._build()
         yield from self._job_gauges()
         yield from self._device_gauges()
+        yield from self._tenant_gauges()
         step = "How far the wall clock is from the time that is believed."
         yield _gauge("clock_step_seconds", step, self._journal.clock_step_s)
         yield _gauge("reconcile_lag_seconds", "Since the loop last went round.", self._metrics.lag_s)
@@ -238,6 +241,25 @@ class _StateCollector(Collector):
                 devices[node.kind, "held" if device in held else free] += 1
         yield _family("devices", "Devices, by what they are doing.", ("kind", "state"), devices)
         yield _family("nodes", "Nodes, by whether they take jobs.", ("kind", "state"), nodes)
+
+    def _tenant_gauges(self) -> Iterator[Metric]:
+        """As of the last time at which nobody was changing them: their columns have to fit together."""
+        if self._journal.lock.acquire(blocking=False):
+            try:
+                self._tenant_table = self._journal.state.scheduler.tenants(self._journal.now())
+            finally:
+                self._journal.lock.release()
+        if (table := self._tenant_table) is None:
+            return
+        fairness = _labelled("tenant_fairness", "Device-time used over deserved, of the last day.", ("tenant",))
+        used = _labelled("tenant_used_device_seconds", "Device-time held in the last day.", ("tenant",))
+        deserved = _labelled("tenant_deserved_device_seconds", "Device-time deserved in the last day.", ("tenant",))
+        held = _labelled("tenant_held_devices", "Devices held now.", ("tenant",))
+        columns = (table.fairness, table.used_lately, table.deserved_lately, table.held)
+        for position, name in enumerate(table.names[:_MOST_TENANTS]):
+            for family, column in zip((fairness, used, deserved, held), columns, strict=True):
+                family.add_metric((name,), float(column[position]))
+        yield from (fairness, used, deserved, held)
 
     def _readings(self) -> Iterator[Metric]:
         labels, sourced = ("node", "device", "kind"), ("node", "device", "kind", "source")

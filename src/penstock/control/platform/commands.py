@@ -246,6 +246,10 @@ class Commands:
             raise ForbiddenError(
                 f"You cannot submit for tenant {tenant!r}", f"your own tenant, {who.tenant}", "Leave tenant out"
             )
+        if self._journal.state.scheduler.is_group(tenant):
+            raise ForbiddenError(
+                f"{tenant!r} is a group of tenants", "a tenant that is no group", "Submit for one of its members"
+            )
         draft = self._reader.read(spec, job_id=f"j-{named}", tenant=tenant, now=self._journal.now())
         self._check_secrets(draft, tenant)
         self._notify.job_rule(draft.spec)

@@ -35,6 +35,7 @@ from penstock.control.platform.past_moments import past_moment
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.saved_files import SavedFiles
+from penstock.control.platform.tenant_accounts import TenantAccounts
 from penstock.control.platform.tenant_secrets import TenantSecrets
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
@@ -91,6 +92,7 @@ class Platform:
         self.credentials = Credentials(journal, self.audit, commands.tenancy)
         self.quotas = commands.quotas
         self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
+        self.tenants = TenantAccounts(journal, self.audit)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
         self.secrets = TenantSecrets(secrets, self.audit)
         self.executions = JobCommands(commands.find, reconciler, self.audit)

@@ -11,7 +11,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, get_args
 
-from penstock.core import FREE, Amendment, Costs, Curve, Decision, Goal, Job, Node, Outlook, Overhead, Recipe, register
+from penstock.core import (
+    FREE,
+    Amendment,
+    Costs,
+    Curve,
+    Decision,
+    Goal,
+    Job,
+    Node,
+    Outlook,
+    Overhead,
+    Recipe,
+    Tenant,
+    register,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,6 +387,24 @@ class DeviceCame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantConfigured:
+    """A tenant, or a group of tenants, has these settings from now on."""
+
+    at: float
+    tenant: Tenant
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantDismissed:
+    """A tenant without jobs, or a group without members, has no settings any more and counts for nothing."""
+
+    at: float
+    name: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ticked:
     """Time has passed and a decision was due; written by earlier versions, now a :class:`Decided` says it."""
 
@@ -387,7 +419,7 @@ AboutJob = (
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (
     Configured | Submitted | Recovered | AboutJob | CostsLearned | AboutNode | Decided | DecisionFailed | Quarantined
-    | Ticked
+    | TenantConfigured | TenantDismissed | Ticked
 )  # fmt: skip
 
 register(*get_args(Entry))

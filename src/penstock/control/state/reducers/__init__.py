@@ -6,6 +6,7 @@ from penstock.control.state.reducers.knowledge_reducers import KNOWLEDGE_REDUCER
 from penstock.control.state.reducers.node_reducers import NODE_REDUCERS
 from penstock.control.state.reducers.run_reducers import RUN_REDUCERS
 from penstock.control.state.reducers.scheduler_reducers import SCHEDULER_REDUCERS
+from penstock.control.state.reducers.tenant_reducers import TENANT_REDUCERS
 
 __all__ = ["REDUCERS"]
 
@@ -15,4 +16,5 @@ REDUCERS: Reducers = {
     **RUN_REDUCERS,
     **KNOWLEDGE_REDUCERS,
     **NODE_REDUCERS,
+    **TENANT_REDUCERS,
 }
