@@ -3,6 +3,7 @@
 from penstock.policies.afs import Afs
 from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
 from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
+from penstock.policies.chronus import Chronus
 from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.dynamic_quota import DynamicQuota
@@ -55,6 +56,7 @@ __all__ = [
     "ArrivalStatistics",
     "Assignment",
     "Bools",
+    "Chronus",
     "ColumnSource",
     "DeadlinePolicy",
     "DeclaredParameter",

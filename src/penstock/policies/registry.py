@@ -11,6 +11,7 @@ from penstock.core import InputError, PluginError, UnknownNameError, is_plugin, 
 from penstock.policies.afs import Afs
 from penstock.policies.astraea import Astraea
 from penstock.policies.base import AnyPolicy, KindPolicy, Policy
+from penstock.policies.chronus import Chronus
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.dynamic_quota import DynamicQuota
 from penstock.policies.edf import Edf, EdfAdmission
@@ -34,6 +35,7 @@ POLICIES: dict[str, type[AnyPolicy]] = {
     policy.name: policy
     for policy in (
         Astraea,
+        Chronus,
         DeadlinePolicy,
         ElasticFlow,
         Edf,
