@@ -2,6 +2,7 @@
 
 from penstock.learn.curve_store import CurveStore
 from penstock.learn.delays import CostStore, Delay, DelayMeter
+from penstock.learn.metric_forecast import ForecastTuning, MetricForecast, forecast_metric
 from penstock.learn.points import Point, ProfileResult
 from penstock.learn.progress_meter import Measurement, ProgressMeter
 from penstock.learn.scaling_model import Estimate, ScalingModel
@@ -14,11 +15,14 @@ __all__ = [
     "Delay",
     "DelayMeter",
     "Estimate",
+    "ForecastTuning",
     "Measurement",
+    "MetricForecast",
     "Point",
     "ProfileResult",
     "ProgressMeter",
     "ScalingModel",
+    "forecast_metric",
     "profiling_plan",
     "scope_of_tenant",
     "scoped_fingerprint",
