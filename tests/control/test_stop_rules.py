@@ -1,8 +1,12 @@
 """Jobs that train until a metric says that it is enough: what the platform hears, keeps and says."""
 
+import math
 from typing import Any
 
-from penstock.core import MetricBest, ReportKind, StopRule, plain
+import pytest
+
+from penstock.control.state.state_data import state_from_data, state_to_data
+from penstock.core import BestEffort, MetricBest, ReportKind, StopRule, Unlikely, plain
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform
 
@@ -52,3 +56,67 @@ def test_a_metric_that_nobody_asked_for_is_no_news(world: Platform) -> None:
     world.passes(2)
     assert world.record(job).metric == []
     assert world.journal.store.log.last() == before
+
+
+def tell_curve(world: Platform, job: str, *, ceiling: float, to: int, work: int = 1000) -> None:
+    """Values that rise towards a ceiling, a hundredth of the work apart."""
+    for step in range(work // 100, to + 1, work // 100):
+        value = ceiling * (1.0 - math.exp(-4.0 * step / work))
+        world.backend.tell(f"{job}.1", ReportKind.METRIC, step=step, value=value)
+        world.step()
+
+
+@pytest.mark.parametrize("policy", ["deadline", "srtf"])
+def test_what_is_left_follows_the_metric_and_is_replayed_from_the_log(world: Platform, policy: str) -> None:
+    world.restart(policy=policy)
+    world.backend.total = 1000
+    job = world.submit(**until(work=1000, at_most=1))
+    world.passes(3)
+    tell_curve(world, job, ceiling=1.0, to=300)
+    record, state = world.record(job), world.journal.state
+    assert record.outlook is not None
+    assert record.outlook.expected == pytest.approx(575, rel=0.25)
+    assert record.outlook.reach > 0.8
+    assert state.remaining(record, world.clock()) == pytest.approx(record.total, rel=0.05)
+    assert any(entry.text.startswith("its metric tells: ") for entry in world.platform.why(job, ADMIN).entries)
+    again = state_from_data(state_to_data(state))
+    assert again.remaining(again.record(job), world.clock()) == state.remaining(record, world.clock())
+    assert again.record(job) == record
+    outlook = record.outlook
+    world.restart(policy=policy)
+    assert world.record(job).outlook == outlook
+    world.passes(20)
+    assert world.platform.job(job, ADMIN).progress is not None
+
+
+def unlikely(behaviour: Unlikely, **spec: Any) -> dict[str, Any]:
+    return until(StopRule(metric="val_acc", rising=True, target=0.9, if_unlikely=behaviour), work=1000, **spec)
+
+
+def test_a_job_that_will_not_get_there_is_told_and_goes_on(world: Platform) -> None:
+    world.backend.total = 1000
+    job = world.submit(**unlikely(Unlikely.TELL))
+    world.passes(3)
+    tell_curve(world, job, ceiling=0.6, to=600)
+    assert world.phase(job) is JobPhase.RUNNING
+    assert any("will probably not reach val_acc >= 0.9" in one.text for one in world.platform.why(job, ADMIN).entries)
+
+
+def test_by_its_own_setting_it_gives_up_its_deadline(world: Platform) -> None:
+    world.backend.total = 1000
+    job = world.submit(**unlikely(Unlikely.BEST_EFFORT, within=5000))
+    world.passes(3)
+    assert math.isfinite(world.record(job).job.deadline)
+    tell_curve(world, job, ceiling=0.6, to=600)
+    assert world.record(job).job.goal == BestEffort()
+    assert any("at best effort from now on" in one.text for one in world.platform.why(job, ADMIN).entries)
+
+
+def test_by_its_own_setting_it_is_stopped(world: Platform) -> None:
+    world.backend.total = 1000
+    job = world.submit(**unlikely(Unlikely.STOP))
+    world.passes(3)
+    tell_curve(world, job, ceiling=0.6, to=600)
+    detail = world.platform.job(job, ADMIN)
+    assert detail.state == JobPhase.CANCELLED
+    assert "stopped, as its job file asks: val_acc >= 0.9 will probably not be reached" in detail.reason

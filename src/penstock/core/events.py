@@ -71,6 +71,19 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class OutlookChanged:
+    """What is left of a job that trains until its metric says stop: ``remaining`` iterations are expected, and in nine
+    of ten cases no more than ``allowance`` more. Its rule ends it before its work does with the probability ``reach``.
+    """
+
+    at: float
+    job_id: str
+    remaining: float
+    allowance: float
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
 class JobFinished:
     """The job is done; it may have lost its devices or been paused a moment before it said so."""
 
@@ -185,7 +198,7 @@ class Tick:
 
 
 Event = (
-    JobSubmitted | JobCancelled | JobPaused | JobResumed | JobAmended | JobFailed | Progress | JobFinished
-    | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining
+    JobSubmitted | JobCancelled | JobPaused | JobResumed | JobAmended | JobFailed | Progress | OutlookChanged
+    | JobFinished | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining
     | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | TenantRemoved | Tick
 )  # fmt: skip

@@ -78,7 +78,9 @@ class JobColumns(GatheredColumns):
     resumable: Bools = gathered()
     """Goes on from where it was when its devices change; the others begin again."""
     remaining: Floats = gathered()
-    """Iterations left."""
+    """Iterations left; the expected number where a metric decides."""
+    allowance: Floats = gathered()
+    """Iterations that a promise counts on besides, because a metric decides how many are left; mostly zero."""
     whole: Floats = gathered()
     """Iterations from the beginning to the end."""
     width: Ints = gathered()

@@ -37,7 +37,7 @@ class PlanTerms:
     def stated(cls, view: KindView, *, widest: bool = False) -> "PlanTerms":
         """The curves and deadlines as they are, rescheduling free."""
         no_pauses, no_starts = np.zeros_like(view.rates), np.zeros(len(view))
-        return cls(view.rates, no_pauses, no_starts, view.remaining, view.deadline, widest)
+        return cls(view.rates, no_pauses, no_starts, view.remaining + view.allowance, view.deadline, widest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

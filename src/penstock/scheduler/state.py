@@ -32,6 +32,7 @@ from penstock.core import (
     JobPaused,
     JobResumed,
     JobSubmitted,
+    OutlookChanged,
     Progress,
     Quote,
     ResumableChanged,
@@ -302,6 +303,26 @@ class State:
         elif self.holdings.report(record, remaining, event.at) > 0:
             self.excuse(record.kind, f"{event.job_id} progresses more slowly than its curve says")
 
+    def _on_outlook_changed(self, event: OutlookChanged) -> None:
+        record = self.live(event.job_id)
+        if not all(math.isfinite(number) and number >= 0 for number in (event.remaining, event.allowance)):
+            raise EventError(f"job {event.job_id!r} expects {event.remaining} + {event.allowance} iterations")
+        remaining = max(event.remaining, LEAST_WORK)
+        if (service := record.paused) is not None:
+            corrected = service.corrected + remaining - service.remaining
+            record.paused = replace(service, remaining=remaining, corrected=corrected)
+            return
+        was_safe = self._is_safe(record, event.at)
+        if self.holdings.foresee(record, remaining, event.allowance, event.at) > 0:
+            self.excuse(record.kind, f"the metric of {event.job_id} asks for more than it did")
+        if was_safe and not self._is_safe(record, event.at):
+            late = self.holdings.safe_end(record, event.at) - record.job.deadline
+            record.tell(event.at, f"its promise became unlikely: it may end {format_duration(late)} after its deadline")
+
+    def _is_safe(self, record: Record, now: float) -> bool:
+        """Whether a promised job that runs will be in time on what it holds, as far as its metric tells."""
+        return record.promised and self.holdings.safe_end(record, now) <= record.job.deadline
+
     def _on_curve_changed(self, event: CurveChanged) -> None:
         record = self.live(event.job_id)
         if not self.can_use(record, event.curve):
@@ -375,6 +396,7 @@ EVENTS: dict[type, Callable[[State, Any], None]] = {
     JobResumed: State._on_resumed,
     JobAmended: State._on_amended,
     Progress: State._on_progress,
+    OutlookChanged: State._on_outlook_changed,
     CurveChanged: State._on_curve_changed,
     CostsChanged: State._on_costs_changed,
     ResumableChanged: State._on_resumable_changed,

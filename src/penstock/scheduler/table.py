@@ -17,12 +17,13 @@ from penstock.scheduler.windows import Windows
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
-    "reserve_s", "trained_at", "whole", "deserved",
+    "reserve_s", "trained_at", "whole", "deserved", "allowance",
 )  # fmt: skip
 _INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
+    "allowance",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -81,6 +82,7 @@ class JobTable:
     reserve_s: Floats
     trained_at: Floats
     whole: Floats
+    allowance: Floats
     deserved: Floats
     standing: Ints
     sequence: Ints
@@ -270,7 +272,7 @@ class JobTable:
         """Everything is still to be done; returns the iterations that are lost by that."""
         lost = float(self.whole[row] - self.remaining[row])
         self.remaining[row] = self.whole[row]
-        self.progressed[row] = self.corrected[row] = 0.0
+        self.progressed[row] = self.corrected[row] = self.allowance[row] = 0.0
         return max(lost, 0.0)
 
     def forecast(self) -> None:

@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from penstock.simulate.engine import Result, simulate
     from penstock.simulate.failures import NodeFailures
     from penstock.simulate.forward import ForwardStep, JobEnds, NoOutsideEvents, OutsideEvents, play_forward
+    from penstock.simulate.learning_curves import (
+        STRANGERS,
+        TUNED,
+        CurveFamily,
+        LearningCurve,
+        draw_curve,
+        target_at,
+    )
     from penstock.simulate.metrics import Effort, Summary, summarise
     from penstock.simulate.optimum import OPTIMUM, Optimum
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
@@ -74,11 +82,14 @@ __all__ = [
     "OPTIMUM",
     "OVERHEADS",
     "REPLICAS",
+    "STRANGERS",
+    "TUNED",
     "Aggregate",
     "ArtifactCosts",
     "Bar",
     "Calibration",
     "Cell",
+    "CurveFamily",
     "Description",
     "Deviation",
     "Effort",
@@ -89,6 +100,7 @@ __all__ = [
     "JobEnds",
     "JobOutcome",
     "KnownPolicy",
+    "LearningCurve",
     "Markup",
     "MeanInterval",
     "NoOutsideEvents",
@@ -129,6 +141,7 @@ __all__ = [
     "describe",
     "device_runs",
     "draw",
+    "draw_curve",
     "export_rows",
     "generate",
     "interval",
@@ -149,6 +162,7 @@ __all__ = [
     "summarise",
     "sweep",
     "table",
+    "target_at",
     "what_if",
     "with_deadline",
     "with_model",

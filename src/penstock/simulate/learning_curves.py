@@ -78,9 +78,7 @@ class LearningCurve:
         return next((float(step) for step, value in self.points() if watch.take(step, value)), self.most)
 
 
-def draw_curve(
-    family: CurveFamily, most: float, rng: np.random.Generator, *, evaluations: int = 100
-) -> LearningCurve:
+def draw_curve(family: CurveFamily, most: float, rng: np.random.Generator, *, evaluations: int = 100) -> LearningCurve:
     """A curve of a family, of a training that may take ``most`` steps."""
     pace, bend = _DRAWN[family](rng)
     start, ceiling = float(rng.uniform(*_START)), float(rng.uniform(*_CEILING))

@@ -14,6 +14,7 @@ from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.learning import Learned, Learning
 from penstock.control.loop.lesson_pace import LessonPace
+from penstock.control.loop.metric_outlooks import MetricOutlooks, consequences
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
@@ -22,6 +23,7 @@ from penstock.control.state.entries import (
     CurveLearned,
     Entry,
     Launched,
+    MetricReported,
     RunFailed,
     RunFinished,
     RunSuspended,
@@ -79,6 +81,7 @@ class ReportIntake:
         self._read_to = journal.store.log.cursors()
         self._nonsense: dict[str, int] = {}
         self._lessons = LessonPace()
+        self._outlooks = MetricOutlooks()
 
     def listen(self, statuses: Iterable[RunStatus]) -> None:
         """Take in what is new: the next report of every run together, then the one after it, and so on."""
@@ -100,6 +103,7 @@ class ReportIntake:
         if spare > 0:
             for run_id in [run_id for run_id in self.figures if run_id not in listed][:spare]:
                 del self.figures[run_id]
+        self._outlooks.forget(map(job_of_run, listed))
         self._nonsense = {run_id: count for run_id, count in self._nonsense.items() if run_id in listed}
         if len(self._read_to) > len(listed) + _FIGURES_KEPT:
             with self._journal.reading() as state:
@@ -171,7 +175,8 @@ class ReportIntake:
                 heard = self._report_reader.entries(self._with_step(report), record, state, self._journal.now())
                 if heard:
                     cursors.append(Cursor(report.run_id, record.id, report.seq))
-                entries += [self._completed(entry, record, spent[report.run_id]) for entry in heard]
+                completed = [self._completed(entry, record, spent[report.run_id]) for entry in heard]
+                entries += [*completed, *consequences(completed, record)]
                 entries += self._learned(lesson, record)
             if len(reports) > 1 and entries:
                 self._journal.record_all(entries, cursors=cursors)
@@ -217,6 +222,8 @@ class ReportIntake:
             case Launched() if record.started_at is None:
                 first = self._forecasts.first_expected_at(record.id) if self._forecasts is not None else None
                 return replace(entry, expected_at=first)
+            case MetricReported():
+                return replace(entry, outlook=self._outlooks.after(entry, record, self.figures[entry.run_id].total))
             case RunSuspended() if not record.job.resumable:
                 lost = self.figures[entry.run_id].step or 0
                 entry = replace(entry, lost_steps=lost)

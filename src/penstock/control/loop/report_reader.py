@@ -27,6 +27,8 @@ from penstock.core import FailureReason, Report, ReportKind
 
 _MOST_DOUBLINGS = 30
 _SAME_TOTAL = 0.01
+_LEAST_LEFT = 0.02
+"""Of the work that may be left, what is believed to be left of a job that its metric should have ended by now."""
 _SHOWS_RESUMABLE = (ReportKind.RESUMABLE, ReportKind.CHECKPOINTED)
 
 ASKED = "asked"
@@ -157,7 +159,8 @@ def remaining_after(report: Report, record: JobRecord) -> float | None:
     if report.step is None:
         return None
     share_left = 1.0 - report.step / (report.total or record.work)
-    return record.work * min(max(share_left, 0.0), 1.0)
+    left = record.work * min(max(share_left, 0.0), 1.0)
+    return left if record.outlook is None else max(left - (record.work - record.total), _LEAST_LEFT * left)
 
 
 _UNDERSTOOD: dict[ReportKind, Callable[[ReportReader, Report, JobRecord, PlatformState, float], Entry | None]] = {

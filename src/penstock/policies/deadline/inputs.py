@@ -1,7 +1,8 @@
 """What planning counts on: how fast every job runs where, what changes cost it, and by when it must be done.
 
-Promises are made and kept on *certain* terms: the slowest speed that a curve admits, a decision in every slot, the end
-of the job included. Jobs that were promised nothing are planned on *likely* ones.
+Promises are made and kept on *certain* terms: the slowest speed that a curve admits, the most iterations that a metric
+asks for in nine of ten cases, a decision in every slot, the end of the job included. Jobs that were promised nothing
+are planned on *likely* ones.
 """
 
 from typing import NamedTuple, TypeVar
@@ -68,7 +69,10 @@ def terms_of(view: View) -> Terms:
     likely_rates = _stacked([each.rates for each in view.by_kind]) * view.working_share(interval)
     cautious = strict._replace(limit=strict.limit - view.overhead.worst_s - view.reserve_s)
     prices = kind_prices(likely_rates, strict.levels, strict.depth)
-    return Terms(cautious, strict, strict._replace(rates=likely_rates, limit=strict.limit.copy(), prices=prices))
+    likely = strict._replace(
+        rates=likely_rates, limit=strict.limit.copy(), prices=prices, remaining=np.array(view.remaining)
+    )
+    return Terms(cautious, strict, likely)
 
 
 def _strict(view: View) -> PlanInputs:
@@ -78,7 +82,8 @@ def _strict(view: View) -> PlanInputs:
     pauses: Floats = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
     columns = {
         "resizes": view.resize_s, "starts": view.start_s - view.end_s - view.resize_s, "ends": view.end_s,
-        "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s, "remaining": view.remaining,
+        "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s,
+        "remaining": view.remaining + view.allowance,
         "again": np.where(view.resumable, -1.0, view.whole), "limit": view.deadline - view.overhead.every_round_s,
     }  # fmt: skip
     best_effort = np.isinf(view.deadline)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from penstock.control.state.entries import CostsLearned, CurveLearned, MetricReported, ResumableLearned
 from penstock.control.state.folded_state import FoldedState, Reducers
-from penstock.core import CostsChanged, CurveChanged, ResumableChanged, Source, Verdict
+from penstock.control.state.outlook_news import outlook_news
+from penstock.core import CostsChanged, CurveChanged, OutlookChanged, ResumableChanged, Source, Verdict
 from penstock.policies import weakest_source
 
 _KNOWN_NOW = "its speed is known now; its deadline cannot be promised yet, it is asked again"
@@ -38,7 +39,18 @@ def _resumable_learned(state: FoldedState, entry: ResumableLearned) -> None:
 
 
 def _metric_reported(state: FoldedState, entry: MetricReported) -> None:
-    state.live(entry.job_id).measure(entry.step, entry.value)
+    """A value of the metric that a job trains until, and what is expected of the job because of it."""
+    record = state.live(entry.job_id)
+    record.measure(entry.step, entry.value)
+    if entry.outlook is None:
+        return
+    done = record.total - state.remaining(record, entry.at)
+    if text := outlook_news(record, entry.outlook):
+        record.tell(entry.at, text)
+    record.outlook = outlook = entry.outlook
+    allowance = max(outlook.safe - max(outlook.expected, done), 0.0)
+    left = max(outlook.expected - done, 0.0)
+    state.feed(OutlookChanged(entry.at, record.id, left, allowance, outlook.reach))
 
 
 KNOWLEDGE_REDUCERS: Reducers = {
