@@ -6,13 +6,15 @@ STAMP  := $(VENV)/.installed
 TESTS  ?= tests
 # twice as many as there are cores: tests of real processes and engines wait half of their time
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+# whole traces, a minute of chaos and the like have a target of their own; continuous integration runs everything
+SELECT ?= not gpu and not long
 # a test that hangs says where, ends its worker and fails; the others go on
 NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 # also where Python may not write bytecode by itself: every process of ours starts from it
 COMPILE := $(BIN)/python -m compileall -q src/penstock && $(BIN)/python -m penstock.simulate.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +51,10 @@ engines-kubernetes: $(STAMP) ## build the Kubernetes control plane that some tes
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	@$(COMPILE)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -m '$(SELECT)' $(TESTS)
+
+test-long: $(STAMP) engines ## what make test leaves out: whole traces, a minute of chaos, fuzzing, every module of the wheel
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -m 'long and not gpu' $(TESTS)
 
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
@@ -63,8 +68,8 @@ chaos-kubernetes: $(STAMP) engines-kubernetes ## pods, nodes, API servers and se
 chaos-slurm: $(STAMP) engines ## batch jobs, slurmd, controllers and servers that fall under real jobs on a real Slurm (SEEDS=10)
 	$(BIN)/python -m tests.live.cluster_chaos slurm $${SEEDS:-10}
 
-fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test does it for 15)
-	FUZZ_S=$${FUZZ_S:-600} $(BIN)/python -m pytest -q tests/serve/test_fuzz.py
+fuzz: $(STAMP) ## every operation of a real server under schemathesis, for FUZZ_S seconds (make test-long does it for 15)
+	FUZZ_S=$${FUZZ_S:-600} $(BIN)/python -m pytest -q -m long tests/serve/test_fuzz.py
 
 test-wheel: $(STAMP) ## the wheel in an empty environment: run, submit, simulate (needs a package registry)
 	$(BIN)/python -m tests.packaging.installed

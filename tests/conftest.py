@@ -4,6 +4,7 @@ Generated examples are the same in every run, so that the same code gets the sam
 for new ones.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from hypothesis import settings
 from tests.tools.engines import SharedBrowser, shared_browser
 
 pytest_plugins = ["tests.tools.run_hooks"]
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+"""Every core has two test processes: threads of a matrix product would only wait for each other, and spin meanwhile."""
 sys.dont_write_bytecode = False
 """Rewriting the assertions of all tests takes many seconds, in each worker; the next one finds them on the disk."""
 settings.register_profile("penstock", deadline=None, derandomize=True)

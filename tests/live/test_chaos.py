@@ -21,6 +21,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         site.close()
 
 
+@pytest.mark.long
 def test_whatever_is_killed_every_job_ends_once_and_every_sample_counts_once(site: Site) -> None:
     dealt = survive(site, SEED)
     assert {blow: dealt[blow] for blow in BLOWS} == BLOWS

@@ -57,6 +57,7 @@ def test_it_has_what_programs_read_and_nothing_that_only_we_need(wheel: Path) ->
     assert not [str(name) for name in names if name.name.startswith("test_") or name.suffix in (".csv", ".gz")]
 
 
+@pytest.mark.long
 def test_every_module_of_it_can_be_imported_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         file.extractall(tmp_path)

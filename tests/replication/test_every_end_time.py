@@ -44,7 +44,13 @@ def test_every_replica_and_trace_is_there() -> None:
     assert all(len(times) == traces[trace] for (_, trace), times in PUBLIC.items())
 
 
-@pytest.mark.parametrize(("replica", "trace"), sorted(PUBLIC))
+LONG = {("elasticflow-artifact", "195job")}
+
+
+@pytest.mark.parametrize(
+    ("replica", "trace"),
+    [pytest.param(*each, marks=pytest.mark.long if each in LONG else ()) for each in sorted(PUBLIC)],
+)
 def test_every_job_starts_and_ends_as_in_the_public_simulator(load_trace: LoadTrace, replica: str, trace: str) -> None:
     tables, nodes, devices, slot = SETTINGS[trace]
     jobs = load_trace(f"traces/{trace}.csv.gz", tables)

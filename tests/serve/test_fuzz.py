@@ -31,6 +31,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     end_everything_on(tmp_path / "data")
 
 
+@pytest.mark.long
 def test_no_input_is_answered_with_a_fault(server: Client, tmp_path: Path) -> None:
     token = DataDir(tmp_path / "data").owner_token()
     there = {"command": "train", "work": "1000 steps", "best_effort": True, "environment": {"working_dir": "/"}}

@@ -328,6 +328,7 @@ def test_every_public_sia_job_has_a_curve_and_work(public: Public) -> None:
     assert all(job.curve.rate(1, "A100") > job.curve.rate(1, "T4") > 0 for job in jobs)
 
 
+@pytest.mark.long
 def test_srtf_on_chronus_meets_what_it_met_before(public: Public) -> None:
     """0.985 of the deadlines of the SLO trace on 120 x 8 devices, counted apart from this reader."""
     trace = read_trace(public("chronus/traces/trace_job_Philly_SLO.csv.gz"))

@@ -35,7 +35,17 @@ def test_a_run_on_this_cpu_dispatches_what_was_captured(seed: int) -> None:
     assert not _worth_time(ran) - seen
 
 
-@pytest.mark.parametrize("label", ["resnet50", "mobilenet-v2", "convnext-tiny", "bert-large", "t5-base", "llama-1b"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param("resnet50", marks=pytest.mark.long),
+        "mobilenet-v2",
+        "convnext-tiny",
+        "bert-large",
+        "t5-base",
+        "llama-1b",
+    ],
+)
 def test_runs_on_an_h200_dispatched_what_was_captured(label: str) -> None:
     for raw in recorded("h200"):
         for index, network in enumerate(raw.networks):
