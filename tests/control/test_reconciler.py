@@ -97,7 +97,7 @@ def test_a_failed_run_is_tried_again_from_what_it_saved_after_a_growing_pause(wo
         world.step()
     assert world.backend.alive() == [f"{job}.2"]
     assert world.backend.all_runs[f"{job}.2"].launch.attempt == 1
-    world.backend.fail(f"{job}.2")
+    world.backend.fail(f"{job}.2", tail=("boom again",))
     world.passes(6)
     assert world.backend.alive() == []
     world.passes(30)
@@ -129,6 +129,20 @@ def test_a_script_that_ends_before_its_first_step_is_not_tried_again_unless_aske
     world.passes(2)
     assert (world.phase(hasty), world.record(hasty).failures) == (JobPhase.FAILED, 1)
     assert world.phase(patient) is JobPhase.RUNNING
+
+
+def test_a_script_that_ends_twice_at_the_same_place_with_the_same_words_is_given_up(world: Platform) -> None:
+    steady, other = world.submit(work=100, at_most=1), world.submit(work=100, at_most=1)
+    world.passes(8)
+    for attempt in (1, 2):
+        while len(world.backend.alive()) < 2:
+            world.clock.time += 0.5
+            world.step()
+        world.backend.fail(f"{steady}.{attempt}", tail=("OSError: could not write the model",), save=True)
+        world.backend.fail(f"{other}.{attempt}", tail=(f"attempt {attempt}: connection lost",), save=True)
+        world.step()
+    assert (world.phase(steady), world.record(steady).failures) == (JobPhase.FAILED, 2)
+    assert world.phase(other) is JobPhase.RUNNING
 
 
 def test_failures_with_progress_in_between_do_not_use_up_the_retries(world: Platform) -> None:

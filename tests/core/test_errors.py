@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import InputError, UnitError, UnknownNameError, errors
+from penstock.core import InputError, Strictness, UnitError, UnknownNameError, errors
 from penstock.scheduler import FINAL
 from penstock.wire import ACTIVE, OVER, JobPhase, MissingError, RequestError, UnavailableError, error_from, problem
 from tests.core.error_tree import ancestors, error_classes, inherited
@@ -88,3 +88,8 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 def test_a_name_near_nothing_gets_the_general_hint() -> None:
     error = UnknownNameError.of("policy", "qqq", ["fifo", "edf"], "`penstock policies` lists them")
     assert str(error) == "unknown policy 'qqq'. Allowed: edf, fifo. `penstock policies` lists them."
+
+
+def test_members_of_an_enumeration_are_suggested_as_they_are_written() -> None:
+    error = UnknownNameError.of("strictness", "sft", Strictness)
+    assert str(error) == "unknown strictness 'sft'. Allowed: hard, soft. Did you mean 'soft'?"

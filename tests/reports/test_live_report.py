@@ -9,8 +9,8 @@ import pytest
 from penstock.client import Client
 from penstock.control.observe.device_readings import full_load_w
 from penstock.control.reports.page import report_page, sentences
-from penstock.control.reports.period import UNEXPLAINED, JobFacts, why_broken
-from penstock.control.state.entries import Launched, Paused
+from penstock.control.reports.period import UNEXPLAINED, JobFacts, failures, why_broken
+from penstock.control.state.entries import Launched, Paused, RunFailed, WorkerLost
 from penstock.core import InputError, Node, PowerModel, Usage
 from penstock.core.codec import decode, encode
 from penstock.wire import MissingError
@@ -118,6 +118,14 @@ def test_a_script_that_fails_by_itself_is_no_promise_broken_by_the_platform(serv
     assert (report.promises.made, report.promises.failed, report.promises.broken) == (1, 1, 0)
     assert report.broken == []
     assert admin.job_report(job).words[0] == "Its deadline was promised, and its own script failed."
+
+
+def test_a_worker_with_which_its_run_failed_did_not_die_under_one_that_went_on() -> None:
+    def lost(at: float) -> WorkerLost:
+        return WorkerLost(at=at, job_id="j", run_id="j.1", worker="w0", code=1)
+
+    failed = RunFailed(at=50.2, job_id="j", run_id="j.1", reason="exit", code=1)
+    assert failures([lost(20.0), lost(50.0), failed], since=0.0).workers_lost == 1
 
 
 def test_work_that_is_thrown_away_for_a_promise_is_counted(served: Served, admin: Client) -> None:

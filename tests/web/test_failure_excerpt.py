@@ -57,3 +57,10 @@ def test_lines_have_levels_and_a_traceback_is_one_error() -> None:
         Level.USUAL, Level.WARNING, Level.ERROR, Level.USUAL, Level.ERROR, Level.ERROR, Level.WARNING, Level.USUAL,
     ]  # fmt: skip
     assert [rank_of(line) for line in lines] == ["0", "1", "0", "1", "0", "0", "0", ""]
+
+
+def test_marks_that_torch_puts_before_tracebacks_are_no_part_of_them() -> None:
+    marked = [line.replace("[0] ", "[0] [rank0]: ", 1) for line in TRACEBACK]
+    assert failure_excerpt(marked) == failure_excerpt(TRACEBACK)
+    alone = [line.replace("[0] ", "[rank0]: ", 1) for line in TRACEBACK if line.startswith("[0]")]
+    assert failure_excerpt(alone) == failure_excerpt(TRACEBACK)

@@ -127,7 +127,8 @@ class RetriesPart(JobFilePart):
     max: Whole | None = Field(
         default=None,
         description="How often the job is started again before it counts as failed. Unless given: 3 times, but not at"
-        " all where a script ends by itself before its first step, since it would do so again.",
+        " all where a script ends by itself before its first step, and once where it ends again with the same words"
+        " and got no further, since it would do so again.",
     )
     backoff: Delay = Field(default=10.0, description="Pause before the first retry; it doubles with each further one.")
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
-RANK = re.compile(r"^\[(\d+)\] ?")
-"""What output of several workers begins each line with."""
+RANK = re.compile(r"^\[(?:rank)?(\d+)\]:? ?(?:\[rank\d+\]: ?)?")
+"""What output of several workers begins each line with: our own mark, and that of torch before tracebacks."""
 _ERROR = re.compile(
     r"\b(ERROR|CRITICAL|FATAL)\b|^Traceback \(most recent call last\)|^\w[\w.]*(Error|Exception)\b", re.M
 )

@@ -63,7 +63,8 @@ class ReportReader:
         """A run that is gone, and whether it is worth another try."""
         entry = RunFailed(at=at, job_id=record.id, run_id=run_id, reason=reason, **more)  # type: ignore[arg-type]
         streak, recipe = record.streak_after(entry), record.submission.recipe
-        if streak > recipe.max_retries or (_is_early_exit(entry, record) and not recipe.retries_early_exits):
+        would_recur = _is_early_exit(entry, record) or _is_same_exit(entry, record)
+        if streak > recipe.max_retries or (would_recur and not recipe.retries_early_exits):
             return entry
         wait = min(recipe.backoff_s * 2.0 ** min(streak - 1, _MOST_DOUBLINGS), self.most_s)
         return replace(entry, retry_at=at + wait)
@@ -152,6 +153,13 @@ class ReportReader:
 def _is_early_exit(entry: RunFailed, record: JobRecord) -> bool:
     """Whether a script ended by itself before its first step: missing modules, files, arguments stay missing."""
     return entry.reason == FailureReason.EXIT and not entry.step and not record.failed_at_step
+
+
+def _is_same_exit(entry: RunFailed, record: JobRecord) -> bool:
+    """Whether it ended by itself as it did the last time, with the same last words, and got no further."""
+    ended = (entry.reason, entry.code, entry.tail[-1:])
+    same = ended == (record.reason, record.exit_code, record.tail[-1:]) and record.streak_after(entry) > 1
+    return same and entry.reason == FailureReason.EXIT and bool(entry.tail)
 
 
 def remaining_after(report: Report, record: JobRecord) -> float | None:

@@ -15,7 +15,8 @@ _HAPPENED: Mapping[str, str] = {
     FailureReason.NONSENSE: "it said what cannot be true",
 }
 _TRACEBACK = "Traceback (most recent call last):"
-_RANK = re.compile(r"^\[\d+\] ?")
+_RANK = re.compile(r"^(\[\d+\] ?)?(\[rank\d+\]: ?)?")
+"""What we put before the lines of each worker, and what torch puts before those of tracebacks."""
 _ERROR = re.compile(r"^[A-Za-z_][\w.]*(:|$)")
 
 

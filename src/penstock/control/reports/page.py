@@ -38,7 +38,7 @@ def _promise_words(report: PeriodReport) -> tuple[str, str]:
     title = "No promise fell due" if ratio is None else f"{100 * ratio:.1f}% of the promises were kept"
     text = f"{p.kept} kept, {p.broken} broken, {p.given_up} given up, {p.failed} failed by themselves, "
     text += f"{p.open} still open. "
-    text += f"{p.made} new ones were made and {p.refused} jobs refused in advance."
+    text += f"New ones: {p.made}. Refused in advance: {_counted(p.refused, 'job')}."
     return title, text
 
 
@@ -46,8 +46,8 @@ def _use_words(report: PeriodReport) -> str:
     share = report.device_seconds / report.capacity_device_seconds if report.capacity_device_seconds else 0.0
     jobs = report.jobs
     text = f"{_hours(report.device_seconds)} device-hours, {100 * share:.1f}% of what the devices could give. "
-    text += f"{jobs.submitted} jobs came, {jobs.finished} finished, {jobs.failed} failed, {jobs.cancelled} were "
-    text += f"cancelled, {jobs.active} are active."
+    text += f"{_counted(jobs.submitted, 'job')} came: {jobs.finished} finished, {jobs.failed} failed, "
+    text += f"{jobs.cancelled} cancelled, {jobs.active} active."
     if report.queue_wait.count:
         text += f" Half of those that started had waited less than {_time(report.queue_wait.p50_s)}."
     return text
@@ -58,10 +58,9 @@ def _failure_words(report: PeriodReport) -> str:
     if not f.count and not f.workers_lost:
         return "None."
     reasons = ", ".join(f"{failure.count} x {failure.reason}" for failure in f.by_reason)
-    text = (
-        f"{f.count} runs failed{f' ({reasons})' if reasons else ''} and {f.workers_lost} workers died under runs that "
-    )
-    text += f"went on. At least {f.lost_steps} steps were done twice"
+    text = f"{_counted(f.count, 'run')} failed{f' ({reasons})' if reasons else ''}; "
+    text += f"{_counted(f.workers_lost, 'worker')} died under runs that went on. "
+    text += f"At least {f.lost_steps} steps were done twice"
     return text + (f"; half of the restarts took less than {_time(f.downtime.p50_s)}." if f.downtime.count else ".")
 
 
@@ -75,7 +74,7 @@ def _resize_words(report: PeriodReport) -> str:
 
 def _pauses(pauses: SpreadView) -> str:
     return (
-        f"training stood still for {_time(pauses.p50_s)} in the middle, {_time(pauses.p95_s)} at the 95th percentile "
+        f"training stood still for {_time(pauses.p50_s)} at the median, {_time(pauses.p95_s)} at the 95th percentile "
         f"and {_time(pauses.total_s)} in all"
     )
 
@@ -85,10 +84,14 @@ def _forecast_words(report: PeriodReport) -> str:
     if f.median_error is None or f.mean_absolute_error is None or f.worst_error is None:
         return "No job finished of which an end was expected." + _unknown_words(f.unknown)
     return (
-        f"Over {f.jobs} jobs that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
+        f"Over {_counted(f.jobs, 'job')} that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
         f"away from what was first expected on average (median {100 * f.median_error:+.0f}%, worst "
         f"{100 * f.worst_error:+.0f}%; plus means later)." + _unknown_words(f.unknown)
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _unknown_words(jobs: int) -> str:

@@ -46,6 +46,8 @@ OWN_FAULTS = frozenset({FailureReason.EXIT, FailureReason.NONSENSE})
 """Reasons of failures that are the script's own: no platform could have kept the promise."""
 UNEXPLAINED = "nothing in the log explains it; its speed was probably believed too high"
 _MOST_BROKEN = 100
+_WITH_ITS_WORKER_S = 10.0
+"""A run that fails so soon after a worker of it failed with it."""
 _STRETCHES = 28
 
 
@@ -195,11 +197,20 @@ def failures(happenings: Iterable[Happening], since: float) -> FailuresView:
     again = [entry for entry in _begun_again(entries) if entry.at >= since]
     return FailuresView(
         by_reason=tuple(by_reason),
-        workers_lost=sum(isinstance(entry, WorkerLost) and entry.at >= since for entry in entries),
+        workers_lost=_survived_losses(entries, failed, since),
         lost_steps=sum(_steps_lost(entry, by_job[entry.job_id]) for entry in failed),
         begun_again=len(again), begun_again_steps=sum(entry.lost_steps for entry in again),
         downtime=spread([gap for entry in failed if (gap := _downtime_s(entry, by_job[entry.job_id])) is not None]),
     )  # fmt: skip
+
+
+def _survived_losses(entries: Iterable[Happening], failed: Iterable[RunFailed], since: float) -> int:
+    """Workers that died under runs that went on: not those with which their run failed."""
+    ends: dict[str, list[float]] = defaultdict(list)
+    for each in failed:
+        ends[each.run_id].append(each.at)
+    lost = [entry for entry in entries if isinstance(entry, WorkerLost) and entry.at >= since]
+    return sum(not any(0.0 <= at - entry.at <= _WITH_ITS_WORKER_S for at in ends[entry.run_id]) for entry in lost)
 
 
 def _begun_again(entries: Iterable[Happening]) -> list[RunSuspended]:
