@@ -8,7 +8,7 @@ from penstock.cli.submission.submit import remarks
 from penstock.cli.terminal import console
 from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done, usage_lines
 from penstock.spec import parse_job
-from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView
+from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView, tells_nothing
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=2, hours=1)
@@ -86,6 +86,18 @@ def test_how_much_is_done_stays_between_nothing_and_all(
     state: str, progress: ProgressView | None, share: float
 ) -> None:
     assert share_done(detail(state, progress)) == share
+
+
+def test_a_guess_is_no_progress() -> None:
+    guessed = QuoteView(verdict="deferred", reason="", speed="guessed")
+    silent = detail("asking", ProgressView(remaining=25, work=100)).model_copy(
+        update={"quote": guessed, "devices": [0], "started_at": datetime.now(UTC) - timedelta(minutes=1)}
+    )
+    assert share_done(silent) == 0.0
+    assert tells_nothing(silent, datetime.now(UTC).timestamp())
+    told = silent.model_copy(update={"progress": ProgressView(remaining=25, work=100, step=75)})
+    assert share_done(told) == 0.75
+    assert not tells_nothing(told, datetime.now(UTC).timestamp())
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])

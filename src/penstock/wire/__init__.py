@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         TokenView,
         UsageView,
         VersionView,
+        share_is_guessed,
         stamp,
         tells_nothing,
     )
@@ -175,6 +176,7 @@ __all__ = [
     "WhatIfRequest",
     "error_from",
     "problem",
+    "share_is_guessed",
     "stamp",
     "storable",
     "tells_nothing",

@@ -112,9 +112,16 @@ QUIET_S = 20.0
 NO_PROGRESS = "none told yet; print lines such as `penstock: step=3 total=100` and its end can be foreseen"
 
 
+def share_is_guessed(job: JobDetail) -> bool:
+    """Whether what is believed to be done rests on a speed that nobody has measured and on no word of the script."""
+    told = job.progress is not None and job.progress.step is not None
+    return not told and job.quote is not None and job.quote.speed == "guessed"
+
+
 def tells_nothing(job: JobDetail, now: float) -> bool:
     """Whether a job has run for a while without a word about its progress."""
-    if job.state != "running" or job.started_at is None or (job.progress is not None and job.progress.step is not None):
+    holds = job.state == "running" or (job.state == "asking" and bool(job.devices))
+    if not holds or job.started_at is None or (job.progress is not None and job.progress.step is not None):
         return False
     return now - job.started_at.timestamp() > QUIET_S
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.core import format_bytes, format_duration
-from penstock.wire import OVER, JobPhase
+from penstock.wire import OVER, JobPhase, share_is_guessed
 
 if TYPE_CHECKING:
     from penstock.wire import ArrayView, JobDetail, JobView, QuoteView
@@ -93,7 +93,7 @@ def share_done(job: "JobDetail") -> float:
     """Between 0 and 1; of a job that ended too soon, as far as it told."""
     if job.state == "finished":
         return 1.0
-    if job.progress is None or job.progress.work <= 0:
+    if job.progress is None or job.progress.work <= 0 or share_is_guessed(job):
         return 0.0
     if job.state in OVER:
         return min((job.progress.step or 0) / (job.progress.total or job.progress.work), 1.0)

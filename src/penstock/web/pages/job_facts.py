@@ -9,7 +9,7 @@ from penstock.web.failure_excerpt import failure_excerpt
 from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock
 from penstock.web.layout import bar_html, tiles_of
 from penstock.web.view_models import JobOverview, StepFunction
-from penstock.wire import NO_PROGRESS, OVER, JobDetail, tells_nothing
+from penstock.wire import NO_PROGRESS, OVER, JobDetail, share_is_guessed, tells_nothing
 
 
 def planned_end(overview: JobOverview) -> float | None:
@@ -87,7 +87,7 @@ def share_done(overview: JobOverview) -> float:
     progress = overview.detail.progress
     if overview.detail.state == "finished":
         return 1.0
-    if progress is None or progress.work <= 0 or overview.detail.state in OVER:
+    if progress is None or progress.work <= 0 or overview.detail.state in OVER or share_is_guessed(overview.detail):
         last = overview.samples[-1] if overview.samples else None
         return min(1.0, last.step / last.total) if last is not None and last.total else 0.0
     return min(max(1.0 - progress.remaining / progress.work, 0.0), 1.0)
