@@ -203,3 +203,20 @@ def test_stop_leaves_servers_elsewhere_alone(world: Platform, penstock: Penstock
     refused = penstock("stop")
     assert refused.code == 2
     assert "unset PENSTOCK_SERVER" in refused.err
+
+
+def test_the_policy_is_shown_and_switched(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(work=100, within=200)
+    world.passes(2)
+    assert "deadline" in penstock("policy").out
+    refused = penstock("policy", "set", "themis", "lease_s=600")
+    assert refused.code == 2
+    assert job in refused.err
+    assert "--force" in refused.err
+    told = penstock("policy", "set", "themis", "lease_s=600", "--force", "--json")
+    assert (told.json()["policy"], told.json()["written"]) == ("themis", "themis:lease_s=600")
+    assert "is withdrawn" in told.err
+    shown = penstock("policy").out
+    assert "chosen by" in shown
+    assert "lease_s" in shown
+    assert penstock("policy", "set", "fifoo").code == 2

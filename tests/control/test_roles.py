@@ -65,6 +65,8 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "DELETE /v1/tenants/{tenant}": (Action.QUOTAS, None),
     "POST /v1/nodes/{name}/drain": (Action.DRAIN, None),
     "POST /v1/nodes/{name}/undrain": (Action.DRAIN, None),
+    "GET /v1/policy": (Action.LOOK, None),
+    "PUT /v1/policy": (Action.SWITCH, {"policy": "deadline"}),
     "POST /v1/what-if": (Action.REPLAY, {"policies": ["mine.py:Mine"]}),
     "GET /metrics": (Action.MEASURE, None),
 }

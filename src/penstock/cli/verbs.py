@@ -80,6 +80,7 @@ VERBS = {
     "secrets": Verb("platform.secrets", "app", "Store secrets for jobs; a job file names those it needs."),
     "quota": Verb("platform.quota", "app", "What tenants may have at most: show it, set it."),
     "tenants": Verb("platform.tenants", "app", "What tenants share, lend, borrow and hold: show it, set it."),
+    "policy": Verb("platform.policy", "app", "The policy in force: show it, switch it."),
     "audit": Verb("platform.audit", "audit", "Who did what, when, from where, and how it went (admins only)."),
     "config": Verb("platform.config", "config", "Show which settings are in effect and where things are kept."),
     "completion": Verb(

@@ -32,6 +32,7 @@ from penstock.wire import (
     NodeView,
     OverviewView,
     PeriodReport,
+    PolicyView,
     QuotaView,
     QuoteView,
     SecretView,
@@ -337,6 +338,15 @@ class Client:
 
     def remove_tenant(self, tenant: str) -> None:
         self._ask("DELETE", f"/v1/tenants/{_quoted(tenant)}")
+
+    def policy(self) -> PolicyView:
+        """The policy in force."""
+        return self._get(PolicyView, "/v1/policy")
+
+    def switch_policy(self, policy: str, *, slot: str | None = None, force: bool = False) -> PolicyView:
+        """Another policy from now on; with ``force`` even if that endangers promises."""
+        wanted = {"policy": policy, "slot": slot, "force": force}
+        return PolicyView.model_validate(self._ask("PUT", "/v1/policy", json=wanted))
 
     def quotas(self) -> list[QuotaView]:
         return _QUOTAS.validate_python(self._ask("GET", "/v1/quotas"))

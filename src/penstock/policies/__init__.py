@@ -19,7 +19,7 @@ from penstock.policies.kind_view import KindView
 from penstock.policies.lucid import Lucid
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
 from penstock.policies.optimus import Optimus
-from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, show_value
+from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, settings_of, show_value
 from penstock.policies.per_kind import PerKind
 from penstock.policies.registry import (
     ENTRY_POINTS,
@@ -101,6 +101,7 @@ __all__ = [
     "policy_named",
     "require_installed",
     "serve_in_order",
+    "settings_of",
     "show_value",
     "split_policies",
     "weakest_source",

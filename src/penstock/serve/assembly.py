@@ -90,9 +90,10 @@ def assembled(config: Config, data_dir: DataDir) -> Iterator[Assembly]:
         parts = replace(assemble(config, journal, backend, data_dir, tenants), leader=leader)
         before = journal.state.settings
         parts.reconciler.begin(settings)
-        if before is not None and before.policy != config.policy:
+        now = journal.state.settings
+        if before is not None and now is not None and before.policy != now.policy:
             operator = Principal(id="", name="configuration", role=Role.ADMIN, tenant="default")
-            parts.platform.audit.write(operator, "switch policy", f"{before.policy} to {config.policy}")
+            parts.platform.audit.write(operator, "switch policy", f"{before.policy} to {now.policy}")
         if config.recover and config.backend == "local":
             recover_jobs(journal, config, backend.nodes())
         data_dir.note_last_entry(journal.seq)

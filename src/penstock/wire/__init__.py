@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.wire.metric_views import JobMetricsView, MetricView
     from penstock.wire.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
     from penstock.wire.phases import ACTIVE, OVER, JobPhase
+    from penstock.wire.policy_views import PolicyParameterView, PolicyRequest, PolicyView, PromiseRiskView
     from penstock.wire.problems import (
         MEDIA_TYPE,
         ConflictError,
@@ -144,7 +145,11 @@ __all__ = [
     "NoteView",
     "OverviewView",
     "PeriodReport",
+    "PolicyParameterView",
+    "PolicyRequest",
+    "PolicyView",
     "ProgressView",
+    "PromiseRiskView",
     "PromisesView",
     "QuotaRequest",
     "QuotaView",

@@ -13,6 +13,7 @@ from penstock.control.api import (
     jobs,
     metrics,
     platform,
+    policy,
     reference,
     reports,
     secrets,
@@ -29,6 +30,9 @@ from penstock.core import InputError
 from penstock.wire import problem
 
 MAX_BODY = 1 << 20
+_PARTS = (
+    jobs, executions, files, platform, administration, metrics, policy, reports, whatif, secrets, reference,
+)  # fmt: skip
 
 
 def create_app(
@@ -50,7 +54,7 @@ def create_app(
     app.state.metrics = observed
     app.state.open_metrics = open_metrics
     app.state.streams = Streams(service, StreamSlots(max_streams, max_streams_per_token))
-    for part in (jobs, executions, files, platform, administration, metrics, reports, whatif, secrets, reference):
+    for part in _PARTS:
         app.include_router(part.router)
     callers = Callers(service.credentials)
     app.add_middleware(

@@ -131,6 +131,7 @@ class Reconciler:
     def begin(self, settings: Configured) -> None:
         """Take up the settings of this start, if they are new; nodes that changed are found by the first pass."""
         with self.journal.reading() as state:
+            settings = settings.outlasting(state.settings)
             if state.settings is None or _rules(state.settings) != _rules(settings):
                 self.journal.record(replace(settings, at=self.journal.now()))
         self.journal.publish()

@@ -23,6 +23,7 @@ class Action(StrEnum):
     QUOTAS = "set quotas"
     DRAIN = "drain nodes"
     REPLAY = "replay the past"
+    SWITCH = "switch the policy"
     MEASURE = "read metrics"
 
 
@@ -50,6 +51,7 @@ SCOPES: dict[Action, Scope] = {
     Action.QUOTAS: Scope.ADMIN,
     Action.DRAIN: Scope.ADMIN,
     Action.REPLAY: Scope.ADMIN,
+    Action.SWITCH: Scope.ADMIN,
 }
 """The scope a token needs for each action, if it is confined to some."""
 

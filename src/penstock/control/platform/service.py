@@ -32,6 +32,7 @@ from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.past_moments import past_moment
+from penstock.control.platform.policy_switch import PolicySwitch
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.saved_files import SavedFiles
@@ -93,6 +94,7 @@ class Platform:
         self.quotas = commands.quotas
         self.administration = Administration(journal, self.credentials, self.quotas, self.audit, commands.tenancy)
         self.tenants = TenantAccounts(journal, self.audit)
+        self.policy = PolicySwitch(journal, self.audit, reconciler.nudge)
         self.history = PlatformHistory(journal, reconciler, forecasts, readings, TimelineCache(journal))
         self.secrets = TenantSecrets(secrets, self.audit)
         self.executions = JobCommands(commands.find, reconciler, self.audit)

@@ -7,7 +7,7 @@ reading it again gives the same state and asks nobody.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
@@ -28,15 +28,40 @@ from penstock.core import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredRules:
+    """What the configuration of a server says about deciding."""
+
+    policy: str
+    slot: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """The platform runs under these rules from now on. The nodes are those it begins with; later ones come and go."""
+    """The platform runs under these rules from now on. The nodes are those it begins with; later ones come and go.
+
+    Rules that somebody chose while the server ran are ``by`` them, and hold ``instead_of`` those of its configuration
+    until that says something else.
+    """
 
     at: float
     nodes: tuple[Node, ...]
     policy: str
     slot: float = 0.0
     overhead: Overhead = FREE
+    by: str = ""
+    instead_of: ConfiguredRules | None = None
+
+    @property
+    def configured_rules(self) -> ConfiguredRules:
+        """What the configuration said when these rules were taken up."""
+        return self.instead_of or ConfiguredRules(self.policy, self.slot)
+
+    def outlasting(self, live: "Configured | None") -> "Configured":
+        """These rules of a configuration, or those that were chosen ``live`` instead of the very same."""
+        if live is None or live.instead_of is None or live.instead_of != self.configured_rules:
+            return self
+        return replace(self, policy=live.policy, slot=live.slot, by=live.by, instead_of=live.instead_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
