@@ -34,7 +34,11 @@ def test_a_whole_life_is_told_in_order() -> None:
         (0.0, "best effort: edf lets every job in and promises nothing"),
         (0.0, "started on 4 devices on 2 nodes"),
         (10.0, "shrank from 4 to 2 devices on 1 node"),
-        (20.0, "suspended: its 2 devices go to others"),
+        (
+            20.0,
+            "suspended: its 2 devices go to job c, which edf puts first; "
+            "it is expected to go on in about 5s if nobody else comes",
+        ),
         (25.0, "resumed on 2 devices on 1 node"),
         (65.0, "grew from 2 to 4 devices on 2 nodes"),
         (110.0, "finished"),

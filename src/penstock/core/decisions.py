@@ -24,6 +24,8 @@ class Decision:
     """Answers that are new or whose verdict changed, in the order in which they are given."""
     suspended: tuple[str, ...] = ()
     """Jobs that lose their devices."""
+    reasons: tuple[tuple[str, str], ...] = ()
+    """Why jobs lose their devices: for whom, and when they are expected to go on."""
     grants: tuple[Grant, ...] = ()
     """Jobs that get other devices than they had: they start, resume, grow, shrink or move."""
     rates: tuple[tuple[str, float], ...] = ()

@@ -1,6 +1,6 @@
 """What comes out of the scheduler: what the world must do now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.core.promises import Grant, Quote
 
@@ -49,9 +49,10 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Save state and give all devices back."""
+    """Save state and give all devices back; ``why`` is for whom, and when it is expected to go on, if that is known."""
 
     job_id: str
+    why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from penstock.policies.greedy import serve_in_order
 from penstock.policies.job_columns import ColumnSource
 from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
 from penstock.policies.kind_view import KindView
+from penstock.policies.lasting import STINT_COSTS, allocate_lasting
 from penstock.policies.lucid import Lucid
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
 from penstock.policies.optimus import Optimus
@@ -48,6 +49,7 @@ __all__ = [
     "OPTION_COLUMNS",
     "PLAN_STEPS",
     "POLICIES",
+    "STINT_COSTS",
     "VALUE_STEPS",
     "Admission",
     "Afs",
@@ -93,6 +95,7 @@ __all__ = [
     "WithinBounds",
     "YarnCapacity",
     "admit_undisturbed",
+    "allocate_lasting",
     "allocate_undisturbed",
     "offered_policies",
     "parameters_of",

@@ -6,7 +6,7 @@ promise to somebody else would be missed by that do they come back into the view
 first, and no more of them than it takes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ def allocate_undisturbed(policy: Policy, view: View) -> Assignment:
         return policy.allocate(view)
     best: Assignment | None = None
     for kept in _choices(view, held):
-        decided = _merged(view, kept, _decided(policy, view.without(*kept)))
+        decided = keep_rows(view, kept, policy.allocate)
         if best is None or decided.missed < best.missed:
             best = decided
         if not best.missed:
@@ -66,9 +66,14 @@ def undisturbed(view: View) -> HeldRows:
     return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits))
 
 
-def _decided(policy: Policy, view: View) -> Assignment:
+def keep_rows(view: View, kept: HeldRows, allocate: Callable[[View], Assignment]) -> Assignment:
+    """What is decided about everybody else if these rows, in ascending order, keep what they hold."""
+    return _merged(view, kept, _decided(allocate, view.without(*kept)))
+
+
+def _decided(allocate: Callable[[View], Assignment], view: View) -> Assignment:
     if len(view):
-        return policy.allocate(view)
+        return allocate(view)
     return Assignment(view.bound, view.bound, tuple(np.inf for _ in view.kinds), Plans.none(0))
 
 

@@ -198,6 +198,16 @@ class _Division:
             plans.kind[rows] = answer.plans.kind
 
 
+def quota_shortfall(view: View, widths: Ints) -> float:
+    """Devices of quotas that their owners could use and do not get by these widths."""
+    if (bounds := view.bounds) is None:
+        return 0.0
+    elsewhere = view.tenants.held - np.bincount(view.tenant, weights=view.width, minlength=len(bounds.parent))
+    outside = np.asarray(bounds.within @ elsewhere)
+    holds, could = (outside + bounds.totals(view.tenant, devices) for devices in (widths, most_useful(view)))
+    return float(np.maximum(np.minimum(bounds.guaranteed, could) - holds, 0.0).sum())
+
+
 def most_useful(view: View) -> Ints:
     """The most devices that each row could use, of the kind it is bound to."""
     most = np.zeros(len(view), dtype=np.int64)

@@ -1,6 +1,7 @@
 """Events and decisions in, instructions out; the invariants; the story of every job."""
 
 from penstock.scheduler.costs import CostedRound, CostModel, ExpectedCosts
+from penstock.scheduler.preemption import SUSPENDED
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.records import FINAL, JobState
 from penstock.scheduler.scheduler import Scheduler
@@ -8,6 +9,7 @@ from penstock.scheduler.story import Entry, Story
 
 __all__ = [
     "FINAL",
+    "SUSPENDED",
     "CostModel",
     "CostedRound",
     "CurveRates",

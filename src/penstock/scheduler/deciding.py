@@ -8,6 +8,7 @@ applied or given up, the occupancies have its grants on trial.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +29,14 @@ from penstock.policies import (
     View,
     WithinBounds,
     admit_undisturbed,
+    allocate_lasting,
     allocate_undisturbed,
 )
 from penstock.scheduler.columns import ReplacedColumns, TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
 from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
+from penstock.scheduler.preemption import preemption_reasons
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.table import Projection
 
@@ -103,7 +106,7 @@ class Decider:
                 return Draft(
                     wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
                 )
-            assignment = allocate_undisturbed(self._wide, view)
+            assignment = allocate_lasting(partial(allocate_undisturbed, self._wide), view)
             changes = _checked_changes(view, assignment)
             return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes)
         except BaseException:
@@ -187,6 +190,7 @@ class Decider:
             pauses=self._pauses(holdings, moment, answers, view, assignment, granted),
             plans=assignment.plans,
             projection=moment.projection,
+            reasons=partial(preemption_reasons, view, assignment, changes.losing, self.policy.name),
         )
 
     def _placed(

@@ -72,6 +72,8 @@ class Draft(NamedTuple):
     pauses: Floats | None = None
     plans: Plans | None = None
     projection: Projection | None = None
+    reasons: Callable[[], Mapping[int, str]] = dict
+    """Why jobs are suspended, by key; to be asked before anything is changed."""
 
 
 class Holdings:
@@ -395,12 +397,14 @@ class Holdings:
 
     def apply(self, draft: Draft, now: float, out: list[Instruction]) -> None:
         """Carry out what was decided. O(jobs) vector work, plus work per change."""
+        told = draft.suspended and self.records[draft.suspended[0]].story is not None
+        reasons = draft.reasons() if told else {}
         used = self.table.rows_of(self.positions(tuple(draft.wake_at)))
         self.table.adopt(draft.projection or self.table.projected(now, used), used)
         for key, quote in draft.quotes:
             self._answer(self.records[key], quote, now, out)
         for key in draft.suspended:
-            self._suspend(self.records[key], now, out)
+            self._suspend(self.records[key], reasons.get(key, ""), now, out)
         for key, kind, devices in draft.grants:
             self._grant(self.records[key], kind, devices, now, out)
         for key, rate in draft.rates.items():
@@ -432,10 +436,10 @@ class Holdings:
             waiting = JobState.SUSPENDED if record.has_run else JobState.PENDING
             record.state = JobState.RUNNING if self.table.width[row] else waiting
 
-    def _suspend(self, record: Record, now: float, out: list[Instruction]) -> None:
+    def _suspend(self, record: Record, why: str, now: float, out: list[Instruction]) -> None:
         row = self.row(record)
-        out.append(Suspend(record.job.id))
-        record.tell(now, f"suspended: its {self.table.width[row]} devices go to others")
+        out.append(Suspend(record.job.id, why))
+        record.tell(now, why or f"suspended: its {self.table.width[row]} devices go to others")
         self._lose_unresumable(row, record, now)
         self._let_go(row, record, now)
 

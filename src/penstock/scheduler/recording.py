@@ -33,6 +33,7 @@ def to_decision(at: float, draft: Draft, holdings: Holdings) -> Decision:
         wake_at=tuple(draft.wake_at.items()),
         quotes=tuple(quote for _, quote in draft.quotes),
         suspended=tuple(holdings.records[key].job.id for key in draft.suspended),
+        reasons=tuple(_reasons(draft, holdings)),
         grants=tuple(_grant(holdings, *grant) for grant in draft.grants),
         rates=tuple((holdings.records[key].job.id, rate) for key, rate in draft.rates.items()),
         pauses=tuple(_pauses(draft, name_of)),
@@ -84,10 +85,12 @@ class _Reading:
         suspended = [self._key(name) for name in decision.suspended]
         rates = {self._key(name): rate for name, rate in decision.rates}
         grants = [(self._key(grant.job_id), grant.kind, grant.devices) for grant in decision.grants]
+        reasons = {self._key(name): why for name, why in decision.reasons}
         self._try_out([*_refused(quotes), *suspended], grants)
         return Draft(
             wake_at=dict(decision.wake_at), quotes=quotes, suspended=suspended, grants=grants, rates=rates,
             keys=None if len(self._kinds) == len(self._holdings.kinds) else keys, pauses=pauses, plans=plans,
+            reasons=lambda: reasons,
         )  # fmt: skip
 
     def _key(self, name: str) -> int:
@@ -122,6 +125,12 @@ def _rows(holdings: Holdings, kinds: Sequence[str], quotes: Sequence[tuple[int, 
     rows = np.arange(len(table))[table.rows_of(holdings.positions(kinds))]
     gone = [int(np.searchsorted(rows, table.row_of[key])) for key in _refused(quotes)]
     return np.asarray(rows[rows_left(len(rows), gone)])
+
+
+def _reasons(draft: Draft, holdings: Holdings) -> Iterator[tuple[str, str]]:
+    if draft.suspended:
+        for key, why in draft.reasons().items():
+            yield holdings.records[key].job.id, why
 
 
 def _grant(holdings: Holdings, key: int, kind: str, devices: tuple[int, ...]) -> Grant:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         source_named,
         sweep,
     )
+    from penstock.simulate.tenant_settings import parse_tenants
     from penstock.simulate.timeline import Bar, TimeAxis, Timeline, bars_of, device_runs, named_rows, node_rows
     from penstock.simulate.traces import (
         Description,
@@ -150,6 +151,7 @@ __all__ = [
     "named_rows",
     "node_rows",
     "parse_shares",
+    "parse_tenants",
     "play_forward",
     "read_trace",
     "replay_past",

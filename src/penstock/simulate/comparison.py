@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.sharedctypes import SynchronizedArray
 from typing import Any
 
-from penstock.core import Cluster, InputError, Job
+from penstock.core import Cluster, InputError, Job, Tenant, TenantChanged
 from penstock.placement import placement_named
 from penstock.policies import policy_named
 from penstock.simulate.catalogue import check_policies, label_of
@@ -17,6 +17,7 @@ from penstock.simulate.failures import NodeFailures
 from penstock.simulate.optimum import Optimum, optimum
 from penstock.simulate.overhead import costs_named
 from penstock.simulate.replicas import REPLICAS
+from penstock.simulate.tenant_settings import check_tenants
 from penstock.simulate.uncertainty import Uncertainty
 from penstock.simulate.workload import Workload
 
@@ -41,6 +42,8 @@ class Setting:
     report_every_s: float = 600.0
     failures: NodeFailures | None = None
     timeline: bool = False
+    tenants: tuple[Tenant, ...] = ()
+    """Shares, quotas and groups; whoever is not named has a share of 1."""
 
     @property
     def is_exact(self) -> bool:
@@ -62,16 +65,20 @@ def run_policy(
     check_policies([name])
     workload.check_kinds(setting.cluster)
     if name in REPLICAS:
-        if not setting.is_exact:
-            raise InputError(f"{name} in a world with wrong curves, doubts or failures", "a policy, not a replica")
+        if not setting.is_exact or setting.tenants:
+            raise InputError(
+                f"{name} in a world with wrong curves, doubts, failures or tenants", "a policy, not a replica"
+            )
         from penstock.simulate.replicas import replay
 
         return replay(name, workload, setting.cluster, int(setting.slot))
     cluster = setting.cluster
     jobs = workload.jobs()
+    check_tenants(setting.tenants, {job.tenant for job in jobs} if setting.tenants else ())
     failures = setting.failures.events(cluster, workload.seed, _first_at(jobs)) if setting.failures else ()
     result = simulate(
         jobs, cluster, policy_named(name), slot=setting.slot, failures=failures,
+        faults=[TenantChanged(_first_at(jobs), tenant) for tenant in setting.tenants],
         uncertainty=setting.uncertainty(workload.seed),
         costs=costs_named(setting.overhead, cluster, setting.slot),
         placement=placement_named(setting.placement) if setting.placement else None,

@@ -65,6 +65,8 @@ from penstock.wire import (
     QuotaView,
     QuoteView,
     ResumeRequest,
+    TenantAccountView,
+    TenantRequest,
     TokenRequest,
     TokenView,
     WhatIfReport,
@@ -222,6 +224,18 @@ class Viewer:
         who, now = self.who, self.now()
         held = [holding for holding in self._history.holdings(now - span_s, now) if who.may_see(holding.tenant)]
         return tenant_use(held, self._history.counts_by_tenant(who), now - span_s, now)
+
+    def tenant_accounts(self) -> list[TenantAccountView]:
+        """What tenants share, hold and lend, as far as it concerns the person."""
+        return self._platform.tenants.views(self.who)
+
+    def set_tenant(self, tenant: str, fields: Mapping[str, str]) -> None:
+        """Settings as they were typed in; an empty one stays as it is, and ``none`` is taken away."""
+        if not re.fullmatch(TENANT_NAME, tenant):
+            raise InputError(f"the tenant {tenant!r}", "letters, digits, dots, dashes and underscores")
+        given = {name: text.strip() for name, text in fields.items() if text.strip()}
+        wanted = {name: None if text == "none" else text for name, text in given.items()}
+        self._platform.tenants.set(tenant, _checked(TenantRequest, wanted), self.who)
 
     def quotas(self) -> list[QuotaView]:
         """What tenants may have at most, as far as it concerns the person."""

@@ -69,6 +69,9 @@ class TenantView(WireModel):
     kept: int
     broken: int
     refused: int
+    fairness: float | None = Field(
+        default=None, description="Device-time used over deserved in the day before its end; none: it ended earlier."
+    )
 
 
 class FailureView(WireModel):

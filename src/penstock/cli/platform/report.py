@@ -80,11 +80,14 @@ def _tell(report: "PeriodReport") -> None:
     out.print(f"{clock(report.since)} to {clock(report.until)}{whose}: {report.jobs.there} jobs")
     for title, text in sentences(report):
         out.print(f"{title}: {text}", soft_wrap=True)
-    table = plain_table("tenant", "jobs", "device-hours", "kWh (~ estimated)", "kept", "broken", "refused")
+    table = plain_table(
+        "tenant", "jobs", "device-hours", "kWh (~ estimated)", "kept", "broken", "refused", "fairness 24 h"
+    )
     for tenant in report.tenants:
         table.add_row(
             tenant.tenant, str(tenant.jobs), f"{tenant.device_seconds / 3600:.2f}", kilowatt_hours(tenant),
             str(tenant.kept), str(tenant.broken), str(tenant.refused),
+            "-" if tenant.fairness is None else f"{tenant.fairness:.2f}",
         )  # fmt: skip
     if report.tenants:
         out.print(table)

@@ -66,6 +66,9 @@ def command(
     doubts: DoubtsOption = "0%",
     reports: ReportsOption = "10m",
     failures: FailuresOption = None,
+    tenants: Annotated[
+        str | None, typer.Option(help="Shares, quotas and groups: vision=2:quota=8:group=research,nlp=1.")
+    ] = None,
     optimum: OptimumOption = False,
     seed: Annotated[int, typer.Option(min=0, help="For everything that is drawn.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds, from --seed on; show 95 % intervals.")] = 1,
@@ -89,10 +92,13 @@ def command(
         cluster=Cluster.parse(cluster), slot=parse_slot(slot), overhead=overhead.value, placement=placement,
         wrong_by=parse_share(wrong_by), doubts=parse_share(doubts), report_every_s=parse_duration(reports),
         failures=parse_failures(failures), timeline=picture or report is not None,
+        tenants=simulation.parse_tenants(tenants) if tenants else (),
     )  # fmt: skip
     setting.uncertainty(seed)
     source, bounds = simulation.source_named(trace), parse_bounds(deadlines) if deadlines else None
     if seeds > 1:
+        if tenants:
+            raise InputError("--tenants with several seeds", "one seed", "Leave --seeds out")
         _check_single(out_dir, report, picture)
         grid = simulation.Grid(
             policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],

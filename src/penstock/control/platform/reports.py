@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from penstock.control.platform.past_moments import past_moment
 from penstock.control.reports.job import job_report
@@ -33,7 +34,14 @@ class Reports:
                 f"The period from {since} to {until or 'now'} is empty", "a beginning before the end", "Try since=7d"
             )
         only = "" if tenant is not None and not who.may_see(tenant) else who.sees or tenant
-        return period_report(self._evidence(start, end, only))
+        evidence = self._evidence(start, end, only)
+        return period_report(replace(evidence, fairness=self._fairness(now)) if end == now else evidence)
+
+    def _fairness(self, now: float) -> dict[str, float]:
+        """Of every tenant over the last day."""
+        with self._journal.reading() as state:
+            table = state.scheduler.tenants(now)
+        return dict(zip(table.names, table.fairness.tolist(), strict=True))
 
     def job(self, who: Principal, record: JobRecord) -> JobReport:
         journal = self._journal

@@ -165,11 +165,14 @@ def _tenants(report: PeriodReport) -> str:
     rows = [
         [tenant.tenant, str(tenant.jobs), _bar(tenant.device_seconds / most), _hours(tenant.device_seconds),
          kilowatt_hours(tenant), str(tenant.kept), str(tenant.broken),
-         str(tenant.refused)]
+         str(tenant.refused), "" if tenant.fairness is None else f"{tenant.fairness:.2f}"]
         for tenant in report.tenants
     ]  # fmt: skip
-    head = ("tenant", "jobs", "", "device-hours", "kWh", "kept", "broken", "refused")
-    why = "Energy is what the runs told; with a ~ it is estimated, in part at least."
+    head = ("tenant", "jobs", "", "device-hours", "kWh", "kept", "broken", "refused", "fairness")
+    why = (
+        "Energy is what the runs told; with a ~ it is estimated, in part at least. Fairness is device-time used over "
+        "deserved, of the last day."
+    )
     return section("Who used what", why, table(head, rows, "Use by tenant"))
 
 

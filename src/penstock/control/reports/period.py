@@ -8,7 +8,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -145,6 +145,8 @@ class Evidence:
     holdings: Sequence[Holding]
     happenings: Sequence[Happening]
     cluster: Cluster
+    fairness: Mapping[str, float] = field(default_factory=dict)
+    """Of tenants over the day before the end, where that is known."""
 
     @property
     def account(self) -> EnergyAccount:
@@ -338,6 +340,7 @@ def _tenants(jobs: Sequence[JobFacts], ended: Sequence[JobFacts], evidence: Evid
                 tenant=name, jobs=own[name], device_seconds=sum(used_s(holding, evidence) for holding in held),
                 energy_j=drawn.joules, energy_estimated=drawn.estimated, kept=settled[name, "kept"],
                 broken=settled[name, "broken"], refused=settled[name, "refused"],
+                fairness=evidence.fairness.get(name),
             )
         )  # fmt: skip
     return sorted(tenants, key=lambda tenant: -tenant.device_seconds)

@@ -173,7 +173,9 @@ class FoldedState:
                 self.engage(grant.job_id).take(grant, self.places(grant), self.scheduler.now)
             case Resize(grant):
                 self._touch(grant.job_id).reshape(grant, self.places(grant), self.scheduler.now)
-            case Suspend(job_id) | Stop(job_id, _):
+            case Suspend(job_id, why):
+                self._touch(job_id).lose_devices(why)
+            case Stop(job_id, _):
                 self._touch(job_id).lose_devices()
 
     def displace(self, record: JobRecord, grant: Grant) -> None:

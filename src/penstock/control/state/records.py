@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
 from penstock.core import DeviceSlot, Grant, Job, MetricBest, Outlook, ParallelPlan, Quote, Recipe, StopRule, Worker
+from penstock.scheduler import SUSPENDED
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
@@ -164,6 +165,8 @@ class JobRecord:
     def begin_stint(self, grant: Grant, places: tuple[DeviceSlot, ...], at: float) -> None:
         self.stint += 1
         self.workers = ()
+        if self.reason.startswith(SUSPENDED):
+            self.reason = ""
         self.reshape(grant, places, at)
 
     def reshape(self, grant: Grant, places: tuple[DeviceSlot, ...], at: float) -> None:
@@ -185,9 +188,10 @@ class JobRecord:
         if self.grant is not None:
             self.footprints[self.run_id] = frozenset(self.places)
 
-    def lose_devices(self) -> None:
+    def lose_devices(self, why: str = "") -> None:
         self.grant = None
         self.displaced = False
+        self.reason = why or self.reason
 
     def stay_until_decided(self, grant: Grant) -> None:
         """It lost these devices because of its own bounds: its run waits on them for others, and is not ended."""

@@ -8,6 +8,7 @@ from penstock.web import charts
 from penstock.web.format import device_time, percent, plural
 from penstock.web.layout import Figure, Text, ask, attempt, empty, live, table_html
 from penstock.web.pages.cluster import SPANS
+from penstock.web.pages.tenant_accounts import AccountSection
 from penstock.web.view_models import TenantUse
 from penstock.web.viewer import Viewer
 from penstock.wire import QuotaView
@@ -27,6 +28,7 @@ async def build(viewer: Viewer, _: Request) -> None:
         with nothing:
             empty("Nobody has used anything yet", "A tenant appears here with its first job.")
 
+    accounts = AccountSection(viewer)
     quotas = QuotaSection(viewer)
 
     async def refresh() -> None:
@@ -39,6 +41,7 @@ async def build(viewer: Viewer, _: Request) -> None:
         table.show(table_html(_COLUMNS, rows) if rows else "")
         nothing.set_visibility(not rows)
         figure.card.set_visibility(any(line.device_seconds for line in lines))
+        await accounts.refresh()
         await quotas.refresh()
 
     toggle.on_value_change(refresh)
