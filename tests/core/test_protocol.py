@@ -146,15 +146,34 @@ def test_the_protocol_needs_nothing_but_the_standard_library() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "/run/a.sock", "unix:a.sock", "tcp://host", "tcp://:1", "tcp://h:x", "tcp://h:70000", "http://h:1"]
+    "text",
+    [
+        "",
+        "/run/a.sock",
+        "unix:a.sock",
+        "tcp://host",
+        "tcp://:1",
+        "tcp://h:x",
+        "tcp://h:70000",
+        "http://h:1",
+        "tls://h:1",
+        "tls://h:1/ab",
+    ],
 )
 def test_addresses_have_one_form(text: str) -> None:
-    with pytest.raises(InputError, match="unix:/path or tcp://host:port"):
+    with pytest.raises(InputError, match="unix:/path, tcp://host:port or tls://host:port/fingerprint"):
         AgentAddress.parse(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["unix:/run/a b.sock", "tcp://10.0.0.7:2900", "tcp://[fe80::1]:80", "tcp://host.example:1"]
+    "text",
+    [
+        "unix:/run/a b.sock",
+        "tcp://10.0.0.7:2900",
+        "tcp://[fe80::1]:80",
+        "tcp://host.example:1",
+        f"tls://[::1]:2/{'0a' * 32}",
+    ],
 )
 def test_addresses_survive_the_way_through_text(text: str) -> None:
     assert str(AgentAddress.parse(text)) == text

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from penstock.core.moments import resolve_moment, resolve_past
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
+    from penstock.core.pinned_tls import check_fingerprint, fingerprint, pinning_context
     from penstock.core.plugins import is_plugin, load_plugin
     from penstock.core.promises import LATE_TOLERANCE_S, Grant, Plan, Quote, Verdict
     from penstock.core.protocol import (
@@ -329,11 +330,13 @@ __all__ = [
     "WorkerMessage",
     "World",
     "build",
+    "check_fingerprint",
     "clean_text",
     "decode",
     "encode",
     "evenly_split",
     "fewest_nodes",
+    "fingerprint",
     "first_operator",
     "format_bytes",
     "format_duration",
@@ -356,6 +359,7 @@ __all__ = [
     "parse_duration",
     "parse_instant",
     "percent_text",
+    "pinning_context",
     "plain",
     "plain_series",
     "plain_value",

@@ -21,7 +21,15 @@ from penstock.backends.agent.part_messages import (
     OutputBatch,
     OutputLine,
 )
-from penstock.core import LONGEST_LINE, WORKER_MESSAGES, AgentAddress, Hello, ProtocolError
+from penstock.core import (
+    LONGEST_LINE,
+    WORKER_MESSAGES,
+    AgentAddress,
+    Hello,
+    ProtocolError,
+    check_fingerprint,
+    pinning_context,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -134,4 +142,12 @@ class HostLine:
 async def _opened(agent: AgentAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if agent.path:
         return await asyncio.open_unix_connection(agent.path, limit=LONGEST_LINE)
-    return await asyncio.open_connection(agent.host, agent.port, limit=LONGEST_LINE)
+    context = pinning_context() if agent.pin else None
+    reader, writer = await asyncio.open_connection(agent.host, agent.port, limit=LONGEST_LINE, ssl=context)
+    try:
+        if agent.pin:
+            check_fingerprint(writer.get_extra_info("ssl_object"), agent.pin)
+    except OSError:
+        writer.close()
+        raise
+    return reader, writer

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from penstock.backends.agent.line_certificate import LineCertificate
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.core import (
     AGENT_MESSAGES,
@@ -63,13 +64,21 @@ class WorkerLines:
         self._ends: dict[str, asyncio.Event] = {}
         self._servers: list[asyncio.Server] = []
 
-    async def listen(self, address: AgentAddress) -> AgentAddress:
-        """Listen there; returns where workers reach it, which is another port if none was given."""
+    async def listen(self, address: AgentAddress, certificate: LineCertificate | None = None) -> AgentAddress:
+        """Listen there; returns where workers reach it, which is another port if none was given.
+
+        With a certificate a port speaks TLS, and its address names the fingerprint.
+        """
         if address.path:
             server = await asyncio.start_unix_server(self._serve, path=address.path, limit=LONGEST_LINE)
         else:
-            server = await asyncio.start_server(self._serve, address.host, address.port, limit=LONGEST_LINE)
-            address = AgentAddress(host=address.host, port=server.sockets[0].getsockname()[1])
+            server = await asyncio.start_server(
+                self._serve, address.host, address.port, limit=LONGEST_LINE,
+                ssl=certificate.server_context() if certificate else None,
+                ssl_handshake_timeout=HELLO_S if certificate else None,
+            )  # fmt: skip
+            port = server.sockets[0].getsockname()[1]
+            address = AgentAddress(host=address.host, port=port, pin=certificate.pin if certificate else "")
         self._servers.append(server)
         return address
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from penstock.backends.agent.line_certificate import line_keeper
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import BackendError, PreparationError
 from penstock.backends.environments.cached_command import PREPARED, cached_command
@@ -66,7 +67,10 @@ class KubernetesBackend(AgentBackend):
         )  # fmt: skip
         listen = AgentAddress(host=settings.agent_host or _address_towards(self._api.host), port=0)
         passed = (*pass_environment, *_OF_A_POD)
-        agents = AgentSettings(listen=listen, engine=engine, pass_environment=passed, modules=_OF_AGENTS)
+        agents = AgentSettings(
+            listen=listen, engine=engine, pass_environment=passed, modules=_OF_AGENTS,
+            certificate_of=line_keeper(Path(state_dir)) if settings.encrypt else None,
+        )  # fmt: skip
         super().__init__(state_dir, agents, secret_values=secret_values, clock=clock)
         self._clean: set[str] = set()
         """Runs that have nothing left in the cluster."""

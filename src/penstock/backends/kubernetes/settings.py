@@ -26,7 +26,8 @@ class KubernetesSettings:
     ``tenants`` says whose jobs the PenstockJobs of a namespace are: one tenant, or a list among which the label
     ``penstock.dev/tenant`` chooses. Without it only those of ``namespace`` are served, for the tenant "default".
 
-    ``agent_host`` is the address at which pods reach this machine, found by itself if it is not given. A pod without
+    ``agent_host`` is the address at which pods reach this machine, found by itself if it is not given; ``encrypt``
+    whether what they say to each other is encrypted. A pod without
     room after ``schedule_timeout_s``, or without an image after ``pull_timeout_s``, is given up.
     """
 
@@ -49,6 +50,7 @@ class KubernetesSettings:
     run_as_user: int = 1000
     cache_dir: str = ""
     agent_host: str = ""
+    encrypt: bool = True
     tenants: Mapping[str, Any] = field(default_factory=dict)
     schedule_timeout_s: float = 60.0
     pull_timeout_s: float = 300.0

@@ -85,17 +85,20 @@ class AgentSettings:
     Workers reach their agent by a socket in the run's directory; ``listen`` gives an address for them instead, such as
     ``tcp://127.0.0.1:0`` for any free port. ``engine`` is who starts workers that are no processes of this machine; it
     needs an address that its machines reach. ``pass_environment`` adds to the variables that jobs inherit.
-    ``modules`` are what agents import besides, once for all of them.
+    ``modules`` are what agents import besides, once for all of them. ``certificate_of`` is the directory whose
+    certificate encrypts the line to workers, where it is to be.
     """
 
     listen: AgentAddress | None = None
     engine: PartEngine | None = None
     pass_environment: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    certificate_of: Path | None = None
 
     def options(self) -> list[str]:
         """As the agent's command line has them."""
         listen = ["--listen", str(self.listen)] if self.listen else []
+        listen += ["--certificate-of", str(self.certificate_of)] if self.certificate_of else []
         return listen + (["--parts", self.engine.to_json()] if self.engine else [])
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from penstock.backends.agent.containers import DAEMONLESS
+from penstock.backends.agent.line_certificate import line_keeper
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.agent.secrets import Mask
@@ -51,7 +52,10 @@ class SlurmBackend(AgentBackend):
         listen = AgentAddress(host=settings.host or own_address())
         given = {**asdict(settings), "state_dir": str(Path(state_dir).expanduser().resolve())}
         engine = PartEngine(factory=PARTS, settings=given, start_limit_s=settings.start_limit_s)
-        agents = AgentSettings(listen=listen, engine=engine, pass_environment=("SLURM_CONF", *pass_environment))
+        agents = AgentSettings(
+            listen=listen, engine=engine, pass_environment=("SLURM_CONF", *pass_environment),
+            certificate_of=line_keeper(Path(state_dir)) if settings.encrypt else None,
+        )  # fmt: skip
         super().__init__(state_dir, agents, users=users, secret_values=secret_values, clock=clock)
         queue = BatchQueue(queue_file(self.state_dir), self._commands, settings.partition)
         self._watch = ClusterWatch(settings, self._commands, queue, NodeRequests(self.state_dir))

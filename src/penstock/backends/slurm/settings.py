@@ -18,8 +18,9 @@ class SlurmSettings:
     ``owner``: partition or reservation are Penstock's alone, so a device that it grants is there at once and its
     promises are promises. Otherwise it is a *guest*: starts wait in Slurm's queue, and what it quotes are forecasts.
     ``account`` is charged for all jobs, or one from ``accounts`` by tenant. ``cpus`` is how many cores make a slot on
-    nodes without accelerators. ``host`` is an address of this machine that all nodes reach. ``time`` is the time limit
-    of batch jobs in Slurm's notation; without it the partition's own holds.
+    nodes without accelerators. ``host`` is an address of this machine that all nodes reach, ``encrypt`` whether what
+    workers and agents say to each other is encrypted. ``time`` is the time limit of batch jobs in Slurm's notation;
+    without it the partition's own holds.
     """
 
     partition: str
@@ -30,6 +31,7 @@ class SlurmSettings:
     owner: bool = False
     cpus: int = 1
     host: str = ""
+    encrypt: bool = True
     time: str = ""
     commands: str = ""
     """A directory with Slurm's commands, where they are not on the path."""

@@ -9,6 +9,7 @@ import logging
 import os
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -176,7 +177,7 @@ class AgentLink:
                 for key, _ in selector.select(timeout=1.0):
                     if key.fileobj is not line:
                         self._wake_r.recv(65536)
-                    elif not self._receive(received, line.recv(65536)):
+                    elif not self._receive(received, _waiting(line)):
                         return
 
     def _deliver(self, line: socket.socket) -> None:
@@ -216,3 +217,11 @@ class AgentLink:
                     self._refused = message.reason
                     _log.error("the agent refused this worker: %s", message.reason)
             self._heard.notify_all()
+
+
+def _waiting(line: socket.socket) -> bytes:
+    """What has arrived; an encrypted line may hold more than it shows, read from the socket and not yet by us."""
+    chunk = line.recv(65536)
+    while isinstance(line, ssl.SSLSocket) and line.pending():
+        chunk += line.recv(line.pending())
+    return chunk

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.backends.agent.background_tasks import BackgroundTasks
+from penstock.backends.agent.line_certificate import LineCertificate
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.metrics.stop_metric import StopMetric
 from penstock.backends.agent.outputs import RunLog
@@ -67,6 +68,7 @@ class Agent:
         self._user = options.identity.user
         self._sockets = socket_directory(run_dir.path, self._user)
         self._address = options.listen or AgentAddress(path=str(self._sockets / WORKERS_SOCKET))
+        self._certificate = LineCertificate.of(options.certificate_of) if options.certificate_of else None
         self._clock = SteadyClock(offset=options.clock_offset)
         self._journal = ReportJournalWriter(run_dir.journal, launch.run_id, self._clock)
         self._metered_at = time.monotonic()
@@ -119,7 +121,7 @@ class Agent:
 
     async def _listen(self) -> None:
         """To workers first: servers may ask for things as soon as they find the agent's file."""
-        self._address = await self._lines.listen(self._address)
+        self._address = await self._lines.listen(self._address, self._certificate)
         self._workers.listen(self._address)
         requests = self._sockets / REQUESTS_SOCKET
         await self._requests.listen(requests)
