@@ -23,9 +23,14 @@ TOTAL = int(os.environ.get("TOTAL", "100000"))
 class Line:
     def __init__(self) -> None:
         agent = os.environ["PENSTOCK_AGENT"]
-        if agent.startswith("tcp://"):
-            host, _, port = agent.removeprefix("tcp://").rpartition(":")
+        scheme, _, place = agent.partition("://")
+        self.pending = lambda: 0
+        if place:
+            host, _, port = place.partition("/")[0].rpartition(":")
             self.socket = socket.create_connection((host, int(port)))
+            if scheme == "tls":
+                self.socket = encrypted(self.socket)
+                self.pending = self.socket.pending
         else:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(agent.removeprefix("unix:"))
@@ -38,10 +43,20 @@ class Line:
         if not select.select([self.socket], [], [], wait_s)[0]:
             return []
         data = self.socket.recv(65536)
+        while self.pending():
+            data += self.socket.recv(65536)
         if not data:
             sys.exit(9)  # the agent is gone
         *lines, self.rest = (self.rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
+
+
+def encrypted(line: socket.socket) -> Any:
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context.wrap_socket(line)
 
 
 def meet(line: Line, world: dict[str, Any]) -> list[dict[str, Any]]:

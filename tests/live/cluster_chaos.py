@@ -52,9 +52,18 @@ class ClusterChaos(Chaos):
     They begin when there is something to lose: a run that goes back then goes back to a checkpoint.
     """
 
-    epochs: ClassVar[int] = 18
+    epochs: ClassVar[int] = 40
     expendable_steps: ClassVar[int] = 3000
     first_steps: ClassVar[int] = 25
+
+    def kill_worker(self) -> None:
+        if workers := self.site.workers():
+            chosen = workers[self._random.choice(self.elastic_first([worker.run_id for worker in workers]))]
+            self._kill(chosen.run_id, chosen.pid)
+
+    def kill_agent(self) -> None:
+        if agents := self.site.agents():
+            self._kill(*agents[self._random.choice(self.elastic_first([run_id for run_id, _ in agents]))])
 
     def elastic_first(self, run_ids: list[str]) -> list[int]:
         """Which of these to choose from, by their places in the row."""
