@@ -14,7 +14,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock && $(BIN)/python -m penstock.simulate.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-chronus bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ bench-deadline: $(STAMP) ## deadline ratio on the public traces, against publish
 
 bench-policies: $(STAMP) ## policies in one world over loads and seeds, with 95 % intervals (resumes where it stopped)
 	$(BIN)/python -m bench.policies
+
+bench-chronus: $(STAMP) ## value missed and completion times on Chronus' traces, strict, soft and no deadlines (ARGS="--jobs 3000 deadline srtf")
+	$(BIN)/python -m bench.chronus $(ARGS)
 
 bench-taxonomy: $(STAMP) ## one policy and more of every class on cuts of Philly and Venus and on generated jobs, beside what papers claim
 	$(BIN)/python -m bench.taxonomy

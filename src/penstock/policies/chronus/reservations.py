@@ -12,7 +12,6 @@ import numpy as np
 from penstock.policies.base import Plans
 from penstock.policies.chronus.leases import LeaseClock, LeaseNeeds
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
-from penstock.policies.filling import width_at
 from penstock.policies.kind_view import KindView
 from penstock.tools import compiled
 
@@ -33,7 +32,7 @@ class Reservations:
     def kept(cls, view: KindView, needs: LeaseNeeds) -> "Reservations":
         """Those made before, without those that no longer keep any deadline."""
         count = int(needs.until.max(initial=0)) + 1
-        taken = leases_of_plans(view.plan_at, view.plan_width, needs.clock.first, needs.clock.length, view.now, count)
+        taken = leases_of_plans(view.plan_at, view.plan_width, needs.clock.first, needs.clock.length, count)
         step = kept_steps(taken, needs.seconds, needs.first_s, needs.later_s, needs.until)
         free = free_leases(taken, step, view.requested, view.capacity)
         if free.min(initial=0) < 0:
@@ -113,15 +112,18 @@ def _could_fit(view: KindView, needs: LeaseNeeds, row: int) -> bool:
 
 
 @compiled
-def leases_of_plans(plan_at: Floats, plan_width: Ints, first: int, length: float, now: float, count: int) -> Bools:
-    """Which leases the plans cover, from lease 0 on."""
+def leases_of_plans(plan_at: Floats, plan_width: Ints, first: int, length: float, count: int) -> Bools:
+    """Which leases the plans cover, from lease 0 on: a plan may begin within a lease and ends with one."""
     taken = np.zeros((len(plan_at), count), dtype=np.bool_)
     for row in range(len(plan_at)):
-        if not np.isfinite(plan_at[row, 0]):
-            continue
-        for k in range(count):
-            middle = max((first + k + 0.5) * length, now)
-            taken[row, k] = width_at(plan_at[row], plan_width[row], middle) > 0
+        for step in range(PLAN_STEPS - 1):
+            if not np.isfinite(plan_at[row, step + 1]):
+                break
+            if plan_width[row, step] > 0:
+                begin = int(np.floor(plan_at[row, step] / length + 1e-9)) - first
+                end = int(np.floor(plan_at[row, step + 1] / length + 1e-9)) - first
+                for k in range(max(begin, 0), min(end, count)):
+                    taken[row, k] = True
     return taken
 
 
