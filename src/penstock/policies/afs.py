@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import numpy as np
+
 from penstock.policies.base import Allocation, KindPolicy
 from penstock.policies.columns import Floats, Ints
 from penstock.policies.filling import usable
@@ -38,34 +40,43 @@ def _hold_contests(
 ) -> None:
     """Give idle devices to the winner over all of ``rows``, a level at a time, until nobody can take any."""
     idle = capacity - widths.sum()
+    left, after, before = np.zeros(len(widths)), np.zeros(len(widths)), np.zeros(len(widths))
+    step = np.zeros(len(widths), dtype=np.int64)
+    for job in rows:
+        step[job], left[job], after[job], before[job] = _bid(
+            widths[job], remaining[job], levels[job], rates[job], depth[job]
+        )
     while idle > 0:
-        winner, level = -1, 0
+        winner = -1
         for job in rows:
-            if widths[job] == 0:
-                continue
-            at = usable(levels[job], depth[job], widths[job])
-            if at + 1 >= depth[job] or levels[job][at + 1] - widths[job] > idle:
-                continue
-            if winner < 0 or beats(
-                remaining[job], levels[job], rates[job], at, remaining[winner], levels[winner], rates[winner], level
+            if 0 < step[job] <= idle and (
+                winner < 0 or beats(left[job], after[job], before[job], left[winner], after[winner], before[winner])
             ):
-                winner, level = job, at
+                winner = job
         if winner < 0:
             return
-        idle -= levels[winner][level + 1] - widths[winner]
-        widths[winner] = levels[winner][level + 1]
+        idle -= step[winner]
+        widths[winner] += step[winner]
+        step[winner], left[winner], after[winner], before[winner] = _bid(
+            widths[winner], remaining[winner], levels[winner], rates[winner], depth[winner]
+        )
 
 
 @compiled
-def beats(
-    remaining: float, levels: Ints, rates: Floats, at: int, other_remaining: float, other_levels: Ints,
-    other_rates: Floats, other_at: int,
-) -> bool:  # fmt: skip
-    """Whether a job on its level ``at`` gets devices rather than the other one."""
-    added = (rates[at + 1] - rates[at]) / (levels[at + 1] - levels[at])
-    other_added = (other_rates[other_at + 1] - other_rates[other_at]) / (
-        other_levels[other_at + 1] - other_levels[other_at]
-    )
-    if remaining / rates[at] <= other_remaining / other_rates[other_at]:
-        return bool(added / rates[at + 1] > other_added / other_rates[other_at])
-    return bool(other_added / other_rates[other_at + 1] <= added / rates[at])
+def _bid(width: int, remaining: float, levels: Ints, rates: Floats, depth: int) -> tuple[int, float, float, float]:
+    """Devices to the next level (0 if there is none), time left, and the speed-up by each of them.
+
+    The speed-up is told against the speed afterwards and against the speed now.
+    """
+    at = usable(levels, depth, width) if width > 0 else depth
+    if at + 1 >= depth:
+        return 0, 0.0, 0.0, 0.0
+    step = levels[at + 1] - width
+    faster = (rates[at + 1] - rates[at]) / step
+    return step, remaining / rates[at], faster / rates[at + 1], faster / rates[at]
+
+
+@compiled
+def beats(left: float, after: float, before: float, other_left: float, other_after: float, other_before: float) -> bool:
+    """Whether a job gets devices rather than the other one: the shorter by its speed-up afterwards, the longer now."""
+    return after > other_before if left <= other_left else other_after <= before
