@@ -5,8 +5,8 @@ the tenant that waits longest against a private, equal part of the cluster. With
 share met, of which declined jobs are none. CPU seconds are those of both runs, the first of which may compile loops.
 Jobs may run on other numbers of devices than they ask for, with speeds of models drawn from our profiles.
 
-The ratios that papers claim stand beside ours below. They come from other clusters, traces and simulators: a ratio that
-differs says nothing about a policy, one of the other sign would.
+The ratios that papers claim stand beside ours below. They come from other clusters, traces and simulators and from
+policies with parts that ours leave out, so they tell whether a policy is after the same thing, not how good it is.
 
 ``python -m bench.taxonomy [JOBS [POLICY …]]``: 500 jobs and all policies by default, overhead as measured.
 """
@@ -45,7 +45,7 @@ class Scores:
     without: Summary
     with_deadlines: Summary
     worst_tenant: float
-    """Mean over the jobs of the tenant treated worst: completion time over that on a private, equal part."""
+    """Median over the jobs of the tenant treated worst: completion time over that on a private, equal part."""
 
     def cells(self) -> list[str]:
         plain = self.without
@@ -125,7 +125,7 @@ def worst_tenant(outcomes: Iterable[JobOutcome]) -> float:
     for each in outcomes:
         if not math.isnan(each.fairness):
             by_tenant[each.tenant].append(each.fairness)
-    return max((float(np.mean(values)) for values in by_tenant.values()), default=math.nan)
+    return max((float(np.median(values)) for values in by_tenant.values()), default=math.nan)
 
 
 def _told(cut: Cut, names: Sequence[str]) -> Iterable[str]:
