@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Penstock
+from tests.control.build import Platform
 from tests.whatif.build import LivedThrough
 
 
@@ -44,3 +45,12 @@ def test_a_directory_without_a_database_is_refused(penstock: Penstock, tmp_path:
     assert refused.code == 2
     assert "does not exist" in refused.err
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_server_is_asked_and_concludes_nothing_from_one_job(world: Platform, penstock: Penstock) -> None:
+    world.submit(work=40)
+    world.passes(20)
+    told = penstock("whatif", "--policy", "fifo")
+    assert told.code == 3, told.err
+    assert "fewer than 20 tell nothing about a policy" in told.out
+    assert "as it was" in told.out

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,8 @@ from penstock.control.future.past.reading import read_past
 from penstock.control.state.store import History, reading
 from penstock.core import InputError
 from penstock.simulate import Past, Scenario, parse_shares, replay_past, scenarios_of, what_if
-from tests.control.build import platform
+from penstock.wire import PolicyRequest
+from tests.control.build import ADMIN, platform
 from tests.whatif.build import drawn_jobs, live_through, simulated, simulated_past
 
 
@@ -55,6 +57,33 @@ def test_a_lived_past_is_reproduced_within_five_percent(lived: Past) -> None:
     assert all(abs(error) <= 0.05 for error in study.calibration.errors.values()), study.calibration.errors
     more = study.replays[1].figures
     assert more.completion_mean_s < study.baseline.figures.completion_mean_s
+
+
+def test_a_past_with_a_switch_is_reproduced_from_any_moment_on(tmp_path: Path) -> None:
+    """Jobs that were there when the time begins come with the work that was left."""
+    with platform(tmp_path) as world:
+        live_through(world, 15, seed=5)
+        switched_at = world.clock.time
+        world.platform.policy.switch(PolicyRequest(policy="fifo", force=True), ADMIN)
+        world.passes()
+        live_through(world, 15, seed=6)
+        until = world.clock.time
+    with reading(f"sqlite:///{tmp_path}/penstock.db") as database:
+        whole = read_past(History(database), 0.0, until)
+        late = read_past(History(database), switched_at - 150.0, until)
+    assert whole.policies == "deadline then fifo"
+    assert sum(job.carried for job in late.jobs) > 0
+    for past in (whole, late):
+        errors = what_if(past, [Scenario(policy="fifo")], anyway=True).calibration.errors
+        assert all(abs(error) <= 0.05 for error in errors.values()), errors
+
+
+def test_other_shares_are_those_that_count(made: Past) -> None:
+    """Under a policy that goes by fairness, whoever counts for more fares worse by its own measure."""
+    even = replay_past(made, Scenario(policy="astraea"))
+    uneven = replay_past(made, Scenario(policy="astraea", shares={"vision": 50.0}))
+    assert even.figures.fairness != uneven.figures.fairness
+    assert even.figures.fairness > 0
 
 
 def test_what_is_not_reproduced_is_named_and_nothing_is_concluded(made: Past) -> None:

@@ -38,6 +38,9 @@ class FiguresView(WireModel):
     use: float | None
     resizes: int
     suspensions: int
+    fairness: float | None = Field(
+        default=None, description="Long-term fairness of the tenant that fared worst, over time; of replays only."
+    )
 
 
 class ReplayView(WireModel):

@@ -7,8 +7,8 @@ from penstock.simulate import Page, section, table
 from penstock.wire import FiguresView, ReplayView, WhatIfReport
 
 WHATIF_COLUMNS = (
-    "scenario", "promises kept", "broken", "refused", "mean completion", "p90", "mean waiting", "use", "resizes",
-    "interruptions",
+    "scenario", "promises kept", "broken", "refused", "mean completion", "p90", "mean waiting", "use",
+    "lowest fairness", "resizes", "interruptions",
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ def _cells(label: str, figures: FiguresView, base: FiguresView | None) -> list[s
     use = "–" if figures.use is None else f"{100 * figures.use:.1f} %"
     return [
         label, f"{figures.kept} of {figures.promised}", str(figures.broken), str(figures.refused), *durations, use,
+        "–" if figures.fairness is None else f"{figures.fairness:.2f}",
         _count(figures.resizes, None if base is None else base.resizes),
         _count(figures.suspensions, None if base is None else base.suspensions),
     ]  # fmt: skip

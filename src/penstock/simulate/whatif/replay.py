@@ -17,6 +17,9 @@ from penstock.simulate.whatif.past import Past, PastRules
 from penstock.simulate.whatif.scenario import Scenario
 from penstock.simulate.whatif.world import PastWorld
 
+_LOOKS = 100
+"""How often fairness is looked at from the beginning to the end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
@@ -39,6 +42,8 @@ class Figures:
     """The share of all device-seconds there were then."""
     resizes: int
     suspensions: int
+    fairness: float = math.nan
+    """Long-term fairness of the tenant that fared worst, over time; NaN of what nobody replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,23 +62,31 @@ def replay_past(past: Past, scenario: Scenario, *, validate: bool = False) -> Re
     scheduler = _scheduler(cluster, periods[0])
     timeline = Timeline()
     world = PastWorld(past, scenario, scheduler, Ledger(cluster.device_count, timeline))
-    wake_at = math.inf
+    fairness, wake_at = _LowestFairness(past.since, past.until), math.inf
     for rules, following in zip(periods, [*periods[1:], None], strict=True):
         if rules is not periods[0]:
             _reconfigure(scheduler, rules)
             wake_at = rules.at
-        world.rules_at = following.at if following else math.inf
+        world.rules_at = math.nextafter(following.at, -math.inf) if following else math.inf
         for step in play_forward(scheduler, world, ends=world.truth, wake_at=wake_at, until=world.rules_at):
             world.follow(step.at, step.instructions)
+            fairness.look(scheduler, step.at)
             if validate:
                 scheduler.validate()
     outcomes = {outcome.id: outcome for outcome in world.ledger.close(scheduler.now)}
     held = sum(bar.device_seconds for each in timeline.bars if (bar := each.clipped(past.since, past.until)))
-    figures = figures_of(past, outcomes, device_seconds=held, cluster=cluster)
+    figures = figures_of(past, outcomes, device_seconds=held, cluster=cluster, fairness=fairness.mean)
     return ReplayedPast(label=scenario.label, figures=figures, outcomes=outcomes)
 
 
-def figures_of(past: Past, outcomes: dict[str, JobOutcome], *, device_seconds: float, cluster: Cluster) -> Figures:
+def figures_of(
+    past: Past,
+    outcomes: dict[str, JobOutcome],
+    *,
+    device_seconds: float,
+    cluster: Cluster,
+    fairness: float = math.nan,
+) -> Figures:
     """The figures of outcomes, whoever lived through them."""
     told = [outcomes[job.id] for job in past.jobs if job.id in outcomes]
     done = [outcomes[job.id] for job in past.finished if job.id in outcomes and _is_done(outcomes[job.id])]
@@ -90,7 +103,29 @@ def figures_of(past: Past, outcomes: dict[str, JobOutcome], *, device_seconds: f
         waiting_mean_s=_mean([outcome.queueing_s for outcome in done]),
         device_seconds=device_seconds, use=device_seconds / there if there else math.nan,
         resizes=sum(outcome.rescales for outcome in told), suspensions=sum(outcome.suspensions for outcome in told),
+        fairness=fairness,
     )  # fmt: skip
+
+
+class _LowestFairness:
+    """Looks now and then how the tenant fares that fares worst."""
+
+    def __init__(self, since: float, until: float) -> None:
+        self._every_s = (until - since) / _LOOKS
+        self._next_at, self._until = since + self._every_s, until
+        self._found: list[float] = []
+
+    def look(self, scheduler: Scheduler, at: float) -> None:
+        if self._next_at <= at <= self._until:
+            self._next_at = at + self._every_s
+            table = scheduler.tenants(at)
+            asked = table.deserved_lately > 0
+            if asked.any():
+                self._found.append(float(table.fairness[asked].min()))
+
+    @property
+    def mean(self) -> float:
+        return _mean(self._found)
 
 
 def _is_done(outcome: JobOutcome) -> bool:

@@ -1,4 +1,4 @@
-"""Nodes and rules of a past: the cluster when it begins, what happened to it since, and under which rules."""
+"""Nodes, tenants and rules of a past: how they were when it begins, and what happened to them since."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +12,7 @@ from penstock.control.state.entries import (
     NodeCame,
     NodeLeft,
     NodeReshaped,
+    TenantConfigured,
 )
 from penstock.core import (
     Cluster,
@@ -23,12 +24,15 @@ from penstock.core import (
     NodeChanged,
     NodeJoined,
     NodeLost,
+    TenantChanged,
 )
 from penstock.policies import policy_named
 from penstock.scheduler import Scheduler
 from penstock.simulate import PastRules
 
-NODE_KINDS = tuple(kind.__name__ for kind in (Configured, NodeLeft, NodeCame, NodeReshaped, DeviceLeft, DeviceCame))
+NODE_KINDS = tuple(
+    kind.__name__ for kind in (Configured, NodeLeft, NodeCame, NodeReshaped, DeviceLeft, DeviceCame, TenantConfigured)
+)
 
 
 class NodePast:
@@ -65,6 +69,7 @@ class NodePast:
         """The past that counts begins here: what was so before is so from the beginning."""
         self.rules = [replace(rules, at=since) for rules in self.rules[-1:]]
         self.events = [NodeLost(since, name) for name in self._absent]
+        self.events += [TenantChanged(since, tenant) for tenant in self._scheduler.tenant_settings()]
         self.events += [DeviceLost(since, place.node, place.slot) for place in sorted(self._lost)]
 
     def _events(self, entry: Any) -> Iterable[Event]:
@@ -79,6 +84,8 @@ class NodePast:
                     yield NodeLost(entry.at, entry.node.name)
             case DeviceLeft():
                 yield DeviceLost(entry.at, entry.node, entry.slot)
+            case TenantConfigured():
+                yield TenantChanged(entry.at, entry.tenant)
             case DeviceCame():
                 yield DeviceRestored(entry.at, entry.node, entry.slot)
 
