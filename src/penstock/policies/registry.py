@@ -16,6 +16,7 @@ from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.dynamic_quota import DynamicQuota
 from penstock.policies.edf import Edf, EdfAdmission
 from penstock.policies.elasticflow import ElasticFlow
+from penstock.policies.fair import Fair
 from penstock.policies.fifo import Fifo
 from penstock.policies.gandiva import Gandiva
 from penstock.policies.genie import Genie
@@ -26,6 +27,7 @@ from penstock.policies.srtf import Srtf
 from penstock.policies.themis import Themis
 from penstock.policies.three_sigma import ThreeSigma
 from penstock.policies.tiresias import Tiresias
+from penstock.policies.unified import Unified
 from penstock.policies.yarn_cs import YarnCapacity
 
 ENTRY_POINTS = "penstock.policies"
@@ -36,6 +38,8 @@ POLICIES: dict[str, type[AnyPolicy]] = {
     for policy in (
         Astraea,
         Chronus,
+        Fair,
+        Unified,
         DeadlinePolicy,
         ElasticFlow,
         Edf,

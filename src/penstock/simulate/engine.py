@@ -80,7 +80,7 @@ def simulate(
     effort = Effort(
         device_count=cluster.device_count, device_seconds=world.ledger.device_seconds,
         paused_device_seconds=metered.device_seconds, fragmentation=world.mean_fragmentation(),
-        decision_s=world.decision_s, cpu_s=cpu, ended_at=scheduler.now,
+        decision_s=world.decision_s, cpu_s=cpu, ended_at=scheduler.now, tenants=scheduler.tenants(),
     )  # fmt: skip
     return Result(summary=summarise(policy.name, outcomes, effort), outcomes=outcomes, timeline=drawing)
 
@@ -160,7 +160,7 @@ class _World:
         return events
 
     def _finish(self, event: JobFinished) -> None:
-        self.ledger.finished(event.job_id, event.at)
+        self.ledger.finished(event.job_id, event.at, self.scheduler.deserved(event.job_id, event.at))
         if self._truth is not None:
             self._truth.over(event.job_id)
 

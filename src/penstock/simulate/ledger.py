@@ -59,12 +59,12 @@ class Ledger:
         )  # fmt: skip
         self._open[job.id] = _Entry(job.goal, outcome, alone_s, self._load)
 
-    def finished(self, job_id: str, at: float) -> None:
+    def finished(self, job_id: str, at: float, deserved_s: float) -> None:
         self._track_load(at)
         entry = self._open.pop(job_id)
         self._hold(entry, None, at)
         outcome = entry.outcome
-        outcome.finished_at = at
+        outcome.finished_at, outcome.deserved_s = at, deserved_s
         outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else Fate.MET if at <= outcome.deadline else Fate.LATE
         if isinstance(entry.goal, Deadline):
             outcome.value = entry.goal.value_at(at)

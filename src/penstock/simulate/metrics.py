@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.policies import Floats
+from penstock.policies import Floats, TenantTable
 from penstock.simulate.outcomes import Fate, JobOutcome
+
+FAIR_WITHIN = 1.05
+"""What a job held over what it deserved, or the inverse, up to which it counts as fair; Astraea's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,13 @@ class Summary:
     """Share of the held device-seconds in which a job stood still for rescheduling."""
     fairness_mean: float
     fairness_worst: float
+    tenant_fairness_least: float
+    """Device-seconds over what its share came to, of the tenant that got least of it in the last day."""
+    tenant_fairness_most: float
+    losses: int
+    """Jobs that held less than they deserved, by more than a twentieth."""
+    benefits: int
+    """Jobs that held more."""
     rounds: int
     decision_mean_ms: float
     decision_p99_ms: float
@@ -71,6 +81,8 @@ class Effort:
     fragmentation: float = math.nan
     decision_s: Sequence[float] = ()
     cpu_s: float = 0.0
+    tenants: TenantTable | None = None
+    """As they stood in the end."""
     ended_at: float = -math.inf
     """When the simulation ended, if jobs were still there."""
 
@@ -85,6 +97,8 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
     completion = np.array([outcome.completion_s for outcome in finished])
     queueing = np.array([o.queueing_s for o in outcomes if not math.isnan(o.started_at)])
     fairness = np.array([o.fairness for o in finished if not math.isnan(o.fairness)])
+    shared = np.array([o.long_term_fairness for o in finished if not math.isnan(o.long_term_fairness)])
+    tenants = effort.tenants.fairness if effort.tenants is not None else np.empty(0)
     first = min((outcome.submitted_at for outcome in outcomes), default=0.0)
     last = max((outcome.finished_at for outcome in finished), default=first)
     everybody_done = len(finished) + declined == len(outcomes)
@@ -104,7 +118,10 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
         fragmentation=effort.fragmentation, rescales=sum(o.rescales for o in outcomes),
         suspensions=sum(o.suspensions for o in outcomes),
         overhead_share=effort.paused_device_seconds / effort.device_seconds if effort.device_seconds else 0.0,
-        fairness_mean=_mean(fairness), fairness_worst=_quantile(fairness, 100), rounds=len(effort.decision_s),
+        fairness_mean=_mean(fairness), fairness_worst=_quantile(fairness, 100),
+        tenant_fairness_least=_quantile(tenants, 0), tenant_fairness_most=_quantile(tenants, 100),
+        losses=int(np.count_nonzero(shared < 1 / FAIR_WITHIN)), benefits=int(np.count_nonzero(shared > FAIR_WITHIN)),
+        rounds=len(effort.decision_s),
         decision_mean_ms=_mean(decisions), decision_p99_ms=_quantile(decisions, 99), cpu_s=effort.cpu_s,
     )  # fmt: skip
 

@@ -46,14 +46,14 @@ class Optimum:
         nothing = dict.fromkeys((
             "value_missed", "best_effort_jct_s", "jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "queueing_mean_s",
             "makespan_s", "utilisation", "fragmentation", "overhead_share", "fairness_mean", "fairness_worst",
-            "decision_mean_ms", "decision_p99_ms",
+            "tenant_fairness_least", "tenant_fairness_most", "decision_mean_ms", "decision_p99_ms",
         ), math.nan)  # fmt: skip
         ratio = self.met / self.with_deadline if self.with_deadline else math.nan
         return Summary(
             policy=OPTIMUM, jobs=self.jobs, met=self.met, ratio=ratio, declined=self.with_deadline - self.met, late=0,
             promises=0, broken=0, broken_worst_s=0.0,
             best_effort=self.jobs - self.with_deadline, unfinished=0, rescales=0, suspensions=0,
-            rounds=0, cpu_s=self.solve_s, **nothing,
+            losses=0, benefits=0, rounds=0, cpu_s=self.solve_s, **nothing,
         )  # fmt: skip
 
 

@@ -48,6 +48,14 @@ class JobOutcome:
     value: float = math.nan
     """Share of its value that it had when it was done, 0 if it never was; NaN without a deadline."""
 
+    deserved_s: float = math.nan
+    """Device-seconds that its part of its tenant's share came to, as far as it could use them."""
+
+    @property
+    def long_term_fairness(self) -> float:
+        """Device-seconds it held over those it deserved: a loss below one, a benefit above."""
+        return self.device_seconds / self.deserved_s if self.deserved_s > 0 else math.nan
+
     @property
     def completion_s(self) -> float:
         return self.finished_at - self.submitted_at

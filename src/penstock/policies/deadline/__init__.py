@@ -5,6 +5,9 @@ plans at hand; ``promises`` keeps those made and makes new ones; ``forward`` let
 what plans leave; ``answers`` puts it into words.
 """
 
-from penstock.policies.deadline.policy import DeadlinePolicy
+from penstock.policies.deadline.inputs import PlanInputs, Terms
+from penstock.policies.deadline.layout import Layout
+from penstock.policies.deadline.policy import DeadlinePolicy, hopes
+from penstock.policies.deadline.promises import protect
 
-__all__ = ["DeadlinePolicy"]
+__all__ = ["DeadlinePolicy", "Layout", "PlanInputs", "Terms", "hopes", "protect"]

@@ -66,11 +66,11 @@ class DeadlinePolicy(Policy):
         terms = terms_of(view)
         cost = device_seconds(terms.cautious)
         asked = cheapest_first(cost, rows[np.isfinite(view.deadline[rows])])
-        costly = cost > view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum()))
+        costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
         if not len(cheap) and not has_news(view, rows):
             return [None] * len(rows)
-        layout, cautious = kept_promises(view, terms)
+        layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
         return answers(view, rows, layout, cautious, costly)
 
@@ -79,7 +79,7 @@ class DeadlinePolicy(Policy):
         terms = _with_room(terms_of(view), measured) if measured.any() else terms_of(view)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        cheap_first = _turns(view, promised, measured, device_seconds(terms.likely))
+        cheap_first = self.turns(view, promised, measured, device_seconds(terms.likely))
         plans, room = layout.plans, layout.calendar.with_room(len(view))
         bring_forward(
             cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
@@ -92,6 +92,18 @@ class DeadlinePolicy(Policy):
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
         wake_at = min(plans.next_change(view.now), _next_answer(view), _measured_by(view, measured & (widths > 0)))
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
+
+    def costly(self, view: View, cost: Floats) -> Bools:
+        """Who is not promised anything as soon as it asks."""
+        return np.asarray(cost > view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum())))
+
+    def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
+        """What new promises have to leave alone, and the terms that they must pass."""
+        return kept_promises(view, terms)
+
+    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
+        """Who comes first: whoever is to be measured, high priorities, cheap jobs."""
+        return np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured))
 
     def explain(self, view: View, row: int) -> str:
         return explain_plan(view, row)
@@ -127,14 +139,10 @@ def _with_room(terms: Terms, measured: Bools) -> Terms:
     )
 
 
-def _turns(view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
-    """Who comes first: whoever is to be measured, high priorities, cheap jobs.
-
-    Jobs that may not make it come only after all promised ones.
-    """
+def hopes(view: View, promised: Bools, cost: Floats) -> Bools:
+    """Who may not make it, or costs more than any promised job: they come only after all promised ones."""
     dearest = cost[promised].max(initial=-np.inf)
-    hopes = ~promised & (np.isfinite(view.deadline) | (cost > dearest))
-    return np.lexsort((view.sequence, cost, hopes, -view.priority, ~measured))
+    return np.asarray(~promised & (np.isfinite(view.deadline) | (cost > dearest)))
 
 
 def _next_answer(view: View) -> float:

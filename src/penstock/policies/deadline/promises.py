@@ -57,6 +57,15 @@ def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Int
     return longer
 
 
+def protect(layout: Layout, inputs: PlanInputs, rows: Ints) -> tuple[Layout, PlanInputs]:
+    """The layout with ``rows`` besides, each done as early as it can be, and the terms on which they stay that way."""
+    limit = inputs.limit.copy()
+    for row in rows.tolist():
+        limit[row] = earliest_end(inputs, row, layout.calendar, True) + BEYOND_S
+        layout = fit_in(inputs._replace(limit=limit), layout, np.array([row]))
+    return layout, inputs._replace(limit=limit)
+
+
 def cheapest_first(cost: Floats, rows: Ints) -> Ints:
     return rows[np.argsort(cost[rows], kind="stable")]
 
@@ -87,12 +96,9 @@ def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Lay
     late = layout.missed
     for row in late.tolist():
         limit[row] = earliest_end(inputs, row, empty, True) + BEYOND_S
-    first = lay_out(view, inputs._replace(limit=limit), layout.rows, _late(layout))
-    layout = first or layout
-    for row in layout.missed.tolist():
-        limit[row] = earliest_end(inputs, row, layout.calendar, True) + BEYOND_S
-        layout = fit_in(inputs._replace(limit=limit), layout, np.array([row]))
-    return layout
+    inputs = inputs._replace(limit=limit)
+    layout = lay_out(view, inputs, layout.rows, _late(layout)) or layout
+    return protect(layout, inputs, layout.missed)[0]
 
 
 def _planned_only(layout: Layout, longer: Layout) -> Layout:

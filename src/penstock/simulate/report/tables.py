@@ -41,6 +41,7 @@ _COLUMNS: tuple[_Column, ...] = (
     ("resizes", lambda s: s.rescales, count, 0),
     ("standing still", lambda s: s.overhead_share, percent, -1),
     ("worst fairness", lambda s: s.fairness_worst, lambda v: "-" if math.isnan(v) else f"{v:.1f}", -1),
+    ("least fair tenant", lambda s: s.tenant_fairness_least, lambda v: "-" if math.isnan(v) else f"{v:.2f}", 1),
     ("decision", lambda s: s.decision_mean_ms / 1e3, lambda v: "-" if math.isnan(v) else f"{1e3 * v:.2g} ms", -1),
 )
 

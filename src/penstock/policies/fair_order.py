@@ -1,0 +1,80 @@
+"""In which order tenants and their jobs come where nothing is promised: who is behind first, then who is soon done.
+
+A tenant is *behind* while it used less than ``bound`` of what it deserved in the last day: its jobs go first until it
+has caught up. Who runs is not stopped for that in the middle of a lease, so that tenants around the bound do not take
+devices from each other to and fro. Jobs that waited for very long go before everybody.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.policies.astraea import fairness_class
+from penstock.policies.columns import Bools, Floats, Ints, Standing
+from penstock.policies.tenant_table import quotient
+from penstock.policies.view import View
+
+RENEWAL_SHARE = 0.05
+"""The part of a lease after the first in which a job competes for its devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class FairOrder:
+    """``bound`` is a tenant's least long-term fairness, ``classes`` are those of jobs that count as equal (0: all)."""
+
+    bound: float
+    lease_s: float
+    starving_s: float
+    classes: int = 0
+
+    def keys(self, view: View, cost: Floats) -> tuple[Floats | Ints | Bools, ...]:
+        """What jobs are sorted by, ascending: starving ones, tenants that are behind, the class, device-seconds."""
+        leased = self.leased(view)
+        waits = ~(self.behind(view)[view.tenant] | leased)
+        if not self.classes:
+            return ~self.starving(view), waits, cost
+        return ~self.starving(view), waits, np.where(leased, 0, self.job_classes(view, cost)), cost
+
+    def behind(self, view: View) -> Bools:
+        """Which tenants used too little of what they deserved."""
+        return np.asarray(view.tenants.fairness < self.bound)
+
+    def leased(self, view: View) -> Bools:
+        """Who runs, and does not compete for its devices now."""
+        ran = view.now - view.stint_since
+        renewal_s = max(view.slot, RENEWAL_SHARE * self.lease_s)
+        return (view.width > 0) & ((ran < self.lease_s) | (np.mod(ran, self.lease_s) > renewal_s))
+
+    def starving(self, view: View) -> Bools:
+        """Who was let in and has been without devices for too long."""
+        waited = (view.width == 0) & (view.now - view.stint_since >= self.starving_s)
+        return waited & (view.standing >= Standing.ADMITTED)
+
+    def job_classes(self, view: View, cost: Floats) -> Ints:
+        """Jobs by the long-term fairness that they would end with if they ran from now on, the worst first."""
+        tenants = view.tenants
+        part = tenants.entitled / np.maximum(np.bincount(view.tenant, minlength=len(tenants.names)), 1)
+        narrowest = _narrowest(view)
+        left_s = cost / narrowest
+        deserved = view.deserved + np.minimum(part[view.tenant], narrowest) * left_s
+        return fairness_class(quotient(view.attained + cost, deserved), self.classes)
+
+    def next_change(self, view: View, widths: Ints) -> float:
+        """When the order may be another although nothing happened, if somebody waits."""
+        waiting = widths == 0
+        if not waiting.any() or view.overhead.every_round_s > 0:
+            return np.inf
+        starves = view.stint_since[waiting] + self.starving_s
+        changes = [float(starves.min(initial=np.inf, where=starves > view.now))]
+        if len(np.unique(view.tenant)) > 1 or self.classes:
+            ran = view.now - view.stint_since[~waiting & (view.width > 0)]
+            changes.append(view.now + self.lease_s - float(np.mod(ran, self.lease_s).max(initial=0.0)))
+        return min(changes)
+
+
+def _narrowest(view: View) -> Ints:
+    """The fewest devices each row can run on, of the kind it is bound to."""
+    narrowest = np.ones(len(view), dtype=np.int64)
+    for kind, options in enumerate(view.by_kind):
+        np.copyto(narrowest, options.levels[:, 0], where=(view.bound == kind) & (options.depth > 0))
+    return narrowest
