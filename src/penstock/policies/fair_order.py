@@ -29,8 +29,8 @@ class FairOrder:
 
     def keys(self, view: View, cost: Floats) -> tuple[Floats | Ints | Bools, ...]:
         """What jobs are sorted by, ascending: starving ones, tenants that are behind, the class, device-seconds."""
-        leased = self.leased(view)
-        waits = ~(self.behind(view)[view.tenant] | leased)
+        leased, behind = self.leased(view), self.behind(view)[view.tenant]
+        waits = ~(behind | leased) if behind.any() else behind
         if not self.classes:
             return ~self.starving(view), waits, cost
         return ~self.starving(view), waits, np.where(leased, 0, self.job_classes(view, cost)), cost
@@ -43,12 +43,12 @@ class FairOrder:
         """Who runs, and does not compete for its devices now."""
         ran = view.now - view.stint_since
         renewal_s = max(view.slot, RENEWAL_SHARE * self.lease_s)
-        return (view.width > 0) & ((ran < self.lease_s) | (np.mod(ran, self.lease_s) > renewal_s))
+        return np.asarray((view.width > 0) & ((ran < self.lease_s) | (np.mod(ran, self.lease_s) > renewal_s)))
 
     def starving(self, view: View) -> Bools:
         """Who was let in and has been without devices for too long."""
         waited = (view.width == 0) & (view.now - view.stint_since >= self.starving_s)
-        return waited & (view.standing >= Standing.ADMITTED)
+        return np.asarray(waited & (view.standing >= Standing.ADMITTED))
 
     def job_classes(self, view: View, cost: Floats) -> Ints:
         """Jobs by the long-term fairness that they would end with if they ran from now on, the worst first."""

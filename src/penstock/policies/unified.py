@@ -14,7 +14,7 @@ from penstock.policies.view import View
 
 LEASE_S = 900.0
 STARVING_S = 6 * 3600.0
-BOUND = 0.9
+BOUND = 0.95
 
 
 class Unified(DeadlinePolicy):

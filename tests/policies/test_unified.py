@@ -1,0 +1,133 @@
+"""Promises, then tenants, then completion times; with one goal alone as good as the policy for that goal."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.core import Deadline, Job, JobSubmitted, Verdict
+from penstock.policies import policy_named
+from penstock.policies.fair_order import FairOrder
+from penstock.scheduler.fairness import TenantFlows
+from tests.policies.views import Row, whole_view
+from tests.scheduler.build import job, scheduler
+from tests.simulate.build import by_name, run
+
+_RICH_AND_POOR = TenantFlows(np.array([9000.0, 1000.0]), np.array([5000.0, 5000.0]), np.array([5000.0, 5000.0]))
+
+
+def _jobs(seed: int, *, tenants: str = "x", deadlines: float = 0.0, every_s: float = 15.0) -> list[Job]:
+    rng, at, jobs = random.Random(seed), 0.0, list[Job]()
+    for number in range(60):
+        at += rng.expovariate(1.0 / every_s)
+        width, work = rng.choice((1, 2, 4)), rng.choice((20.0, 60.0, 300.0))
+        goal = {"goal": Deadline(at + work / width * rng.uniform(1.0, 4.0))} if rng.random() < deadlines else {}
+        wanted = {"requested": width, "tenant": rng.choice(tenants), **goal}
+        jobs.append(job(f"{number}", work, submitted_at=at, **wanted))
+    return jobs
+
+
+def test_with_one_tenant_and_deadlines_it_is_the_policy_for_deadlines() -> None:
+    jobs = _jobs(1, deadlines=0.7)
+    ours, theirs = (by_name(run(jobs, "2x4", policy, 1.0)) for policy in ("unified", "deadline"))
+    assert {name: each.finished_at for name, each in ours.items()} == pytest.approx(
+        {name: each.finished_at for name, each in theirs.items()}, nan_ok=True
+    )
+
+
+def test_without_deadlines_it_is_as_soon_done_as_the_shortest_device_time_first() -> None:
+    jobs = [replace(each, at_least=each.requested, at_most=each.requested) for each in _jobs(2)]
+    ours, theirs = (run(jobs, "2x4", policy, 1.0).summary for policy in ("unified", "srtf:order=device-time"))
+    assert ours.jct_mean_s <= theirs.jct_mean_s * 1.001
+
+
+def test_a_tenant_that_is_behind_goes_first_whatever_its_jobs_cost() -> None:
+    rows = [Row(tenant="rich", work=10.0, at_most=4, at_least=4), Row(tenant="poor", work=90.0, at_most=4, at_least=4)]
+    for policy in ("unified", "fair"):
+        decided = policy_named(policy).allocate(whole_view(*rows, now=500.0, window=_RICH_AND_POOR))
+        assert decided.widths.tolist() == [0, 4]
+    assert policy_named("deadline").allocate(whole_view(*rows, now=500.0)).widths.tolist() == [4, 0]
+
+
+def test_a_lease_protects_from_that_until_it_ends() -> None:
+    rows = [
+        Row(tenant="rich", work=10.0, at_least=4, width=4, stint_since=0.0),
+        Row(tenant="poor", work=90.0, at_least=4),
+    ]
+    unified = policy_named("unified:lease_s=600")
+    for now, widths in ((500.0, [4, 0]), (610.0, [0, 4]), (900.0, [4, 0])):
+        assert unified.allocate(whole_view(*rows, now=now, window=_RICH_AND_POOR)).widths.tolist() == widths
+
+
+def test_who_waited_for_very_long_goes_before_everybody() -> None:
+    rows = [Row(work=10.0, at_least=4), Row(work=900.0, at_least=4, stint_since=0.0)]
+    rows[0] = Row(work=10.0, at_least=4, stint_since=4000.0)
+    for now, widths in ((4990.0, [4, 0]), (5010.0, [0, 4])):
+        assert policy_named("unified:starving_s=5000").allocate(whole_view(*rows, now=now)).widths.tolist() == widths
+
+
+def test_new_promises_leave_room_for_who_starves() -> None:
+    """Jobs with deadlines keep coming and could take everything for ever; one without waits, and gets its turn."""
+    streams = {name: _stream(name) for name in ("deadline", "unified:starving_s=50")}
+    assert streams["unified:starving_s=50"] < 120.0 < streams["deadline"]
+
+
+def _stream(policy: str) -> float:
+    deadlines = [job(f"d{n}", 40.0, submitted_at=10.0 * n, goal=Deadline(10.0 * n + 21.0)) for n in range(60)]
+    whole = job("whole", 2000.0, submitted_at=1.0, requested=4, at_least=4)
+    jobs = sorted([*deadlines, whole], key=lambda each: each.submitted_at)
+    result = by_name(run(jobs, "1x4", policy, 0.0))
+    assert not [each for each in result.values() if each.promised and not each.finished_at <= each.deadline + 1e-3]
+    return result["whole"].started_at
+
+
+def test_a_tenant_ahead_of_its_share_is_promised_nothing_new_while_another_is_behind() -> None:
+    asks = Row(tenant="rich", work=4.0, due=1000.0, standing=0)
+    waits = Row(tenant="poor", work=90.0, at_least=4)
+    view = whole_view(asks, waits, now=500.0, window=_RICH_AND_POOR)
+    (answer,) = policy_named("unified").admit(view, np.array([0]))
+    assert answer is not None
+    assert answer.verdict is Verdict.DEFERRED
+    (answer,) = policy_named("unified").admit(whole_view(asks, now=500.0), np.array([0]))
+    assert answer is not None
+    assert answer.verdict is Verdict.PROMISED
+
+
+@pytest.mark.parametrize("policy", ["unified", "fair"])
+def test_a_tenant_that_floods_the_cluster_does_not_push_the_others_below_the_bound(policy: str) -> None:
+    """Many short jobs of one would always go first by their length; the other two still get what they deserve."""
+    rng = random.Random(5)
+    flood = [job(f"f{n}", 200.0, submitted_at=20.0 * n, tenant="flood", at_most=1) for n in range(300)]
+    others = [
+        job(f"o{n}", 3000.0, submitted_at=rng.uniform(0, 3000), tenant=f"other{n % 2}", at_most=1) for n in range(12)
+    ]
+    jobs = sorted([*flood, *others], key=lambda each: each.submitted_at)
+    fair, unfair = (run(jobs, "1x4", name, 1.0).summary for name in (policy, "deadline"))
+    assert fair.tenant_fairness_least >= 0.9 > unfair.tenant_fairness_least
+
+
+def test_fair_promises_nothing_and_keeps_what_was_promised() -> None:
+    machine = scheduler("1x4", "unified")
+    machine.handle(JobSubmitted(0.0, job("due", 100.0, goal=Deadline(30.0))))
+    machine.reconfigure(0.0, policy_named("fair"))
+    machine.handle(JobSubmitted(0.0, job("later", 10.0, goal=Deadline(20.0))))
+    due, later = machine.quote_of("due"), machine.quote_of("later")
+    assert due is not None
+    assert due.verdict is Verdict.PROMISED
+    assert later is not None
+    assert later.verdict is Verdict.BEST_EFFORT
+
+
+def test_why_says_how_the_tenant_was_treated() -> None:
+    view = whole_view(Row(tenant="rich"), Row(tenant="poor"), now=500.0, window=_RICH_AND_POOR)
+    rich, poor = (policy_named("unified").explain(view, row) for row in (0, 1))
+    assert "used 0.20 of what it deserved in the last day, so its jobs go first" in poor
+    assert "used 1.80 of what it deserved" in rich
+
+
+def test_the_worst_class_is_of_jobs_that_would_end_with_the_least_of_what_they_deserved() -> None:
+    rows = [Row(work=100.0, deserved=1000.0), Row(work=100.0), Row(work=100.0, left=50.0, attained=50.0, deserved=10.0)]
+    classes = FairOrder(0.9, 900.0, 1e4, 5).job_classes(whole_view(*rows), np.array([100.0, 100.0, 50.0]))
+    assert classes.argmin() == 0
+    assert classes[1] <= classes[2]
