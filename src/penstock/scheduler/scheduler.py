@@ -257,10 +257,6 @@ class Scheduler:
         row = self._state.holdings.row(self._state.live(job_id))
         return float(self._state.holdings.deserved(slice(row, row + 1), at)[0])
 
-    def tenants(self, at: float | None = None) -> TenantTable:
-        """Everybody's tenants: what they hold, and what they used and deserved in the day before."""
-        return self._state.holdings.tenant_table(self.now if at is None else max(at, self.now))
-
     def active_count(self) -> int:
         return len(self._state.holdings.records)
 
