@@ -113,7 +113,7 @@ def test_what_is_no_cluster_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ClusterError) as caught:
         Cluster.parse(text)
     assert str(caught.value) == (
-        f"{text!r} is not a cluster. Allowed: NODESxDEVICES[xKIND[-MEMORY]], both numbers at least 1, "
+        f"{text!r} is not a cluster. Allowed: NODESxDEVICES[xKIND[-MEMORY]], both numbers from 1 to 1,000,000, "
         'groups joined by +. Try "16x8", "4x8xA100-80GB" or "8x8xA100+4x4xT4".'
     )
 

@@ -33,7 +33,7 @@ def test_what_is_not_a_cluster(text: str) -> None:
 
 
 def test_no_devices() -> None:
-    with pytest.raises(ClusterError, match="both numbers at least 1"):
+    with pytest.raises(ClusterError, match="both numbers from 1 to 1,000,000"):
         mesh_named("0x8xA100")
 
 

@@ -37,8 +37,10 @@ def main(folder: Path = PICTURES) -> None:
 def pages(site: LivelySite) -> dict[str, str]:
     """The name of each picture, and the page on it."""
     running, failed = site.jobs["resnet-night"], site.jobs["broken-images"]
+    both = f"{running},{site.jobs['speech-base']}"
     return {
-        "start": "/", "jobs": "/jobs", "job": f"/jobs/{running}", "failed-job": f"/jobs/{failed}",
+        "start": "/", "jobs": "/jobs", "compare": f"/compare?jobs={both}",
+        "job": f"/jobs/{running}", "failed-job": f"/jobs/{failed}",
         "tenants": "/tenants", "tokens": "/tokens", "nodes": "/nodes", "what-if": "/what-if",
     }  # fmt: skip
 

@@ -173,7 +173,7 @@ def _parse_group(group: str, whole: str, offset: int, nodes_per_rack: int) -> It
     if found is None or found.nodes is None:
         raise ClusterError(
             f"{whole!r} is not a cluster",
-            "NODESxDEVICES[xKIND[-MEMORY]], both numbers at least 1, groups joined by +",
+            "NODESxDEVICES[xKIND[-MEMORY]], both numbers from 1 to 1,000,000, groups joined by +",
             'Try "16x8", "4x8xA100-80GB" or "8x8xA100+4x4xT4"',
         )
     memory = parse_bytes(found.memory) if found.memory else 0

@@ -27,7 +27,7 @@ def mesh_named(text: str) -> ChipMesh:
         return mesh_from_file(Path(text))
     found = parse_device_group(text)
     if found is None or found.kind is None:
-        allowed = "[NODESx]DEVICESxKIND[-MEMORY], both numbers at least 1"
+        allowed = "[NODESx]DEVICESxKIND[-MEMORY], both numbers from 1 to 1,000,000"
         raise ClusterError(f"{text!r} is not a cluster to plan for", allowed, _TRY)
     chip = _chip(found.kind, found.memory)
     return ChipMesh(
