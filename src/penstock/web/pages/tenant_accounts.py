@@ -21,8 +21,8 @@ class AccountSection:
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
-        with ui.element("section").classes("ps-card ps-form").props('aria-label="Shares and quotas"'):
-            ui.html("Shares and quotas", sanitize=False, tag="h2")
+        with ui.element("section").classes("ps-card ps-form").props('aria-label="Shares of tenants"'):
+            ui.html("Shares of tenants", sanitize=False, tag="h2")
             self._table = Text()
             if viewer.may(Action.QUOTAS):
                 self._form()
