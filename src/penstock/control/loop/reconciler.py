@@ -38,9 +38,9 @@ against how often everybody waits for one."""
 _AFTER_TROUBLE_S = 2.0
 _LIVELY = 0.25
 """Part of the usual pause after a pass in which something happened: short jobs start and end in every one of them."""
-_IDLE_SHARE, _LONGEST_IDLE_S = 120.0, 1.0
+_IDLE_SHARE, _LONGEST_IDLE_S = 120.0, 1.5
 """How many times as long as a pass took the next one waits if nothing happened, and the longest of such pauses."""
-_SETTLED_S = 5.0
+_SETTLED_S = 10.0
 """How long a world that was compared with the state, run by run, and stood as it should, is taken to do so while all
 its runs live and nothing is recorded."""
 _APART_S = 0.05
