@@ -6,9 +6,19 @@ import pytest
 
 from penstock.cli.submission.submit import remarks
 from penstock.cli.terminal import console
-from penstock.cli.terminal.format import BAR_CELLS, ago, bar, clock, due, quote_lines, share_done, usage_lines
+from penstock.cli.terminal.format import (
+    BAR_CELLS,
+    ago,
+    bar,
+    clock,
+    due,
+    quote_lines,
+    share_done,
+    usage_lines,
+    value_lines,
+)
 from penstock.spec import parse_job
-from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView, tells_nothing
+from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView, ValueStepView, tells_nothing
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=2, hours=1)
@@ -66,6 +76,17 @@ def test_a_refusal_names_the_deadline_that_could_be_kept_and_a_delay_its_end() -
     assert offer.startswith("earliest deadline that can be promised now: ")
     _, answer = quote_lines(QuoteView(verdict="deferred", reason="not yet", answer_by=LATER))
     assert answer.startswith("final answer by ")
+
+
+def test_what_late_is_worth_is_said_in_one_line_and_what_is_expected_in_another() -> None:
+    job = detail("running", None)
+    assert value_lines(job) == []
+    soft = job.model_copy(update={"values": [ValueStepView(until=LATER, value=0.5)], "expected_value": 0.5})
+    assert value_lines(soft) == [
+        f"then worth 50% until {clock(LATER)}, then nothing", "expected: 50% of its value",
+    ]  # fmt: skip
+    done = soft.model_copy(update={"state": "finished", "expected_value": 1.0})
+    assert value_lines(done)[1] == "got: 100% of its value"
 
 
 @pytest.mark.parametrize(

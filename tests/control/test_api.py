@@ -25,6 +25,16 @@ def admin(served: Served) -> Iterator[Client]:
         yield client
 
 
+def test_what_a_late_result_is_worth_is_told_with_the_job(served: Served, admin: Client) -> None:
+    job_id = admin.submit({"name": "night", "work": 100, "within": 500}).job.id
+    detail = admin.edit(job_id, deadline="1h", then={"2h": "50%", "3h": "20%"})
+    assert [step.value for step in detail.values] == [0.5, 0.2]
+    assert detail.deadline is not None
+    assert (detail.values[0].until - detail.deadline).total_seconds() == 3600.0
+    served.world.passes(200)
+    assert admin.job(job_id).expected_value == 1.0
+
+
 def test_a_job_from_submission_to_its_end(served: Served, admin: Client) -> None:
     submitted = admin.submit({"name": "night", "work": 100, "within": 500})
     job_id = submitted.job.id

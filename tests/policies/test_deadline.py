@@ -107,6 +107,12 @@ def test_a_soft_deadline_that_cannot_be_promised_runs_at_best_effort() -> None:
     assert len(machine.devices_of("soft")) == 4
 
 
+def test_a_soft_deadline_that_cannot_be_promised_says_what_it_is_still_worth() -> None:
+    (answer,) = ask(Row(work=400.0, due=50.0, then=((120.0, 0.5),), standing=0))
+    assert answer.verdict is Verdict.BEST_EFFORT
+    assert answer.reason.endswith("when it surely could be done, it is worth 50% of its value; it runs when it can")
+
+
 def test_a_soft_deadline_that_can_be_promised_is() -> None:
     assert ask(Row(due=200.0, soft=True, standing=0))[0].verdict is Verdict.PROMISED
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core import Plan, Quote, Verdict, format_duration
+from penstock.core import Deadline, Job, Plan, Quote, Verdict, format_duration, percent_text
 from penstock.policies.columns import Ints
 from penstock.policies.filling import finish_time, profile_of
 from penstock.policies.kind_view import KindView
@@ -53,16 +53,25 @@ def promised(name: str, deadline: float, plan: Plan, end: float) -> Quote:
     )  # fmt: skip
 
 
-def turned_down(name: str, late: float, *, hard: bool, offer: float) -> Quote:
+def value_text(job: Job, done_at: float) -> str:
+    """What a job whose value falls in steps is worth when it is done at the earliest that could be promised."""
+    goal = job.goal
+    if not (isinstance(goal, Deadline) and goal.then and math.isfinite(done_at)):
+        return ""
+    return f"; when it surely could be done, it is worth {percent_text(goal.value_at(done_at))} of its value"
+
+
+def turned_down(name: str, late: float, *, hard: bool, offer: float, worth: str = "") -> Quote:
     """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort.
 
-    ``late`` is by how much it would be late alone on the cluster, if that is above 0.
+    ``late`` is by how much it would be late alone on the cluster, if that is above 0; ``worth`` says what a soft one is
+    still worth.
     """
     reason = IN_THE_WAY
     if late > 0:
         reason = f"even alone on the cluster it would end {format_duration(late)} after its deadline"
     if not hard:
-        return Quote(job_id=name, verdict=Verdict.BEST_EFFORT, reason=f"{reason}; it runs when it can")
+        return Quote(job_id=name, verdict=Verdict.BEST_EFFORT, reason=f"{reason}{worth}; it runs when it can")
     return Quote(job_id=name, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)
 
 

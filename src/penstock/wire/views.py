@@ -96,9 +96,18 @@ class UsageView(WireModel):
     unlimited: str = Field(default="", description="Why limits that the job has are not enforced.")
 
 
+class ValueStepView(WireModel):
+    until: datetime
+    value: float = Field(description="Share of its value that the job has when it is done by then.")
+
+
 class JobDetail(JobView):
     spec: dict[str, Any] = {}
     deadline: datetime | None = None
+    values: list[ValueStepView] = Field(default=[], description="What it is worth after its deadline, in steps.")
+    expected_value: float | None = Field(
+        default=None, description="Share of its value that it will probably have, or had at its end."
+    )
     progress: ProgressView | None = None
     generation: int = 0
     workers: list[str] = []

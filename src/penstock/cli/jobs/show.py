@@ -5,7 +5,7 @@ import time
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out
-from penstock.cli.terminal.format import answer_lines, bar, clock, deadline_line, share_done, usage_lines
+from penstock.cli.terminal.format import answer_lines, bar, clock, deadline_line, share_done, usage_lines, value_lines
 
 
 def show(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -23,6 +23,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     )
     if detail.deadline is not None:
         out.print(deadline_line(detail.deadline))
+    for line in value_lines(detail):
+        out.print(line)
     for line in answer_lines(detail):
         out.print(line, soft_wrap=True)
     if (progress := detail.progress) is not None and progress.step is not None:

@@ -13,7 +13,7 @@ from penstock.cli.submission.attendance import attend
 from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
-from penstock.cli.terminal.format import deadline_line, quote_lines
+from penstock.cli.terminal.format import deadline_line, quote_lines, value_lines
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -66,6 +66,8 @@ def tell_answer(job: "JobDetail") -> None:
     """The deadline as it was understood, and what the job is promised."""
     if job.deadline is not None:
         say(deadline_line(job.deadline))
+    for line in value_lines(job):
+        say(line)
     for line in quote_lines(job.quote) if job.quote else [_unanswered(job)]:
         say(line)
 

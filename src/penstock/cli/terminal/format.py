@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.core import format_bytes, format_duration
+from penstock.core import format_bytes, format_duration, percent_text
 from penstock.wire import OVER, JobPhase, share_is_guessed
 
 if TYPE_CHECKING:
@@ -35,6 +35,17 @@ def clock(moment: datetime | None) -> str:
 def deadline_line(deadline: datetime) -> str:
     """A deadline as it was understood, in the reader's own time zone, which is named."""
     return f"deadline {deadline.astimezone().strftime('%A %Y-%m-%d %H:%M:%S %Z')} ({ago(deadline)})"
+
+
+def value_lines(job: "JobDetail") -> list[str]:
+    """What a soft job is worth after its deadline, and what it will probably be worth."""
+    if not job.values:
+        return []
+    steps = ", ".join(f"{percent_text(step.value)} until {clock(step.until)}" for step in job.values)
+    lines = [f"then worth {steps}, then nothing"]
+    if job.expected_value is not None:
+        lines.append(f"{'got' if job.state in OVER else 'expected'}: {percent_text(job.expected_value)} of its value")
+    return lines
 
 
 def answer_lines(job: "JobDetail") -> list[str]:

@@ -15,12 +15,13 @@ from penstock.control.platform.redaction import redacted_payload, redacted_spec
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
-from penstock.core import DeviceSlot, Node
+from penstock.core import Deadline, DeviceSlot, Node, ValueStep
 from penstock.wire import (
     ArrayView,
     AuditView,
     EventView,
     JobDetail,
+    JobPhase,
     JobView,
     NodeView,
     NoteView,
@@ -30,6 +31,7 @@ from penstock.wire import (
     StoryView,
     TokenView,
     UsageView,
+    ValueStepView,
     stamp,
 )
 
@@ -88,11 +90,20 @@ class JobPresenter:
         return JobDetail(
             **fields, spec=redacted_spec(row.spec),
             deadline=stamp(record.job.deadline) if math.isfinite(record.job.deadline) else None,
+            values=[_value_step(step) for step in record.job.value_steps[1:]],
+            expected_value=self._expected_value(record, row),
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
             history=self._history(record), usage=self._usage(record.id),
         )  # fmt: skip
+
+    def _expected_value(self, record: JobRecord, row: JobRow) -> float | None:
+        """What share of its value it has by its end or its forecast; nothing for one that ended without a result."""
+        at = self._forecasts.expected_at(row.id) if row.ended_at is None else row.ended_at
+        if not isinstance(record.job.goal, Deadline) or at is None:
+            return None
+        return record.job.goal.value_at(at) if row.ended_at is None or row.state == JobPhase.FINISHED else 0.0
 
     def qualified(self, quote: QuoteView) -> QuoteView:
         """A quote that says so where the backend is a guest, whose starts are for somebody else's queue to decide."""
@@ -139,6 +150,10 @@ def _row_fields(row: JobRow, expected_at: float | None, exit_code: int | None = 
     reason = failure_line(row.reason, row.tail, exit_code)
     shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
+
+
+def _value_step(step: ValueStep) -> ValueStepView:
+    return ValueStepView.model_validate({"until": stamp(step.at), "value": step.value})
 
 
 def _stint(grant: GrantRow) -> StintView:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.core import Quote, Verdict, format_duration
-from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down
+from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down, value_text
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Layout, earliest_ends
@@ -34,7 +34,8 @@ def answers(view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: 
             return None
         if waits[row]:
             return deferred(name, view.now, float(chance), offer, _COSTLY if costly[row] else IN_THE_WAY)
-        return turned_down(name, float(view.now - chance), hard=bool(view.hard[row]), offer=offer)
+        hard, worth = bool(view.hard[row]), value_text(view.jobs[row], offer)
+        return turned_down(name, float(view.now - chance), hard=hard, offer=offer, worth=worth)
 
     return [answer(row) for row in rows.tolist()]
 

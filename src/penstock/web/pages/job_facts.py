@@ -4,7 +4,7 @@ import html
 from collections.abc import Iterator
 from datetime import datetime
 
-from penstock.core import format_bytes
+from penstock.core import format_bytes, percent_text
 from penstock.web.failure_excerpt import failure_excerpt
 from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock
 from penstock.web.layout import bar_html, tiles_of
@@ -50,6 +50,18 @@ def forecast_rows(overview: JobOverview) -> list[list[str]]:
     return [[what, clock(at)] for what, at in rows]
 
 
+def goal_text(overview: JobOverview) -> str:
+    """What was asked for, with what a late result is worth, and what of that is expected."""
+    if not overview.deadline:
+        return "best effort, no deadline"
+    job = overview.detail
+    steps = "".join(f", then worth {percent_text(step.value)} until {clock(step.until)}" for step in job.values)
+    told = bool(steps) and job.expected_value is not None
+    verb = "got" if job.state in OVER else "expected"
+    worth = f"; {verb}: {percent_text(job.expected_value or 0.0)} of its value" if told else ""
+    return f"done by {clock(overview.deadline)}{steps}{worth}"
+
+
 def facts_html(overview: JobOverview) -> str:
     """The job in a few lines."""
     job, quote, progress = overview.detail, overview.detail.quote, overview.detail.progress
@@ -58,7 +70,7 @@ def facts_html(overview: JobOverview) -> str:
         ("Tenant", job.tenant),
         ("Submitted", f"{clock(job.submitted_at)} ({from_now(job.submitted_at, overview.now)})"),
     ]
-    facts.append(("Goal", f"done by {clock(overview.deadline)}" if overview.deadline else "best effort, no deadline"))
+    facts.append(("Goal", goal_text(overview)))
     if job.ended_at is not None:
         facts.append(("Ended", f"{clock(job.ended_at)} ({from_now(job.ended_at, overview.now)})"))
     if quote is not None:
