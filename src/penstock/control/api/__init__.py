@@ -33,6 +33,7 @@ MAX_BODY = 1 << 20
 _PARTS = (
     jobs, executions, files, platform, administration, metrics, policy, reports, whatif, secrets, reference,
 )  # fmt: skip
+"""Their routes are taken as they are: included routers would be built a second time, by whoever asks first."""
 
 
 def create_app(
@@ -54,8 +55,7 @@ def create_app(
     app.state.metrics = observed
     app.state.open_metrics = open_metrics
     app.state.streams = Streams(service, StreamSlots(max_streams, max_streams_per_token))
-    for part in _PARTS:
-        app.include_router(part.router)
+    app.router.routes.extend(route for part in _PARTS for route in part.router.routes)
     callers = Callers(service.credentials)
     app.add_middleware(
         RequestLimits, max_body=max_body, buckets=Buckets(requests_per_s, burst), callers=callers,
