@@ -137,7 +137,7 @@ class FairnessAccount:
             return Integrals(now, hour + devices * (now - since), past, parts)
         hours = deque((hour, *past), maxlen=BUCKETS)
         since = max(since, (math.floor(now / BUCKET_S) - BUCKETS) * BUCKET_S)
-        while (until := (math.floor(since / BUCKET_S) + 1) * BUCKET_S) <= now:
+        while since < (until := (math.floor(since / BUCKET_S) + 1) * BUCKET_S) <= now:  # no hour fits far enough ahead
             hours[0] = hours[0] + devices * (until - since)
             hours.appendleft(np.zeros_like(devices))
             since = until
