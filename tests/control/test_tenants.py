@@ -86,6 +86,22 @@ def test_settings_outlive_the_server_and_hold_under_its_policy(world: Platform) 
     assert view.lent == 0
 
 
+def test_who_gives_back_is_told_for_whom_until_it_goes_on(world: Platform) -> None:
+    world.platform.tenants.set("green", _request(quota=4), ADMIN)
+    victim = world.submit(tenant="blue", work=1e6, at_least=4)
+    world.passes(1)
+    owner = world.submit(tenant="green", work=400, at_least=4)
+    world.passes(1)
+    told = world.platform.job(victim, ADMIN).reason
+    assert told.startswith("suspended: its 4 devices go to a job of green, whose tenant takes its quota back")
+    assert told in [note.text for note in world.platform.why(victim, ADMIN).entries]
+    world.restart()
+    assert world.platform.job(victim, ADMIN).reason == told
+    world.platform.cancel(owner, ADMIN)
+    world.passes(2)
+    assert world.platform.job(victim, ADMIN).reason == ""
+
+
 def test_the_metrics_tell_how_fairly_tenants_fare(world: Platform) -> None:
     world.submit(tenant="blue", work=1e6)
     world.passes(1)

@@ -35,6 +35,15 @@ def logs(
         if following or tail is None:
             for piece in client.follow_logs(job, cursor=cursor, worker=worker, since=since, until_now=not following):
                 show(piece.text)
+        if not following:
+            _say_why_stopped(client, job)
+
+
+def _say_why_stopped(client: "Client", job: str) -> None:
+    """Output that ends because others have the devices is not the end."""
+    reason = client.job(job).reason
+    if reason.startswith("suspended: "):
+        say(reason)
 
 
 def follow(client: "Client", job: str) -> None:
