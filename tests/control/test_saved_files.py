@@ -42,6 +42,7 @@ def test_checkpoints_are_listed_with_step_size_and_state(world: Platform) -> Non
     (saved(world, job, 30) / "model.bin").write_bytes(b"WEIGHTS")
     (saved(world, job, 40) / "model.bin").unlink()
     (world.files_at / job / "epoch-7.ckpt").write_bytes(b"plain")
+    (world.files_at / job / ".stop-0-1-53675").write_bytes(b"mark")
     found = {each.step: each for each in files.checkpoints(job, ADMIN).checkpoints}
     assert list(found) == [40, 30, 20, 7, 5]
     assert [each.state for each in found.values()] == ["damaged", "whole", "damaged", "unchecked", "whole"]

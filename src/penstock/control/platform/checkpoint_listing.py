@@ -28,9 +28,14 @@ def list_checkpoints(places: FilePlaces, record: JobRecord, *, verify: bool = Fa
     manifests = [path for path in files if _MANIFEST.fullmatch(path)]
     owned = {name for path in manifests for name in (path, path.removesuffix(".json"))}
     found = [_checked(places, record, path, files, verify=verify) for path in manifests]
-    found += [_unchecked(file, files) for path, file in files.items() if "/" not in path and path not in owned]
+    found += [_unchecked(file, files) for path, file in files.items() if path not in owned and _may_be_one(path)]
     found.sort(key=lambda each: (-1 if each.step is None else each.step, each.saved_at), reverse=True)
     return CheckpointList(place=listing.place, checkpoints=found)
+
+
+def _may_be_one(path: str) -> bool:
+    """Names with a dot in front are somebody's drafts and marks."""
+    return "/" not in path and not path.startswith(".")
 
 
 def _checked(
