@@ -9,7 +9,7 @@ import argparse
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -45,13 +45,14 @@ class Tally:
     cpu_s: float
 
 
-def from_recipe(load: float, count: int = 400) -> Callable[[Cluster, int], list[Job]]:
+def from_recipe(load: float, count: int = 400, tenants: int = 1) -> Callable[[Cluster, int], list[Job]]:
     """The jobs of ``penstock trace generate``."""
 
     def jobs(cluster: Cluster, seed: int) -> list[Job]:
         profiles = Profiles.builtin()
         interval = interval_for_load(load, cluster.device_count)
-        return list(jobs_of(generate(count, seed=seed, profiles=profiles, mean_interval_s=interval), profiles))
+        drawn = generate(count, seed=seed, profiles=profiles, mean_interval_s=interval, tenants=tenants)
+        return list(jobs_of(drawn, profiles))
 
     return jobs
 
@@ -112,6 +113,7 @@ WORLDS = (
     World("recipe, load 3, rescheduling free", "8x8", "none", from_recipe(3)),
     World("recipe, load 1.5, the artifact's overhead", "8x8", "artifact", from_recipe(1.5)),
     World("recipe, load 2, 16 nodes of 4", "16x4", "measured", from_recipe(2)),
+    World("recipe, load 2, eight tenants", "8x8", "measured", from_recipe(2, tenants=8)),
     World("600 at once", "16x8", "none", at_once),
     World("bursts of 20", "8x8", "measured", in_bursts),
     World("odd widths", "8x8", "none", of_odd_widths),
@@ -143,20 +145,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=1000, help="the first seed")
-    parser.add_argument("--policy", default="deadline")
+    parser.add_argument("--policy", nargs="+", default=("deadline", "unified"))
     given = parser.parse_args()
-    table = Table("world", "jobs", "met", "promised", "broken", "latest by", "CPU s", title=given.policy)
+    for policy in given.policy:
+        _show(policy, range(given.first, given.first + given.seeds))
+
+
+def _show(policy: str, seeds: Sequence[int]) -> None:
+    table = Table("world", "jobs", "met", "promised", "broken", "latest by", "CPU s", title=policy)
     totals = [0, 0]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for index, world in enumerate(WORLDS):
-            tasks = [(index, given.first + seed, given.policy) for seed in range(given.seeds)]
+            tasks = [(index, seed, policy) for seed in seeds]
             tallies = list(pool.map(tally, tasks))
             table.add_row(world.name, *_figures(tallies))
             totals[0] += sum(each.promises for each in tallies)
             totals[1] += sum(len(each.late_s) for each in tallies)
             print(f"{world.name}: {' '.join(_figures(tallies))}", flush=True)
     Console(width=120).print(table)
-    print(f"{totals[0]:,} promises, {totals[1]} broken")
+    print(f"{policy}: {totals[0]:,} promises, {totals[1]} broken")
 
 
 def _figures(tallies: list[Tally]) -> Iterator[str]:

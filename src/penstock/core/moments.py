@@ -37,8 +37,9 @@ def resolve_past(text: str, now: datetime) -> datetime | None:
     if moment is None or said is None:
         return moment
     shown = moment.replace(tzinfo=None) - (_DAY if said["hour"] is None else timedelta())
-    back = 7 * _DAY if given[0].isalpha() else _DAY
-    return _aware(shown - back if shown > now else shown)
+    if shown > now and not (said["day"] or "").startswith(tuple("0123456789")):
+        shown -= 7 * _DAY if said["day"] else _DAY
+    return _aware(shown)
 
 
 def _said(text: str, now: datetime) -> datetime | None:

@@ -66,7 +66,7 @@ class Unified(DeadlinePolicy):
     def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
         starving, waits, *rest = self.fair_order.keys(view, cost)
         later = hopes(view, promised, cost)
-        return np.lexsort((view.sequence, *reversed(rest), later, waits, -view.priority, starving, ~measured))
+        return np.lexsort((view.sequence, *reversed(rest), later, -view.priority, waits, starving, ~measured))
 
     def _ahead(self, view: View) -> Bools:
         """Whose tenant has had its share while a job of one that is behind waits."""

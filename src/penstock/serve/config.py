@@ -55,7 +55,7 @@ class Config:
     port: int = 0
     database: str = field(default="", repr=False)
     database_password_file: Path | None = None
-    policy: str = "deadline"
+    policy: str = "unified"
     slot_s: float = 0.0
     overhead: Overhead = FREE
     backend: str = "local"

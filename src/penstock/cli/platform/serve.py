@@ -14,7 +14,7 @@ def command(
     host: Annotated[str | None, typer.Option(help="Where to listen [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="0 takes a free one; clients find it [0].")] = None,
     database: Annotated[str | None, typer.Option(help="A PostgreSQL or SQLite URL [SQLite in the data dir].")] = None,
-    policy: Annotated[str | None, typer.Option(help="Who gets how many devices [deadline].")] = None,
+    policy: Annotated[str | None, typer.Option(help="Who gets how many devices [unified].")] = None,
     slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [0s].")] = None,
     backend: Annotated[str | None, typer.Option(help="local, kubernetes, slurm, or module:factory [local].")] = None,
     context: Annotated[str | None, typer.Option(help="Kubernetes: the context of the kubeconfig [current].")] = None,
