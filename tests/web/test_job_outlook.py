@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from penstock.core import Usage
-from penstock.web.pages.job_facts import ending_html, usage_tiles
+from penstock.web.pages.job_facts import ending_html, goal_text, usage_tiles
 from penstock.web.pages.job_outlook import summary_html, table_of
 from penstock.web.pages.job_usage import lines_of
-from penstock.web.view_models import ActiveJob, ForecastBand, Risk, UrgentJobs, most_urgent
-from penstock.wire import JobDetail, JobGlance, JobMetricsView, MetricView, QuoteView, UsageView
+from penstock.web.view_models import ActiveJob, ForecastBand, JobOverview, Risk, UrgentJobs, most_urgent
+from penstock.wire import JobDetail, JobGlance, JobMetricsView, MetricView, QuoteView, UsageView, ValueStepView
 from tests.control.build import ADMIN
 from tests.web.world import Seen, seen
 
@@ -42,6 +44,16 @@ def active(number: int, likely_s: float = 60.0, late_s: float = 70.0, **options:
     base = NOW.timestamp()
     band = ForecastBand(early=base, likely=base + likely_s, late=base + late_s)
     return ActiveJob(view=glance(number, forecast_s=likely_s, **options), band=band)  # type: ignore[arg-type]
+
+
+def test_the_goal_says_what_a_late_result_is_worth() -> None:
+    job = JobDetail(
+        id="j-1", number=1, name="n", tenant="t", state="running", submitted_at=NOW, expected_value=0.5,
+        values=[ValueStepView(until=at(60.0), value=0.5)],
+    )  # fmt: skip
+    said = goal_text(cast("JobOverview", SimpleNamespace(deadline=NOW.timestamp(), detail=job)))
+    assert "then worth 50% until" in said
+    assert said.endswith("expected: 50% of its value")
 
 
 def test_risk_is_where_the_forecast_lies_beside_the_deadline() -> None:
