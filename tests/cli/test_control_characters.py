@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,6 +77,9 @@ class Reader(Client):
 
     def follow_logs(self, job_id: str, **_: Any) -> Any:  # noqa: ARG002
         return iter([LogPiece("one\x1b]0;ti", "1"), LogPiece("tle\x07two\n", "2")])
+
+    def job(self, job_id: str) -> Any:  # noqa: ARG002
+        return SimpleNamespace(reason="")
 
 
 @pytest.mark.parametrize("following", [False, True])
