@@ -23,6 +23,7 @@ from penstock.scheduler.invariants import check_holdings
 from tests.control.build import PROPORTIONAL
 from tests.control.strategies import logs
 from tests.scheduler.build import job
+from tests.tools.examples import examples
 
 
 def live(entries: list[Entry]) -> tuple[PlatformState, list[Entry]]:
@@ -94,7 +95,7 @@ def _check(state: PlatformState) -> None:
 
 
 @given(logs())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(8, 25), deadline=None)
 def test_a_log_read_again_tells_the_same_and_asks_nobody(entries: list[Entry]) -> None:
     state, log = live(entries)
     written = json.loads(json.dumps([encode(entry) for entry in log]))
@@ -105,7 +106,7 @@ def test_a_log_read_again_tells_the_same_and_asks_nobody(entries: list[Entry]) -
 
 
 @given(logs())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(6, 15), deadline=None)
 def test_a_state_put_away_as_data_comes_back_bit_for_bit_and_goes_on_alike(entries: list[Entry]) -> None:
     half = len(entries) // 2
     whole, log = live(entries)
@@ -140,7 +141,7 @@ def test_a_journal_opened_again_tells_the_same(entries: list[Entry]) -> None:
 
 
 @given(logs())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(6, 15), deadline=None)
 def test_a_rehearsal_changes_nothing_and_tells_the_truth(entries: list[Entry]) -> None:
     state, _ = live(entries)
     before = _picture(state)

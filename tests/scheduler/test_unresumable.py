@@ -26,6 +26,7 @@ from penstock.scheduler import JobState, Scheduler
 from penstock.scheduler.testing import CheckedWorld, clusters, scripts
 from penstock.scheduler.testing.strategies import ScriptEntry
 from tests.scheduler.build import grants, job, kinds, scheduler
+from tests.tools.examples import examples
 
 SLOTS = st.sampled_from([0.0, 1.0, 60.0])
 FLAT = Curve.from_table({1: 1.0, 2: 1.0})
@@ -130,7 +131,7 @@ def test_a_failed_worker_of_one_that_resumes_loses_little() -> None:
     assert machine.remaining("plain") == pytest.approx(80.0)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), cluster=clusters(), slot=SLOTS, share=st.integers(1, 3))
 def test_promises_are_kept_among_jobs_that_cannot_resume(
     data: st.DataObject, cluster: Cluster, slot: float, share: int
@@ -144,7 +145,7 @@ def test_promises_are_kept_among_jobs_that_cannot_resume(
     assert machine.active() == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15, 40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     data=st.data(), cluster=clusters(), slot=st.sampled_from([0.0, 1.0, 60.0]), policy=st.sampled_from(sorted(POLICIES))
 )

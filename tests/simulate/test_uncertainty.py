@@ -13,6 +13,7 @@ from penstock.policies import Allocation, KindPolicy, KindView, policy_named
 from penstock.simulate import Fate, NodeFailures, Setting, Uncertainty, Workload, costs_named, run_policy, simulate
 from penstock.simulate.traces import Profiles, Trace, generate, jobs_of
 from tests.simulate.build import by_name, job, run
+from tests.tools.examples import examples
 
 
 class Fixed(Uncertainty):
@@ -168,7 +169,7 @@ def test_a_replica_knows_no_other_world() -> None:
         run_policy("edf-artifact", workload(), Setting(cluster=Cluster.parse("2x8"), wrong_by=0.1))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(8, 20), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["fifo", "edf", "tiresias", "deadline"]), st.sampled_from([0.0, 0.3]))
 def test_true_work_is_done_whatever_happens(seed: int, policy: str, wrong_by: float) -> None:
     """Every job ends, and ran at least as long as its true rate on the widest devices takes."""
@@ -196,7 +197,7 @@ class Right(Uncertainty):
         return 1.0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(6, 15), deadline=None)
 @given(
     st.integers(0, 10**6), st.sampled_from(["fifo", "srtf", "edf", "deadline"]), st.sampled_from(["none", "measured"])
 )
