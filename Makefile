@@ -14,7 +14,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock && $(BIN)/python -m penstock.simulate.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-unisched bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ bench-astraea: $(STAMP) ## completion times and fairness on Astraea's jobs, besi
 
 bench-promises: $(STAMP) ## promises given and broken over 18 kinds of generated worlds, under deadline and unified
 	$(BIN)/python -m bench.promises
+
+bench-unisched: $(STAMP) ## jobs that end by a metric: coverage of forecasts, miss rate and completion time beside an oracle
+	$(BIN)/python -m bench.unisched
 
 bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
 	$(BIN)/python -m bench.speed

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.simulate.picture import draw
     from penstock.simulate.replicas import REPLICAS
     from penstock.simulate.report import Markup, Page, section, table, write_report
+    from penstock.simulate.stopping_jobs import StopKnowledge, StoppingJobs
     from penstock.simulate.sweeps import (
         Aggregate,
         Cell,
@@ -119,6 +120,8 @@ __all__ = [
     "ResultsFile",
     "Scenario",
     "Setting",
+    "StopKnowledge",
+    "StoppingJobs",
     "Stretch",
     "Summary",
     "SweepRows",

@@ -17,6 +17,7 @@ from penstock.simulate.failures import NodeFailures
 from penstock.simulate.optimum import Optimum, optimum
 from penstock.simulate.overhead import costs_named
 from penstock.simulate.replicas import REPLICAS
+from penstock.simulate.stopping_jobs import StopKnowledge, StoppingJobs
 from penstock.simulate.tenant_settings import check_tenants
 from penstock.simulate.uncertainty import Uncertainty
 from penstock.simulate.workload import Workload
@@ -41,6 +42,9 @@ class Setting:
     """The share by which the scheduler is told that speeds may turn out lower."""
     report_every_s: float = 600.0
     failures: NodeFailures | None = None
+    until: float = 0.0
+    """The share of the jobs that end when their metric says so, of which the scheduler knows what the metric tells."""
+    knowledge: StopKnowledge = StopKnowledge.FORECAST
     timeline: bool = False
     tenants: tuple[Tenant, ...] = ()
     """Shares, quotas and groups; whoever is not named has a share of 1."""
@@ -48,7 +52,12 @@ class Setting:
     @property
     def is_exact(self) -> bool:
         """Whether everything happens as the scheduler believes."""
-        return not (self.wrong_by or self.doubts or self.failures)
+        return not (self.wrong_by or self.doubts or self.failures or self.until)
+
+    def stopping(self, seed: int) -> StoppingJobs | None:
+        if not self.until:
+            return None
+        return StoppingJobs(share=self.until, knowledge=self.knowledge, report_every_s=self.report_every_s, seed=seed)
 
     def uncertainty(self, seed: int) -> Uncertainty | None:
         if not (self.wrong_by or self.doubts):
@@ -67,7 +76,7 @@ def run_policy(
     if name in REPLICAS:
         if not setting.is_exact or setting.tenants:
             raise InputError(
-                f"{name} in a world with wrong curves, doubts, failures or tenants", "a policy, not a replica"
+                f"{name} in a world with wrong curves, doubts, failures, metrics or tenants", "a policy, not a replica"
             )
         from penstock.simulate.replicas import replay
 
@@ -79,7 +88,7 @@ def run_policy(
     result = simulate(
         jobs, cluster, policy_named(name), slot=setting.slot, failures=failures,
         faults=[TenantChanged(_first_at(jobs), tenant) for tenant in setting.tenants],
-        uncertainty=setting.uncertainty(workload.seed),
+        uncertainty=setting.uncertainty(workload.seed), stopping=setting.stopping(workload.seed),
         costs=costs_named(setting.overhead, cluster, setting.slot),
         placement=placement_named(setting.placement) if setting.placement else None,
         timeline=setting.timeline, on_progress=on_progress,

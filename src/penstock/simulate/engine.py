@@ -25,6 +25,7 @@ from penstock.simulate.ledger import Ledger
 from penstock.simulate.metrics import Effort, Summary, summarise
 from penstock.simulate.outcomes import JobOutcome
 from penstock.simulate.overhead import Metered
+from penstock.simulate.stopping_jobs import StoppingJobs
 from penstock.simulate.timeline import Timeline
 from penstock.simulate.true_progress import TrueProgress
 from penstock.simulate.uncertainty import Uncertainty
@@ -52,6 +53,7 @@ def simulate(
     faults: Iterable[Event] = (),
     failures: Iterable[Event] = (),
     uncertainty: Uncertainty | None = None,
+    stopping: StoppingJobs | None = None,
     timeline: bool = False,
     validate: bool = False,
     on_progress: Callable[[int], None] | None = None,
@@ -61,18 +63,20 @@ def simulate(
     ``faults`` are further events in order of time (node losses, worker failures, cancellations), all of which happen;
     ``failures`` are node losses and returns that may go on without end and happen while there are jobs. With an
     ``uncertainty`` the scheduler is told of jobs with doubts and they run at their own speed, else as projected.
+    With ``stopping`` some of them end when their metric says so.
     ``validate`` checks all invariants after every decision; ``on_progress`` is called now and then with the number of
     jobs that are over.
     """
     metered = Metered(costs or ExpectedCosts())
     scheduler = Scheduler(cluster, policy, placement=placement, slot=slot, costs=metered, stories=False)
     drawing = Timeline() if timeline else None
-    truth = None
     if uncertainty is not None:
         jobs = map(uncertainty.believed, jobs)
-        if uncertainty.wrong_by:
-            truth = TrueProgress(scheduler, cache(uncertainty.speed), uncertainty.report_every_s)
-    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults, failures, truth)
+    if stopping is not None:
+        jobs = map(stopping.believed, jobs)
+    truth = _truth(scheduler, uncertainty, stopping)
+    undone = stopping.undone if stopping is not None else _nothing
+    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults, failures, truth, undone)
     cpu = time.process_time()
     world.run(validate, on_progress)
     cpu = time.process_time() - cpu
@@ -83,6 +87,24 @@ def simulate(
         decision_s=world.decision_s, cpu_s=cpu, ended_at=scheduler.now, tenants=scheduler.tenants(),
     )  # fmt: skip
     return Result(summary=summarise(policy.name, outcomes, effort), outcomes=outcomes, timeline=drawing)
+
+
+def _truth(scheduler: Scheduler, uncertainty: Uncertainty | None, stopping: StoppingJobs | None) -> TrueProgress | None:
+    """What jobs really do, where that is not what the scheduler believes."""
+    wrong = uncertainty is not None and uncertainty.wrong_by > 0
+    if not wrong and stopping is None:
+        return None
+    every = min(each.report_every_s for each in (uncertainty, stopping) if each is not None)
+    speed = cache(uncertainty.speed) if uncertainty is not None and wrong else _as_believed
+    return TrueProgress(scheduler, speed, every, stopping.outlook if stopping is not None else None)
+
+
+def _as_believed(_job_id: str) -> float:
+    return 1.0
+
+
+def _nothing(_job: Job) -> float:
+    return 0.0
 
 
 class _World:
@@ -96,6 +118,7 @@ class _World:
         faults: Iterable[Event],
         failures: Iterable[Event],
         truth: TrueProgress | None,
+        undone: Callable[[Job], float],
     ) -> None:
         self.scheduler = scheduler
         self.ledger = ledger
@@ -104,6 +127,7 @@ class _World:
         self._faults = _Queue(iter(faults))
         self._failures = _Queue(iter(failures))
         self._truth = truth
+        self._undone = undone
         self._down = 0
         self._fragmentation = 0.0
         self._observed_s = 0.0
@@ -167,7 +191,7 @@ class _World:
     def _submit(self, job: Job) -> None:
         self.ledger.submitted(job, self._alone_s(job))
         if self._truth is not None:
-            self._truth.submitted(job)
+            self._truth.submitted(job, self._undone(job))
 
     def _misfortunes(self, at: float) -> list[Event]:
         found = [fault for fault in self._faults.pop_until(at) if self._can_happen(fault)]

@@ -9,18 +9,32 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from penstock.core import Decline, Instruction, Job, Progress, Resize, Resume, Start, Stop, Suspend
+from penstock.core import (
+    Decline,
+    Instruction,
+    Job,
+    Outlook,
+    OutlookChanged,
+    Progress,
+    Resize,
+    Resume,
+    Start,
+    Stop,
+    Suspend,
+)
 from penstock.scheduler import Scheduler
 
 _SAME = 1e-9
 """Iterations, as a share of a job's work, below which a report would tell nothing."""
+_LEAST_LEFT = 0.02
+"""Of the work that may be left, what is believed to be left of a job that its metric should have ended by now."""
 
 
 @dataclass(slots=True)
 class _TrueRun:
     """One job: iterations left at ``as_of``, and how fast they go from ``resumes_at`` on.
 
-    Of those left it never does the ``undone`` ones: it fails before.
+    Of those left it never does the ``undone`` ones: it fails before, or its metric says that it is enough.
     """
 
     work: float
@@ -31,6 +45,7 @@ class _TrueRun:
     speed: float = 1.0
     rate: float = 0.0
     resumes_at: float = -math.inf
+    outlook: Outlook | None = None
 
     @property
     def finish_at(self) -> float:
@@ -49,12 +64,20 @@ class _TrueRun:
 class TrueProgress:
     """The ends of jobs as they come, and the reports that tell the scheduler how far it is off. O(running) per step.
 
-    ``speed_of`` says how many times as fast as believed a job runs on what it holds now.
+    ``speed_of`` says how many times as fast as believed a job runs on what it holds now, ``outlook_of`` what its metric
+    tells once so many iterations are done.
     """
 
-    def __init__(self, scheduler: Scheduler, speed_of: Callable[[str], float], report_every_s: float) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        speed_of: Callable[[str], float],
+        report_every_s: float,
+        outlook_of: Callable[[Job, float], Outlook | None] | None = None,
+    ) -> None:
         self._scheduler = scheduler
         self._speed_of = speed_of
+        self._outlook_of = outlook_of
         self._report_every_s = report_every_s
         self._runs: dict[str, _TrueRun] = {}
         self._unreported: set[str] = set()
@@ -84,24 +107,38 @@ class TrueProgress:
     def next_report_at(self) -> float:
         return self._report_at if self._unreported else math.inf
 
-    def reports(self, at: float) -> Sequence[Progress]:
+    def reports(self, at: float) -> Sequence[Progress | OutlookChanged]:
         """What jobs that are not over by then tell about themselves at the last report time up to ``at``."""
         every = self._report_every_s
         if self.next_report_at > at:
             return ()
         told_at = max(math.floor(at / every) * every, self._scheduler.now)
         self._report_at = told_at + every
-        found = []
+        found: list[Progress | OutlookChanged] = []
         for job_id in sorted(self._unreported):
             run = self._runs[job_id]
             if run.finish_at <= told_at or run.resumes_at > told_at:
                 continue
             left = run.remaining_at(told_at)
-            if abs(left - self._scheduler.remaining(job_id, told_at)) > _SAME * run.work:
+            if (foreseen := self._foreseen(job_id, run, left, told_at)) is not None:
+                found.append(foreseen)
+            elif abs(left - self._scheduler.remaining(job_id, told_at)) > _SAME * run.work:
                 found.append(Progress(told_at, job_id, left))
             if not run.rate:
                 self._unreported.discard(job_id)
         return found
+
+    def _foreseen(self, job_id: str, run: _TrueRun, left: float, at: float) -> OutlookChanged | None:
+        """What the metric of a job says is left of it, as far as it says anything."""
+        if self._outlook_of is None:
+            return None
+        done = run.work - left
+        run.outlook = self._outlook_of(self._scheduler.job(job_id), done) or run.outlook
+        if run.outlook is None:
+            return None
+        remaining = max(run.outlook.expected - done, _LEAST_LEFT * left)
+        allowance = max(run.outlook.safe - done - remaining, 0.0)
+        return OutlookChanged(at, job_id, remaining, allowance, run.outlook.reach)
 
     def expect_losses(self, at: float) -> None:
         """Something fails: remember what is believed to be left of everybody, to see afterwards what was lost."""

@@ -8,6 +8,7 @@ import typer
 
 from penstock.cli.terminal.console import say
 from penstock.core import InputError, parse_duration
+from penstock.simulate import StopKnowledge
 
 if TYPE_CHECKING:
     from penstock.simulate import NodeFailures, Profiles, WorkloadSource
@@ -48,6 +49,13 @@ DoubtsOption = Annotated[str, typer.Option(help="Tell the scheduler that speeds 
 ReportsOption = Annotated[str, typer.Option(help="With --wrong-by: how often jobs report what is really left.")]
 FailuresOption = Annotated[
     str | None, typer.Option(help="Nodes fail now and then: mtbf=5d, or mtbf=5d,repair=2h (1h if not given).")
+]
+UntilOption = Annotated[
+    str, typer.Option(help="This share of the jobs ends when a generated metric reaches its target, as nobody knows.")
+]
+KnowledgeOption = Annotated[
+    StopKnowledge,
+    typer.Option(help="With --until: what the scheduler goes by: forecast (the metric so far), most, or oracle."),
 ]
 OptimumOption = Annotated[
     bool,
@@ -97,6 +105,11 @@ def parse_share(text: str) -> float:
     if not 0 <= share < 1:
         raise InputError(f"a share of {text}", "0% up to, not including, 100%", "Try 20%")
     return share
+
+
+def parse_part(text: str) -> float:
+    """ "50%" or "0.5", up to everything."""
+    return 1.0 if text.strip() in ("100%", "1", "1.0") else parse_share(text)
 
 
 def parse_failures(text: str | None) -> "NodeFailures | None":

@@ -20,6 +20,7 @@ from penstock.cli.study.options import (
     ElasticOption,
     FailuresOption,
     JsonOption,
+    KnowledgeOption,
     OptimumOption,
     OverheadName,
     OverheadOption,
@@ -28,9 +29,11 @@ from penstock.cli.study.options import (
     ProfilesOption,
     ReportsOption,
     SlotOption,
+    UntilOption,
     load_profiles,
     parse_bounds,
     parse_failures,
+    parse_part,
     parse_share,
     parse_slot,
 )
@@ -69,6 +72,8 @@ def command(
     tenants: Annotated[
         str | None, typer.Option(help="Shares, quotas and groups: vision=2:quota=8:group=research,nlp=1.")
     ] = None,
+    until: UntilOption = "0%",
+    knowledge: KnowledgeOption = simulation.StopKnowledge.FORECAST,
     optimum: OptimumOption = False,
     seed: Annotated[int, typer.Option(min=0, help="For everything that is drawn.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds, from --seed on; show 95 % intervals.")] = 1,
@@ -91,8 +96,8 @@ def command(
     setting = simulation.Setting(
         cluster=Cluster.parse(cluster), slot=parse_slot(slot), overhead=overhead.value, placement=placement,
         wrong_by=parse_share(wrong_by), doubts=parse_share(doubts), report_every_s=parse_duration(reports),
-        failures=parse_failures(failures), timeline=picture or report is not None,
-        tenants=simulation.parse_tenants(tenants) if tenants else (),
+        failures=parse_failures(failures), until=parse_part(until), knowledge=knowledge,
+        timeline=picture or report is not None, tenants=simulation.parse_tenants(tenants) if tenants else (),
     )  # fmt: skip
     setting.uncertainty(seed)
     source, bounds = simulation.source_named(trace), parse_bounds(deadlines) if deadlines else None
@@ -100,6 +105,8 @@ def command(
         if tenants:
             raise InputError("--tenants with several seeds", "one seed", "Leave --seeds out")
         _check_single(out_dir, report, picture)
+        if setting.until:
+            raise InputError("--until with several seeds", "one seed", "Run the seeds one by one with --seed")
         grid = simulation.Grid(
             policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],
             wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
@@ -174,6 +181,8 @@ def comparison(
 def _errors(setting: "simulation.Setting") -> str:
     told = f", curves wrong by {100 * setting.wrong_by:g}%" if setting.wrong_by else ""
     told += f", doubts {100 * setting.doubts:g}%" if setting.doubts else ""
+    if setting.until:
+        told += f", {100 * setting.until:g}% end by a metric ({setting.knowledge})"
     return told + (f", failures {setting.failures}" if setting.failures else "")
 
 
@@ -211,6 +220,8 @@ def _figures(
         "wrong_by": setting.wrong_by,
         "doubts": setting.doubts,
         "failures": str(setting.failures) if setting.failures else None,
+        "until": setting.until,
+        "knowledge": setting.knowledge.value if setting.until else None,
         "seed": workload.seed,
         "results": [result.summary.as_dict() for result in results],
         "optimum": asdict(bound) if bound else None,
