@@ -120,3 +120,25 @@ def test_by_its_own_setting_it_is_stopped(world: Platform) -> None:
     detail = world.platform.job(job, ADMIN)
     assert detail.state == JobPhase.CANCELLED
     assert "stopped, as its job file asks: val_acc >= 0.9 will probably not be reached" in detail.reason
+
+
+def test_people_see_how_far_the_metric_is_and_how_sure_its_end_is(world: Platform) -> None:
+    world.backend.total = 1000
+    job = world.submit(**until(work=1000, at_most=1))
+    world.passes(3)
+    shown = world.platform.job(job, ADMIN).until
+    assert shown is not None
+    assert "before it has told some values" in shown.words(str)
+    tell_curve(world, job, ceiling=1.0, to=300)
+    world.forecasts.refresh(now=True)
+    shown = world.platform.job(job, ADMIN).until
+    assert shown is not None
+    assert (shown.rule, shown.best_step) == ("val_acc >= 0.9", 300)
+    assert shown.words(str).startswith("by " if shown.safe_at else "")
+    assert "nine of ten" in shown.words(str)
+    band = world.platform.metrics(job, ADMIN).band
+    assert band is not None
+    assert band.target == 0.9
+    assert band.steps[0] > 300
+    assert all(low <= middle <= high for low, middle, high in zip(band.low, band.middle, band.high, strict=True))
+    assert world.platform.job(world.submit(work=5), ADMIN).until is None

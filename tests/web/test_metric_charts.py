@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from penstock.web.metric_charts import (
     smoothed,
 )
 from penstock.web.pages.compare import differences_html, values_html
-from penstock.wire import JobDetail, JobMetricsView, MetricView
+from penstock.wire import JobDetail, JobMetricsView, MetricBand, MetricView
 
 EVIL = "<img src=x onerror=alert(1)>"
 
@@ -44,6 +45,22 @@ def test_a_logarithm_has_no_place_for_what_is_not_positive() -> None:
     chart = metric_chart("loss", [job("a", metric("loss", [3.0, 0.0, -1.0]))], CurveStyle(logarithmic=True))
     assert chart["yAxis"]["type"] == "log"
     assert [value for _, value in chart["series"][0]["data"]] == [3.0, None, None]
+
+
+def test_the_metric_a_job_trains_until_has_a_target_and_a_future() -> None:
+    band = MetricBand(metric="loss", target=0.5, steps=[30, 40], low=[0.4, 0.3], middle=[0.6, 0.5], high=[0.9, 0.8])
+    trained = job("a", metric("loss", [2.0, 1.0])).model_copy(update={"band": band})
+    chart = metric_chart("loss", [trained], CurveStyle())
+    by_name: dict[str, list[Any]] = {}
+    for series in chart["series"]:
+        by_name.setdefault(series["name"], []).append(series)
+    assert by_name["target"][0]["markLine"]["data"] == [{"yAxis": 0.5}]
+    low, height, middle = (series["data"] for series in by_name["forecast"])
+    assert (low, middle) == ([[30, 0.4], [40, 0.3]], [[30, 0.6], [40, 0.5]])
+    assert [value for _, value in height] == pytest.approx([0.5, 0.5])
+    over_time = metric_chart("loss", [trained], CurveStyle(axis=MetricAxis.TIME))
+    assert "forecast" not in {series["name"] for series in over_time["series"]}
+    assert len(metric_chart("other", [trained], CurveStyle())["series"]) == 0
 
 
 def test_several_jobs_begin_together() -> None:

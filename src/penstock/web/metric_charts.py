@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.web.charts import Options, frame, hue, time_axis, value_axis
 from penstock.web.format import number, plural
-from penstock.wire import JobMetricsView, MetricView
+from penstock.wire import JobMetricsView, MetricBand, MetricView
 
 _SOFT = {"color": "var(--soft)"}
 _RAW = 0.3
@@ -41,6 +41,8 @@ def metric_chart(name: str, jobs: Sequence[JobMetricsView], style: CurveStyle) -
     series: list[Options] = []
     for position, job, metric in found:
         series += _lines(job.name if several else name, metric, hue(position), style, since=_since(metric, several))
+        if job.band is not None and job.band.metric == name:
+            series += _future(job.band, hue(position), style)
     return frame(
         grid={"left": 64, "right": 20, "top": 40 if several else 24, "bottom": 44},
         legend={"show": several, "top": 0, "left": "center", "textStyle": _SOFT, "type": "scroll"},
@@ -102,6 +104,29 @@ def _lines(name: str, metric: MetricView, colour: str, style: CurveStyle, *, sin
         {**drawn, **faint, "data": raw, "silent": True, "tooltip": {"show": False}, "showSymbol": False},
         {**drawn, **strong, "data": smooth},
     ]
+
+
+def _future(band: MetricBand, colour: str, style: CurveStyle) -> list[Options]:
+    """The target as a line, and, over steps, where the metric is going: the middle of its courses and eight of ten."""
+    quiet: Options = {"type": "line", "showSymbol": False, "silent": True, "tooltip": {"show": False}}
+    found: list[Options] = []
+    if band.target is not None:
+        line = {"color": "var(--soft)", "type": "dashed"}
+        mark = {"symbol": "none", "lineStyle": line, "label": {"formatter": "target", "color": "var(--soft)"}}
+        found.append({**quiet, "name": "target", "data": [], "markLine": {**mark, "data": [{"yAxis": band.target}]}})
+    if not band.steps or style.axis is not MetricAxis.STEP or style.logarithmic:
+        return found
+    shade = {"color": colour, "opacity": 0.15}
+    heights = [high - low for low, high in zip(band.low, band.high, strict=True)]
+    none, stack = {"opacity": 0}, f"band {colour}"
+    columns = ((band.low, none, None), (heights, none, shade))
+    for values, line_style, area in columns:
+        data = [list(pair) for pair in zip(band.steps, values, strict=True)]
+        found.append({**quiet, "name": "forecast", "stack": stack, "lineStyle": line_style, "data": data}
+                     | ({"areaStyle": area} if area else {}))  # fmt: skip
+    dotted = {"color": colour, "type": "dotted", "width": 2}
+    middle = [list(pair) for pair in zip(band.steps, band.middle, strict=True)]
+    return [*found, {**quiet, "name": "forecast", "lineStyle": dotted, "data": middle}]
 
 
 def _data(metric: MetricView, values: Sequence[float], style: CurveStyle, since: float) -> list[list[float | None]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         FileList,
         FileView,
     )
-    from penstock.wire.metric_views import JobMetricsView, MetricView
+    from penstock.wire.metric_views import JobMetricsView, MetricBand, MetricView
     from penstock.wire.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
     from penstock.wire.phases import ACTIVE, OVER, JobPhase
     from penstock.wire.policy_views import PolicyParameterView, PolicyRequest, PolicyView, PromiseRiskView
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         SecretRequest,
         SecretView,
         StintView,
+        StopView,
         StoryView,
         Submission,
         TerminalSize,
@@ -139,6 +140,7 @@ __all__ = [
     "JobView",
     "KeysRequest",
     "LogPage",
+    "MetricBand",
     "MetricView",
     "MissingError",
     "NodeGlance",
@@ -163,6 +165,7 @@ __all__ = [
     "SecretView",
     "SpreadView",
     "StintView",
+    "StopView",
     "StorableText",
     "StoryView",
     "Submission",

@@ -28,12 +28,24 @@ class MetricView(WireModel):
     highs: list[MetricNumber]
 
 
+class MetricBand(WireModel):
+    """Where the metric that a job trains until is going: at these steps one, five and nine of ten courses lie below."""
+
+    metric: str
+    target: float | None = None
+    steps: list[float] = Field(default=[])
+    low: list[float] = Field(default=[])
+    middle: list[float] = Field(default=[])
+    high: list[float] = Field(default=[])
+
+
 class JobMetricsView(WireModel):
     """The metrics of a job across all its runs, in the order of their names."""
 
     job_id: str
     name: str
     metrics: list[MetricView]
+    band: MetricBand | None = Field(default=None, description="Of the metric that it trains until.")
 
     def __getitem__(self, name: str) -> MetricView:
         """The metric of a name; raises :class:`KeyError`."""

@@ -1,6 +1,7 @@
 """What the API shows, typed on both sides of the wire. Times are RFC 3339 in UTC, durations and sizes base units."""
 
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -51,6 +52,31 @@ class ProgressView(WireModel):
     samples_per_s: float | None = None
     saved_step: int | None = None
     told_at: datetime | None = None
+
+
+class StopView(WireModel):
+    """What a job trains until, how far its metric is, and when that will end it; nothing is expected without values."""
+
+    rule: str = Field(description='"val_acc >= 0.92", or "val_loss stops falling for 500 steps".')
+    metric: str
+    best: float | None = None
+    best_step: int | None = None
+    expected_steps: float | None = Field(default=None, description="Of all its work, what it is expected to do.")
+    safe_steps: float | None = Field(default=None, description="What suffices in nine of ten cases.")
+    reach: float | None = Field(default=None, description="The probability that its rule ends it before its work does.")
+    expected_at: datetime | None = None
+    safe_at: datetime | None = Field(default=None, description="When it is over in nine of ten cases, on what it has.")
+
+    def words(self, clock: Callable[[datetime], str]) -> str:
+        """How sure what is expected is, with moments as somebody reads them."""
+        if self.expected_steps is None or self.safe_steps is None or self.reach is None:
+            return "nothing can be said about its end before it has told some values"
+        by, safe = f"{self.expected_steps:.0f} steps in all", f"within {self.safe_steps:.0f}"
+        if self.expected_at is not None and self.safe_at is not None:
+            by, safe = f"by {clock(self.expected_at)}", f"by {clock(self.safe_at)}"
+        never = round(100 * (1.0 - self.reach))
+        sure = f"{by}, nine of ten {safe}"
+        return f"{sure}; {never} % that it never gets there" if never else sure
 
 
 class JobView(WireModel):
@@ -114,6 +140,7 @@ class JobDetail(JobView):
     retry_at: datetime | None = None
     exit_code: int | None = Field(default=None, description="Of the last failed run.")
     history: list[StintView] = []
+    until: StopView | None = Field(default=None, description="For a job that ends when its metric says so.")
     usage: UsageView | None = Field(default=None, description="As its backend told lately; none where it never did.")
 
 

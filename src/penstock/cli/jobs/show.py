@@ -5,7 +5,16 @@ import time
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out
-from penstock.cli.terminal.format import answer_lines, bar, clock, deadline_line, share_done, usage_lines, value_lines
+from penstock.cli.terminal.format import (
+    answer_lines,
+    bar,
+    clock,
+    deadline_line,
+    share_done,
+    until_lines,
+    usage_lines,
+    value_lines,
+)
 
 
 def show(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -33,6 +42,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
         out.print(f"step {progress.step} of {progress.total or round(progress.work)}{loss}, {saved}")
     elif tells_nothing(detail, time.time()):
         out.print(f"progress: {NO_PROGRESS}", soft_wrap=True)
+    for line in until_lines(detail):
+        out.print(line, soft_wrap=True)
     for line in usage_lines(detail):
         out.print(line, soft_wrap=True)
     for stint in detail.history:

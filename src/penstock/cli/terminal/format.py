@@ -74,6 +74,15 @@ def usage_lines(job: "JobDetail") -> list[str]:
     return [*lines, used.unlimited] if used.unlimited else lines
 
 
+def until_lines(job: "JobDetail") -> list[str]:
+    """What it trains until, how far that is, and how sure its end is."""
+    if (until := job.until) is None:
+        return []
+    best = f": best {until.best:.4g} at step {until.best_step}" if until.best is not None else ""
+    lines = [f"until {until.rule}{best}"]
+    return lines if job.state in OVER else [*lines, f"its metric says {until.words(clock)}"]
+
+
 def quote_lines(quote: "QuoteView") -> list[str]:
     """What a person is told, line by line."""
     lines = [f"{quote.verdict}: {quote.reason}"]

@@ -12,6 +12,7 @@ from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.platform.array_listing import ArrayRow
 from penstock.control.platform.failure_line import failure_line
 from penstock.control.platform.redaction import redacted_payload, redacted_spec
+from penstock.control.platform.stop_outlook import stop_view
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
@@ -28,6 +29,7 @@ from penstock.wire import (
     ProgressView,
     QuoteView,
     StintView,
+    StopView,
     StoryView,
     TokenView,
     UsageView,
@@ -95,7 +97,7 @@ class JobPresenter:
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
-            history=self._history(record), usage=self._usage(record.id),
+            history=self._history(record), usage=self._usage(record.id), until=self._until(record),
         )  # fmt: skip
 
     def _expected_value(self, record: JobRecord, row: JobRow) -> float | None:
@@ -130,6 +132,12 @@ class JobPresenter:
         latest = {name: getattr(found.latest, name) for name in _USED}
         peaks = {name: getattr(found, name) for name in _PEAKS}
         return UsageView.model_validate({"at": stamp(found.at), **latest, **peaks})
+
+    def _until(self, record: JobRecord) -> StopView | None:
+        if record.until is None:
+            return None
+        with self._journal.reading() as state:
+            return stop_view(record, state.rate(record), self._forecasts.expected_at(record.id))
 
     def _progress(self, record: JobRecord) -> ProgressView:
         gauge = self._reconciler.run_figures.get(record.run_id, RunFigures())

@@ -36,6 +36,7 @@ from penstock.control.platform.policy_switch import PolicySwitch
 from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.saved_files import SavedFiles
+from penstock.control.platform.stop_outlook import metric_band
 from penstock.control.platform.tenant_accounts import TenantAccounts
 from penstock.control.platform.tenant_secrets import TenantSecrets
 from penstock.control.state.journal import Journal
@@ -290,9 +291,9 @@ class Platform:
         """What a job's script logged, one curve for each metric across all its runs."""
         record = self.find(job_id, who)
         with self._journal.reading():
-            runs = list(record.runs)
+            runs, still = list(record.runs), record.copy()
         found = metric_views(self._reconciler.backend, runs, names)
-        return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found)
+        return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found, band=metric_band(still))
 
     def usage(self, job_id: str, who: Principal) -> JobMetricsView:
         """What the processes and devices of a job used over time, across all its runs."""

@@ -79,6 +79,13 @@ def facts_html(overview: JobOverview) -> str:
             facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
     if job.state not in OVER:
         facts.append(("Forecast", expected(overview)))
+    if job.until is not None:
+        best = f", best {number(job.until.best)} at step {job.until.best_step:,}" if job.until.best is not None else ""
+        facts.append(("Until", f"{job.until.rule}{best}"))
+        if job.state not in OVER:
+            facts.append(("Metric says", job.until.words(clock)))
+        elif job.reason:
+            facts.append(("Outcome", job.reason))
     if progress is not None and progress.step is not None:
         total = progress.total or round(progress.work)
         facts.append(("Progress", f"step {progress.step:,} of {total:,}, loss {number(progress.loss)}"))
