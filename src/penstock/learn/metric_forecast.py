@@ -35,7 +35,7 @@ _MOST_AHEAD = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastTuning:
-    """How far curves are believed; chosen on curves of power and exponential shape (``bench/unisched.py``).
+    """How far curves are believed; chosen on six families of curves (``docs/promises.md`` says how).
 
     ``believed`` is the share of the evidence for one shape against another that counts: real curves have none of these
     shapes. ``beyond`` is how much more than it has gained so far a curve is believed to gain yet. ``recent`` is how

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.simulate.failures import NodeFailures
     from penstock.simulate.forward import ForwardStep, JobEnds, NoOutsideEvents, OutsideEvents, play_forward
     from penstock.simulate.learning_curves import (
+        CONSULTED,
         STRANGERS,
         TUNED,
         CurveFamily,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from penstock.simulate.workload import Workload
 
 __all__ = [
+    "CONSULTED",
     "OPTIMUM",
     "OVERHEADS",
     "REPLICAS",

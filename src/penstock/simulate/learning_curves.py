@@ -32,6 +32,10 @@ class CurveFamily(StrEnum):
     """An exponential that goes faster from some moment on, as after a drop of the learning rate."""
     TANGENT = "hyperbolic tangent"
     LOGISTIC = "logistic"
+    ALGEBRAIC = "algebraic"
+    ERROR_FUNCTION = "error function"
+    COSINE = "cosine"
+    """Flat at its end, as under a learning rate that falls like a cosine."""
 
 
 TUNED = (
@@ -42,9 +46,11 @@ TUNED = (
     CurveFamily.LOGARITHM,
     CurveFamily.GOMPERTZ,
 )
-"""The families that forecasts were tuned on."""
-STRANGERS = (CurveFamily.ARCTANGENT, CurveFamily.STEPPED, CurveFamily.TANGENT, CurveFamily.LOGISTIC)
-"""Families that nothing was tuned on, and none of whose shapes a forecast knows."""
+"""The families that the shapes and settings of forecasts were chosen on."""
+CONSULTED = (CurveFamily.ARCTANGENT, CurveFamily.STEPPED, CurveFamily.TANGENT, CurveFamily.LOGISTIC)
+"""Families that nothing was fitted to, but whose figures were looked at while the settings were chosen."""
+STRANGERS = (CurveFamily.ALGEBRAIC, CurveFamily.ERROR_FUNCTION, CurveFamily.COSINE)
+"""Families that were added after the settings had been chosen, and changed nothing about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +141,18 @@ def _logistic(time: float, pace: float, bend: float) -> float:
     return (1.0 + math.exp(-bend)) / (1.0 + math.exp(time / pace - bend))
 
 
+def _algebraic(time: float, pace: float, _bend: float) -> float:
+    return 1.0 - time / math.hypot(time, pace)
+
+
+def _error_function(time: float, pace: float, _bend: float) -> float:
+    return math.erfc(time / pace)
+
+
+def _cosine(time: float, pace: float, _bend: float) -> float:
+    return 0.5 * (1.0 + math.cos(math.pi * min(time / pace, 1.0)))
+
+
 _SHAPES: dict[CurveFamily, Callable[[float, float, float], float]] = {
     CurveFamily.POWER: _power,
     CurveFamily.EXPONENTIAL: _exponential,
@@ -146,6 +164,9 @@ _SHAPES: dict[CurveFamily, Callable[[float, float, float], float]] = {
     CurveFamily.STEPPED: _stepped,
     CurveFamily.TANGENT: _tangent,
     CurveFamily.LOGISTIC: _logistic,
+    CurveFamily.ALGEBRAIC: _algebraic,
+    CurveFamily.ERROR_FUNCTION: _error_function,
+    CurveFamily.COSINE: _cosine,
 }
 _DRAWN: dict[CurveFamily, Callable[[np.random.Generator], tuple[float, float]]] = {
     CurveFamily.POWER: lambda rng: (float(rng.uniform(0.01, 0.2)), float(rng.uniform(0.3, 1.2))),
@@ -157,5 +178,8 @@ _DRAWN: dict[CurveFamily, Callable[[np.random.Generator], tuple[float, float]]] 
     CurveFamily.GOMPERTZ: lambda rng: (float(rng.uniform(0.1, 0.4)), float(rng.uniform(0.5, 3.0))),
     CurveFamily.TANGENT: lambda rng: (float(rng.uniform(0.3, 1.2)), 1.0),
     CurveFamily.LOGISTIC: lambda rng: (float(rng.uniform(0.1, 0.4)), float(rng.uniform(0.0, 2.0))),
+    CurveFamily.ALGEBRAIC: lambda rng: (float(rng.uniform(0.1, 0.8)), 1.0),
+    CurveFamily.ERROR_FUNCTION: lambda rng: (float(rng.uniform(0.3, 1.2)), 1.0),
+    CurveFamily.COSINE: lambda rng: (float(rng.uniform(0.8, 1.3)), 1.0),
     CurveFamily.STEPPED: lambda rng: (float(rng.uniform(0.4, 1.2)), float(rng.uniform(0.2, 0.7))),
 }
