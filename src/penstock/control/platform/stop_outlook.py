@@ -11,15 +11,14 @@ def stop_view(record: JobRecord, rate: float, expected_at: float | None) -> Stop
     rule, best, outlook = record.until, record.best, record.outlook
     if rule is None:
         return None
-    told = {} if best is None else {"best": best.value, "best_step": best.step}
+    value, step = (None, None) if best is None else (best.value, best.step)
+    shown = StopView(rule=str(rule), metric=rule.metric, best=value, best_step=step)
     if outlook is None or record.over:
-        return StopView(rule=str(rule), metric=rule.metric, **told)
+        return shown
     more_s = max(outlook.safe - outlook.expected, 0.0) / rate if rate else math.inf
     safe_at = expected_at + more_s if expected_at is not None and math.isfinite(more_s) else None
-    return StopView(
-        rule=str(rule), metric=rule.metric, **told, expected_steps=outlook.expected, safe_steps=outlook.safe,
-        reach=outlook.reach, expected_at=stamp(expected_at), safe_at=stamp(safe_at),
-    )  # fmt: skip
+    known = {"expected_steps": outlook.expected, "safe_steps": outlook.safe, "reach": outlook.reach}
+    return shown.model_copy(update={**known, "expected_at": stamp(expected_at), "safe_at": stamp(safe_at)})
 
 
 def metric_band(record: JobRecord) -> MetricBand | None:
