@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core import Curve
-from penstock.policies.afs import Afs, beats
+from penstock.policies.published.afs import Afs, beats
 from tests.policies.views import Row, view
 
 STEEP = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})

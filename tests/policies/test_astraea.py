@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from penstock.core import JobSubmitted, Tick
-from penstock.policies.astraea import Astraea, fairness_class
+from penstock.policies.fairness import fairness_class
+from penstock.policies.published.astraea import Astraea
 from penstock.scheduler.fairness import TenantFlows
 from tests.policies.views import Row, view, whole_view
 from tests.scheduler.build import job, scheduler

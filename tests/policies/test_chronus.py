@@ -5,11 +5,11 @@ import pytest
 
 from penstock.core import BestEffort, Curve, Deadline, Job, Strictness, ValueStep, Verdict, Work
 from penstock.policies import Chronus, Standing
-from penstock.policies.chronus import selection
-from penstock.policies.chronus.leases import LeaseNeeds
-from penstock.policies.chronus.policy import reservations, with_soft_jobs
-from penstock.policies.chronus.reservations import NOBODY, Reservations
-from penstock.policies.chronus.selection import Bundles, reselected
+from penstock.policies.published.chronus import selection
+from penstock.policies.published.chronus.leases import LeaseNeeds
+from penstock.policies.published.chronus.policy import reservations, with_soft_jobs
+from penstock.policies.published.chronus.reservations import NOBODY, Reservations
+from penstock.policies.published.chronus.selection import Bundles, reselected
 from penstock.scheduler.testing import PolicyConformance
 from tests.policies.views import Row, view
 from tests.simulate.build import by_name, run

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core import Curve, Deadline, JobSubmitted, Quote, Verdict
 from penstock.policies import Allocation, Standing, policy_named
-from penstock.policies.elasticflow import device_time, give_idle
+from penstock.policies.published.elasticflow import device_time, give_idle
 from penstock.scheduler.testing import CheckedWorld
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler

@@ -3,7 +3,7 @@
 import math
 
 from penstock.core import JobSubmitted, Tick, Wake
-from penstock.policies.gandiva import Gandiva
+from penstock.policies.published.gandiva import Gandiva
 from penstock.scheduler import Scheduler
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler

@@ -3,7 +3,7 @@
 import math
 
 from penstock.core import Curve, Deadline, JobSubmitted, Tick
-from penstock.policies.genie import Genie, levels_in_time
+from penstock.policies.published.genie import Genie, levels_in_time
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core import Curve
 from penstock.policies import policy_named
-from penstock.policies.lucid import Lucid, device_time_class
+from penstock.policies.published.lucid import Lucid, device_time_class
 from tests.policies.views import Row, view
 
 POOR = Curve.from_table({1: 1.0, 2: 1.2, 4: 1.4})

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.core import Curve, JobFinished, JobSubmitted, Tick
 from penstock.policies.greedy import grow_by_gain
-from penstock.policies.optimus import Optimus, marginal_gains
+from penstock.policies.published.optimus import Optimus, marginal_gains
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler
 

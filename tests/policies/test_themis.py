@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.core import JobFinished, JobSubmitted, Tick
-from penstock.policies.themis import Themis
+from penstock.policies.published.themis import Themis
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.policies import policy_named
-from penstock.policies.three_sigma import ThreeSigma
+from penstock.policies.published.three_sigma import ThreeSigma
 from tests.policies.views import Row, view
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core import Instruction, JobSubmitted, Progress, Tick, Wake
 from penstock.policies import policy_named
-from penstock.policies.tiresias import Tiresias
+from penstock.policies.published.tiresias import Tiresias
 from penstock.scheduler import Scheduler
 from tests.policies.views import Row, view
 from tests.scheduler.build import job, scheduler

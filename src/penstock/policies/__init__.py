@@ -1,27 +1,35 @@
 """Who gets how many devices, and when: one file per policy."""
 
-from penstock.policies.afs import Afs
 from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
 from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
-from penstock.policies.chronus import Chronus
 from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
-from penstock.policies.dynamic_quota import DynamicQuota
-from penstock.policies.edf import Edf, EdfAdmission
-from penstock.policies.elasticflow import ElasticFlow
-from penstock.policies.fifo import Fifo
-from penstock.policies.gandiva import Gandiva
-from penstock.policies.genie import Genie
 from penstock.policies.greedy import serve_in_order
+from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
+from penstock.policies.guards.tenant_bounds import TenantBounds
+from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
+from penstock.policies.guards.within_bounds import WithinBounds
 from penstock.policies.job_columns import ColumnSource
 from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
 from penstock.policies.kind_view import KindView
-from penstock.policies.lasting import STINT_COSTS, allocate_lasting
-from penstock.policies.lucid import Lucid
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
-from penstock.policies.optimus import Optimus
 from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, settings_of, show_value
 from penstock.policies.per_kind import PerKind
+from penstock.policies.published.afs import Afs
+from penstock.policies.published.chronus import Chronus
+from penstock.policies.published.dynamic_quota import DynamicQuota
+from penstock.policies.published.edf import Edf, EdfAdmission
+from penstock.policies.published.elasticflow import ElasticFlow
+from penstock.policies.published.fifo import Fifo
+from penstock.policies.published.gandiva import Gandiva
+from penstock.policies.published.genie import Genie
+from penstock.policies.published.lucid import Lucid
+from penstock.policies.published.optimus import Optimus
+from penstock.policies.published.srtf import Srtf
+from penstock.policies.published.themis import Themis
+from penstock.policies.published.three_sigma import ThreeSigma
+from penstock.policies.published.tiresias import Tiresias
+from penstock.policies.published.yarn_cs import YarnCapacity
 from penstock.policies.registry import (
     ENTRY_POINTS,
     POLICIES,
@@ -32,16 +40,8 @@ from penstock.policies.registry import (
     require_installed,
     split_policies,
 )
-from penstock.policies.srtf import Srtf
-from penstock.policies.tenant_bounds import TenantBounds
 from penstock.policies.tenant_table import TenantTable
-from penstock.policies.themis import Themis
-from penstock.policies.three_sigma import ThreeSigma
-from penstock.policies.tiresias import Tiresias
-from penstock.policies.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.view import KindConditions, View
-from penstock.policies.within_bounds import WithinBounds
-from penstock.policies.yarn_cs import YarnCapacity
 
 __all__ = [
     "COST_CLASSES",

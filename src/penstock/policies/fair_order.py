@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.policies.astraea import fairness_class
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.tenant_table import quotient
+from penstock.policies.fairness import fairness_class, quotient
 from penstock.policies.view import View
 
 RENEWAL_SHARE = 0.05

@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from penstock.core import InputError, PluginError, UnknownNameError, is_plugin, load_plugin
-from penstock.policies.afs import Afs
-from penstock.policies.astraea import Astraea
 from penstock.policies.base import AnyPolicy, KindPolicy, Policy
-from penstock.policies.chronus import Chronus
 from penstock.policies.deadline import DeadlinePolicy
-from penstock.policies.dynamic_quota import DynamicQuota
-from penstock.policies.edf import Edf, EdfAdmission
-from penstock.policies.elasticflow import ElasticFlow
 from penstock.policies.fair import Fair
-from penstock.policies.fifo import Fifo
-from penstock.policies.gandiva import Gandiva
-from penstock.policies.genie import Genie
-from penstock.policies.lucid import Lucid
-from penstock.policies.optimus import Optimus
 from penstock.policies.parameters import settings_of
-from penstock.policies.srtf import Srtf
-from penstock.policies.themis import Themis
-from penstock.policies.three_sigma import ThreeSigma
-from penstock.policies.tiresias import Tiresias
+from penstock.policies.published.afs import Afs
+from penstock.policies.published.astraea import Astraea
+from penstock.policies.published.chronus import Chronus
+from penstock.policies.published.dynamic_quota import DynamicQuota
+from penstock.policies.published.edf import Edf, EdfAdmission
+from penstock.policies.published.elasticflow import ElasticFlow
+from penstock.policies.published.fifo import Fifo
+from penstock.policies.published.gandiva import Gandiva
+from penstock.policies.published.genie import Genie
+from penstock.policies.published.lucid import Lucid
+from penstock.policies.published.optimus import Optimus
+from penstock.policies.published.srtf import Srtf
+from penstock.policies.published.themis import Themis
+from penstock.policies.published.three_sigma import ThreeSigma
+from penstock.policies.published.tiresias import Tiresias
+from penstock.policies.published.yarn_cs import YarnCapacity
 from penstock.policies.unified import Unified
-from penstock.policies.yarn_cs import YarnCapacity
 
 ENTRY_POINTS = "penstock.policies"
 """The group under which an installed package offers policies of its own."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.policies.columns import Floats, Ints
+from penstock.policies.fairness import quotient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,11 +77,6 @@ def filled(total: float, weights: Floats, wanted: Floats) -> Floats:
         left -= given[at]
         weight -= float(weights[at])
     return given
-
-
-def quotient(used: Floats, deserved: Floats) -> Floats:
-    """Used over deserved; 1 where nothing is deserved."""
-    return np.divide(used, deserved, out=np.ones(len(used)), where=deserved > 0)
 
 
 def _members(groups: Ints) -> dict[int, list[int]]:

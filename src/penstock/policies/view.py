@@ -16,10 +16,10 @@ from penstock.core import FREE, Job, Overhead
 from penstock.policies.arrivals import ArrivalStatistics
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Floats, Ints
+from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.job_columns import ColumnSource, JobColumns, SomeRows
 from penstock.policies.kind_options import KindOptions
 from penstock.policies.kind_view import KindView
-from penstock.policies.tenant_bounds import TenantBounds
 from penstock.policies.tenant_table import TenantTable
 
 Number = TypeVar("Number", np.int64, np.float64)

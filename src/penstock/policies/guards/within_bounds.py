@@ -20,8 +20,8 @@ import numpy as np
 from penstock.core import Quote
 from penstock.policies.base import Admission, Assignment, Plans, Policy
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.promisable import admit_within_bounds, without_devices
-from penstock.policies.tenant_bounds import TenantBounds
+from penstock.policies.guards.promisable import admit_within_bounds, without_devices
+from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.view import View
 
 _ROUNDS = 12

@@ -8,15 +8,15 @@ import numpy as np
 from penstock.core import Plan, Quote, Verdict, format_duration, percent_text
 from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down
 from penstock.policies.base import Allocation
-from penstock.policies.chronus.leases import LeaseNeeds
-from penstock.policies.chronus.reservations import NOBODY, Reservations
-from penstock.policies.chronus.selection import reselected
-from penstock.policies.chronus.spot import done_at, spot_widths
 from penstock.policies.columns import Ints, Standing
 from penstock.policies.deadline.answers import deferred
 from penstock.policies.kind_view import KindView
 from penstock.policies.parameters import Parameter
 from penstock.policies.planned_policy import PlannedPolicy
+from penstock.policies.published.chronus.leases import LeaseNeeds
+from penstock.policies.published.chronus.reservations import NOBODY, Reservations
+from penstock.policies.published.chronus.selection import reselected
+from penstock.policies.published.chronus.spot import done_at, spot_widths
 
 
 class Chronus(PlannedPolicy):

@@ -4,6 +4,6 @@ From the outside in: ``policy`` is the policy, ``reservations`` keeps who has wh
 ``selection`` chooses again when a lease ends, ``spot`` gives away what is left, ``leases`` counts time in leases.
 """
 
-from penstock.policies.chronus.policy import Chronus
+from penstock.policies.published.chronus.policy import Chronus
 
 __all__ = ["Chronus"]

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core import Quote, Verdict
 from penstock.policies.base import Admission
 from penstock.policies.columns import Floats, Ints, Standing
-from penstock.policies.tenant_bounds import TenantBounds
+from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.view import View
 
 

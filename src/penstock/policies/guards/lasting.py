@@ -13,9 +13,9 @@ import numpy as np
 
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Floats, Ints
-from penstock.policies.undisturbed import HeldRows, keep_rows
+from penstock.policies.guards.undisturbed import HeldRows, keep_rows
+from penstock.policies.guards.within_bounds import quota_shortfall
 from penstock.policies.view import View
-from penstock.policies.within_bounds import quota_shortfall
 
 STINT_COSTS = 4.0
 """A job holds its devices at least this many times as long as it takes to stop and to start it again."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.policies.base import Assignment, Policy
-from penstock.policies.tenant_quotas import on_bound_kinds, quota_devices, requested_widths, take_within
+from penstock.policies.published.tenant_quotas import on_bound_kinds, quota_devices, requested_widths, take_within
 from penstock.policies.view import View
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.policies.base import Assignment, Policy
 from penstock.policies.parameters import Parameter
-from penstock.policies.tenant_quotas import (
+from penstock.policies.published.tenant_quotas import (
     held_elsewhere,
     on_bound_kinds,
     quota_devices,

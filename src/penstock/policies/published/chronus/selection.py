@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.policies.chronus.leases import LeaseNeeds
-from penstock.policies.chronus.reservations import NOBODY, Reservations
 from penstock.policies.columns import Bools, Floats, Ints
 from penstock.policies.kind_view import KindView
+from penstock.policies.published.chronus.leases import LeaseNeeds
+from penstock.policies.published.chronus.reservations import NOBODY, Reservations
 
 MOST_ROWS = 300
 """More accepted jobs than this are not put into one program; those with the least time left go in."""

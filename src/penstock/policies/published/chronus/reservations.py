@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.policies.base import Plans
-from penstock.policies.chronus.leases import LeaseClock, LeaseNeeds
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 from penstock.policies.kind_view import KindView
+from penstock.policies.published.chronus.leases import LeaseClock, LeaseNeeds
 from penstock.tools import compiled
 
 NOBODY = -1

@@ -9,9 +9,9 @@ import numpy as np
 
 from penstock.policies.base import Allocation, KindPolicy, Plans
 from penstock.policies.columns import Bools, Floats, Ints
+from penstock.policies.fairness import fairness_class, quotient
 from penstock.policies.kind_view import KindView
 from penstock.policies.parameters import Parameter
-from penstock.policies.tenant_table import quotient
 
 Order = Literal["job-reward", "fairness", "class-fairness", "2das", "srtf", "smallest", "fifo"]
 FAR_BELOW = 0.2
@@ -120,13 +120,6 @@ class Astraea(KindPolicy):
         return Allocation(
             widths, min(float(leases.at.min(initial=math.inf)), float(starves.min(initial=math.inf))), leases
         )
-
-
-def fairness_class(fairness: Floats, classes: int) -> Ints:
-    """Classes of equal width on a scale that is symmetric around one for losses and benefits; 0 got nothing at all."""
-    log = np.log(np.maximum(fairness, np.finfo(np.float64).tiny))
-    scaled = (1.0 - log / np.sqrt(1.0 + log**2)) / 2.0
-    return np.where(fairness > 0, classes - np.floor(scaled * classes), 0).astype(np.int64)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ goes on; only a job that cannot wait for the boundary takes the place of a costl
 
 import numpy as np
 
-from penstock.policies.chronus.leases import LeaseNeeds
 from penstock.policies.columns import Bools, Floats, Ints
 from penstock.policies.greedy import take_in_order
 from penstock.policies.kind_view import KindView
+from penstock.policies.published.chronus.leases import LeaseNeeds
 
 
 def spot_widths(view: KindView, needs: LeaseNeeds, guaranteed: Bools, reserved: Bools, *, is_boundary: bool) -> Ints:
