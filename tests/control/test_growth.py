@@ -44,13 +44,14 @@ def _old_way(world: Platform, since: float, until: float) -> PeriodReport:
     journal = world.journal
     with journal.reading() as state:
         facts = [JobFacts.of(record, state) for record in journal.records()]
-        cluster = state.scheduler.cluster
+        cluster, tenants = state.scheduler.cluster, state.scheduler.tenants(until)
     happenings = _happenings(line for line in journal.store.log.read() if line.kind in KINDS)
     return period_report(
         Evidence(
             since=since, until=until, tenant=None, jobs=facts, cluster=cluster,
             holdings=journal.store.history.holdings(since, until),
             happenings=[entry for entry in happenings if since <= entry.at <= until],
+            fairness=dict(zip(tenants.names, (tenants.used_lately / tenants.deserved_lately).tolist(), strict=True)),
         )
     )  # fmt: skip
 
@@ -67,6 +68,16 @@ def test_a_report_is_the_same_as_one_from_whole_records(world: Platform, days: f
         assert report.jobs.finished
         assert report.failures.by_reason
         assert report.promises.made
+        assert _held_by_tenant(world, now) == pytest.approx(
+            {each.tenant: each.device_seconds for each in report.tenants}
+        )
+
+
+def _held_by_tenant(world: Platform, now: float) -> dict[str, float]:
+    """As the account says from which fairness is told."""
+    with world.journal.reading() as state:
+        tenants = state.scheduler.tenants(now)
+    return dict(zip(tenants.names, tenants.used_lately.tolist(), strict=True))
 
 
 def _counted(engine: Engine) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
