@@ -118,6 +118,12 @@ def test_flags_say_what_a_job_comes_after(penstock: Penstock) -> None:
     assert "after:\n- a\n- b\n- c\nafter_any: true\n" in shown.out, shown.err
 
 
+def test_a_job_is_submitted_for_a_tenant(penstock: Penstock) -> None:
+    shown = penstock("submit", "--work", "5", "--tenant", "vision", "--dry-run", "--", "true")
+    assert shown.code == 0, shown.err
+    assert "vision" in shown.out
+
+
 def test_what_a_job_saved_is_listed_fetched_and_cleaned(world: Platform, penstock: Penstock, tmp_path: Path) -> None:
     world.platform.files._known_places = FilePlaces(root=tmp_path / "saved", elsewhere=True)
     job = world.submit(name="night", work=1e6, dir=str(tmp_path / "own"))

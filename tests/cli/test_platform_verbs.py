@@ -218,5 +218,6 @@ def test_the_policy_is_shown_and_switched(world: Platform, penstock: Penstock) -
     assert "is withdrawn" in told.err
     shown = penstock("policy").out
     assert "chosen by" in shown
-    assert "lease_s" in shown
+    assert shown.startswith("themis:lease_s=600 ")
+    assert "  lease_s=600  how long a job may keep what it was given (" in shown
     assert penstock("policy", "set", "fifoo").code == 2

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
-from penstock.cli.terminal.console import out, plain_table, say
+from penstock.cli.terminal.console import out, say
 from penstock.cli.terminal.format import clock
 from penstock.core import format_duration
 
@@ -48,11 +48,8 @@ def set_policy(
 def _tell(view: "PolicyView") -> None:
     whose = f", chosen by {view.by}; the configuration says {view.configured}" if view.by else ""
     kept = "keeps promises" if view.keeps_promises else "promises nothing"
-    out.print(f"{view.policy}  since {clock(view.since)}{whose}", soft_wrap=True)
+    out.print(f"{view.written}  since {clock(view.since)}{whose}", soft_wrap=True)
     out.print(f"{kept}; {view.promises} promises to jobs that are here; slot {format_duration(view.slot_s)}")
-    if not view.parameters:
-        return
-    table = plain_table("parameter", "value", "default", "allowed", "meaning")
     for each in view.parameters:
-        table.add_row(each.name, each.value, each.default, each.allowed, each.meaning)
-    out.print(table)
+        usual = "" if each.value == each.default else f"; {each.default} if nothing is said"
+        out.print(f"  {each.name}={each.value}  {each.meaning} ({each.allowed}{usual})", soft_wrap=True, markup=False)

@@ -33,6 +33,7 @@ def read_job(
     best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
     devices: Annotated[str | None, typer.Option("--devices", "--gpus", help='Bounds, "1..8", or a number.')] = None,
     priority: Annotated[str | None, typer.Option(help="0 to 100: who goes first of those without a promise.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whom the job is accounted to [default].")] = None,
     after: Annotated[
         list[str], typer.Option("--after", metavar="JOB[,JOB]", help="Start when these jobs or arrays have finished.")
     ] = [],  # noqa: B006
@@ -55,8 +56,9 @@ def read_job(
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
         until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, then=then,
-        devices=devices, priority=priority, after=[job for each in after for job in each.split(",")],
-        after_any=after_any or None, global_batch=batch, profile=profile,
+        devices=devices, priority=priority, tenant=tenant,
+        after=[job for each in after for job in each.split(",")], after_any=after_any or None, global_batch=batch,
+        profile=profile,
     )  # fmt: skip
 
 
