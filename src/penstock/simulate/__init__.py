@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from penstock.simulate.picture import draw
     from penstock.simulate.replicas import REPLICAS
     from penstock.simulate.report import Markup, Page, section, table, write_report
-    from penstock.simulate.stopping_jobs import StopKnowledge, StoppingJobs
+    from penstock.simulate.stop_knowledge import StopKnowledge
+    from penstock.simulate.stopping_jobs import StoppingJobs
     from penstock.simulate.sweeps import (
         Aggregate,
         Cell,

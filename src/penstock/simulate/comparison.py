@@ -17,7 +17,8 @@ from penstock.simulate.failures import NodeFailures
 from penstock.simulate.optimum import Optimum, optimum
 from penstock.simulate.overhead import costs_named
 from penstock.simulate.replicas import REPLICAS
-from penstock.simulate.stopping_jobs import StopKnowledge, StoppingJobs
+from penstock.simulate.stop_knowledge import StopKnowledge
+from penstock.simulate.stopping_jobs import StoppingJobs
 from penstock.simulate.tenant_settings import check_tenants
 from penstock.simulate.uncertainty import Uncertainty
 from penstock.simulate.workload import Workload

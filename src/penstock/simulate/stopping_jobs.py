@@ -7,7 +7,6 @@ that counts on the most for everybody.
 """
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
@@ -15,21 +14,11 @@ import numpy as np
 from penstock.core import InputError, Job, Outlook, StopRule, Work
 from penstock.learn import forecast_metric
 from penstock.simulate.learning_curves import CurveFamily, LearningCurve, draw_curve, target_at
+from penstock.simulate.stop_knowledge import StopKnowledge
 from penstock.simulate.traces import uniform_draw
 
 _EARLIEST = 0.3
 _EVALUATIONS = 100
-
-
-class StopKnowledge(StrEnum):
-    """What the scheduler knows about when such jobs end."""
-
-    FORECAST = "forecast"
-    """What their metrics tell while they run."""
-    MOST = "most"
-    """That they do at most all their work; metrics are ignored."""
-    ORACLE = "oracle"
-    """Everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
