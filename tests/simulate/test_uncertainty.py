@@ -16,17 +16,22 @@ from tests.simulate.build import by_name, job, run
 from tests.tools.examples import examples
 
 
-class Fixed(Uncertainty):
-    """The same true speed for everybody."""
+class Faster(Uncertainty):
+    """Everybody is faster than believed by all that curves may be wrong."""
 
     def speed(self, job_id: str) -> float:  # noqa: ARG002
         return 1.0 + self.wrong_by
 
 
+class Slower(Uncertainty):
+    """Everybody is slower than believed by all that curves may be wrong."""
+
+    def speed(self, job_id: str) -> float:  # noqa: ARG002
+        return 1.0 - self.wrong_by
+
+
 def slower(share: float, **changes: Any) -> Uncertainty:
-    made = Fixed(wrong_by=share, **changes)
-    object.__setattr__(made, "wrong_by", -share)
-    return made
+    return Slower(wrong_by=share, **changes)
 
 
 class Watching(KindPolicy):
@@ -45,7 +50,7 @@ class Watching(KindPolicy):
 
 def test_a_job_ends_when_it_really_does() -> None:
     assert by_name(run([job("a", 100.0)], uncertainty=slower(0.5)))["a"].finished_at == 200.0
-    assert by_name(run([job("a", 100.0)], uncertainty=Fixed(wrong_by=0.25)))["a"].finished_at == 80.0
+    assert by_name(run([job("a", 100.0)], uncertainty=Faster(wrong_by=0.25)))["a"].finished_at == 80.0
 
 
 def test_reports_bring_what_is_believed_back_to_the_truth() -> None:
