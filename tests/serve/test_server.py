@@ -64,6 +64,7 @@ def test_a_job_outlives_its_server_and_the_next_one_adopts_it(data_dir: Path, tm
         assert "starting a Penstock server" in said[0]
         job_id = client.submit(_spec(tmp_path)).job.id
         until(lambda: (client.job(job_id).progress or None) and client.job(job_id).progress.step, "progress")  # type: ignore[union-attr]
+        until(lambda: len(list((tmp_path / "starts").iterdir())) == 2, "the start of both workers")
     with ensure_server(data_dir, say=said.append):
         assert sum("starting a Penstock server" in text for text in said) == 1, "a second server was started"
     first, port = _pid(data_dir), DataDir(data_dir).last_port()
