@@ -32,7 +32,17 @@ def unpack(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
     answers = json.loads(gzip.decompress((STORED / f"{name}.answers.json.gz").read_bytes()))
     for job in answers["jobs"]:  # the word for a failure is told as a sentence since
         job["reason"] = failure_line(job["reason"], job["tail"], job.get("exit_code"))
+    for report in (answers["report"], *answers["reports"].values()):
+        _count_failed_runs_only(report)
     return f"sqlite:///{file}", answers
+
+
+def _count_failed_runs_only(report: dict[str, Any]) -> None:
+    """Every worker that was lost died with its run: that is a failed run since, and no lost worker beside it."""
+    lost = report["failures"]["workers_lost"]
+    report["failures"]["workers_lost"] = 0
+    if "words" in report:
+        report["words"] = [line.replace(f" and {lost} lost workers", " and 0 lost workers") for line in report["words"]]
 
 
 @contextmanager

@@ -77,12 +77,14 @@ class Decider:
         placement: Placement,
         costs: CostModel,
         rates: RateModel,
+        stint_costs: float,
     ) -> None:
         self.policy = policy
         self.admission = admission
         self.placement = placement
         self.costs = costs
         self.rates = rates
+        self.stint_costs = stint_costs
         wide: Policy = policy if isinstance(policy, Policy) else PerKind(policy, admission)
         self._wide = WithinBounds(wide, admission if isinstance(policy, Policy) else wide)
 
@@ -106,7 +108,7 @@ class Decider:
                 return Draft(
                     wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
                 )
-            assignment = allocate_lasting(partial(allocate_undisturbed, self._wide), view)
+            assignment = allocate_lasting(partial(allocate_undisturbed, self._wide), view, self.stint_costs)
             changes = _checked_changes(view, assignment)
             return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes)
         except BaseException:

@@ -32,7 +32,7 @@ from penstock.core import (
     Wake,
 )
 from penstock.placement import Placement, placement_named
-from penstock.policies import Admission, AnyPolicy, TenantTable
+from penstock.policies import STINT_COSTS, Admission, AnyPolicy, TenantTable
 from penstock.scheduler.backlog import backlog
 from penstock.scheduler.costs import CostModel, ExpectedCosts
 from penstock.scheduler.deciding import Decider, take_back
@@ -53,7 +53,8 @@ class Scheduler:
 
     ``policy`` decides widths and, unless another ``admission`` is given, answers jobs; ``placement`` defaults to what
     the policy prefers. ``slot`` is the shortest time between two decisions (longer if each costs everybody much).
-    ``costs`` says what a decision costs the jobs it touches, ``rates`` how fast jobs run where they are placed. With
+    ``costs`` says what a decision costs the jobs it touches, ``rates`` how fast jobs run where they are placed,
+    ``stint_costs`` how many times as long as its stop and start take a job holds its devices at least. With
     ``stories=False`` finished jobs are forgotten, so memory follows the jobs that are active; with stories that takes
     a :meth:`forget`.
     """
@@ -68,9 +69,10 @@ class Scheduler:
         slot: float = 0.0,
         costs: CostModel | None = None,
         rates: RateModel | None = None,
+        stint_costs: float = STINT_COSTS,
         stories: bool = True,
     ) -> None:
-        self._decider = _decider(policy, admission, placement, costs, rates)
+        self._decider = _decider(policy, admission, placement, costs, rates, stint_costs)
         bind = _promises_bind(self._decider)
         self._state = State(cluster, _slot(slot, self._decider), stories=stories, promises_bind=bind)
 
@@ -326,7 +328,9 @@ class Scheduler:
         twin = Scheduler.__new__(Scheduler)
         twin._state = self._state.copy()
         old = self._decider
-        twin._decider = Decider(old.policy, old.admission, old.placement, copy.deepcopy(old.costs), old.rates)
+        twin._decider = Decider(
+            old.policy, old.admission, old.placement, copy.deepcopy(old.costs), old.rates, old.stint_costs
+        )
         return twin
 
     def to_data(self) -> dict[str, Any]:
@@ -377,9 +381,10 @@ def _decider(
     placement: Placement | None,
     costs: CostModel | None,
     rates: RateModel | None,
+    stint_costs: float = STINT_COSTS,
 ) -> Decider:
     placing = placement or placement_named(policy.placement)
-    return Decider(policy, admission or policy, placing, costs or ExpectedCosts(), rates or CurveRates())
+    return Decider(policy, admission or policy, placing, costs or ExpectedCosts(), rates or CurveRates(), stint_costs)
 
 
 def _slot(slot: float, decider: Decider) -> float:

@@ -9,7 +9,16 @@ from typing import Any, NoReturn
 
 from penstock.control.state.entries import Configured
 from penstock.core import Cluster, PenstockError, Quote, UnknownNameError
-from penstock.policies import Allocation, AnyPolicy, Ints, KindPolicy, KindView, MeasureFirst, policy_named
+from penstock.policies import (
+    STINT_COSTS,
+    Allocation,
+    AnyPolicy,
+    Ints,
+    KindPolicy,
+    KindView,
+    MeasureFirst,
+    policy_named,
+)
 from penstock.scheduler import ExpectedCosts, Scheduler
 
 
@@ -36,9 +45,10 @@ class RetiredPolicy(KindPolicy):
         raise PenstockError(f"nothing can be decided: {self._why}") from self._why
 
 
-def new_scheduler(settings: Configured) -> Scheduler:
+def new_scheduler(settings: Configured, *, stint_costs: float = STINT_COSTS) -> Scheduler:
     """One without jobs, on the nodes that the configuration begins with."""
-    return Scheduler(Cluster(settings.nodes), _policy(settings.policy), slot=settings.slot, **_rules(settings))
+    cluster, policy = Cluster(settings.nodes), _policy(settings.policy)
+    return Scheduler(cluster, policy, slot=settings.slot, stint_costs=stint_costs, **_rules(settings))
 
 
 def take_up(scheduler: Scheduler, settings: Configured) -> None:

@@ -1,10 +1,11 @@
 """Logs of the version before decisions were written down: read once, and put away as a snapshot of today's format.
 
 Such a log holds what happened but not what was decided, so it is read as it was then: with the policies of today, which
-have to stand for those of that time. The scheduler knew no pause: a paused job was cancelled there and came back under
-another id (``j-x+1``), and under a new configuration every job was submitted again in that way with a softer deadline.
-Where the outcome differs from what the server of that time had told people, which stands in the listed jobs and the
-history of their grants, what was told counts. Nothing else in the house knows of this.
+have to stand for those of that time, and without the rule that jobs keep new devices for a while. The scheduler knew no
+pause: a paused job was cancelled there and came back under another id (``j-x+1``), and under a new configuration every
+job was submitted again in that way with a softer deadline. Where the outcome differs from what the server of that time
+had told people, which stands in the listed jobs and the history of their grants, what was told counts. Nothing else in
+the house knows of this.
 """
 
 import contextlib
@@ -130,7 +131,13 @@ class _OldState(PlatformState):
             self._handle(*translated)
 
     def _handle(self, *events: Event) -> None:
-        for instruction in self.scheduler.handle(*events):
+        """Whoever was stopped then was not told for whom."""
+        scheduler = self.scheduler
+        for event in events:
+            scheduler.apply(event)
+        if scheduler.is_due:
+            scheduler.apply_decision(replace(scheduler.decide(scheduler.now), reasons=()))
+        for instruction in scheduler.collect():
             self.carry_out(_renamed(instruction))
 
     def _translate(self, event: Any) -> Event | None:
@@ -183,7 +190,7 @@ class _OldState(PlatformState):
         asking = [JobSubmitted(entry.at, self._softened(record, entry.at)) for record in active]
         names = {node.name for node in entry.nodes}
         self.absent = {name: why for name, why in self.absent.items() if name in names}
-        self.set_up(entry, new_scheduler(entry))
+        self.set_up(entry, new_scheduler(entry, stint_costs=0.0))
         self._handle(*(NodeLost(entry.at, name) for name in self.absent), *asking, Tick(entry.at))
         for record in active:
             if not record.over and not self.scheduler.devices_of(self._core_id(record.id)):

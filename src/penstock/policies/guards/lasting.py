@@ -22,11 +22,11 @@ STINT_COSTS = 4.0
 _ROUNDS = 4
 
 
-def allocate_lasting(allocate: Callable[[View], Assignment], view: View) -> Assignment:
+def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_costs: float) -> Assignment:
     """What ``allocate`` decides if nobody is stopped too soon; asked again only where somebody would be."""
     first = decided = allocate(view)
     held: Ints = np.zeros(0, dtype=np.int64)
-    ends = lasts_until(view)
+    ends = lasts_until(view, stint_costs)
     for _ in range(_ROUNDS):
         stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now))
         if not len(stopped):
@@ -40,10 +40,10 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View) -> Assi
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 
 
-def lasts_until(view: View) -> Floats:
+def lasts_until(view: View, stint_costs: float) -> Floats:
     """Until when each row keeps its devices at least."""
     cost = view.start_s + view.overhead.change_s
-    return np.where(view.width > 0, view.stint_since + STINT_COSTS * cost, view.now)
+    return np.where(view.width > 0, view.stint_since + stint_costs * cost, view.now)
 
 
 def _woken(view: View, held: Ints, ends: Floats, decided: Assignment) -> tuple[float, ...]:
