@@ -12,6 +12,8 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import text
 
 from penstock.control.platform.failure_line import failure_line
+from penstock.control.state.records import stint_of
+from penstock.control.state.rules import new_scheduler
 from penstock.control.state.store import Line, Store
 from penstock.control.state.store.tables import snapshots
 from penstock.core import InputError, Job, Node, Quote, Verdict, build
@@ -203,6 +205,17 @@ def test_where_todays_policies_differ_what_was_told_counts(tmp_path: Path, monke
         world.backend.total = 20
         world.passes(400, every=5.0)
         assert world.phase(promise["id"]) is JobPhase.FINISHED
+
+
+@pytest.mark.parametrize("name", ["running", "drained"])
+def test_no_run_has_the_name_of_an_earlier_one_where_jobs_stay_longer_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("penstock.control.state.upgrade.new_scheduler", lambda entry, **_: new_scheduler(entry))
+    with upgraded(name, tmp_path) as (world, answers):
+        for job in answers["jobs"]:
+            if job["run_id"] is not None:
+                assert world.record(job["id"]).stint >= stint_of(job["run_id"]), job["name"]
 
 
 def test_an_upgrade_that_was_interrupted_begins_again(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def adopt_listed_outcomes(state: PlatformState, store: Store, possible: Mapping[
         row = rows.get(record.id)
         if row is None:
             continue
+        _count_listed_run(record, row)
         told = _outcome_of(row)
         if told == outcome(state, record):
             _repeat(_ListedJob(record, row))
@@ -64,6 +65,12 @@ def adopt_listed_outcomes(state: PlatformState, store: Store, possible: Mapping[
         _log.warning("what was told to %d jobs counts, not what today's policies say of them", len(differing))
         _agree(state, differing)
     return [each.record.id for each in differing]
+
+
+def _count_listed_run(record: JobRecord, row: JobRow) -> None:
+    """A run that was listed was there: the next one of a job that waits has another name."""
+    if record.grant is None:
+        record.stint = max(record.stint, _stint(row))
 
 
 def _repeat(each: _ListedJob) -> None:
