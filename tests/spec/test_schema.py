@@ -65,6 +65,11 @@ GOOD = {"command": "python train.py", "work": "100 steps"}
         {"global_batch": "1_000"}, {"grace": 30}, {"environment": {"conda": "torch"}}, {"limits": {"memory": "8GB"}},
         {"environment": {"image": "pytorch/pytorch:2.8.0", "mounts": ["/data:/data:ro"], "setup": ["make"]}},
         {"environment": {"image": "a", "mounts": "/data", "setup": "make"}}, {"limits": {"cpus": 0.5, "memory": "1G"}},
+        {"work": {"until": "val_acc >= 0.9", "at_most": 500}},
+        {"work": {"until": "val_acc >= 0.9", "at_most": "5 steps"}},
+        {"work": {"until": {"metric": "fid", "at_most": 9.5}, "at_most": 500, "if_unlikely": "stop"}},
+        {"work": {"until": {"metric": "fid", "patience": "9 steps", "least_gain": 0.1, "direction": "falling"},
+                  "at_most": 500}},
     ],
 )  # fmt: skip
 def test_what_is_accepted_fits_the_schema(more: dict[str, Any]) -> None:
@@ -75,8 +80,12 @@ def test_what_is_accepted_fits_the_schema(more: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [{"comand": "x"}, {"devices": {"maxi": 3}}, {"priority": 101}, {"goal": {"strictness": "firm"}}, {"name": "a b"}],
-)
+    [
+        {"comand": "x"}, {"devices": {"maxi": 3}}, {"priority": 101}, {"goal": {"strictness": "firm"}}, {"name": "a b"},
+        {"work": {"until": "val_acc >= 0.9"}}, {"work": {"until": {"at_least": 0.9}, "at_most": 500}},
+        {"work": {"until": {"metric": "val_acc", "at_lest": 0.9}, "at_most": 500}},
+    ],
+)  # fmt: skip
 def test_what_editors_can_see_is_wrong_does_not_fit(more: dict[str, Any]) -> None:
     assert not fits({**GOOD, **more}, json_schema(), json_schema())
 

@@ -14,6 +14,7 @@ from penstock.core import (
     PenstockError,
     Strictness,
     UnknownNameError,
+    Unlikely,
     is_storable,
     percent_text,
 )
@@ -28,7 +29,7 @@ from penstock.spec.quantities import (
     read_whole,
     shown,
 )
-from penstock.spec.stop_clauses import WorkDemand, read_work
+from penstock.spec.stop_clauses import DIRECTIONS, WorkDemand, read_work
 
 Value = TypeVar("Value")
 
@@ -272,6 +273,26 @@ HangAfter = Annotated[
     PlainSerializer(lambda seconds: "never" if seconds is None else duration_text(seconds), return_type=str),
     described(*_DURATION_FORMS, {"type": "null"}),
 ]
+_UNLIKELY = [str(behaviour) for behaviour in Unlikely]
+_AMOUNT_FORM = {"anyOf": [text_like("50 epochs"), _integer(1)]}
+_UNTIL_FORM = {
+    "anyOf": [
+        text_like("val_acc >= 0.92", "val_loss stops improving for 5 epochs"),
+        {
+            "type": "object",
+            "properties": {
+                "metric": {"type": "string"},
+                "at_least": {"type": "number"},
+                "at_most": {"type": "number"},
+                "patience": _AMOUNT_FORM,
+                "least_gain": {"type": "number"},
+                "direction": {"enum": list(DIRECTIONS)},
+            },
+            "required": ["metric"],
+            "additionalProperties": False,
+        },
+    ]
+}
 WorkAmount = Annotated[
     WorkDemand,
     reading(read_work),
@@ -281,7 +302,7 @@ WorkAmount = Annotated[
         _integer(1),
         {
             "type": "object",
-            "properties": {"until": {}, "at_most": {}, "if_unlikely": {"enum": ["tell", "best effort", "stop"]}},
+            "properties": {"until": _UNTIL_FORM, "at_most": _AMOUNT_FORM, "if_unlikely": {"enum": _UNLIKELY}},
             "required": ["until", "at_most"],
             "additionalProperties": False,
         },

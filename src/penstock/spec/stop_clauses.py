@@ -40,7 +40,7 @@ _WORK_KEYS = ("until", "at_most", "if_unlikely")
 _NEEDS_MOST = ("until CONDITION, at most STEPS OR EPOCHS", 'Try "until val_acc >= 0.92, at most 50 epochs"')
 _KEYS = ("metric", "at_least", "at_most", "patience", "least_gain", "direction")
 _CONDITIONS = ("at_least", "at_most", "patience")
-_DIRECTIONS = ("improving", "rising", "falling")
+DIRECTIONS = ("improving", "rising", "falling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +146,8 @@ def _from_mapping(value: Mapping[object, object], behaviour: Unlikely) -> StopCl
 
 
 def _stopping(metric: str, direction: str, patience: object, gain: object, behaviour: Unlikely) -> StopClause:
-    if direction not in _DIRECTIONS:
-        raise UnknownNameError.of("direction", direction, _DIRECTIONS)
+    if direction not in DIRECTIONS:
+        raise UnknownNameError.of("direction", direction, DIRECTIONS)
     name = _metric(metric)
     return StopClause(
         metric=name, rising=_is_rising(name) if direction == "improving" else direction == "rising",
