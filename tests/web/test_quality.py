@@ -96,7 +96,7 @@ def test_the_keyboard_is_enough(browser: Browser, shared_site: WebSite) -> None:
 NAME_OF = """const nameOf = e => [e.tagName, e.getAttribute("href") ?? "", e.getAttribute("aria-label") ?? "",
   e.textContent.trim().slice(0, 40)].join(" ");"""
 CONTROLS = f"""() => {{ {NAME_OF}
-  return [...document.querySelectorAll("a[href], button, input, select, textarea, summary")]
+  return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
     .filter(e => !e.disabled && e.tabIndex >= 0 && e.checkVisibility({{visibilityProperty: true}}) && !e.closest("svg"))
     .map(nameOf); }}"""
 FOCUSED = f"""() => {{ {NAME_OF}
