@@ -89,3 +89,18 @@ def test_nobody_overtakes_the_first_that_does_not_fit_unless_that_is_allowed() -
     ]
     assert Astraea(order="fifo").allocate(view(*rows, now=500.0)).widths.tolist() == [2, 0, 0]
     assert Astraea(order="fifo", blocking=False).allocate(view(*rows, now=500.0)).widths.tolist() == [2, 0, 1]
+
+
+def test_nobody_is_woken_for_leases_that_nobody_waits_for() -> None:
+    alone, waits = Row(requested=4, width=4, plan=((900.0, 4),)), Row(requested=4, submitted=50.0, stint_since=50.0)
+    assert Astraea(delay_s=0.0).allocate(view(alone, now=100.0)).wake_at == float("inf")
+    assert Astraea(delay_s=0.0).allocate(view(alone, waits, now=100.0)).wake_at == 900.0
+
+
+def test_a_lease_that_ran_out_while_nobody_waited_was_renewed() -> None:
+    alone = Row(requested=4, width=4, executed=1000.0, attained=4000.0, deserved=1.0, plan=((900.0, 4),))
+    late = Row(requested=4, submitted=2000.0, stint_since=2000.0)
+    decision = Astraea(delay_s=0.0).allocate(view(alone, late, now=2000.0))
+    assert (decision.widths.tolist(), decision.wake_at) == ([4, 0], pytest.approx(2700.0))
+    early = Row(requested=4, submitted=800.0, stint_since=800.0)
+    assert Astraea(delay_s=0.0).allocate(view(alone, early, now=900.0)).widths.tolist() == [0, 4]

@@ -24,11 +24,12 @@ _ROUNDING = 1e-6
 class Astraea(KindPolicy):
     """Devices go in leases to the tenant whose use is least against its share, and there to the job treated worst.
 
-    Every lease that ends puts its devices up again, so nobody's length has to be known. In the first phase tenants are
-    offered devices one job at a time: whoever is far below its share right now, then whoever used least of what its
-    share came to over the last day. In the second phase each tenant spends what it was offered on its jobs, in
-    ``order``; starving ones go first, and with ``blocking`` nobody overtakes the first that does not fit. A job that
-    never ran may take the devices of one that got them a moment ago (Ye et al., TPDS 2021).
+    Every lease that ends puts its devices up again, so nobody's length has to be known; while nobody waits, leases are
+    renewed without a decision. In the first phase tenants are offered devices one job at a time: whoever is far below
+    its share right now, then whoever used least of what its share came to over the last day. In the second phase each
+    tenant spends what it was offered on its jobs, in ``order``; starving ones go first, and with ``blocking`` nobody
+    overtakes the first that does not fit. A job that never ran may take the devices of one that got them a moment ago
+    (Ye et al., TPDS 2021).
 
     Unlike the published simulator, jobs wider than their tenant's share are not dropped: they borrow. Where it weighs
     how likely a job is to end in its next lease (``job-reward``), it looks up a histogram of the past; here it is what
@@ -56,14 +57,22 @@ class Astraea(KindPolicy):
         self.blocking = blocking
 
     def allocate(self, view: KindView) -> Allocation:
-        ends = view.plan_at[:, 0]
+        ends = self._renewed(view)
         leased = (view.width > 0) & np.isfinite(ends) & (ends > view.now + _ROUNDING)
         starving = ~leased & (view.waiting >= self.starving_s)
         queues = _queues(view, ~leased, starving, self.keys(view))
         shares = _Shares.of(view, leased, self.lease_s)
         budgets = _budgets(view, queues, shares)
-        kept = self._spend(view, queues, budgets, leased, starving)
+        kept = self._spend(view, queues, budgets, leased, starving, ends)
         return self._leases(view, kept, leased & kept, ends)
+
+    def _renewed(self, view: KindView) -> Floats:
+        """When leases end: one that ran out while nobody waited was renewed there and then, again and again."""
+        ends = view.plan_at[:, 0]
+        contested_at = float(view.stint_since.min(initial=view.now, where=view.width == 0))
+        expired = (view.width > 0) & (ends < contested_at - _ROUNDING)
+        leases = np.ceil((contested_at - _ROUNDING - np.where(expired, ends, contested_at)) / self.lease_s)
+        return np.where(expired, ends + leases * self.lease_s, ends)
 
     def keys(self, view: KindView) -> tuple[Floats | Ints, ...]:
         """What the jobs of a tenant are sorted by, ascending."""
@@ -83,11 +92,13 @@ class Astraea(KindPolicy):
         """How likely each row is to end within a lease: its part of the work that is left, at most all of it."""
         return np.minimum(self.lease_s / np.maximum(view.rigid_seconds, _ROUNDING), 1.0)
 
-    def _spend(self, view: KindView, queues: "list[Ints]", budgets: Ints, leased: Bools, starving: Bools) -> Bools:
+    def _spend(
+        self, view: KindView, queues: "list[Ints]", budgets: Ints, leased: Bools, starving: Bools, ends: Floats
+    ) -> Bools:
         """Which rows hold devices: each tenant's jobs in order, as far as its budget goes."""
         kept, held = leased.copy(), np.bincount(view.tenant[leased], view.width[leased], len(budgets)).astype(np.int64)
         for tenant, queue in enumerate(queues):
-            delayed = self._delayed(view, leased, tenant) if len(queue) else []
+            delayed = self._delayed(view, leased, ends, tenant) if len(queue) else []
             for row in queue.tolist():
                 width = int(view.requested[row])
                 while delayed and view.executed[row] == 0.0 and held[tenant] + width > budgets[tenant]:
@@ -101,9 +112,9 @@ class Astraea(KindPolicy):
                     break
         return kept
 
-    def _delayed(self, view: KindView, leased: Bools, tenant: int) -> list[int]:
+    def _delayed(self, view: KindView, leased: Bools, ends: Floats, tenant: int) -> list[int]:
         """Leases that began a moment ago, the job treated best last."""
-        ran = view.now - (view.plan_at[:, 0] - self.lease_s)
+        ran = view.now - (ends - self.lease_s)
         first = view.executed <= ran + _ROUNDING
         recent = leased & (view.tenant == tenant) & (ran < self.delay_s) & (~first | (ran >= FIRST_RESPONSE_S))
         rows = recent.nonzero()[0]
@@ -117,9 +128,9 @@ class Astraea(KindPolicy):
         leases.width[:, 0] = widths
         starves = np.where(kept | (view.waiting >= self.starving_s), math.inf, view.stint_since + self.starving_s)
         starves = np.where(starves > view.now + _ROUNDING, starves, math.inf)
-        return Allocation(
-            widths, min(float(leases.at.min(initial=math.inf)), float(starves.min(initial=math.inf))), leases
-        )
+        contested = not kept.all()
+        wake_at = min(float(leases.at.min()), float(starves.min())) if contested else math.inf
+        return Allocation(widths, wake_at, leases)
 
 
 @dataclass(slots=True)
