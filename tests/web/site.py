@@ -68,7 +68,7 @@ class WebSite(Site):
         """A job of somebody's, once it has come to one of these states."""
         with self.client(who) as client:
             job = client.submit(self.spec(**spec)).job.id
-            until(lambda: client.job(job).state in (states or ("running",)), f"{job} to be {states}", 60.0)
+            until(lambda: client.job(job).state in (states or ("running",)), f"{job} to be {states or 'running'}")
         return job
 
     def teach(self, spec: dict[str, Any], rates: dict[int, float], tenant: str) -> None:

@@ -125,7 +125,7 @@ def test_a_resize_is_seen_in_the_picture_of_the_cluster(browser: Browser, site: 
     site.wait(lambda client: _step(client.job(wide)) > 0, "the first job to train on all of it")
     with tab(browser, site) as admin:
         page = admin.go("/")
-        narrow = site.submit("admin", steps=40_000, name="narrow", devices="2", deadline="80m")
+        narrow = site.submit("admin", steps=40_000, name="narrow", devices="2", deadline="70m")
         site.wait(lambda client: len(client.job(wide).devices) == 2, "the first job to make room")
         page.get_by_text("As a table").first.click()
         rows = page.locator("figure", has_text="Devices over time").get_by_role("row")
