@@ -93,7 +93,8 @@ def whole_view(
     used = slice(len(rows))
     conditions = KindConditions(name="gpu", capacity=capacity, interval=slot if interval is None else interval)
     for number in range(len(rows)):
-        width, useful = int(table.width[number]), table.most_useful(number)
+        table.useful[number] = useful = table.most_useful(number)
+        width = int(table.width[number])
         tenants.account.count(int(table.tenant[number]), jobs=1, held=width, useful=useful)
     if window is not None:
         tenants.account.integrals = tenants.account.integrals._replace(as_of=now, hour=np.array(window))

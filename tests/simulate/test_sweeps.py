@@ -140,6 +140,17 @@ def test_the_jobs_of_a_file_come_faster_under_a_load(trace: Path) -> None:
         assert fast.deadline - fast.submitted_at == pytest.approx(slow.deadline - slow.submitted_at)
 
 
+def test_a_file_of_the_same_name_is_read_again_where_it_is_another(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = trace.read_text().splitlines(keepends=True)
+    for folder, length in (("first", 3), ("second", 2)):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        Path("t.csv").write_text("".join(lines[: 1 + length]))
+        assert len(TraceFile(Path("t.csv")).trace(None, 0, Cluster.parse("1x4"), Profiles.builtin())) == length
+
+
 def test_seeds_of_a_trace_of_which_nothing_is_drawn_are_refused(trace: Path) -> None:
     with pytest.raises(InputError, match="all runs would be alike"):
         sweep(["fifo"], trace, seeds=[1, 2], clusters=["1x4"])

@@ -1,13 +1,14 @@
 """For shared clusters: every tenant gets its share in the long run, and inside of that jobs are done soon."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from penstock.core import Quote
 from penstock.policies.columns import Ints
-from penstock.policies.fair_order import FairOrder
+from penstock.policies.fair_order import BOUND, LEASE_S, STARVING_S, Bound, Lease, Starving
 from penstock.policies.parameters import Parameter
-from penstock.policies.unified import BOUND, LEASE_S, STARVING_S, Unified
+from penstock.policies.unified import Unified
 from penstock.policies.view import View
 
 
@@ -27,15 +28,13 @@ class Fair(Unified):
 
     def __init__(
         self,
-        bound: Annotated[
-            float, Parameter("part of what it deserved below which a tenant comes first", least=0.0)
-        ] = BOUND,
+        bound: Bound = BOUND,
         classes: Annotated[int, Parameter("classes of fairness that count as equal", least=1)] = 5,
-        lease_s: Annotated[float, Parameter("how long a job is not stopped for fairness", least=1.0)] = LEASE_S,
-        starving_s: Annotated[float, Parameter("a job that waited so long goes first", least=1.0)] = STARVING_S,
+        lease_s: Lease = LEASE_S,
+        starving_s: Starving = STARVING_S,
     ) -> None:
         super().__init__(bound, lease_s, starving_s)
-        self.fair_order = FairOrder(bound, lease_s, starving_s, classes)
+        self.fair_order = replace(self.fair_order, classes=classes)
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         return self._let_in(view.jobs, rows)

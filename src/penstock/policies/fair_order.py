@@ -6,13 +6,21 @@ devices from each other to and fro. Jobs that waited for very long go before eve
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.fairness import fairness_class, quotient
+from penstock.policies.parameters import Parameter
 from penstock.policies.view import View
 
+Bound = Annotated[float, Parameter("part of what it deserved below which a tenant comes first", least=0.0)]
+Lease = Annotated[float, Parameter("how long a job is not stopped for fairness", least=1.0)]
+Starving = Annotated[float, Parameter("a job that waited so long goes first", least=1.0)]
+BOUND = 0.95
+LEASE_S = 900.0
+STARVING_S = 6 * 3600.0
 RENEWAL_SHARE = 0.05
 """The part of a lease after the first in which a job competes for its devices."""
 
@@ -53,7 +61,7 @@ class FairOrder:
         """Jobs by the long-term fairness that they would end with if they ran from now on, the worst first."""
         tenants = view.tenants
         part = tenants.entitled / np.maximum(np.bincount(view.tenant, minlength=len(tenants.names)), 1)
-        narrowest = _narrowest(view)
+        narrowest = view.narrowest
         left_s = cost / narrowest
         deserved = view.deserved + np.minimum(part[view.tenant], narrowest) * left_s
         return fairness_class(quotient(view.attained + cost, deserved), self.classes)
@@ -69,11 +77,3 @@ class FairOrder:
             ran = view.now - view.stint_since[~waiting & (view.width > 0)]
             changes.append(view.now + self.lease_s - float(np.mod(ran, self.lease_s).max(initial=0.0)))
         return min(changes)
-
-
-def _narrowest(view: View) -> Ints:
-    """The fewest devices each row can run on, of the kind it is bound to."""
-    narrowest = np.ones(len(view), dtype=np.int64)
-    for kind, options in enumerate(view.by_kind):
-        np.copyto(narrowest, options.levels[:, 0], where=(view.bound == kind) & (options.depth > 0))
-    return narrowest

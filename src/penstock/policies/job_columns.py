@@ -85,6 +85,8 @@ class JobColumns(GatheredColumns):
     """Iterations from the beginning to the end."""
     width: Ints = gathered()
     """Devices held now."""
+    useful: Ints = gathered()
+    """The most devices it could use, of the kind it is bound to."""
     executed: Floats = gathered()
     """Seconds it has held devices, over all stints."""
     attained: Floats = gathered()

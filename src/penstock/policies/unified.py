@@ -1,20 +1,15 @@
 """The flagship: promises first, then fairness between tenants, then completion times."""
 
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.deadline import DeadlinePolicy, Layout, PlanInputs, Terms, hopes, protect
-from penstock.policies.fair_order import FairOrder
-from penstock.policies.parameters import Parameter
+from penstock.policies.deadline import AT_ONCE, AtOnce, DeadlinePolicy, Layout, PlanInputs, Terms, hopes, protect
+from penstock.policies.fair_order import BOUND, LEASE_S, STARVING_S, Bound, FairOrder, Lease, Starving
 from penstock.policies.view import View
-
-LEASE_S = 900.0
-STARVING_S = 6 * 3600.0
-BOUND = 0.95
 
 
 class Unified(DeadlinePolicy):
@@ -39,14 +34,10 @@ class Unified(DeadlinePolicy):
 
     def __init__(
         self,
-        bound: Annotated[
-            float, Parameter("part of what it deserved below which a tenant comes first", least=0.0)
-        ] = BOUND,
-        lease_s: Annotated[float, Parameter("how long a job is not stopped for fairness", least=1.0)] = LEASE_S,
-        starving_s: Annotated[float, Parameter("a job that waited so long goes first", least=1.0)] = STARVING_S,
-        at_once: Annotated[
-            float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)
-        ] = 0.3,
+        bound: Bound = BOUND,
+        lease_s: Lease = LEASE_S,
+        starving_s: Starving = STARVING_S,
+        at_once: AtOnce = AT_ONCE,
     ) -> None:
         super().__init__(at_once)
         self.fair_order = FairOrder(bound, lease_s, starving_s)

@@ -141,6 +141,20 @@ class View(JobColumns):
         return self._tenants()
 
     @cached_property
+    def held_elsewhere(self) -> Ints:
+        """Devices that jobs of each tenant hold which are not up for decision."""
+        here = np.bincount(self.tenant, weights=self.width, minlength=len(self.tenants.names))
+        return np.asarray(self.tenants.held - here.astype(np.int64))
+
+    @cached_property
+    def narrowest(self) -> Ints:
+        """The fewest devices each row can run on, of the kind it is bound to; 1 if it cannot run there."""
+        narrowest = np.ones(len(self), dtype=np.int64)
+        for kind, options in enumerate(self.by_kind):
+            np.copyto(narrowest, options.levels[:, 0], where=(self.bound == kind) & (options.depth > 0))
+        return narrowest
+
+    @cached_property
     def alone_s(self) -> Floats:
         """How long each row would take with the cluster to itself from now on."""
         fastest = np.zeros(len(self))

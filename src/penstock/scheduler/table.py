@@ -23,7 +23,7 @@ _INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound",
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
-    "allowance",
+    "allowance", "useful",
 )  # fmt: skip
 
 OVERDUE_S = 1.0

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from penstock.client import default_data_dir
 from penstock.control import LogFormat
 from penstock.core import FREE, InputError, Overhead
-from penstock.policies import POLICIES, policy_named
-from penstock.simulate import REPLICAS
+from penstock.policies import policy_named
+from penstock.simulate import refuse_replica
 from penstock.web import OidcSettings
 
 if TYPE_CHECKING:
@@ -165,9 +165,5 @@ def _check_network(text: str) -> None:
 
 def _check_policy(name: str) -> None:
     """A policy that decides for real jobs: known, and no replica of somebody else's simulator."""
-    if name in REPLICAS:
-        raise InputError(
-            f"{name!r} exists in simulations only: it replays a public simulator", ", ".join(sorted(POLICIES)),
-            f"Try {name.removesuffix('-artifact')!r}",
-        )  # fmt: skip
+    refuse_replica(name)
     policy_named(name)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.simulate.catalogue import KnownPolicy, check_policies, known_policies
+    from penstock.simulate.catalogue import KnownPolicy, check_policies, known_policies, refuse_replica
     from penstock.simulate.comparison import Setting, bound_of, compare, run_policy
     from penstock.simulate.engine import Result, simulate
     from penstock.simulate.failures import NodeFailures
@@ -160,6 +160,7 @@ __all__ = [
     "parse_tenants",
     "play_forward",
     "read_trace",
+    "refuse_replica",
     "replay_past",
     "run_grid",
     "run_policy",

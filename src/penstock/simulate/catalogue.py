@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.core import PluginError, UnknownNameError, is_plugin
+from penstock.core import InputError, PluginError, UnknownNameError, is_plugin
 from penstock.policies import (
     POLICIES,
     DeclaredParameter,
@@ -40,6 +40,16 @@ def check_policies(names: Sequence[str]) -> None:
         if plain.name not in POLICIES and not is_plugin(plain.name) and plain.name not in offered_policies():
             raise UnknownNameError.of("policy", plain.name, known_policies(), "`penstock policies` lists them")
         policy_named(name)
+
+
+def refuse_replica(policy: str) -> None:
+    """A policy that a server runs is no replica of somebody else's simulator."""
+    name = PolicyReference.parse(policy).name
+    if name in REPLICAS:
+        raise InputError(
+            f"{name!r} exists in simulations only: it replays a public simulator", ", ".join(sorted(POLICIES)),
+            f"Try {name.removesuffix('-artifact')!r}",
+        )  # fmt: skip
 
 
 def label_of(name: str) -> str:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         SpreadView,
         TenantView,
     )
-    from penstock.wire.tenants import TenantAccountView, TenantRequest
+    from penstock.wire.tenants import TenantAccountView, TenantRequest, nested_tenants
     from penstock.wire.texts import StorableText, storable
     from penstock.wire.views import (
         NO_PROGRESS,
@@ -185,6 +185,7 @@ __all__ = [
     "WhatIfReport",
     "WhatIfRequest",
     "error_from",
+    "nested_tenants",
     "problem",
     "share_is_guessed",
     "stamp",

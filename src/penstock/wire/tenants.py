@@ -1,5 +1,7 @@
 """Tenants as the API shows and takes them: what is theirs, what they hold of it, and how fairly they fared."""
 
+from collections.abc import Iterator, Sequence
+
 from pydantic import ConfigDict, Field
 
 from penstock.wire.views import WireModel
@@ -29,6 +31,14 @@ class TenantAccountView(WireModel):
     used_device_seconds: float = Field(description="Device-seconds that its jobs held in the last day.")
     deserved_device_seconds: float = Field(description="Device-seconds that it deserved in the last day.")
     fairness: float = Field(description="Used over deserved: below 1 is a loss, above 1 a benefit.")
+
+
+def nested_tenants(tenants: Sequence[TenantAccountView]) -> Iterator[tuple[TenantAccountView, int]]:
+    """Each with how many groups are around it, of tenants that come after their groups."""
+    depth: dict[str, int] = {}
+    for tenant in tenants:
+        depth[tenant.name] = depth.get(tenant.group, -1) + 1
+        yield tenant, depth[tenant.name]
 
 
 class TenantRequest(WireModel):

@@ -7,10 +7,9 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption, as_sent
-from penstock.cli.terminal.console import out, plain_table, say
+from penstock.cli.terminal.console import out, plain_table, write_page
 from penstock.cli.terminal.format import clock
-from penstock.core import InputError, format_bytes, format_duration
-from penstock.tools import write_atomically
+from penstock.core import InputError, format_duration
 
 if TYPE_CHECKING:
     from penstock.wire import JobReport, PeriodReport
@@ -59,10 +58,7 @@ def _check(page: Path | None, force: bool) -> None:
 def _write(page: Path, report: "PeriodReport") -> None:
     from penstock.control import report_page
 
-    text = report_page(report)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    size = write_atomically(page, text)
-    say(f"{page}: {format_bytes(size)}, open it in a browser")
+    write_page(page, report_page(report))
 
 
 def _tell_job(report: "JobReport") -> None:

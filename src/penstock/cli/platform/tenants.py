@@ -8,7 +8,7 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table
 from penstock.core import InputError, format_duration
-from penstock.wire import TenantAccountView
+from penstock.wire import TenantAccountView, nested_tenants
 
 app = typer.Typer(invoke_without_command=True, help="What tenants share, lend, borrow and hold: show it, set it.")
 NONE = "none"
@@ -46,12 +46,7 @@ def listing(context: typer.Context, as_json: JsonOption = False) -> None:
 
 def tenant_rows(tenants: list[TenantAccountView]) -> list[list[str]]:
     """A line for each, members under their group."""
-    depth: dict[str, int] = {}
-    rows: list[list[str]] = []
-    for tenant in tenants:
-        depth[tenant.name] = depth.get(tenant.group, -1) + 1
-        rows.append(_row(tenant, depth[tenant.name]))
-    return rows
+    return [_row(tenant, depth) for tenant, depth in nested_tenants(tenants)]
 
 
 def _row(tenant: TenantAccountView, depth: int) -> list[str]:

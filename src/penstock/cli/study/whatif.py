@@ -8,9 +8,8 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
-from penstock.cli.terminal.console import out, plain_table, say
-from penstock.core import InputError, format_bytes
-from penstock.tools import write_atomically
+from penstock.cli.terminal.console import out, plain_table, write_page
+from penstock.core import InputError
 
 if TYPE_CHECKING:
     from penstock.wire import WhatIfReport, WhatIfRequest
@@ -77,9 +76,7 @@ def _offline(wanted: "WhatIfRequest", data_dir: Path | None, database: str | Non
 def _write(page: Path, report: "WhatIfReport") -> None:
     from penstock.control import whatif_page
 
-    page.parent.mkdir(parents=True, exist_ok=True)
-    size = write_atomically(page, whatif_page(report))
-    say(f"{page}: {format_bytes(size)}, open it in a browser")
+    write_page(page, whatif_page(report))
 
 
 def _tell(report: "WhatIfReport") -> None:

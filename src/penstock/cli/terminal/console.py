@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -10,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.terminal.control_characters import plain_text
-from penstock.core import format_duration
+from penstock.core import format_bytes, format_duration
+from penstock.tools import write_atomically
 
 
 class PlainConsole(Console):
@@ -32,6 +34,13 @@ def complain(message: str) -> None:
 def say(message: str) -> None:
     """Chatter that must not end up in a pipe."""
     err.print(message, style="dim", soft_wrap=True)
+
+
+def write_page(page: Path, html: str) -> None:
+    """Write a page for a browser, whole or not at all, and say where it is."""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    size = write_atomically(page, html)
+    say(f"{page}: {format_bytes(size)}, open it in a browser")
 
 
 def plain_table(*columns: str, title: str = "") -> Table:

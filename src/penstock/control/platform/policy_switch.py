@@ -25,7 +25,7 @@ from penstock.policies import (
     settings_of,
     show_value,
 )
-from penstock.simulate import REPLICAS
+from penstock.simulate import refuse_replica
 from penstock.wire import (
     ConflictError,
     PolicyParameterView,
@@ -101,13 +101,8 @@ class PolicySwitch:
 
 def _checked(text: str, in_force: str) -> str:
     """The policy that somebody wrote, known and with settings that make sense; code of one's own only if it runs."""
-    reference = PolicyReference.parse(text)
-    if reference.name in REPLICAS:
-        raise InputError(
-            f"{reference.name!r} exists in simulations only: it replays a public simulator", "a policy",
-            f"Try {reference.name.removesuffix('-artifact')!r}",
-        )  # fmt: skip
-    if reference.name != PolicyReference.parse(in_force).name:
+    refuse_replica(text)
+    if PolicyReference.parse(text).name != PolicyReference.parse(in_force).name:
         require_installed(text)
     policy_named(text)
     return text.strip()

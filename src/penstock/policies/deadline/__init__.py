@@ -7,7 +7,7 @@ what plans leave; ``answers`` puts it into words.
 
 from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.layout import Layout
-from penstock.policies.deadline.policy import DeadlinePolicy, hopes
+from penstock.policies.deadline.policy import AT_ONCE, AtOnce, DeadlinePolicy, hopes
 from penstock.policies.deadline.promises import protect
 
-__all__ = ["DeadlinePolicy", "Layout", "PlanInputs", "Terms", "hopes", "protect"]
+__all__ = ["AT_ONCE", "AtOnce", "DeadlinePolicy", "Layout", "PlanInputs", "Terms", "hopes", "protect"]

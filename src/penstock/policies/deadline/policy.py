@@ -26,6 +26,8 @@ from penstock.policies.planned_policy import explain_plan
 from penstock.policies.planning import widths_at
 from penstock.policies.view import View
 
+AtOnce = Annotated[float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)]
+AT_ONCE = 0.3
 ANSWER_WITHIN_S = 1e-3
 MEASURED_WITHIN_S = 30.0
 """Seconds on devices after which a job that has not shown its speed takes its turn like any other."""
@@ -56,9 +58,7 @@ class DeadlinePolicy(Policy):
 
     def __init__(
         self,
-        at_once: Annotated[
-            float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)
-        ] = 0.3,
+        at_once: AtOnce = AT_ONCE,
     ) -> None:
         self.at_once = at_once
 

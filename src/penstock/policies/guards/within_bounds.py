@@ -87,7 +87,7 @@ class _Division:
         self._view = view
         self._bounds = bounds
         self._promised = view.standing == Standing.PROMISED
-        self._useful = most_useful(view)
+        self._useful = view.useful
         self._kinds, self._widths = view.bound.copy(), np.zeros(len(view), dtype=np.int64)
         self._plans: Plans | None = None
         self._pinned = np.zeros(len(view), dtype=bool)
@@ -96,8 +96,7 @@ class _Division:
 
     def decided(self) -> Assignment:
         view, bounds = self._view, self._bounds
-        held = np.bincount(view.tenant, weights=view.width, minlength=len(bounds.parent))
-        outside = np.asarray(bounds.within @ (view.tenants.held - held))
+        outside = np.asarray(bounds.within @ view.held_elsewhere)
         wanted = bounds.totals(view.tenant, self._useful) + outside
         idle = int(np.maximum(bounds.unlent - wanted, 0).sum())
         self._divide(_Pool(np.arange(len(view)), without_devices(view.capacity, idle), outside), bounds.bounded)
@@ -202,21 +201,9 @@ def quota_shortfall(view: View, widths: Ints) -> float:
     """Devices of quotas that their owners could use and do not get by these widths."""
     if (bounds := view.bounds) is None:
         return 0.0
-    elsewhere = view.tenants.held - np.bincount(view.tenant, weights=view.width, minlength=len(bounds.parent))
-    outside = np.asarray(bounds.within @ elsewhere)
-    holds, could = (outside + bounds.totals(view.tenant, devices) for devices in (widths, most_useful(view)))
+    outside = np.asarray(bounds.within @ view.held_elsewhere)
+    holds, could = (outside + bounds.totals(view.tenant, devices) for devices in (widths, view.useful))
     return float(np.maximum(np.minimum(bounds.guaranteed, could) - holds, 0.0).sum())
-
-
-def most_useful(view: View) -> Ints:
-    """The most devices that each row could use, of the kind it is bound to."""
-    most = np.zeros(len(view), dtype=np.int64)
-    for kind, options in enumerate(view.by_kind):
-        usable = options.depth > 0
-        np.copyto(
-            most, options.levels[:, -1], where=usable if len(view.by_kind) == 1 else usable & (view.bound == kind)
-        )
-    return most
 
 
 def _capped(view: View, bounds: TenantBounds, decided: Assignment) -> Assignment:

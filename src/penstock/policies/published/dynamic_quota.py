@@ -7,7 +7,6 @@ import numpy as np
 from penstock.policies.base import Assignment, Policy
 from penstock.policies.parameters import Parameter
 from penstock.policies.published.tenant_quotas import (
-    held_elsewhere,
     on_bound_kinds,
     quota_devices,
     requested_widths,
@@ -41,7 +40,7 @@ class DynamicQuota(Policy):
         runs = view.width > 0
         order = np.lexsort((view.sequence, np.where(runs, view.stint_since, view.now), ~runs, -view.priority))
         demand, quotas = requested_widths(view), quota_devices(view)
-        free, used = view.capacity.copy(), held_elsewhere(view)
+        free, used = view.capacity.copy(), view.held_elsewhere.copy()
         owned = take_within(order, demand, view.bound, view.tenant, free, used, quotas, False, False)
         others = order[owned[order] == 0]
         others = others[np.argsort(~runs[others], kind="stable")]

@@ -13,15 +13,9 @@ _ROUNDING = 1e-9
 def quota_devices(view: View) -> Floats:
     """What each tenant may hold: its quota where it has one, else its share of all devices, rounded down."""
     tenants = view.tenants
-    total = int(view.capacity.sum()) + int(held_elsewhere(view).sum())
+    total = int(view.capacity.sum()) + int(view.held_elsewhere.sum())
     shares = np.floor(total * tenants.entitled / max(float(tenants.entitled.sum()), _ROUNDING) + _ROUNDING)
     return np.where(tenants.quotas > 0, tenants.quotas, shares)
-
-
-def held_elsewhere(view: View) -> Ints:
-    """Devices that jobs of each tenant hold which are not up for decision, because they could not resume."""
-    here = np.bincount(view.tenant, weights=view.width, minlength=len(view.tenants.names))
-    return view.tenants.held - here.astype(np.int64)
 
 
 def requested_widths(view: View) -> Ints:

@@ -122,8 +122,17 @@ _READERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=4)
 def _read(path: Path) -> Trace:
+    """The jobs of a file, read once for as long as it is the same file with the same content."""
+    try:
+        found = path.stat()
+    except OSError:
+        return read_trace(path)
+    return _read_once(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _read_once(path: Path, _version: tuple[int, ...]) -> Trace:
     return read_trace(path)
 
 

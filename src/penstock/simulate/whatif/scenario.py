@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core import Cluster, InputError, Node
-from penstock.simulate.catalogue import check_policies
-from penstock.simulate.replicas import REPLICAS
+from penstock.simulate.catalogue import check_policies, refuse_replica
 
 _DEVICES = "+N or -N devices, or N in all"
 
@@ -21,12 +20,8 @@ class Scenario:
     shares: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.policy in REPLICAS:
-            raise InputError(
-                f"{self.policy!r} replays a public simulator", "a policy that a server can run",
-                f"Try {self.policy.removesuffix('-artifact')!r}",
-            )  # fmt: skip
         if self.policy:
+            refuse_replica(self.policy)
             check_policies([self.policy])
         if self.devices and self.cluster:
             raise InputError("devices and a cluster at once", "one of them", f"Leave out --devices {self.devices}")

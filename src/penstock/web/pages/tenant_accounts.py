@@ -8,7 +8,7 @@ from penstock.control import Action
 from penstock.web.format import device_time
 from penstock.web.layout import Text, ask, attempt, bar_html, rich_table
 from penstock.web.viewer import Viewer
-from penstock.wire import TenantAccountView
+from penstock.wire import TenantAccountView, nested_tenants
 
 _FIELDS = {"share": "Share", "quota": "Quota", "limit": "Limit", "group": "Group"}
 _COLUMNS = ("Tenant", "Share", "Devices held", "Of", "Borrowed", "Lent", "Used in 24 h", "Deserved", "Fairness", "")
@@ -47,12 +47,7 @@ class AccountSection:
 
 def account_rows(tenants: list[TenantAccountView]) -> list[list[str]]:
     """Cells of HTML."""
-    depth: dict[str, int] = {}
-    rows: list[list[str]] = []
-    for tenant in tenants:
-        depth[tenant.name] = depth.get(tenant.group, -1) + 1
-        rows.append(_row(tenant, depth[tenant.name]))
-    return rows
+    return [_row(tenant, depth) for tenant, depth in nested_tenants(tenants)]
 
 
 def _row(tenant: TenantAccountView, depth: int) -> list[str]:
