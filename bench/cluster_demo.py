@@ -24,6 +24,7 @@ DEADLINE = "120s"
 SETTLED = 20
 """Steps that a job completes before something happens to it."""
 PATIENCE_S = 240.0
+ASK_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,13 @@ def submitted(
 
 
 def waited(probe: Callable[[], object], what: str) -> None:
-    until(probe, what, PATIENCE_S)
+    """Asks some ten times a second: a server refuses whoever asks as fast as it answers."""
+
+    def paced() -> object:
+        time.sleep(ASK_EVERY_S)
+        return probe()
+
+    until(paced, what, PATIENCE_S)
 
 
 def width(client: Client, job: str) -> int:
