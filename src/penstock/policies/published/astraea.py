@@ -1,6 +1,7 @@
 """Astraea: long-term fairness of device-time, first among tenants and then among the jobs of each."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -97,8 +98,9 @@ class Astraea(KindPolicy):
     ) -> Bools:
         """Which rows hold devices: each tenant's jobs in order, as far as its budget goes."""
         kept, held = leased.copy(), np.bincount(view.tenant[leased], view.width[leased], len(budgets)).astype(np.int64)
+        recent = self._recent(view, leased, ends)
         for tenant, queue in enumerate(queues):
-            delayed = self._delayed(view, leased, ends, tenant) if len(queue) else []
+            delayed = recent[tenant]
             for row in queue.tolist():
                 width = int(view.requested[row])
                 while delayed and view.executed[row] == 0.0 and held[tenant] + width > budgets[tenant]:
@@ -112,14 +114,16 @@ class Astraea(KindPolicy):
                     break
         return kept
 
-    def _delayed(self, view: KindView, leased: Bools, ends: Floats, tenant: int) -> list[int]:
-        """Leases that began a moment ago, the job treated best last."""
+    def _recent(self, view: KindView, leased: Bools, ends: Floats) -> dict[int, list[int]]:
+        """By tenant the leases that began a moment ago and may end for a new job, the job treated best last."""
         ran = view.now - (ends - self.lease_s)
         first = view.executed <= ran + _ROUNDING
-        recent = leased & (view.tenant == tenant) & (ran < self.delay_s) & (~first | (ran >= FIRST_RESPONSE_S))
-        rows = recent.nonzero()[0]
+        rows = (leased & (ran < self.delay_s) & (~first | (ran >= FIRST_RESPONSE_S))).nonzero()[0]
         fairness = quotient(view.attained[rows], view.deserved[rows])
-        return [int(row) for row in rows[np.argsort(fairness, kind="stable")]]
+        recent: dict[int, list[int]] = defaultdict(list)
+        for row in rows[np.argsort(fairness, kind="stable")].tolist():
+            recent[int(view.tenant[row])].append(row)
+        return recent
 
     def _leases(self, view: KindView, kept: Bools, running: Bools, ends: Floats) -> Allocation:
         widths = np.where(running, view.width, np.where(kept, view.requested, 0))
