@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core import ANY_KIND, Cluster, Deadline, InputError, Strictness, TraceError, UnknownNameError, ValueStep
 from penstock.simulate import Setting, Workload, run_policy
-from penstock.simulate.traces import Profiles, TraceJob, describe, jobs_of, read_trace, to_job, write_trace
+from penstock.simulate.traces import Ending, Profiles, TraceJob, describe, jobs_of, read_trace, to_job, write_trace
 
 WriteFile = Callable[[str, str], Path]
 Public = Callable[[str], Path]
@@ -182,8 +182,26 @@ def test_helios_starts_at_zero_and_leaves_out_what_never_ran(write: WriteFile) -
     trace = read_trace(write("cluster_log.csv", HELIOS + rows))
     assert trace.format == "helios"
     assert trace.jobs == (
-        TraceJob(id="10", submitted_at=0, devices=1, duration_s=36848, tenant="vcB", rigid=True),
-        TraceJob(id="11", submitted_at=26, devices=4, duration_s=249, tenant="vcA", rigid=True),
+        TraceJob(
+            id="10",
+            submitted_at=0,
+            devices=1,
+            duration_s=36848,
+            tenant="vcB",
+            rigid=True,
+            waited_s=0,
+            ending=Ending.COMPLETED,
+        ),
+        TraceJob(
+            id="11",
+            submitted_at=26,
+            devices=4,
+            duration_s=249,
+            tenant="vcA",
+            rigid=True,
+            waited_s=0,
+            ending=Ending.FAILED,
+        ),
     )
     assert dict(trace.skipped) == {"no GPU": 1, "no run time": 1}
     with pytest.raises(TraceError, match="line 2, column 'submit_time': 'then'"):
@@ -200,8 +218,26 @@ def test_swf_asks_for_processors(write: WriteFile) -> None:
     trace = read_trace(write("log.swf", SWF + jobs))
     assert trace.format == "swf"
     assert trace.jobs == (
-        TraceJob(id="swf-2", submitted_at=0, devices=4, duration_s=60, tenant="default", rigid=True),
-        TraceJob(id="swf-1", submitted_at=10, devices=16, duration_s=100, tenant="user-3", rigid=True),
+        TraceJob(
+            id="swf-2",
+            submitted_at=0,
+            devices=4,
+            duration_s=60,
+            tenant="default",
+            rigid=True,
+            waited_s=5,
+            ending=Ending.COMPLETED,
+        ),
+        TraceJob(
+            id="swf-1",
+            submitted_at=10,
+            devices=16,
+            duration_s=100,
+            tenant="user-3",
+            rigid=True,
+            waited_s=5,
+            ending=Ending.COMPLETED,
+        ),
     )
     assert dict(trace.skipped) == {"no run time": 1, "no processors": 1}
 

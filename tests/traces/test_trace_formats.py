@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core import TraceError
-from penstock.simulate.traces import FORMATS, TraceJob, read_trace
+from penstock.simulate.traces import FORMATS, Ending, TraceJob, read_trace
 
 WriteFile = Callable[[str, str], Path]
 
@@ -106,8 +106,17 @@ def test_alibaba_shares_become_whole_devices(write: WriteFile) -> None:
     )
     trace = read_trace(write("t.csv", ALIBABA + rows))
     assert trace.jobs == (
-        TraceJob(id="part", submitted_at=5, devices=1, duration_s=3, tenant="BE"),
-        TraceJob(id="whole", submitted_at=10, devices=8, duration_s=90, tenant="LS", kinds=("V100M16", "V100M32")),
+        TraceJob(id="part", submitted_at=5, devices=1, duration_s=3, tenant="BE", waited_s=1, ending=Ending.FAILED),
+        TraceJob(
+            id="whole",
+            submitted_at=10,
+            devices=8,
+            duration_s=90,
+            tenant="LS",
+            kinds=("V100M16", "V100M32"),
+            waited_s=10,
+            ending=Ending.RUNNING,
+        ),
     )
     assert dict(trace.skipped) == {"no GPU": 1, "no start or end": 1, "no run time": 1}
 

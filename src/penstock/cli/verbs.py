@@ -91,6 +91,7 @@ VERBS = {
         "study.simulate", "command", "Replay a trace under several policies and compare what becomes of the jobs."
     ),
     "whatif": Verb("study.whatif", "command", "Replay the server's own past under other rules"),
+    "analyze": Verb("study.analyze", "command", "Say what jobs tell about a cluster: use, waiting, sizes, failures"),
     "sweep": Verb("study.sweep", "command", "Compare policies over loads, clusters, wrong curves and seeds"),
     "policies": Verb("study.policies", "command", "List the policies, with where they come from"),
     "trace": Verb("study.trace", "app", "Look at traces, make them, convert them."),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.control.api.dependencies import Caller
     from penstock.control.api.limits import Buckets
     from penstock.control.future.forecasts import Forecasts
+    from penstock.control.future.past.observing import observe_database
     from penstock.control.future.planned_timeline import PlannedTimeline
     from penstock.control.future.whatif import study_database
     from penstock.control.loop.job_reader import JobReader
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.control.platform.commands import Commands
     from penstock.control.platform.credentials import SESSION_COOKIE, SESSION_LIFETIME_S, Credentials
     from penstock.control.platform.job_files import FilePlaces
+    from penstock.control.platform.past_moments import past_moment
     from penstock.control.platform.presenter import job_view
     from penstock.control.platform.quotas import Quotas
     from penstock.control.platform.service import Platform
@@ -110,6 +112,8 @@ __all__ = [
     "job_view",
     "kilowatt_hours",
     "may",
+    "observe_database",
+    "past_moment",
     "report_page",
     "require",
     "restore",

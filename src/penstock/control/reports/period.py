@@ -200,7 +200,7 @@ def failures(happenings: Iterable[Happening], since: float) -> FailuresView:
     return FailuresView(
         by_reason=tuple(by_reason),
         workers_lost=_survived_losses(entries, failed, since),
-        lost_steps=sum(_steps_lost(entry, by_job[entry.job_id]) for entry in failed),
+        lost_steps=sum(steps_lost(entry, by_job[entry.job_id]) for entry in failed),
         begun_again=len(again), begun_again_steps=sum(entry.lost_steps for entry in again),
         downtime=spread([gap for entry in failed if (gap := _downtime_s(entry, by_job[entry.job_id])) is not None]),
     )  # fmt: skip
@@ -245,7 +245,7 @@ def _by_job(happenings: Iterable[Happening]) -> dict[str, list[Happening]]:
     return by_job
 
 
-def _steps_lost(failed: RunFailed, entries: Sequence[Happening]) -> int:
+def steps_lost(failed: RunFailed, entries: Sequence[Happening]) -> int:
     """How far back the job was when it was next heard of, before another failure."""
     for entry in entries:
         if entry.at <= failed.at or entry is failed:

@@ -12,7 +12,7 @@ from penstock.simulate.traces.detect import read_trace
 from penstock.simulate.traces.draws import exponential_draw, uniform_draw
 from penstock.simulate.traces.formats import FORMATS, HEADERLESS, Format
 from penstock.simulate.traces.formats.plain import write_trace, write_trace_csv, write_trace_jsonl
-from penstock.simulate.traces.records import Trace, TraceJob
+from penstock.simulate.traces.records import Ending, Trace, TraceJob
 from penstock.simulate.traces.synthetic import generate, interval_for_load
 from penstock.simulate.traces.tables import Profiles
 
@@ -20,6 +20,7 @@ __all__ = [
     "FORMATS",
     "HEADERLESS",
     "Description",
+    "Ending",
     "Format",
     "Profiles",
     "Trace",

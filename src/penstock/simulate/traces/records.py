@@ -7,10 +7,37 @@ a model. Turning it into a :class:`~penstock.core.Job`, which needs a curve and 
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
 
 from penstock.core import TraceError
+
+
+class Ending(StrEnum):
+    """What became of a job where it really ran."""
+
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    RUNNING = "running"
+    """It is not over, or was not when the file was written."""
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, word: str) -> "Ending":
+        """From the word of a cluster's log: Slurm's states, Kubernetes' phases, our own."""
+        lowered = word.strip().lower()
+        return next((ending for ending, words in _WORDS.items() if lowered.startswith(words)), cls.UNKNOWN)
+
+
+_WORDS: Mapping[Ending, tuple[str, ...]] = {
+    Ending.COMPLETED: ("complete", "succe", "finished", "pass"),
+    Ending.CANCELLED: ("cancel", "killed", "preempt", "stopped"),
+    Ending.FAILED: ("fail", "node_fail", "timeout", "out_of_mem", "oom", "error"),
+    Ending.RUNNING: ("running", "pending", "suspended"),
+}
+"""How the words begin that logs have for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +48,9 @@ class TraceJob:
     profiles tell the work of a whole training. Without a ``deadline`` the job is best effort; a ``soft`` one is worth
     something late, as much as ``then`` says: later deadlines and the share of its value that is left by then. ``kinds``
     are the device models the file allows, none meaning any. A ``rigid`` job runs on exactly the devices it asks for.
+
+    How the cluster that the file comes from treated the job stands in ``waited_s`` (for its devices; None where the
+    file does not say) and ``ending``; a simulation asks for neither. ``type`` is what its owner called it.
     """
 
     id: str
@@ -36,6 +66,9 @@ class TraceJob:
     rigid: bool = False
     soft: bool = False
     then: tuple[tuple[float, float], ...] = ()
+    waited_s: float | None = None
+    ending: Ending = Ending.UNKNOWN
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

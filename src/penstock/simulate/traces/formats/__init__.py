@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from penstock.simulate.traces.files import Table
 from penstock.simulate.traces.formats import (
+    acme,
     alibaba,
     astraea,
     chronus,
@@ -47,7 +48,7 @@ class HeaderlessFormat:
 
 FORMATS = tuple(
     Format(module.NAME, module.REQUIRED, module.read)
-    for module in (plain, elasticflow, philly, alibaba, chronus, astraea, helios, sia)
+    for module in (plain, elasticflow, philly, alibaba, chronus, astraea, helios, acme, sia)
 )
 HEADERLESS = tuple(
     HeaderlessFormat(module.NAME, module.is_like, module.table, module.read) for module in (gavel, swf)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.simulate.traces.files import Row, Table
-from penstock.simulate.traces.records import Trace, TraceJob
+from penstock.simulate.traces.records import Ending, Trace, TraceJob
 
 NAME = "alibaba"
 REQUIRED = (("name",), ("num_gpu",), ("creation_time",), ("deletion_time",), ("scheduled_time",))
@@ -25,11 +25,12 @@ class _Columns:
     scheduled: int
     kinds: int | None = None
     tenant: int | None = None
+    phase: int | None = None
 
 
 def read(table: Table) -> Trace:
     required = _Columns(*(table.column(*names) for names in REQUIRED))
-    at = replace(required, kinds=table.find("gpu_spec"), tenant=table.find("qos"))
+    at = replace(required, kinds=table.find("gpu_spec"), tenant=table.find("qos"), phase=table.find("pod_phase"))
     skipped: Counter[str] = Counter()
     return Trace.assemble(table.source, NAME, _jobs(table, at, skipped), skipped)
 
@@ -59,4 +60,6 @@ def _job(row: Row, at: _Columns) -> TraceJob:
         duration_s=row.time(at.deleted) - row.time(at.scheduled),
         tenant=row.text(at.tenant) or "default",
         kinds=tuple(kind for kind in row.text(at.kinds).split("|") if kind),
+        waited_s=max(0.0, row.time(at.scheduled) - row.time(at.created)),
+        ending=Ending.of(row.text(at.phase)),
     )

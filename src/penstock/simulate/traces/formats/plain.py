@@ -1,7 +1,8 @@
 """Our own trace format, as CSV and as JSON lines, read and written.
 
 Both carry the same columns and are read by the same code: a JSON object becomes a row of cells first. What is written
-here is read back as the same records, except for ``kinds``, which the format does not carry.
+here is read back as the same records, except for ``kinds``, which the format does not carry, and for how another
+cluster treated the jobs, which is read and not written.
 """
 
 import csv
@@ -14,7 +15,7 @@ from typing import Any, TextIO, TypeVar
 
 from penstock.core import TraceError, UnitError, UnknownNameError, parse_duration, percent_text
 from penstock.simulate.traces.files import Row, Table, replacing
-from penstock.simulate.traces.records import Trace, TraceJob
+from penstock.simulate.traces.records import Ending, Trace, TraceJob
 
 NAME = "plain"
 REQUIRED = (("id",), ("submitted",), ("duration", "iterations"))
@@ -31,8 +32,11 @@ COLUMNS = (
     "marks",
     "then",
 )
+OBSERVED = ("waited", "ending", "type")
+"""Read, and not written: how another cluster treated the job."""
 _SELDOM = 2
 """The last columns, which are only written for traces whose first job has something in one of them."""
+_READ = (*COLUMNS, *OBSERVED)
 MARKS = ("rigid", "soft")
 """What the column of marks may say, separated by blanks."""
 
@@ -56,18 +60,21 @@ class _Columns:
     tenant: int | None
     marks: int | None
     then: int | None
+    waited: int | None
+    ending: int | None
+    type: int | None
 
 
 def read(table: Table) -> Trace:
     for name in table.header:
         _known(name, table.source)
-    at = _Columns(table.column("id"), table.column("submitted"), *map(table.find, COLUMNS[2:]))
+    at = _Columns(table.column("id"), table.column("submitted"), *map(table.find, (*COLUMNS[2:], *OBSERVED)))
     return Trace.assemble(table.source, NAME, (_job(row, at) for row in table.rows()))
 
 
 def table_of_jsonl(source: str, lines: Iterable[str]) -> Table:
     """JSON lines as a table with every column; a key that is missing or null is an empty cell."""
-    return Table(source, COLUMNS, _rows_of_jsonl(source, lines))
+    return Table(source, _READ, _rows_of_jsonl(source, lines))
 
 
 def write_trace(path: Path, jobs: Iterable[TraceJob], *, overwrite: bool = False, source: Path | None = None) -> int:
@@ -158,6 +165,9 @@ def _job(row: Row, at: _Columns) -> TraceJob:
         rigid="rigid" in marks,
         soft="soft" in marks,
         then=_later_values(row, at.then) if at.then is not None else (),
+        waited_s=_if_given(row, at.waited, _seconds),
+        ending=_if_given(row, at.ending, _ending) or Ending.UNKNOWN,
+        type=row.text(at.type),
     )
     _check_whole(job, row, at)
     return job
@@ -202,6 +212,11 @@ def _seconds(row: Row, column: int, text: str | None = None) -> float:
         row.refuse(column, _SECONDS)
 
 
+def _ending(row: Row, column: int) -> Ending:
+    found = Ending.of(row.text(column))
+    return found if found is not Ending.UNKNOWN else row.refuse(column, f"one of {', '.join(Ending)}")
+
+
 def _run_time(row: Row, column: int) -> float:
     return _seconds(row, column) or row.refuse(column, "more than 0 seconds")
 
@@ -219,15 +234,15 @@ def _deadline(row: Row, column: int, submitted: float) -> float:
 
 
 def _known(name: str, where: str) -> None:
-    if name not in COLUMNS:
-        raise UnknownNameError.of(f"column in {where}:", name, COLUMNS, "Remove it or rename it")
+    if name not in _READ:
+        raise UnknownNameError.of(f"column in {where}:", name, _READ, "Remove it or rename it")
 
 
 def _rows_of_jsonl(source: str, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             values = _object(line, where := f"{source}, line {number}")
-            yield number, [_cell(name, values.get(name), where) for name in COLUMNS]
+            yield number, [_cell(name, values.get(name), where) for name in _READ]
 
 
 def _object(line: str, where: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from penstock.core import TraceError
 from penstock.simulate.traces.files import Row, Table
-from penstock.simulate.traces.records import Trace, TraceJob
+from penstock.simulate.traces.records import Ending, Trace, TraceJob
 
 NAME = "swf"
 COLUMNS = (
@@ -19,6 +19,8 @@ COLUMNS = (
     "queue", "partition", "preceding_job", "think_time",
 )  # fmt: skip
 _COMMENT = ";"
+_ENDINGS = {0: Ending.FAILED, 1: Ending.COMPLETED, 5: Ending.CANCELLED}
+"""Of whole jobs; 2 to 4 are parts of one that was checkpointed."""
 
 
 def is_like(line: str) -> bool:
@@ -64,6 +66,8 @@ def _jobs(table: Table, skipped: Counter[str]) -> Iterator[TraceJob]:
                 duration_s=run_time,
                 tenant=_tenant(row.count(at["user_id"], at_least=-1)),
                 rigid=True,
+                waited_s=waited if (waited := row.number(at["wait_time"])) >= 0 else None,
+                ending=_ENDINGS.get(int(row.number(at["status"])), Ending.UNKNOWN),
             )
 
 
