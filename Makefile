@@ -14,7 +14,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock && $(BIN)/python -m penstock.simulate.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-unisched bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-unisched bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-six-months bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ bench-unisched: $(STAMP) ## jobs that end by a metric: coverage of forecasts, mi
 
 bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
 	$(BIN)/python -m bench.speed
+
+bench-six-months: $(STAMP) ## half a year of Acme's failures at 2,048 devices: the productive share of the time, by what is done about them
+	$(BIN)/python -m bench.six_months
 
 bench-startup: $(STAMP) ## how long penstock --help, ps and a small simulate take to start
 	$(BIN)/python -m bench.startup
