@@ -33,7 +33,10 @@ def agent_of(local: LocalBackend, state_dir: Path, run_id: str = "run-1") -> int
 
 
 def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def hidden(mark: str) -> list[int]:
@@ -87,9 +90,15 @@ def test_a_run_that_deletes_its_directory_is_gone_with_its_processes(local: Loca
     local.launch(make_launch(python(SLEEPER)))
     agent = agent_of(local, state_dir)
     assert [status.run_id for status in local.runs()] == ["run-1"]
-    shutil.rmtree(state_dir / "runs" / "run-1")
+    until(lambda: _deleted(state_dir / "runs" / "run-1"), "the end of its directory")
     assert local.runs() == ()
     until(lambda: not alive(agent) and not processes_of(state_dir), "the end of its processes")
+
+
+def _deleted(path: Path) -> bool:
+    """Agents write into it meanwhile, and what they write has to go, too."""
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
 
 
 def test_a_launch_that_was_only_written_down_is_not_there_yet_and_starts(local: LocalBackend, state_dir: Path) -> None:

@@ -94,7 +94,8 @@ def test_the_keyboard_is_enough(browser: Browser, shared_site: WebSite) -> None:
 
 
 NAME_OF = """const nameOf = e => [e.tagName, e.getAttribute("href") ?? "", e.getAttribute("aria-label") ?? "",
-  e.textContent.trim().slice(0, 40)].join(" ");"""
+  e.tagName === "PRE" ? "" : e.textContent.trim().slice(0, 40)].join(" ");"""
+"""What a control is called; output that goes on meanwhile is no part of it."""
 CONTROLS = f"""() => {{ {NAME_OF}
   return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
     .filter(e => !e.disabled && e.tabIndex >= 0 && e.checkVisibility({{visibilityProperty: true}}) && !e.closest("svg"))
