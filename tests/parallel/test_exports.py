@@ -1,10 +1,7 @@
 """Plans in the words of trainers: read back with their own rules, refused where they cannot be said."""
 
 import json
-import shlex
-import tomllib
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -13,8 +10,11 @@ from penstock.parallel import Candidate, Planner, family_named, mesh_named
 from penstock.parallel.exports import deepspeed, megatron, torchtitan
 from penstock.parallel.exports.common import Exported
 from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of
+from tests.parallel.trainers.written import with_layers
 
 BATCH = 64
+LAYOUT = "Ettttttt|ttttttttt|ttttttttt|tttttttL"
+"""Without signs that a shell would read: the file is passed on by ``$(cat …)``."""
 
 
 def made(model: str = "gpt-6.7b", cluster: str = "4x8xA100-80GB") -> Planner:
@@ -36,22 +36,12 @@ def candidate(planner: Planner, plan: ParallelPlan) -> Candidate:
 
 
 def unequal(planner: Planner, layers: tuple[int, ...], shift: int = 0) -> ParallelPlan:
-    """A plan whose stages hold these layers, all but the first border moved ``shift`` operators into a layer."""
-    plan = uniform(planner, pp=len(layers))
-    chain, cuts, done = planner.family.chain(), [0], 0
-    starts = [i for i, flag in enumerate(chain.starts_layer.tolist()) if flag]
-    for count in layers[:-1]:
-        done += count
-        cuts.append(starts[done] + shift)
-    cuts.append(chain.size)
-    stage = plan.stages[0]
-    stages = tuple(ParallelStage.uniform(b - a, tp=stage.tp[0], dp=stage.dp[0]) for a, b in pairwise(cuts))
-    return replace(plan, stages=stages)
+    return with_layers(uniform(planner, pp=len(layers)), planner.family, layers, shift)
 
 
 class TestMegatron:
     def arguments(self, written: Exported) -> dict[str, str]:
-        words = [shlex.split(line) for line in written.text.splitlines()]
+        words = [line.split() for line in written.text.splitlines()]
         return {line[0]: line[1] if len(line) > 1 else "" for line in words}
 
     def test_degrees_batches_and_shape(self) -> None:
@@ -75,14 +65,15 @@ class TestMegatron:
     def test_unequal_stages_become_a_layout(self) -> None:
         planner = made()
         written = megatron(candidate(planner, unequal(planner, (7, 9, 9, 7))), planner.family, planner.mesh)
-        assert self.arguments(written)["--pipeline-model-parallel-layout"] == "Et*7|t*9|t*9|t*7L"
+        assert self.arguments(written)["--pipeline-model-parallel-layout"] == LAYOUT
         assert written.notes == ()
 
     def test_cuts_inside_layers_are_rounded_and_said(self) -> None:
         planner = made()
         written = megatron(candidate(planner, unequal(planner, (7, 9, 9, 7), shift=2)), planner.family, planner.mesh)
-        assert self.arguments(written)["--pipeline-model-parallel-layout"] == "Et*7|t*9|t*9|t*7L"
+        assert self.arguments(written)["--pipeline-model-parallel-layout"] == LAYOUT
         assert any("nearest whole layers" in note for note in written.notes)
+        assert any("an iteration takes" in note for note in written.notes)
 
     @pytest.mark.parametrize(
         ("recompute", "expected"),
@@ -110,12 +101,65 @@ class TestMegatron:
         given = self.arguments(megatron(candidate(planner, plan), planner.family, planner.mesh))
         assert given["--num-layers-per-virtual-pipeline-stage"] == "4"
 
+    def test_interleaved_unequal_stages_are_laid_out_chunk_by_chunk(self) -> None:
+        planner = made()
+        plan = replace(unequal(planner, (7, 9, 9, 7)), schedule=PipelineSchedule.INTERLEAVED, interleave=2)
+        given = self.arguments(megatron(candidate(planner, plan), planner.family, planner.mesh))
+        assert given["--pipeline-model-parallel-layout"] == "Etttt|ttttt|ttttt|tttt|ttt|tttt|tttt|tttL"
+
+    def test_a_schedule_it_has_not_is_said_with_its_cost(self) -> None:
+        planner = made()
+        plan = replace(uniform(planner), schedule=PipelineSchedule.ZERO_BUBBLE)
+        written = megatron(candidate(planner, plan), planner.family, planner.mesh)
+        assert any("no zero-bubble schedule" in note for note in written.notes)
+        assert any("% longer" in note for note in written.notes)
+
+    def test_fully_sharded_plans_use_its_own_sharding(self) -> None:
+        planner = made()
+        plan = uniform(planner, pp=1, tp=1, zero=3)
+        written = megatron(candidate(planner, plan), planner.family, planner.mesh)
+        given = self.arguments(written)
+        assert given["--data-parallel-sharding-strategy"] == "optim_grads_params"
+        assert {"--use-megatron-fsdp", "--overlap-param-gather", "--overlap-grad-reduce"} <= set(given)
+        assert "CUDA_DEVICE_MAX_CONNECTIONS=1" not in written.launch
+
+    def test_a_plan_that_fits_only_in_our_words_is_refused(self) -> None:
+        """Sharded gradients beside a pipeline fit; the optimizer state alone, which it can shard, does not."""
+        planner = made("gpt-13b", "8x8xA100-40GB")
+        plan = replace(uniform(planner, pp=2, tp=2, zero=1, recompute=Recompute.FULL), zero=3)
+        tight = planner.mesh.limited(1.02 * planner.predict(plan).memory_bytes)
+        with pytest.raises(PlanError, match=r"as Megatron-LM can say it.*--uniform"):
+            megatron(candidate(planner, plan), planner.family, tight)
+
+    def test_half_precision_is_what_the_device_has(self) -> None:
+        for cluster, flag in (("4x8xV100-32GB", "--fp16"), ("4x8xA100-40GB", "--bf16")):
+            planner = made("gpt-1.3b", cluster)
+            given = self.arguments(megatron(candidate(planner, uniform(planner)), planner.family, planner.mesh))
+            assert flag in given
+
+    def test_t5_has_two_lengths_and_no_pipeline(self) -> None:
+        planner = made("t5-3b", "8xA100-80GB")
+        plan = uniform(planner, pp=1, tp=2)
+        given = self.arguments(megatron(candidate(planner, plan), planner.family, planner.mesh))
+        assert (given["--encoder-seq-length"], given["--decoder-seq-length"]) == ("2048", "512")
+        assert (given["--max-position-embeddings"], given["--kv-channels"]) == ("2048", "128")
+        with pytest.raises(PlanError, match="without pipeline stages"):
+            megatron(candidate(planner, uniform(planner, pp=2, tp=2)), planner.family, planner.mesh)
+
+    def test_interleaving_wants_whole_rounds_of_micro_batches(self) -> None:
+        planner = made()
+        plan = replace(uniform(planner), schedule=PipelineSchedule.INTERLEAVED, interleave=2)
+        odd = replace(plan, global_batch=plan.micro_batch * 6)
+        with pytest.raises(PlanError, match="6 micro-batches"):
+            megatron(candidate(planner, odd), planner.family, planner.mesh)
+
     def test_llama_has_its_own_words(self) -> None:
         planner = made("llama-70b")
         given = self.arguments(megatron(candidate(planner, uniform(planner, tp=8)), planner.family, planner.mesh))
         assert given["--num-query-groups"] == "8"
         assert "--swiglu" in given
         assert "--untie-embeddings-and-output-weights" in given
+        assert (given["--rotary-base"], given["--attention-dropout"]) == ("10000", "0.0")
 
     def test_mixed_degrees_are_refused_with_the_way_out(self) -> None:
         planner = made()
@@ -133,41 +177,47 @@ class TestMegatron:
 
 
 class TestTorchtitan:
-    def read(self, plan: ParallelPlan, planner: Planner) -> dict[str, dict[str, object]]:
-        return tomllib.loads(torchtitan(candidate(planner, plan), planner.family, planner.mesh).text)
+    def written(self, plan: ParallelPlan, planner: Planner) -> Exported:
+        return torchtitan(candidate(planner, plan), planner.family, planner.mesh)
 
     def test_degrees(self) -> None:
         planner = made("llama-8b")
-        given = self.read(uniform(planner, pp=2, tp=4, zero=1), planner)["parallelism"]
-        assert given["tensor_parallel_degree"] == 4
-        assert given["pipeline_parallel_degree"] == 2
-        assert (given["data_parallel_shard_degree"], given["data_parallel_replicate_degree"]) == (4, 1)
-        assert given["pipeline_parallel_schedule"] == "1F1B"
+        text = self.written(uniform(planner, pp=2, tp=4, zero=1), planner).text
+        for field in ("tensor_parallel_degree=4", "pipeline_parallel_degree=2", "data_parallel_shard_degree=4",
+                      "data_parallel_replicate_degree=1", "pipeline_parallel_schedule='1F1B'",
+                      "num_pp_microbatches=16"):  # fmt: skip
+            assert f"    {field},\n" in text
 
     def test_without_sharding_replicas_are_replicas(self) -> None:
         planner = made("llama-8b")
-        given = self.read(uniform(planner, pp=1, tp=4), planner)["parallelism"]
-        assert (given["data_parallel_shard_degree"], given["data_parallel_replicate_degree"]) == (1, 8)
-        training = self.read(uniform(planner, pp=1, tp=4, micro_batch=2), planner)["training"]
-        assert (training["local_batch_size"], training["global_batch_size"]) == (2, BATCH)
-        assert "pipeline_parallel_schedule" not in given
+        text = self.written(uniform(planner, pp=1, tp=4, micro_batch=2), planner).text
+        assert "data_parallel_shard_degree=1," in text
+        assert "data_parallel_replicate_degree=8," in text
+        assert "num_tokens_per_microbatch_per_dp_rank=8192," in text
+        assert f"num_tokens_per_train_step={BATCH * 4096}," in text
+        assert "pipeline_parallel_schedule" not in text
 
-    def test_unequal_stages_name_their_modules(self) -> None:
+    def test_stages_name_their_modules_and_keep_the_ends_as_planned(self) -> None:
+        """Left alone, torchtitan gives the first and the last stage fewer layers."""
         planner = made("llama-8b")
-        parts = self.read(unequal(planner, (7, 9, 9, 7)), planner)["parallelism"]["module_fqns_per_model_part"]
-        assert isinstance(parts, list)
-        assert [len(part) for part in parts] == [8, 9, 9, 9]
-        assert (parts[0][0], parts[-1][-1]) == ("tok_embeddings", "output")
+        for layers in ((7, 9, 9, 7), (8, 8, 8, 8)):
+            text = self.written(unequal(planner, layers), planner).text
+            parts = [line for line in text.splitlines() if "'layers." in line]
+            assert [line.count("'layers.") for line in parts] == list(layers)
+            assert "'tok_embeddings', 'layers.0'" in parts[0]
+            assert "'norm', 'lm_head'" in parts[-1]
 
-    def test_recomputation_mode(self) -> None:
+    def test_selective_recomputation_is_another_one_and_said(self) -> None:
         planner = made("llama-8b")
-        given = self.read(uniform(planner, recompute=Recompute.FULL), planner)
-        assert given["activation_checkpoint"]["mode"] == "full"
+        written = self.written(uniform(planner, recompute=Recompute.SELECTIVE), planner)
+        assert "activation_checkpoint=SelectiveAC.Config()," in written.text
+        assert any("keeps attention" in note for note in written.notes)
+        assert any("an iteration takes" in note for note in written.notes)
 
-    def test_only_llama(self) -> None:
-        planner = made()
-        with pytest.raises(PlanError, match="Llama-style"):
-            torchtitan(candidate(planner, uniform(planner)), planner.family, planner.mesh)
+    def test_accumulated_gradients_are_priced(self) -> None:
+        planner = made("llama-8b")
+        written = self.written(uniform(planner, pp=1, tp=4, zero=1), planner)
+        assert any("after each of 8 micro-batches" in note for note in written.notes)
 
 
 class TestDeepspeed:
@@ -187,6 +237,16 @@ class TestDeepspeed:
         assert json.loads(written.text)["zero_optimization"]["stage"] == 1
         assert any("ZeRO 2" in note for note in written.notes)
         assert "--pipeline-model-parallel-size 4" in written.launch
+
+    def test_layers_are_dealt_evenly_and_the_cost_is_said(self) -> None:
+        planner = made()
+        written = deepspeed(candidate(planner, unequal(planner, (4, 10, 10, 8))), planner.family, planner.mesh)
+        assert any("type:transformer" in note for note in written.notes)
+        assert any("% less than the plan" in note for note in written.notes)
+
+    def test_several_nodes_need_a_host_file(self) -> None:
+        planner = made()
+        assert "--hostfile" in deepspeed(candidate(planner, uniform(planner)), planner.family, planner.mesh).launch
 
 
 def test_unknown_trainer() -> None:

@@ -10,11 +10,12 @@ from penstock.core import ParallelPlan, PlanError
 from penstock.parallel.families import Family
 from penstock.parallel.operators import OpChain
 from penstock.parallel.planning.uniform_plans import Recompute
+from penstock.predict import Chip, Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Text for a file or a command line; ``notes`` say where the trainer's plan differs from ours."""
+    """Text for a file or a command line; ``notes`` say where the trainer's plan differs from ours, and by how much."""
 
     trainer: str
     text: str
@@ -24,7 +25,10 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flat:
-    """A plan with one tensor- and one data-parallel degree and whole layers per stage."""
+    """A plan with one tensor- and one data-parallel degree and whole layers per stage.
+
+    ``recomputed_layers``: of a stage under full recomputation. ``notes``: what had to be rounded to get here.
+    """
 
     plan: ParallelPlan
     tp: int
@@ -47,6 +51,15 @@ class Flat:
         """Per device, as trainers count it."""
         return self.plan.micro_batch // self.dp
 
+    @property
+    def chunks(self) -> tuple[tuple[int, ...], ...]:
+        """Layers of every chunk of every stage: ``chunks[round][stage]``, in the order the model runs through them."""
+        rounds = self.plan.interleave
+        return tuple(
+            tuple(count // rounds + (turn < count % rounds) for count in self.layers)
+            for turn in range(rounds)
+        )  # fmt: skip
+
 
 def flattened(plan: ParallelPlan, family: Family, trainer: str) -> Flat:
     """The plan in the words every trainer shares; unequal degrees are refused, cuts inside layers are rounded."""
@@ -59,6 +72,11 @@ def flattened(plan: ParallelPlan, family: Family, trainer: str) -> Flat:
         )  # fmt: skip
     (tp, dp), chain = degrees.pop(), family.chain()
     layers, rounded = layers_per_stage(chain, plan)
+    if min(layers) < plan.interleave:
+        raise PlanError(
+            f"{trainer} deals whole layers to stages, and one of them would have {min(layers)} for "
+            f"{plan.interleave} chunks", "a layer for every chunk of every stage", "Export the uniform plan: --uniform",
+        )  # fmt: skip
     how, count, approximate = recompute_of(chain, family, plan)
     notes = []
     if rounded:
@@ -103,3 +121,8 @@ def _most_layers(chain: OpChain, plan: ParallelPlan, flags: NDArray[np.bool_]) -
         for start, stop in pairwise(cuts)
     ]  # fmt: skip
     return max(counts)
+
+
+def half_precision(chip: Chip) -> Precision:
+    """What training in half precision means on the device: bf16 came with Ampere, fp16 before it."""
+    return Precision.BF16 if Precision.BF16 in dict(chip.peaks) else Precision.FP16

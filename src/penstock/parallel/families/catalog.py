@@ -1,7 +1,8 @@
 """The models that have a name: sizes as their papers publish them.
 
-GPT after Brown et al. (2020) and the sizes of Aceso's and Megatron-LM's evaluations, Llama after Touvron et al. (2023),
-T5 and Wide-ResNet as in Aceso's evaluation, DiT after Peebles and Xie (2023).
+GPT after Brown et al. (2020) and the sizes of Aceso's and Megatron-LM's evaluations, Llama after Touvron et al. (2023)
+and, with 128,256 words, Llama 3 (Grattafiori et al., 2024) and its small siblings of 3.2, T5 and Wide-ResNet as in
+Aceso's evaluation, DiT after Peebles and Xie (2023).
 """
 
 import re
@@ -27,10 +28,13 @@ _GPT = {  # hidden, layers, heads
     "18b": (6144, 40, 48), "39b": (8192, 48, 64), "76b": (10240, 60, 80), "175b": (12288, 96, 96),
 }  # fmt: skip
 _LLAMA = {  # hidden, layers, heads, kv heads, feed-forward, vocabulary
+    "1b": (2048, 16, 32, 8, 8192, 128256), "3b": (3072, 28, 24, 8, 8192, 128256),
     "7b": (4096, 32, 32, 32, 11008, 32000), "8b": (4096, 32, 32, 8, 14336, 128256),
     "13b": (5120, 40, 40, 40, 13824, 32000), "70b": (8192, 80, 64, 8, 28672, 32000),
-    "405b": (16384, 126, 128, 8, 53248, 128256),
+    "3-70b": (8192, 80, 64, 8, 28672, 128256), "405b": (16384, 126, 128, 8, 53248, 128256),
 }  # fmt: skip
+_LLAMA_TIED = ("1b", "3b")
+LLAMA_3_VOCABULARY = 128256
 _T5 = {  # layers, heads, head dimension, feed-forward
     "770m": (24, 16, 64, 4096), "3b": (24, 32, 128, 16384), "6b": (24, 64, 128, 32768),
     "11b": (24, 128, 128, 65536), "22b": (48, 128, 128, 65536),
@@ -55,7 +59,8 @@ def _llama(size: str, tokens: int) -> Family:
     hidden, layers, heads, kv_heads, wide, vocabulary = _LLAMA[size]
     return decoder_only(
         f"llama-{size}", hidden=hidden, layers=layers, heads=heads, kv_heads=kv_heads, feed_forward=wide,
-        vocabulary=vocabulary, tokens=tokens, gated=True, dropout=False, tied=False, positions=False, style="llama",
+        vocabulary=vocabulary, tokens=tokens, gated=True, dropout=False, tied=size in _LLAMA_TIED, positions=False,
+        rotary_base=500_000 if vocabulary == LLAMA_3_VOCABULARY else 10_000, style="llama",
     )  # fmt: skip
 
 

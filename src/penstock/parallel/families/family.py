@@ -12,7 +12,8 @@ class Family:
     ``tokens`` is the sequence length of one sample (1 for images), ``element_bytes`` the width of weights and
     activations, ``tied`` the parameters that the first and the last operator share, ``heads`` what bounds the ways
     attention can be split. ``micro_batches``: the sizes whose costs are known, all where it is empty.
-    ``tensor_parallel``: whether operators can be divided at all.
+    ``tensor_parallel``: whether operators can be divided at all. ``decoded``: those of ``tokens`` that a decoder of its
+    own sees. ``rotary_base``: of rotary positions, 0 where positions are learned.
     """
 
     name: str
@@ -26,6 +27,10 @@ class Family:
     layers: int = 0
     vocabulary: int = 0
     feed_forward: int = 0
+    head_dim: int = 0
+    decoded: int = 0
+    dropout: bool = False
+    rotary_base: int = 0
     style: str = ""
     """What a trainer calls the architecture: "gpt", "llama", "t5", "bert", "resnet", "dit", or "module"."""
     micro_batches: tuple[int, ...] = ()

@@ -248,7 +248,7 @@ def head(shape: LayerShape, vocabulary: int) -> tuple[OpWork, ...]:
 def decoder_only(
     name: str, *, hidden: int, layers: int, heads: int, vocabulary: int, tokens: int, kv_heads: int = 0,
     feed_forward: int = 0, gated: bool = False, dropout: bool = True, causal: bool = True, tied: bool = True,
-    positions: bool = True, fused_attention: bool = True, style: str = "gpt",
+    positions: bool = True, fused_attention: bool = True, rotary_base: int = 0, style: str = "gpt",
 ) -> Family:  # fmt: skip
     """GPT, Llama and, without the causal mask, BERT."""
     shape = LayerShape(
@@ -258,8 +258,8 @@ def decoder_only(
     )  # fmt: skip
     return Family(
         name=name, tokens=tokens, heads=heads, kv_heads=shape.kv_heads, hidden=hidden, layers=layers,
-        vocabulary=vocabulary, feed_forward=shape.feed_forward, style=style,
-        tied=float(vocabulary * hidden) if tied else 0.0,
+        vocabulary=vocabulary, feed_forward=shape.feed_forward, head_dim=shape.head_dim, dropout=dropout,
+        rotary_base=rotary_base, style=style, tied=float(vocabulary * hidden) if tied else 0.0,
         parts=(
             ((embedding(shape, vocabulary, positions=positions),), 1),
             (layer(shape), layers),
@@ -282,7 +282,7 @@ def encoder_decoder(
     return Family(
         name=name, tokens=tokens + decoded, heads=heads, kv_heads=heads, hidden=hidden,
         layers=layers + (decoder_layers or layers), vocabulary=vocabulary, feed_forward=feed_forward, style="t5",
-        tied=2.0 * vocabulary * hidden,
+        head_dim=head_dim, decoded=decoded, dropout=True, tied=2.0 * vocabulary * hidden,
         parts=(
             ((embedding(encoder, vocabulary, positions=True).named("encoder-embedding"),), 1),
             (_prefixed("encoder", layer(encoder)), layers),
@@ -362,6 +362,6 @@ def diffusion(name: str, *, hidden: int, layers: int, heads: int, tokens: int, p
     body = layer(shape)
     return Family(
         name=name, tokens=tokens, heads=heads, kv_heads=heads, hidden=hidden, layers=layers, style="dit",
-        feed_forward=4 * hidden,
+        feed_forward=4 * hidden, head_dim=hidden // heads,
         parts=(((ends[0],), 1), ((body[0], modulation, *body[1:]), layers), ((norm(shape, "final-norm"), ends[1]), 1)),
     )  # fmt: skip

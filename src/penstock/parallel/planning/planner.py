@@ -21,7 +21,14 @@ from penstock.parallel.operator_costs import SequenceSplit, TableMaker, best_spl
 from penstock.parallel.operators import CostTables, MemoryRule
 from penstock.parallel.planning.candidates import Candidate, Planned, Ranking
 from penstock.parallel.planning.polish import polished
-from penstock.parallel.planning.uniform_plans import ZERO_STAGES, Degrees, Recompute, grid, plan_of
+from penstock.parallel.planning.uniform_plans import (
+    GRID_RECOMPUTE,
+    ZERO_STAGES,
+    Degrees,
+    Recompute,
+    grid,
+    plan_of,
+)
 from penstock.parallel.search import FoundPlan, Problem, search
 from penstock.predict import Precision
 
@@ -162,7 +169,7 @@ class Planner:
     def _cell(self, degrees: Degrees) -> Iterator[Candidate]:
         """The lightest measures that fit; if none does, the heaviest, to say how much is missing."""
         candidate = None
-        for recompute in Recompute:
+        for recompute in GRID_RECOMPUTE:
             for zero in ZERO_STAGES if degrees.dp * degrees.context > 1 else (0,):
                 if zero == 3 and degrees.pp > 1:
                     continue

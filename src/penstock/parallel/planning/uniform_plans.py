@@ -12,18 +12,27 @@ from itertools import pairwise, product
 import numpy as np
 
 from penstock.core import ParallelPlan, ParallelStage
-from penstock.parallel.families import Family
+from penstock.parallel.families import Divides, Family, OpWork
 from penstock.parallel.operators import OpChain
 
 ZERO_STAGES = (0, 1, 3)
 
 
 class Recompute(StrEnum):
-    """How much of a layer is computed again: nothing, the attention between its linear layers, or all of it."""
+    """How much of a layer is computed again.
+
+    Nothing; the attention between its linear layers (Megatron-LM's selective); all operators but attention and every
+    second product (torchtitan's selective); or all of it.
+    """
 
     NONE = "none"
     SELECTIVE = "selective"
+    OPERATORS = "operators"
     FULL = "full"
+
+
+GRID_RECOMPUTE = (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
+"""What the grid tries, lightest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,15 @@ def recomputed(chain: OpChain, family: Family, how: Recompute) -> list[bool]:
         chosen = [work.attends for work in family.works]
         following = np.array(chosen)[chain.ops]
         return list((following | np.roll(following, 1)).tolist())
+    if how is Recompute.OPERATORS:
+        kept = [work.attends or work.pinned or _enters(work) for work in family.works]
+        return [not kept[kind] for kind in chain.ops.tolist()]
     return [not chain.kinds[kind].pinned for kind in chain.ops.tolist()]
+
+
+def _enters(work: OpWork) -> bool:
+    """Whether an operator is the first product of a block: what it writes is kept, what follows is computed again."""
+    return any(product.divides is Divides.COLUMNS for product in work.products)
 
 
 def divisors(number: int) -> list[int]:
