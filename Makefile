@@ -14,7 +14,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock && $(BIN)/python -m penstock.simulate.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-unisched bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-six-months bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-unisched bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-six-months bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-published bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ bench-report: $(STAMP) ## how large a report of 5,000 jobs is and how fast it op
 bench-vtrain: $(STAMP) ## predicted against measured iterations of large models; computed against measured operators
 	$(BIN)/python -m bench.vtrain
 	$(BIN)/python -m bench.analytic
+
+bench-published: $(STAMP) ## iterations of published runs (SC'21, MLSys'23, MegaScale, Llama 3, torchtitan, BERT) predicted, with sources
+	$(BIN)/python -m bench.published $(ARGS)
 
 bench-arrival: $(STAMP) ## from nothing installed to a first result: commands, lines and minutes, beside Slurm and Ray Train (needs a package registry)
 	$(BIN)/python -m bench.arrival $(ROUTES)

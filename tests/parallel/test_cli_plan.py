@@ -53,6 +53,20 @@ def test_export_goes_to_stdout_and_the_launch_line_to_stderr(tmp_path: Path) -> 
     assert "torchrun" in done.stderr
 
 
+def test_a_plan_of_ones_own_is_priced(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("tp: 2\nmicro_batch: 4\nrecompute: full\n", encoding="utf-8")
+    own = ("gpt-1.3b", "--cluster", "4xA100-40GB", "--batch", "32", "--evaluate", "own.yaml")
+    done = penstock(*own, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tp2 dp2" in done.stdout
+    assert "tried" not in done.stdout
+    written = penstock(*own, "--export", "megatron", cwd=tmp_path)
+    assert "--recompute-granularity full\n" in written.stdout
+    refused = penstock(*own, "--devices", "1,2", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--evaluate together with --devices" in refused.stderr
+
+
 def test_files_for_model_and_cluster(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "n_embd": 512, "n_layer": 8, "n_head": 8, "vocab_size": 50304}),

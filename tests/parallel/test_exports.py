@@ -105,7 +105,7 @@ class TestMegatron:
         planner = made()
         plan = replace(unequal(planner, (7, 9, 9, 7)), schedule=PipelineSchedule.INTERLEAVED, interleave=2)
         given = self.arguments(megatron(candidate(planner, plan), planner.family, planner.mesh))
-        assert given["--pipeline-model-parallel-layout"] == "Etttt|ttttt|ttttt|tttt|ttt|tttt|tttt|tttL"
+        assert given["--pipeline-model-parallel-layout"] == "Ettt|ttttt|ttttt|tttt|tttt|tttt|tttt|tttL"
 
     def test_a_schedule_it_has_not_is_said_with_its_cost(self) -> None:
         planner = made()

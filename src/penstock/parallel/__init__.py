@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.parallel.planning.check import Checked, check_plan
     from penstock.parallel.planning.in_child import PlanLibrary, PlanQuestion
     from penstock.parallel.planning.planner import Planner
-    from penstock.parallel.planning.requests import plan_for, throughput_curve
+    from penstock.parallel.planning.requests import evaluate_plan, plan_for, throughput_curve
     from penstock.parallel.planning.text import plan_comparison, plan_findings, plan_picture, plan_words
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "PricedMesh",
     "Trainer",
     "check_plan",
+    "evaluate_plan",
     "export",
     "family_named",
     "flattened",

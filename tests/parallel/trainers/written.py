@@ -100,6 +100,7 @@ DENSE = (
     Case(model="gpt-1.3b", cluster="2x8xV100-32GB", tp=2, zero=1),
     Case(model="gpt-6.7b", pp=4, tp=2, micro_batch=2, zero=1),
     Case(model="gpt-6.7b", pp=4, tp=2, recompute=Recompute.SELECTIVE),
+    Case(model="gpt-6.7b", pp=4, tp=2, recompute=Recompute.NORMS),
     Case(model="gpt-6.7b", pp=4, tp=2, recompute=Recompute.FULL, layers=(7, 9, 9, 7)),
     Case(model="gpt-6.7b", pp=4, tp=2, schedule=INTERLEAVED, interleave=2),
     Case(model="gpt-6.7b", pp=4, tp=2, schedule=INTERLEAVED, interleave=2, layers=(7, 9, 9, 7)),

@@ -28,6 +28,9 @@ def command(
     seconds: Annotated[float, typer.Option(help="Time to search.")] = 10.0,
     devices: Annotated[str | None, typer.Option(help='Device counts for a throughput curve, "1,2,4,8".')] = None,
     schedule: Annotated[str, typer.Option(help="Further schedules: interleaved, zero-bubble.")] = "",
+    evaluate: Annotated[
+        str | None, typer.Option(help="Price a plan of your own, a YAML or JSON file, instead of searching.")
+    ] = None,
     export: Annotated[str | None, typer.Option(help="Print for a trainer: megatron, torchtitan, deepspeed.")] = None,
     uniform: Annotated[bool, typer.Option("--uniform", help="Export the best uniform plan.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Run a toy of it here: does it compute the same?")] = False,
@@ -35,10 +38,11 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find how to split a model over devices: stages, tensor, data and sequence parallelism, recomputation."""
-    from penstock.parallel import plan_for, throughput_curve
+    from penstock.parallel import evaluate_plan, plan_for, throughput_curve
 
     _check_trainer(export)
     _refuse_contradictions(devices is not None, export is not None, uniform, check)
+    _refuse_with_evaluate(evaluate, devices=devices, schedule=schedule, uniform=uniform)
     with interruptible():
         if devices is not None:
             curve = throughput_curve(
@@ -46,9 +50,12 @@ def command(
             )
             _print_curve(curve, as_json)
             return
-        planned = plan_for(
-            model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
-        )
+        if evaluate is not None:
+            planned = evaluate_plan(model, cluster, evaluate, batch=batch, seq=seq, memory=memory)
+        else:
+            planned = plan_for(
+                model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
+            )
     checked = _checked(planned) if check else None
     if export is not None:
         _print_export(planned, export, uniform)
@@ -89,6 +96,12 @@ def _refuse_contradictions(curve: bool, export: bool, uniform: bool, check: bool
         raise InputError("--uniform without --export", "both", "--explain shows the best uniform plan")
 
 
+def _refuse_with_evaluate(evaluate: str | None, **others: object) -> None:
+    given = [f"--{name}" for name, value in others.items() if value]
+    if evaluate is not None and given:
+        raise InputError(f"--evaluate together with {given[0]}", "one of them", "The file says how the model is split")
+
+
 def _checked(planned: "Planned") -> "Checked":
     from penstock.parallel import check_plan
 
@@ -115,6 +128,7 @@ def as_mapping(planned: "Planned") -> dict[str, Any]:
         "bottleneck_stage": prediction.bottleneck,
         "memory_bytes": [stage.memory.total for stage in prediction.stages],
         "memory_limit_bytes": planned.mesh.memory_bytes,
+        "fits": planned.fits,
         "uniform_iteration_s": planned.uniform.iteration_s if planned.uniform else None,
         "bound_s": planned.bound_s,
         "gap": planned.gap,

@@ -3,9 +3,10 @@
 from penstock.parallel.devices.chip_mesh import USABLE, ChipMesh
 from penstock.parallel.devices.grammar import mesh_from_file, mesh_named
 from penstock.parallel.devices.mesh import MB, STAGE_DEVICES, Mesh
-from penstock.parallel.devices.priced_mesh import PricedMesh, Trainer
+from penstock.parallel.devices.priced_mesh import EAGER, PricedMesh, Trainer
 
 __all__ = [
+    "EAGER",
     "MB",
     "STAGE_DEVICES",
     "USABLE",

@@ -35,7 +35,13 @@ class ChipMesh(Mesh):
         return replace(self, memory_bytes=memory_bytes)
 
     def priced(self, precision: Precision, trainer: Trainer | None = None) -> PricedMesh:
+        trainer = trainer or self._usual_trainer(precision)
         return PricedMesh(
-            device=device_model(self.chip, precision), fabric=self.fabric, nodes=self.nodes,
-            per_node=self.per_node, memory_bytes=self.memory_bytes, trainer=trainer or Trainer(),
+            device=replace(device_model(self.chip, precision), unfused=trainer.traffic), fabric=self.fabric, nodes=self.nodes,
+            per_node=self.per_node, memory_bytes=self.memory_bytes, trainer=trainer,
         )  # fmt: skip
+
+    def _usual_trainer(self, precision: Precision) -> Trainer:
+        """Trainers compute in bf16 where the device does, and then sum gradients in fp32."""
+        wide = precision is Precision.FP16 and Precision.BF16 in dict(self.chip.peaks)
+        return Trainer(gradient_bytes=4.0 if wide else 0.0)

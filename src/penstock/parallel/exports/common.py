@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from penstock.core import ParallelPlan, PlanError
 from penstock.parallel.families import Family
 from penstock.parallel.operators import OpChain
-from penstock.parallel.planning.uniform_plans import Recompute
+from penstock.parallel.planning.uniform_plans import Recompute, recomputed
 from penstock.predict import Chip, Precision
 
 
@@ -53,12 +53,15 @@ class Flat:
 
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
-        """Layers of every chunk of every stage: ``chunks[round][stage]``, in the order the model runs through them."""
-        rounds = self.plan.interleave
-        return tuple(
-            tuple(count // rounds + (turn < count % rounds) for count in self.layers)
-            for turn in range(rounds)
-        )  # fmt: skip
+        """Layers of every chunk of every stage: ``chunks[round][stage]``, in the order the model runs through them.
+
+        Where they do not divide, the first chunk of all, with the embedding, and the last one, with the loss, have less.
+        """
+        rounds, dealt = self.plan.interleave, []
+        for number, count in enumerate(self.layers):
+            least, more = divmod(count, rounds)
+            dealt.append([least + ((rounds - 1 - turn if number == 0 else turn) < more) for turn in range(rounds)])
+        return tuple(zip(*dealt, strict=True))
 
 
 def flattened(plan: ParallelPlan, family: Family, trainer: str) -> Flat:
@@ -72,10 +75,11 @@ def flattened(plan: ParallelPlan, family: Family, trainer: str) -> Flat:
         )  # fmt: skip
     (tp, dp), chain = degrees.pop(), family.chain()
     layers, rounded = layers_per_stage(chain, plan)
-    if min(layers) < plan.interleave:
+    if min(layers[0] + 1, *layers[1:-1], layers[-1] + 1) < plan.interleave or min(layers) < 1:
         raise PlanError(
             f"{trainer} deals whole layers to stages, and one of them would have {min(layers)} for "
-            f"{plan.interleave} chunks", "a layer for every chunk of every stage", "Export the uniform plan: --uniform",
+            f"{plan.interleave} chunks", "a layer for every chunk but those of the embedding and the loss",
+            "Export the uniform plan: --uniform",
         )  # fmt: skip
     how, count, approximate = recompute_of(chain, family, plan)
     notes = []
@@ -103,9 +107,10 @@ def recompute_of(chain: OpChain, family: Family, plan: ParallelPlan) -> tuple[Re
     flags = np.concatenate([np.array(stage.recompute, bool) for stage in plan.stages])
     if not flags.any():
         return Recompute.NONE, 0, False
-    attends = np.array([work.attends for work in family.works], bool)[chain.ops]
-    if not (flags & ~(attends | np.roll(attends, 1))).any():
-        return Recompute.SELECTIVE, 0, bool((flags & attends).sum() < attends.sum())
+    for how in (Recompute.NORMS, Recompute.SELECTIVE):
+        whole = np.array(recomputed(chain, family, how), bool)
+        if whole.mean() < 1 and not (flags & ~whole).any():
+            return how, 0, bool((flags & whole).sum() < whole.sum())
     free = ~chain.pinned
     if flags[free].mean() > 0.95:
         return Recompute.FULL, _most_layers(chain, plan, flags), False

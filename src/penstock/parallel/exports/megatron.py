@@ -21,6 +21,8 @@ SCRIPTS = {
     "gpt": "pretrain_gpt.py", "llama": "pretrain_gpt.py", "bert": "examples/bert/pretrain_bert.py",
     "t5": "examples/t5/pretrain_t5.py",
 }  # fmt: skip
+MODULES = {Recompute.NORMS: "layernorm", Recompute.SELECTIVE: "core_attn"}
+"""What it calls the parts of a layer that are computed again."""
 DROPOUT = 0.1
 """Of models that have one, as Megatron-LM's own default."""
 CONNECTIONS_FREE_FROM = 10.0
@@ -165,8 +167,8 @@ def _pipeline(flat: Flat) -> list[str]:
 def _recompute(flat: Flat) -> list[str]:
     if flat.recompute is Recompute.NONE:
         return []
-    if flat.recompute is Recompute.SELECTIVE:
-        return ["--recompute-granularity selective", "--recompute-modules core_attn"]
+    if flat.recompute in MODULES:
+        return ["--recompute-granularity selective", f"--recompute-modules {MODULES[flat.recompute]}"]
     per_chunk = -(-flat.recomputed_layers // flat.plan.interleave)
     full = flat.recomputed_layers >= max(flat.layers)
     method = ["uniform", "1"] if full else ["block", str(per_chunk)]

@@ -28,7 +28,7 @@ FLAVORS = {  # hidden, layers, heads, kv heads, feed-forward, vocabulary: flavor
     (16384, 126, 128, 8, 53248, 128256): ("405B", "llama3_405b"),
 }  # fmt: skip
 CHECKPOINTING = {
-    Recompute.NONE: "None", Recompute.SELECTIVE: "SelectiveAC.Config()", Recompute.OPERATORS: "SelectiveAC.Config()",
+    Recompute.NONE: "None", Recompute.NORMS: "SelectiveAC.Config()", Recompute.SELECTIVE: "SelectiveAC.Config()", Recompute.OPERATORS: "SelectiveAC.Config()",
     Recompute.FULL: "FullAC.Config()",
 }  # fmt: skip
 
@@ -92,7 +92,7 @@ def _in_its_words(flat: Flat) -> tuple[Flat, list[str]]:
     if plan.zero in (0, 1) and (plan.zero or plan.context > 1):
         plan = replace(plan, zero=2)
     flat = replace(flat, plan=plan)
-    if flat.recompute is Recompute.SELECTIVE:
+    if flat.recompute in (Recompute.NORMS, Recompute.SELECTIVE):
         notes.append("torchtitan's selective recomputation keeps attention and every second product instead")
         flat = replace(flat, recompute=Recompute.OPERATORS)
     if flat.recompute is Recompute.FULL and flat.recomputed_layers < max(flat.layers):

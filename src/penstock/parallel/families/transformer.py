@@ -69,7 +69,7 @@ def norm(shape: LayerShape, name: str, *, starts_layer: bool = False) -> OpWork:
     return OpWork(
         name=name, moved_forward=Volume(4 * one), moved_backward=Volume(10 * one), kept=Volume(2 * one),
         parameters=Volume(2.0 * shape.hidden), received=shape.flow, sent=Volume(4 * one),
-        starts_layer=starts_layer, layout=(REPLICATED, REPLICATED),
+        starts_layer=starts_layer, norm=not name.startswith("final"), layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def memory_of(view: StageView) -> StageMemory:
     weights = gradients = state = 0.0
     for (_, size), count in view.weights.items():
         weights += count / (size if plan.zero >= 3 else 1)
-        gradients += count / (size if plan.zero >= 2 else 1)
+        gradients += view.gradient_width * count / (size if plan.zero >= 2 else 1)
         state += count * (rule.main + rule.optimizer) / (size if plan.zero >= 1 else 1)
     full = sum(view.weights.values())
     buffers = cost.reserved_mb * MB if plan.zero < 3 else min(cost.reserved_mb * MB, full)

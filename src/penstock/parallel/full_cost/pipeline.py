@@ -44,10 +44,14 @@ def _fill(stage: StageTimes, schedule: PipelineSchedule, chunks: int) -> float:
 
 
 def in_flight(number: int, stages: int, micro_batches: int, schedule: PipelineSchedule, chunks: int = 1) -> float:
-    """Micro-batches whose activations stage ``number`` holds at the same time."""
+    """Micro-batches whose activations stage ``number`` holds at the same time.
+
+    Interleaved: a stage runs all chunks but one of a round ahead, then two for each stage behind it, before its first
+    backward pass (the warm-up of Narayanan et al., SC'21); late stages hold nearly as much as early ones.
+    """
     if schedule is PipelineSchedule.GPIPE:
         return micro_batches
     held = float(stages - number)
     if schedule is PipelineSchedule.INTERLEAVED and stages > 1:
-        held += (stages - 1) / chunks
+        held = ((chunks - 1) * stages + 2 * (stages - number - 1) + 1) / chunks
     return min(held, micro_batches)

@@ -81,7 +81,10 @@ class StageView:
 
     @cached_property
     def recompute_s(self) -> float:
-        return float(self.read(self.tables.fwd_us)[np.array(self.stage.recompute, bool)].sum()) / 1e6
+        """Of runs of recomputed operators all but the last: what that one reads has been kept, it only ends the run."""
+        again = np.array(self.stage.recompute, bool)
+        needed = again & np.append(again[1:], False)
+        return float(self.read(self.tables.fwd_us)[needed].sum()) / 1e6
 
     @cached_property
     def reshard_s(self) -> float:
@@ -113,6 +116,16 @@ class StageView:
             return self.mesh.fabric.send_s(size_mb * MB, by_network=by_network, senders=senders)
         part = self.mesh.fabric.send_s(size_mb * MB / tp, by_network=by_network, senders=senders)
         return part + self.mesh.fabric.half_s(size_mb * MB, self.tensor_group(tp))
+
+    @property
+    def weight_bytes(self) -> float:
+        """Of one element as the kernels read it."""
+        return 4.0 if self.tables.memory.main == 0 else 2.0
+
+    @property
+    def gradient_width(self) -> float:
+        """Bytes of a gradient for each byte of its weight."""
+        return max(1.0, self.mesh.trainer.gradient_bytes / self.weight_bytes)
 
     def tensor_group(self, tp: int) -> Group:
         return Group(min(tp, self.mesh.per_node), max(1, tp // self.mesh.per_node))

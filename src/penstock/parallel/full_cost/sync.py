@@ -25,11 +25,11 @@ def sync_of(view: StageView) -> Sync:
     """What the stage's replicas exchange under the plan's ZeRO stage."""
     fabric, zero = view.mesh.fabric, view.plan.zero
     reduced = gathered = 0.0
+    wider = view.gradient_width
     for (tp, size), count in view.weights.items():
         group = view.mesh.replicas(view.stage, tp, size)
-        half = fabric.half_s(count, group)
-        reduced += half if zero else fabric.all_reduce_s(count, group)
-        gathered += half if zero else 0.0
+        reduced += fabric.half_s(wider * count, group) if zero else fabric.all_reduce_s(wider * count, group)
+        gathered += fabric.half_s(count, group) if zero else 0.0
     if zero == 3:
         slowdown = view.mesh.trainer.overlap_slowdown
         per_micro_batch = overlapped(gathered, view.forward_s, slowdown)
@@ -53,9 +53,8 @@ def overlapped(communication_s: float, compute_s: float, slowdown: float) -> flo
 
 def optimizer_s(view: StageView) -> float:
     """One step over the parameters a device updates: all it holds, or its shard under ZeRO."""
-    per_element = 4.0 if view.tables.memory.main == 0 else 2.0
     updated = sum(count / (size if view.plan.zero else 1) for (_, size), count in view.weights.items())
-    return view.mesh.device.optimizer_s(updated / per_element)
+    return view.mesh.device.optimizer_s(updated / view.weight_bytes)
 
 
 def tied_s(first: StageView, last: StageView, tied_bytes: float) -> float:

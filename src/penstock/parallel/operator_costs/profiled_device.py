@@ -85,14 +85,14 @@ class ProfiledDevice(DeviceModel):
         self, work: OpWork, batch: int, tp: int, element_bytes: int, sequence_parallel: bool
     ) -> Iterator[Calls]:
         yield from self._products(work, batch, tp, element_bytes, backward=False)
-        moved = batch * work.moved_forward.at(tp, sequence_parallel=sequence_parallel)
+        moved = self.unfused * batch * work.moved_forward.at(tp, sequence_parallel=sequence_parallel)
         yield from self._moved(moved, work, element_bytes)
 
     def _backward(
         self, work: OpWork, batch: int, tp: int, element_bytes: int, sequence_parallel: bool
     ) -> Iterator[Calls]:
         yield from self._products(work, batch, tp, element_bytes, backward=True)
-        moved = batch * work.moved_backward.at(tp, sequence_parallel=sequence_parallel)
+        moved = self.unfused * batch * work.moved_backward.at(tp, sequence_parallel=sequence_parallel)
         yield from self._moved(moved + 3 * element_bytes * work.parameters.at(tp), work, element_bytes)
 
     def _products(self, work: OpWork, batch: int, tp: int, element_bytes: int, *, backward: bool) -> Iterator[Calls]:

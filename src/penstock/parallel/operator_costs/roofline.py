@@ -15,7 +15,8 @@ from penstock.predict import Chip, Precision
 SHARPNESS = 4
 """Of the corner between two bounds; SEER-like predictors use the same."""
 FUSED_ATTENTION = 0.8
-"""Of the rate of plain products: FlashAttention-2 reports 73 % of an A100's peak forward and 63 % backward."""
+"""Of the rate of plain products: FlashAttention-2 reports 73 % of an A100's peak forward and 63 % backward, and on an
+H100 the fused attention of cuDNN reaches as much of what products do there."""
 TILE = 64
 """Inner sides of products are padded to this in the units that compute them."""
 
@@ -34,7 +35,8 @@ class DeviceModel:
 
     ``launch_s``: what one kernel costs the host. ``misaligned``: slow-down of a product with an odd side.
     ``optimizer_bytes``: traffic per parameter of an optimizer step. ``collective_slowdown``: what a collective takes
-    inside a training step against the same one in a benchmark loop.
+    inside a training step against the same one in a benchmark loop. ``attention_share``: of the rate of plain products
+    in fused attention. ``unfused``: traffic between products against that of fused element-wise kernels.
     """
 
     name: str
@@ -46,6 +48,8 @@ class DeviceModel:
     misaligned: float = 2.5
     optimizer_bytes: float = 28.0
     collective_slowdown: float = 1.3
+    attention_share: float = FUSED_ATTENTION
+    unfused: float = 1.0
     source: str = "typical shares of the datasheet's rates"
 
     @classmethod
@@ -70,18 +74,18 @@ class DeviceModel:
         padded = 2.0 * m * n * k * count if product.weight else 2.0 * m * count * _inner_sides(n, k)
         compute = odd * padded / (self.peak * self.compute_share)
         if product.fused:
-            return compute / FUSED_ATTENTION
+            return compute / self.attention_share
         return bounded(compute, self.moved_s(element_bytes * count * (m * k + k * n + m * n)))
 
     def forward_s(self, work: OpWork, batch: int, tp: int, element_bytes: int, *, sequence_parallel: bool) -> float:
         products = sum(self.product_s(product, batch, tp, element_bytes) for product in work.products)
-        moved = self.moved_s(batch * work.moved_forward.at(tp, sequence_parallel=sequence_parallel))
-        return products + moved
+        moved = self.unfused * batch * work.moved_forward.at(tp, sequence_parallel=sequence_parallel)
+        return products + self.moved_s(moved)
 
     def backward_s(self, work: OpWork, batch: int, tp: int, element_bytes: int, *, sequence_parallel: bool) -> float:
         """Both gradients, and adding the weight gradient to the sum of the micro-batches."""
         products = sum(p.backward * self.product_s(p, batch, tp, element_bytes) for p in work.products)
-        moved = batch * work.moved_backward.at(tp, sequence_parallel=sequence_parallel)
+        moved = self.unfused * batch * work.moved_backward.at(tp, sequence_parallel=sequence_parallel)
         moved += 3 * element_bytes * work.parameters.at(tp)
         return products + self.moved_s(moved)
 

@@ -93,6 +93,8 @@ class OpWork:
     starts_layer: bool = False
     tunable: bool = False
     pinned: bool = False
+    norm: bool = False
+    """Normalises what a block reads: cheap to compute again."""
     attends: bool = False
     """Looks across the whole sequence: the operator context parallelism has to communicate for."""
     layout: tuple[TensorLayout | None, TensorLayout | None] = (None, None)

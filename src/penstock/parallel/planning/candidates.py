@@ -49,6 +49,10 @@ class Planned:
         return self.best.prediction
 
     @property
+    def fits(self) -> bool:
+        return self.prediction.memory_bytes <= self.mesh.memory_bytes
+
+    @property
     def gap(self) -> float:
         """How far the plan is from the bound, as a share of the plan's time."""
         return 1.0 - self.bound_s / self.best.iteration_s

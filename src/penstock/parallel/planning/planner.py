@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from penstock.core import ParallelPlan, PipelineSchedule, PlanError, format_bytes
 from penstock.parallel.captured import ModuleFamily, ModuleTables
 from penstock.parallel.cost_model import StageCost
-from penstock.parallel.devices import USABLE, ChipMesh, PricedMesh
+from penstock.parallel.devices import USABLE, ChipMesh, PricedMesh, Trainer
 from penstock.parallel.families import Family
 from penstock.parallel.full_cost import Prediction, StageKey, predict
 from penstock.parallel.operator_costs import SequenceSplit, TableMaker, best_split
@@ -37,6 +38,8 @@ SEARCHED_MICRO_BATCHES = (1, 2, 4, 8)
 IMAGE_MICRO_BATCHES = (8, 16, 32, 64)
 LONG_SEQUENCE = 16_384
 """From this many tokens on, plans may split sequences over devices."""
+CHUNKS = (2, 3, 4, 6, 8)
+"""Of a stage under the interleaved schedule."""
 SHARDS = 4
 """How often the search may think optimizer state is divided, where ZeRO would divide it."""
 SEARCHING = 0.6
@@ -60,6 +63,11 @@ class Planner:
     schedules: tuple[PipelineSchedule, ...] = ()
     accepts: Callable[[ParallelPlan], bool] = any_plan
     """Which plans are of use at all."""
+    trainer: Trainer | None = None
+    sizes: tuple[int, ...] = ()
+    """Micro-batches per device to price; those worth trying where it is empty."""
+    splits: tuple[int, ...] = ()
+    """Tensor-parallel degrees, likewise."""
     _tables: dict[tuple[bool, int], CostTables] = field(default_factory=dict, repr=False)
     _seen: dict[tuple[bool, int], dict[StageKey, StageCost]] = field(default_factory=dict, repr=False)
 
@@ -69,13 +77,13 @@ class Planner:
 
     @cached_property
     def priced(self) -> PricedMesh:
-        return self.mesh.priced(self.precision)
+        return self.mesh.priced(self.precision, self.trainer)
 
     @cached_property
     def tp_degrees(self) -> tuple[int, ...]:
         """Powers of two inside a node that cut the heads evenly."""
-        if not self.family.tensor_parallel:
-            return (1,)
+        if self.splits or not self.family.tensor_parallel:
+            return self.splits or (1,)
         heads = self.family.heads or 1
         return tuple(
             n for n in (1, 2, 4, 8, 16) if n <= self.mesh.per_node and (not self.family.heads or heads % n == 0)
@@ -83,7 +91,7 @@ class Planner:
 
     @cached_property
     def micro_batches(self) -> tuple[int, ...]:
-        known = self.family.micro_batches
+        known = self.sizes or self.family.micro_batches
         sizes = known or (IMAGE_MICRO_BATCHES if self.family.style == "resnet" else MICRO_BATCHES)
         fitting = tuple(size for size in sizes if self.batch % size == 0)
         return fitting or (1,)
@@ -157,6 +165,41 @@ class Planner:
             seconds=time.perf_counter() - started, costs_from=self.tables(False, 1).source,
         )  # fmt: skip
 
+    def evaluated(self, plan: ParallelPlan) -> Planned:
+        """A plan that somebody else made, priced with tables of its own sizes."""
+        started = time.perf_counter()
+        degrees = {(tp, plan.micro_batch // dp) for stage in plan.stages for tp, dp in zip(stage.tp, stage.dp, strict=True)}
+        splits, sizes = (tuple(sorted({pair[side] for pair in degrees})) for side in (0, 1))
+        self._refuse_what_has_no_cost(plan, splits, sizes)
+        own = replace(self, sizes=sizes, splits=splits, _tables={}, _seen={})
+        candidate = Candidate(origin="own", plan=plan, prediction=own.predict(plan))
+        return Planned(
+            family=self.family, mesh=self.mesh, best=candidate, uniform=None, others=(), tried={"own": 1},
+            bound_s=self.bound_s(), seconds=time.perf_counter() - started, costs_from=own.tables(False, 1).source,
+        )  # fmt: skip
+
+    def _refuse_what_has_no_cost(self, plan: ParallelPlan, splits: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+        family = self.family
+        odd = [tp for tp in splits if family.heads and family.heads % tp or tp > 1 and not family.tensor_parallel]
+        if odd:
+            raise PlanError(f"tp {odd[0]} for the {family.heads} heads of {family.name}", "a number that divides them")
+        unknown = [size for size in sizes if family.micro_batches and size not in family.micro_batches]
+        if unknown:
+            known = ", ".join(map(str, family.micro_batches))
+            raise PlanError(f"micro-batches of {unknown[0]} samples of {family.name}", f"one of {known}")
+        if plan.context > 1 and (not family.heads or family.style == "t5" or family.tokens % (2 * plan.context)):
+            raise PlanError(
+                f"cp {plan.context} for {family.tokens} tokens of {family.name}", "parts of whole tokens in a decoder"
+            )
+        here = 0
+        for number, stage in enumerate(plan.stages):
+            if not self.mesh.fits(here, stage.devices):
+                raise PlanError(
+                    f"stage {number} on devices {here} to {here + stage.devices - 1} of nodes of {self.mesh.per_node}",
+                    "a stage inside a node, or whole nodes",
+                )  # fmt: skip
+            here += stage.devices
+
     def uniform_plans(self) -> Iterator[Candidate]:
         """The grid; a cell that fits in no way is there with its heaviest measures."""
         cells = grid(
@@ -167,18 +210,29 @@ class Planner:
             yield from self._cell(degrees)
 
     def _cell(self, degrees: Degrees) -> Iterator[Candidate]:
-        """The lightest measures that fit; if none does, the heaviest, to say how much is missing."""
+        """The lightest measures that fit, for every schedule; if none does, the heaviest, to say what is missing."""
+        plain = self._uniform_plan(degrees, Recompute.NONE, 0)
+        if plain is None:
+            return
+        yield from self._lightest(degrees, PipelineSchedule.ONE_F_ONE_B, 1)
+        for schedule, chunks in self._other_schedules(plain):
+            for candidate in self._lightest(degrees, schedule, chunks):
+                if self.fits(candidate.prediction):
+                    yield candidate
+
+    def _lightest(self, degrees: Degrees, schedule: PipelineSchedule, chunks: int) -> Iterator[Candidate]:
         candidate = None
         for recompute in GRID_RECOMPUTE:
             for zero in ZERO_STAGES if degrees.dp * degrees.context > 1 else (0,):
                 if zero == 3 and degrees.pp > 1:
                     continue
-                candidate = self._uniform_candidate(degrees, recompute, zero)
-                if candidate is None:
+                plan = self._uniform_plan(degrees, recompute, zero)
+                if plan is None:
                     return
+                plan = replace(plan, schedule=schedule, interleave=chunks)
+                candidate = Candidate(origin="uniform", plan=plan, prediction=self.predict(plan))
                 if self.fits(candidate.prediction):
                     yield candidate
-                    yield from self._variants(candidate)
                     yield from self._also_sharded(candidate)
                     break
             else:
@@ -194,15 +248,11 @@ class Planner:
             plan = replace(candidate.plan, zero=1)
             yield Candidate(origin=candidate.origin, plan=plan, prediction=self.predict(plan))
 
-    def _uniform_candidate(self, degrees: Degrees, recompute: Recompute, zero: int) -> Candidate | None:
-        tables = self.tables(False, 1)
-        plan = plan_of(
-            degrees, tables.chain, self.family, self.batch, recompute=recompute, zero=zero,
+    def _uniform_plan(self, degrees: Degrees, recompute: Recompute, zero: int) -> ParallelPlan | None:
+        return plan_of(
+            degrees, self.tables(False, 1).chain, self.family, self.batch, recompute=recompute, zero=zero,
             sequence_parallel=bool(self.family.heads),
         )  # fmt: skip
-        if plan is None:
-            return None
-        return Candidate(origin="uniform", plan=plan, prediction=self.predict(plan))
 
     def _searched(self, seconds: float) -> Iterator[Candidate]:
         """Plans the search found on the way, each also with sharded optimizer state."""
@@ -246,14 +296,30 @@ class Planner:
 
     def _variants(self, candidate: Candidate) -> Iterator[Candidate]:
         """The same plan under other schedules, where they apply and fit."""
-        if len(candidate.plan.stages) < 2:
-            return
-        for schedule in self.schedules:
-            chunks = 2 if schedule is PipelineSchedule.INTERLEAVED else 1
+        for schedule, chunks in self._other_schedules(candidate.plan):
             plan = replace(candidate.plan, schedule=schedule, interleave=chunks)
             other = Candidate(origin=candidate.origin, plan=plan, prediction=self.predict(plan))
             if self.fits(other.prediction):
                 yield other
+
+    def _other_schedules(self, plan: ParallelPlan) -> Iterator[tuple[PipelineSchedule, int]]:
+        if len(plan.stages) < 2:
+            return
+        for schedule in self.schedules:
+            for chunks in self._chunks(plan) if schedule is PipelineSchedule.INTERLEAVED else (1,):
+                yield schedule, chunks
+
+    def _chunks(self, plan: ParallelPlan) -> tuple[int, ...]:
+        """Chunks per stage that trainers take: rounds of micro-batches that the stages divide, and a layer for each.
+
+        The embedding and the loss may be chunks of their own.
+        """
+        starts = self.tables(False, 1).chain.starts_layer
+        layers = [int(np.count_nonzero(starts[start:stop])) for start, stop in pairwise(plan.cuts)]
+        layers[0], layers[-1] = layers[0] + 1, layers[-1] + 1
+        if plan.micro_batches % len(plan.stages):
+            return ()
+        return tuple(chunks for chunks in CHUNKS if chunks <= min(layers))
 
     def bound_s(self) -> float:
         """All devices on the cheapest way to run every operator, without waiting, recomputing or synchronising."""

@@ -1,12 +1,14 @@
 """What people ask of the planner: the best plan of a model on a cluster, or one for each number of devices."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from penstock.core import InputError, PipelineSchedule, PlanError, parse_bytes
+from penstock.core import InputError, ParallelPlan, PipelineSchedule, PlanError, parse_bytes
 from penstock.parallel.captured import is_module, module_family
 from penstock.parallel.devices import ChipMesh, mesh_named
 from penstock.parallel.families import Family, family_named
 from penstock.parallel.planning.candidates import Candidate, Planned
+from penstock.parallel.planning.own_plan import own_plan
 from penstock.parallel.planning.planner import Planner
 
 
@@ -27,6 +29,24 @@ def plan_for(
     if memory is not None:
         mesh = mesh.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
     return Planner(family=family, mesh=mesh, batch=batch, schedules=tuple(schedules)).run(seconds, on_better)
+
+
+def evaluate_plan(
+    model: str | Family, cluster: str | ChipMesh, plan: str | Path | ParallelPlan, *, batch: int,
+    seq: int | None = None, memory: str | float | None = None,
+) -> Planned:  # fmt: skip
+    """What a plan of one's own takes: a file as docs/plan.md describes it, or a plan.
+
+    Raises :class:`~penstock.core.PlanError` where the plan is none for the model, the devices and the batch; one that
+    does not fit is priced all the same, and ``fits`` of the answer says so.
+    """
+    _check(batch, 1.0)
+    mesh = cluster if isinstance(cluster, ChipMesh) else mesh_named(cluster)
+    family = _family(model, mesh, batch, seq)
+    if memory is not None:
+        mesh = mesh.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
+    own = plan if isinstance(plan, ParallelPlan) else own_plan(Path(plan), family, mesh.devices, batch)
+    return Planner(family=family, mesh=mesh, batch=batch).evaluated(own)
 
 
 def throughput_curve(

@@ -112,11 +112,23 @@ def plan_findings(planned: Planned) -> Iterator[str]:
     """What bounds the plan, what was tried, how far from the bound."""
     prediction = planned.prediction
     yield f"time goes to: {', '.join(f'{name} {100 * share:.1f} %' for name, share in shares(prediction))}"
+    if not planned.fits:
+        needed, limit = format_bytes(prediction.memory_bytes), format_bytes(planned.mesh.memory_bytes)
+        yield f"does not fit: {needed} on the fullest device, and a plan may use {limit}"
+    if planned.best.origin == "own":
+        yield from _own_findings(planned)
+        return
     counts = ", ".join(f"{count} {origin}" for origin, count in planned.tried.items())
     spent, origin = format_duration(planned.seconds), origin_words(planned.best)
     yield f"tried: {counts} plans that fit in {spent}; the best is from the {origin}"
     bound = format_duration(planned.bound_s)
     yield f"no plan can take less than {bound}: at most {100 * planned.gap:.1f} % could be saved"
+    if planned.export_only:
+        yield f"export only: {planned.export_only}"
+
+
+def _own_findings(planned: Planned) -> Iterator[str]:
+    yield f"no plan can take less than {format_duration(planned.bound_s)}: at most {100 * planned.gap:.1f} % could be saved"
     if planned.export_only:
         yield f"export only: {planned.export_only}"
 

@@ -7,7 +7,7 @@ recomputation and state sharding that fits; the rest is left out. Layers are dea
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 
 import numpy as np
 
@@ -15,23 +15,24 @@ from penstock.core import ParallelPlan, ParallelStage
 from penstock.parallel.families import Divides, Family, OpWork
 from penstock.parallel.operators import OpChain
 
-ZERO_STAGES = (0, 1, 3)
+ZERO_STAGES = (0, 1, 2, 3)
 
 
 class Recompute(StrEnum):
     """How much of a layer is computed again.
 
-    Nothing; the attention between its linear layers (Megatron-LM's selective); all operators but attention and every
-    second product (torchtitan's selective); or all of it.
+    Nothing; what its norms write; the attention between its linear layers (Megatron-LM's selective); all operators but
+    attention and every second product (torchtitan's selective); or all of it.
     """
 
     NONE = "none"
+    NORMS = "norms"
     SELECTIVE = "selective"
     OPERATORS = "operators"
     FULL = "full"
 
 
-GRID_RECOMPUTE = (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
+GRID_RECOMPUTE = (Recompute.NONE, Recompute.NORMS, Recompute.SELECTIVE, Recompute.FULL)
 """What the grid tries, lightest first."""
 
 
@@ -91,28 +92,50 @@ def plan_of(
 
 
 def even_cuts(chain: OpChain, stages: int) -> list[int] | None:
-    """Borders of ``stages`` stages with equal numbers of layers, cut where layers start."""
+    """Borders of ``stages`` stages with equal numbers of layers, cut where layers start.
+
+    Where they cannot be equal, the stages at the ends have one less: the last holds the loss, the first the embedding.
+    """
     starts = np.flatnonzero(chain.starts_layer)
     if stages == 1:
         return [0, chain.size]
     if len(starts) < stages:
         return None
-    runs = np.array_split(starts, stages)
-    return [0, *(int(run[0]) for run in runs[1:]), chain.size]
+    borders = list(accumulate(even_layers(len(starts), stages)))[:-1]
+    return [0, *(int(starts[border]) for border in borders), chain.size]
+
+
+def even_layers(layers: int, stages: int) -> list[int]:
+    """Layers of each stage, the last and the first of them with one less where the number does not divide.
+
+    >>> even_layers(30, 4)
+    [7, 8, 8, 7]
+    """
+    from_the_ends = sorted(range(stages), key=lambda number: (min(number, stages - 1 - number), -number))
+    fewer = set(from_the_ends[: -layers % stages])
+    most = -(-layers // stages)
+    return [most - (number in fewer) for number in range(stages)]
 
 
 def recomputed(chain: OpChain, family: Family, how: Recompute) -> list[bool]:
     """One flag per operator."""
     if how is Recompute.NONE:
         return [False] * chain.size
-    if how is Recompute.SELECTIVE and any(work.attends for work in family.works):
-        chosen = [work.attends for work in family.works]
+    chosen = _runs_of(family, how)
+    if any(chosen):
         following = np.array(chosen)[chain.ops]
         return list((following | np.roll(following, 1)).tolist())
     if how is Recompute.OPERATORS:
         kept = [work.attends or work.pinned or _enters(work) for work in family.works]
         return [not kept[kind] for kind in chain.ops.tolist()]
     return [not chain.kinds[kind].pinned for kind in chain.ops.tolist()]
+
+
+def _runs_of(family: Family, how: Recompute) -> list[bool]:
+    """Which kinds are computed again together with the operator behind them, which reads what they write."""
+    if how is Recompute.NORMS:
+        return [work.norm for work in family.works]
+    return [how is Recompute.SELECTIVE and work.attends for work in family.works]
 
 
 def _enters(work: OpWork) -> bool:
