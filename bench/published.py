@@ -1,7 +1,7 @@
 """Runs that others published, predicted: how far off is the planner's cost model where nothing was fitted?
 
-Six kinds of runs, from 1 to 16,384 devices, with their sources. No constant was fitted on any of them: those of the A100
-are from vTrain's single-node measurements (`bench.vtrain`), those of the V100 from Aceso's operator profiles
+Six kinds of runs, from 1 to 16,384 devices, with their sources. No constant was fitted on any of them: those of the
+A100 are from vTrain's single-node measurements (`bench.vtrain`), those of the V100 from Aceso's operator profiles
 (`bench.analytic`), an H100 has typical shares of its data sheet. What a source leaves open is assumed as ``ASSUMED``
 says; it was settled while the errors were known. `--parts` shows where the time goes.
 """
@@ -17,28 +17,32 @@ from penstock.parallel import ChipMesh, Family, Planner, Prediction, PricedMesh,
 from penstock.parallel.devices import EAGER
 from penstock.parallel.families import decoder_only
 from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of
-from penstock.predict import Chip, Precision
+from penstock.predict import Precision
 
 TARGET_MEAN, TARGET_WORST = 0.08, 0.20
 SOURCES = {
-    "SC'21": "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, table 1; micro-batches and "
-             "chunks from examples/sc21/run_table_1.sh of Megatron-LM (commit 79a3bb6)",
+    "SC'21": "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, table 1; micro-batches "
+             "and chunks from examples/sc21/run_table_1.sh of Megatron-LM (commit 79a3bb6)",
     "MLSys'23": "Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, tables 3 and 5",
     "MegaScale": "Jiang et al., NSDI'24, table 2, its Megatron-LM baseline (its own runs change the model)",
     "Llama 3": "Grattafiori et al., The Llama 3 Herd of Models, table 4",
-    "torchtitan": "benchmarks/llama3_h100_202412 and asyncTP_llama3_h100_2025-06 of torchtitan (commit b5bcd76), bf16 rows",
-    "DeepLearningExamples": "NVIDIA DeepLearningExamples (commit 729963d), PyTorch BERT, pre-training in mixed precision",
+    "torchtitan": "benchmarks/llama3_h100_202412 and asyncTP_llama3_h100_2025-06 of torchtitan (commit b5bcd76), its "
+                  "rows in bf16",
+    "DeepLearningExamples": "NVIDIA DeepLearningExamples (commit 729963d), PyTorch BERT, pre-training in mixed "
+                            "precision",
 }  # fmt: skip
 ASSUMED = (
-    "SC'21, MLSys'23, MegaScale, BERT: attention is not fused; gradients are not overlapped but in SC'21 with PyTorch's DDP",
+    "SC'21, MLSys'23, MegaScale, BERT: attention is not fused; gradients are overlapped only by PyTorch's DDP (SC'21)",
     "MegaScale: A100, selective recomputation as in MLSys'23, gradients in fp32; 8 x 200 Gb/s of network, as published",
-    "Llama 3: 8 chunks of one layer per stage (126 layers, embedding and head are 16 x 8); optimizer and gradients sharded",
-    "torchtitan: a peak half-way between H100 SXM (989) and NVL (835 TFLOP/s), as its footnote says; products slow with the "
-    "cube root of power (500 of 700 W); FlashAttention-2 at 350 TFLOP/s (Shah et al., FlashAttention-3)",
-    "BERT: logits of 20 of 128 tokens, as its masked language model predicts them; its norms and GELU are fused, masks, "
-    "soft-max, dropout, residuals and transposes are not: 1.6 times the traffic of fused kernels; its runs of 512 tokens "
-    "are left out, as they hold sequences of all lengths in bins of 64",
+    "Llama 3: 8 chunks of one layer per stage (126 layers, embedding and head are 16 x 8); optimizer and gradients "
+    "sharded",
+    "torchtitan: a peak half-way between H100 SXM (989) and NVL (835 TFLOP/s), as its footnote says; products slow "
+    "with the cube root of power (500 of 700 W); FlashAttention-2 at 350 TFLOP/s (Shah et al., FlashAttention-3)",
+    "BERT: logits of 20 of 128 tokens, as its masked language model predicts them; its norms and GELU are fused, "
+    "masks, soft-max, dropout, residuals and transposes are not: 1.6 times the traffic of fused kernels; its runs of "
+    "512 tokens are left out, as they hold sequences of all lengths in bins of 64",
 )  # fmt: skip
+NOT_OVERLAPPED = Trainer(overlaps_gradients=False)
 SLOWED = (500 / 700) ** (1 / 3)
 GRAND_TETON = 0.5 * (989.4e12 + 835e12) * SLOWED
 FLASH_2 = 350e12
@@ -66,7 +70,7 @@ class Run:
     zero: int = 0
     recompute: Recompute = Recompute.NONE
     sequence_parallel: bool = False
-    trainer: Trainer = Trainer(overlaps_gradients=False)
+    trainer: Trainer = NOT_OVERLAPPED
     attention: float = 0.0
     """FLOP/s of fused attention where they are known."""
 
@@ -133,7 +137,8 @@ def sc21() -> Iterator[Run]:
 def mlsys23() -> Iterator[Run]:
     table = (  # name, hidden, layers, heads, pp, devices, batch, micro-batch, chunks, seconds: full, selective
         ("22B", 6144, 48, 64, 1, 8, 4, 4, 1, 1.42, 1.10), ("175B", 12288, 96, 96, 8, 64, 64, 1, 3, 18.13, 13.75),
-        ("530B", 20480, 105, 128, 35, 280, 280, 1, 3, 49.05, 37.83), ("1T", 25600, 128, 160, 64, 512, 512, 1, 1, 94.42, 71.49),
+        ("530B", 20480, 105, 128, 35, 280, 280, 1, 3, 49.05, 37.83),
+        ("1T", 25600, 128, 160, 64, 512, 512, 1, 1, 94.42, 71.49),
     )  # fmt: skip
     for name, hidden, layers, heads, pp, devices, batch, micro, chunks, full, selective in table:
         plain = Run(
@@ -176,30 +181,28 @@ def llama3() -> Iterator[Run]:
 
 
 def torchtitan() -> Iterator[Run]:
-    table = (  # model, devices, tp, samples of a replica, recomputation, compiled, tokens per second and device
-        ("llama-8b", 8, 1, 2, Recompute.OPERATORS, False, 5762), ("llama-8b", 8, 1, 2, Recompute.OPERATORS, True, 6667),
-        ("llama-8b", 128, 1, 2, Recompute.OPERATORS, False, 5605), ("llama-8b", 128, 1, 2, Recompute.OPERATORS, True, 6514),
-        ("llama-8b", 64, 8, 12, Recompute.OPERATORS, True, 4378), ("llama-3-70b", 256, 8, 16, Recompute.FULL, True, 597.3),
+    table = (  # model, devices, tp, samples of a replica, compiled, tokens per second and device
+        ("llama-8b", 8, 1, 2, False, 5762), ("llama-8b", 8, 1, 2, True, 6667), ("llama-8b", 128, 1, 2, False, 5605),
+        ("llama-8b", 128, 1, 2, True, 6514), ("llama-8b", 64, 8, 12, True, 4378),
+        ("llama-3-70b", 256, 8, 16, True, 597.3),
     )  # fmt: skip
-    for model, devices, tp, samples, recompute, compiled, rate in table:
+    for model, devices, tp, samples, compiled, rate in table:
+        recompute = Recompute.OPERATORS if model == "llama-8b" else Recompute.FULL
         yield Run(
             kind="torchtitan", name=f"{model} on {devices}, {'compiled' if compiled else 'eager'}",
             family=family_named(model, 8192), mesh=grand_teton(devices), batch=samples * devices // tp,
             seconds=samples * 8192 / tp / rate, tp=tp, micro_batch=samples, zero=3, recompute=recompute,
-            sequence_parallel=tp > 1, trainer=Trainer(gradient_bytes=4.0, traffic=1.0 if compiled else EAGER), attention=FLASH_2,
+            sequence_parallel=tp > 1, attention=FLASH_2,
+            trainer=Trainer(gradient_bytes=4.0, traffic=1.0 if compiled else EAGER),
         )  # fmt: skip
 
 
 def grand_teton(devices: int) -> ChipMesh:
     """Nodes of H100 with 96 GB of HBM2e (2.4 TB/s) that are held at 500 W."""
     mesh = mesh_named(f"{devices // 8}x8xH100")
-    peaks = tuple((kind, GRAND_TETON if kind in (Precision.BF16, Precision.FP16) else rate) for kind, rate in _peaks(mesh))
-    return replace(mesh, chip=replace(mesh.chip, peaks=peaks, bandwidth=2.4e12, memory_bytes=96e9))
-
-
-def _peaks(mesh: ChipMesh) -> tuple[tuple[Precision, float], ...]:
-    chip: Chip = mesh.chip
-    return chip.peaks
+    peaks = dict(mesh.chip.peaks) | dict.fromkeys((Precision.BF16, Precision.FP16), GRAND_TETON)
+    chip = replace(mesh.chip, peaks=tuple(peaks.items()), bandwidth=2.4e12, memory_bytes=96e9)
+    return replace(mesh, chip=chip)
 
 
 def deep_learning_examples() -> Iterator[Run]:
@@ -217,7 +220,7 @@ def deep_learning_examples() -> Iterator[Run]:
         batch = samples * steps * mesh.devices
         yield Run(
             kind="DeepLearningExamples", name=f"BERT x 128 on {cluster}", family=family, mesh=mesh, batch=batch,
-            seconds=batch / rate, micro_batch=samples, trainer=Trainer(overlaps_gradients=False, traffic=BERT_TRAFFIC),
+            seconds=batch / rate, micro_batch=samples, trainer=replace(NOT_OVERLAPPED, traffic=BERT_TRAFFIC),
         )  # fmt: skip
 
 

@@ -67,6 +67,31 @@ def test_a_plan_of_ones_own_is_priced(tmp_path: Path) -> None:
     assert "--evaluate together with --devices" in refused.stderr
 
 
+def test_tokens_become_days_and_money(tmp_path: Path) -> None:
+    own = ("gpt-350m", *QUICK, "--tokens", "1.5B", "--price", "2")
+    done = penstock(*own, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1.5B tokens: 22,889 iterations" in done.stdout
+    report = json.loads(penstock(*own, "--json", cwd=tmp_path).stdout)
+    run = report["run"]
+    assert run["seconds"] == pytest.approx(run["iterations"] * report["iteration_s"])
+    assert run["cost"] == pytest.approx(2 * run["device_hours"])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--tokens", "many"), "'many' tokens"),
+        (("--price", "2"), "--price without --tokens"),
+        (("--tokens", "1B", "--price", "-1"), "a price of -1.0"),
+    ],
+)
+def test_amounts_that_make_no_sense_are_refused(tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
+    done = penstock("gpt-350m", "--cluster", "4xA100-40GB", "--batch", "8", "--seconds", "0.1", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert reason in done.stderr
+
+
 def test_files_for_model_and_cluster(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "n_embd": 512, "n_layer": 8, "n_head": 8, "vocab_size": 50304}),

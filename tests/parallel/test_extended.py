@@ -118,7 +118,9 @@ class TestGradients:
 class TestRecomputationAndSequences:
     def test_recomputing_costs_a_third_of_the_passes_and_saves_memory(self) -> None:
         made = planner()
-        none, selective, full = (predicted(made, pp=4, tp=2, recompute=how) for how in (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL))
+        none, selective, full = (
+            predicted(made, pp=4, tp=2, recompute=how) for how in (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
+        )
         assert none.memory_bytes > selective.memory_bytes > full.memory_bytes
         assert none.iteration_s < selective.iteration_s < full.iteration_s
         assert 1.2 < full.pipeline_s / none.pipeline_s < 1.4

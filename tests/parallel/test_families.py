@@ -8,6 +8,9 @@ import pytest
 
 from penstock.core import InputError, UnknownNameError
 from penstock.parallel.families import MODELS, Family, decoder_only, family_named
+from penstock.parallel.families.config_file import COUNTED
+
+LIBRARY = json.loads(Path(__file__).with_name("library_parameters.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +109,45 @@ class TestConfigFiles:
         )  # fmt: skip
         assert bert.parameters / 1e6 == pytest.approx(109, rel=0.03)
         assert bert.style == "bert"
+
+    def test_parameters_are_those_of_the_library(self, tmp_path: Path) -> None:
+        """To the last one, for every architecture whose count is promised."""
+        kinds = set()
+        for name, known in LIBRARY["models"].items():
+            kinds.add(known["config"]["model_type"])
+            family = self.read(tmp_path, **known["config"])
+            assert int(family.parameters) == known["parameters"], name
+        assert kinds == set(COUNTED)
+
+    def test_experts_add_weights_but_little_work(self, tmp_path: Path) -> None:
+        mixtral = self.read(tmp_path, **LIBRARY["models"]["mixtral-8x7b"]["config"])
+        mistral = self.read(tmp_path, **LIBRARY["models"]["mistral-7b"]["config"])
+        assert mixtral.parameters > 6 * mistral.parameters
+        assert mixtral.training_flops < 2 * mistral.training_flops
+        assert (mixtral.experts, mixtral.active_experts) == (8, 2)
+
+    def test_windows_bound_the_work_of_long_sequences(self, tmp_path: Path) -> None:
+        config = LIBRARY["models"]["mistral-7b"]["config"]
+        narrow = family_named(str(self.write(tmp_path, **config)), 32768)
+        wide = family_named(str(self.write(tmp_path, **{**config, "sliding_window": None})), 32768)
+        assert narrow.training_flops < 0.85 * wide.training_flops
+        assert (narrow.window, wide.window) == (4096, 0)
+
+    def test_heads_may_be_wider_than_the_hidden_size_divides(self, tmp_path: Path) -> None:
+        family = self.read(tmp_path, **LIBRARY["models"]["gemma-7b"]["config"])
+        assert family.head_dim * family.heads == 4096 != family.hidden
+
+    def test_names_of_the_hub_are_looked_up_on_this_machine(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+        with pytest.raises(InputError, match="hf download Qwen/Qwen3-8B"):
+            family_named("Qwen/Qwen3-8B")
+        folder = tmp_path / "models--Qwen--Qwen3-8B" / "snapshots" / "1a2b"
+        folder.mkdir(parents=True)
+        self.write(folder, **LIBRARY["models"]["qwen3-8b"]["config"])
+        family = family_named("Qwen/Qwen3-8B")
+        assert (family.name, int(family.parameters)) == ("qwen3-8b", 8190735360)
 
     def test_missing_field_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="has no hidden_size"):

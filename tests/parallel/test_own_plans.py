@@ -116,7 +116,7 @@ def test_unknown_names_are_refused_with_those_there_are(tmp_path: Path, plan: di
 def test_what_is_no_file_of_fields_is_refused(tmp_path: Path, text: str) -> None:
     for name in ("plan.json", "plan.yaml"):
         (tmp_path / name).write_text(text)
-        with pytest.raises(PenstockError, match="YAML or JSON|fields like"):
+        with pytest.raises(PenstockError, match=r"YAML or JSON|fields like"):
             evaluate_plan("gpt-6.7b", CLUSTER, tmp_path / name, batch=BATCH)
 
 

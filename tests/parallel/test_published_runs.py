@@ -5,8 +5,8 @@ from statistics import mean
 import pytest
 from bench.published import TARGET_WORST, Run, llama3, megascale, mlsys23, sc21, torchtitan
 
-from penstock.parallel.full_cost import in_flight
 from penstock.core import PipelineSchedule
+from penstock.parallel.full_cost import in_flight
 
 
 @pytest.mark.parametrize("kind", [sc21, mlsys23, megascale, llama3, torchtitan])

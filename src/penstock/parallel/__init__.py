@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.parallel.planning.planner import Planner
     from penstock.parallel.planning.requests import evaluate_plan, plan_for, throughput_curve
     from penstock.parallel.planning.text import plan_comparison, plan_findings, plan_picture, plan_words
+    from penstock.parallel.planning.training_run import TrainingRun, parse_tokens, run_words, training_run
 
 __all__ = [
     "MODELS",
@@ -44,6 +45,7 @@ __all__ = [
     "Prediction",
     "PricedMesh",
     "Trainer",
+    "TrainingRun",
     "check_plan",
     "evaluate_plan",
     "export",
@@ -51,6 +53,7 @@ __all__ = [
     "flattened",
     "mesh_named",
     "module_family",
+    "parse_tokens",
     "plan_comparison",
     "plan_findings",
     "plan_for",
@@ -58,11 +61,13 @@ __all__ = [
     "plan_words",
     "plans_by_count",
     "predict",
+    "run_words",
     "scaling_of",
     "throughput_curve",
     "trainable",
     "trainable_plans",
     "trainer_options",
+    "training_run",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +23,7 @@ from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of
 
 BATCH = 64
 ROOT = Path(__file__).parents[3]
+LIBRARY = json.loads(Path(__file__).parent.with_name("library_parameters.json").read_text(encoding="utf-8"))["models"]
 
 Trainer = Callable[[Candidate, Family, ChipMesh], Exported]
 
@@ -71,7 +73,17 @@ class Case:
 
 @cache
 def _planner(model: str, cluster: str, seq: int | None) -> Planner:
-    return Planner(family=family_named(model, seq), mesh=mesh_named(cluster), batch=BATCH)
+    return Planner(family=_family(model, seq), mesh=mesh_named(cluster), batch=BATCH)
+
+
+def _family(model: str, seq: int | None) -> Family:
+    """A model by our name, or by that of a configuration of the library."""
+    if model not in LIBRARY:
+        return family_named(model, seq)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{model}.json")
+        path.write_text(json.dumps(LIBRARY[model]["config"]), encoding="utf-8")
+        return family_named(str(path), seq)
 
 
 def with_layers(plan: ParallelPlan, family: Family, layers: tuple[int, ...], shift: int = 0) -> ParallelPlan:
@@ -123,6 +135,10 @@ LLAMA = (
 OTHERS = (
     Case(model="llama-13b", pp=4, tp=4),
     Case(model="t5-770m", cluster="8xV100-32GB", tp=2, recompute=Recompute.FULL),
+    Case(model="mixtral-8x7b", cluster="8x8xH100", pp=4, tp=8, zero=1, recompute=Recompute.FULL),
+    Case(model="mistral-7b", pp=2, tp=4, zero=1, seq=8192),
+    Case(model="qwen3-8b", pp=2, tp=4, zero=1),
+    Case(model="qwen2.5-7b", pp=4, tp=4),
     Case(model="t5-3b", cluster="2x8xA100-80GB", tp=4, zero=1),
 )
 

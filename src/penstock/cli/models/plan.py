@@ -11,7 +11,7 @@ from penstock.cli.terminal.console import interruptible, out, plain_table, say
 from penstock.core import InputError, PipelineSchedule, UnknownNameError, is_plugin
 
 if TYPE_CHECKING:
-    from penstock.parallel import Checked, Planned
+    from penstock.parallel import Checked, Planned, TrainingRun
 
 
 def command(
@@ -22,12 +22,16 @@ def command(
         ),
     ],
     cluster: Annotated[str, typer.Option(help='"4x8xA100-80GB", "8xV100-32GB", or a YAML or JSON file.')],
-    batch: Annotated[int, typer.Option(help="Global batch in samples.")],
+    batch: Annotated[
+        int | None, typer.Option(help="Global batch in samples; about four million tokens by default.")
+    ] = None,
     seq: Annotated[int | None, typer.Option(help="Tokens per sample.")] = None,
     memory: Annotated[str | None, typer.Option(help='What a plan may use per device, "28GB".')] = None,
     seconds: Annotated[float, typer.Option(help="Time to search.")] = 10.0,
     devices: Annotated[str | None, typer.Option(help='Device counts for a throughput curve, "1,2,4,8".')] = None,
     schedule: Annotated[str, typer.Option(help="Further schedules: interleaved, zero-bubble.")] = "",
+    tokens: Annotated[str | None, typer.Option(help='Tokens to train on, "2T": says days and device-hours.')] = None,
+    price: Annotated[float | None, typer.Option(help="Of a device-hour: says what --tokens cost.")] = None,
     evaluate: Annotated[
         str | None, typer.Option(help="Price a plan of your own, a YAML or JSON file, instead of searching.")
     ] = None,
@@ -38,31 +42,41 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find how to split a model over devices: stages, tensor, data and sequence parallelism, recomputation."""
-    from penstock.parallel import evaluate_plan, plan_for, throughput_curve
+    from penstock.parallel import evaluate_plan, parse_tokens, plan_for, throughput_curve, training_run
 
     _check_trainer(export)
     _refuse_contradictions(devices is not None, export is not None, uniform, check)
     _refuse_with_evaluate(evaluate, devices=devices, schedule=schedule, uniform=uniform)
+    _refuse_price_alone(price, tokens)
+    wanted = None if tokens is None else parse_tokens(tokens)
     with interruptible():
         if devices is not None:
             curve = throughput_curve(
-                model, cluster, device_counts(devices), batch=batch, seq=seq, memory=memory, seconds=seconds
+                model,
+                cluster,
+                device_counts(devices),
+                batch=_given(batch, "--devices"),
+                seq=seq,
+                memory=memory,
+                seconds=seconds,
             )
             _print_curve(curve, as_json)
             return
         if evaluate is not None:
-            planned = evaluate_plan(model, cluster, evaluate, batch=batch, seq=seq, memory=memory)
+            planned = evaluate_plan(model, cluster, evaluate, batch=_given(batch, "--evaluate"), seq=seq, memory=memory)
         else:
             planned = plan_for(
                 model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
             )
+    run = None if wanted is None else training_run(planned, wanted, price)
     checked = _checked(planned) if check else None
     if export is not None:
         _print_export(planned, export, uniform)
     elif as_json:
-        print(json.dumps({**as_mapping(planned), "check": asdict(checked) if checked else None}, indent=2))
+        more = {"check": asdict(checked) if checked else None, "run": _run_mapping(run)}
+        print(json.dumps({**as_mapping(planned), **more}, indent=2))
     else:
-        _print_plan(planned, explain)
+        _print_plan(planned, explain, run)
     if checked is not None:
         say(f"check: {checked.words}")
         raise typer.Exit(1 if checked.equal is False else 0)
@@ -102,6 +116,23 @@ def _refuse_with_evaluate(evaluate: str | None, **others: object) -> None:
         raise InputError(f"--evaluate together with {given[0]}", "one of them", "The file says how the model is split")
 
 
+def _refuse_price_alone(price: float | None, tokens: str | None) -> None:
+    if price is not None and tokens is None:
+        raise InputError("--price without --tokens", "both", "--tokens 2T says for how much training")
+
+
+def _given(batch: int | None, option: str) -> int:
+    if batch is None:
+        raise InputError(f"{option} without --batch", "both", "--batch is the global batch in samples")
+    return batch
+
+
+def _run_mapping(run: "TrainingRun | None") -> dict[str, Any] | None:
+    if run is None:
+        return None
+    return {name: None if value != value else value for name, value in asdict(run).items()}
+
+
 def _checked(planned: "Planned") -> "Checked":
     from penstock.parallel import check_plan
 
@@ -137,13 +168,15 @@ def as_mapping(planned: "Planned") -> dict[str, Any]:
     }
 
 
-def _print_plan(planned: "Planned", explain: bool) -> None:
-    from penstock.parallel import plan_comparison, plan_findings, plan_picture
+def _print_plan(planned: "Planned", explain: bool, run: "TrainingRun | None") -> None:
+    from penstock.parallel import plan_comparison, plan_findings, plan_picture, run_words
 
     out.print(plan_picture(planned), soft_wrap=True)
     out.print()
     for line in plan_findings(planned):
         out.print(line, soft_wrap=True)
+    if run is not None:
+        out.print(run_words(run), soft_wrap=True)
     if explain:
         out.print()
         for line in plan_comparison(planned):

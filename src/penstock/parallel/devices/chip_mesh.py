@@ -36,9 +36,10 @@ class ChipMesh(Mesh):
 
     def priced(self, precision: Precision, trainer: Trainer | None = None) -> PricedMesh:
         trainer = trainer or self._usual_trainer(precision)
+        device = replace(device_model(self.chip, precision), unfused=trainer.traffic)
         return PricedMesh(
-            device=replace(device_model(self.chip, precision), unfused=trainer.traffic), fabric=self.fabric, nodes=self.nodes,
-            per_node=self.per_node, memory_bytes=self.memory_bytes, trainer=trainer,
+            device=device, fabric=self.fabric, nodes=self.nodes, per_node=self.per_node,
+            memory_bytes=self.memory_bytes, trainer=trainer,
         )  # fmt: skip
 
     def _usual_trainer(self, precision: Precision) -> Trainer:

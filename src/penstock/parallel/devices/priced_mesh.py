@@ -8,7 +8,6 @@ from penstock.network import Fabric, Group
 from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.operator_costs import DeviceModel
 
-
 EAGER = 2.8
 """Traffic of element-wise kernels one by one, counted for a layer of Llama: a norm in fp32 moves 28 bytes per element
 where a fused one moves 4, rotary positions 20 and not 4, a gated activation 10 and not 6, a residual 6 as before."""
@@ -16,16 +15,16 @@ where a fused one moves 4, rotary positions 20 and not 4, a gated activation 10 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainer:
-    """What a trainer does with communication.
+    """What a trainer does with communication and between its products.
 
     ``overlaps_gradients``: gradients travel while the last backward pass still runs; both are slowed by
     ``overlap_slowdown`` then (Galvatron measures about 1.3). ``scatters_stage_inputs``: tensor-parallel ranks send a
-    part each of what the next stage needs, and gather it there (Megatron-LM, DeepSpeed).
-    ``gradient_bytes``: of an element while gradients are summed over micro-batches and replicas, 0 where they are as wide
-    as weights; Megatron-LM and torchtitan sum those of bf16 in fp32. ``traffic``: of element-wise kernels against fused
-    ones, :data:`EAGER` as PyTorch runs them without its compiler. ``device_spread``: standard deviation of the speed of equal devices. A
-    synchronous step waits for the slowest; Sinha et al. (SC'22) find 8 % between devices of one cluster, here read as
-    four standard deviations.
+    part each of what the next stage needs, and gather it there (Megatron-LM, DeepSpeed). ``gradient_bytes``: of an
+    element while gradients are summed over micro-batches and replicas, 0 where they are as wide as weights;
+    Megatron-LM and torchtitan sum those of bf16 in fp32. ``traffic``: of element-wise kernels against fused ones,
+    :data:`EAGER` as PyTorch runs them without its compiler. ``device_spread``: standard deviation of the speed of equal
+    devices. A synchronous step waits for the slowest; Sinha et al. (SC'22) find 8 % between devices of one cluster,
+    here read as four standard deviations.
     """
 
     overlaps_gradients: bool = True

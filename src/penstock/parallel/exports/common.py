@@ -55,7 +55,7 @@ class Flat:
     def chunks(self) -> tuple[tuple[int, ...], ...]:
         """Layers of every chunk of every stage: ``chunks[round][stage]``, in the order the model runs through them.
 
-        Where they do not divide, the first chunk of all, with the embedding, and the last one, with the loss, have less.
+        Where they do not divide, the first chunk of all, with the embedding, and the last, with the loss, have less.
         """
         rounds, dealt = self.plan.interleave, []
         for number, count in enumerate(self.layers):

@@ -94,12 +94,28 @@ def _model(family: Family) -> Iterator[str]:
         yield from ("--group-query-attention", f"--num-query-groups {family.kv_heads}")
     if family.style == "llama":
         yield from ("--swiglu", "--normalization RMSNorm", "--disable-bias-linear")
+        yield from _llama_parts(family)
     if family.rotary_base:
         yield from ("--position-embedding-type rope", f"--rotary-base {family.rotary_base}")
     dropout = DROPOUT if family.dropout else 0.0
     yield from (f"--attention-dropout {dropout}", f"--hidden-dropout {dropout}")
     if not family.tied:
         yield "--untie-embeddings-and-output-weights"
+
+
+def _llama_parts(family: Family) -> Iterator[str]:
+    """What some models of the kind have and others do not: biases, norms of queries, windows, experts."""
+    if family.qkv_bias:
+        yield "--add-qkv-bias"
+    if family.qk_norm:
+        yield "--qk-layernorm"
+    if family.window:
+        yield f"--window-size {family.window},0"
+    if family.experts:
+        yield from (
+            f"--num-experts {family.experts}", f"--moe-router-topk {family.active_experts}",
+            f"--moe-ffn-hidden-size {family.feed_forward}", "--moe-token-dispatcher-type alltoall",
+        )  # fmt: skip
 
 
 def _batch(flat: Flat, family: Family) -> Iterator[str]:

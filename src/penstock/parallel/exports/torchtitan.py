@@ -27,10 +27,9 @@ FLAVORS = {  # hidden, layers, heads, kv heads, feed-forward, vocabulary: flavor
     (4096, 32, 32, 8, 14336, 128256): ("8B", "llama3_8b"), (8192, 80, 64, 8, 28672, 128256): ("70B", "llama3_70b"),
     (16384, 126, 128, 8, 53248, 128256): ("405B", "llama3_405b"),
 }  # fmt: skip
-CHECKPOINTING = {
-    Recompute.NONE: "None", Recompute.NORMS: "SelectiveAC.Config()", Recompute.SELECTIVE: "SelectiveAC.Config()", Recompute.OPERATORS: "SelectiveAC.Config()",
-    Recompute.FULL: "FullAC.Config()",
-}  # fmt: skip
+ROTARY_BASE = 500_000
+CHECKPOINTING = {Recompute.NONE: "None", Recompute.FULL: "FullAC.Config()"}
+"""Its own selective recomputation for everything between."""
 
 
 def torchtitan(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
@@ -51,7 +50,8 @@ def torchtitan(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported
 
 def _flavor(family: Family) -> tuple[str, str]:
     sizes = family.hidden, family.layers, family.heads, family.kv_heads, family.feed_forward, family.vocabulary
-    if family.style != "llama" or sizes not in FLAVORS:
+    other = family.experts or family.window or family.qk_norm or family.rotary_base != ROTARY_BASE
+    if family.style != "llama" or other or sizes not in FLAVORS:
         known = ", ".join(flavor for flavor, _ in FLAVORS.values())
         raise PlanError(
             f"torchtitan has no flavor of {family.name}", f"the sizes of its Llama 3: {known}", "Try --export megatron"
@@ -132,7 +132,8 @@ def _function(flat: Flat, family: Family, flavor: str, base: str) -> Iterator[st
     yield from ("        ),", "        parallelism=ParallelismConfig(")
     yield from (f"            {name}={value!r}," for name, value in _parallelism(flat).items())
     yield from _modules(flat)
-    yield from ("        ),", f"        activation_checkpoint={CHECKPOINTING[flat.recompute]},", "    )")
+    again = CHECKPOINTING.get(flat.recompute, "SelectiveAC.Config()")
+    yield from ("        ),", f"        activation_checkpoint={again},", "    )")
 
 
 def _training(flat: Flat, family: Family) -> dict[str, object]:

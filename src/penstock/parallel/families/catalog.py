@@ -7,11 +7,13 @@ Aceso's evaluation, DiT after Peebles and Xie (2023).
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.core import InputError, UnknownNameError
-from penstock.parallel.families.config_file import family_from_config
+from penstock.parallel.families.config_file import LLAMA_SHAPE, family_from_config
 from penstock.parallel.families.family import Family
+from penstock.parallel.families.hub_cache import cached_config
 from penstock.parallel.families.resnet import wide_resnet
 from penstock.parallel.families.transformer import decoder_only, diffusion, encoder_decoder
 
@@ -60,7 +62,7 @@ def _llama(size: str, tokens: int) -> Family:
     return decoder_only(
         f"llama-{size}", hidden=hidden, layers=layers, heads=heads, kv_heads=kv_heads, feed_forward=wide,
         vocabulary=vocabulary, tokens=tokens, gated=True, dropout=False, tied=size in _LLAMA_TIED, positions=False,
-        rotary_base=500_000 if vocabulary == LLAMA_3_VOCABULARY else 10_000, style="llama",
+        rotary_base=500_000 if vocabulary == LLAMA_3_VOCABULARY else 10_000, style="llama", **LLAMA_SHAPE,
     )  # fmt: skip
 
 
@@ -106,6 +108,8 @@ def family_named(name: str, tokens: int | None = None) -> Family:
         raise InputError(f"a sequence of {tokens} tokens", f"1 to {LONGEST}")
     if name.endswith(".json") or Path(name).is_dir():
         return family_from_config(Path(name), tokens)
+    if name.count("/") == 1 and not name.lower().startswith("dit"):
+        return replace(family_from_config(cached_config(name), tokens), name=name.rpartition("/")[2].lower())
     wanted = re.sub(r"[\s_]+", "-", name.strip().lower()).replace("dit-xl/2", "dit-xl")
     for family, (make, sizes, default) in _FAMILIES.items():
         if wanted.startswith(f"{family}-") and wanted.removeprefix(f"{family}-") in sizes:

@@ -13,7 +13,8 @@ class Family:
     activations, ``tied`` the parameters that the first and the last operator share, ``heads`` what bounds the ways
     attention can be split. ``micro_batches``: the sizes whose costs are known, all where it is empty.
     ``tensor_parallel``: whether operators can be divided at all. ``decoded``: those of ``tokens`` that a decoder of its
-    own sees. ``rotary_base``: of rotary positions, 0 where positions are learned.
+    own sees. ``rotary_base``: of rotary positions, 0 where positions are learned. ``experts``: of a layer, of which a
+    token uses ``active_experts``. ``window``: keys a query sees at most, 0 for all.
     """
 
     name: str
@@ -31,6 +32,11 @@ class Family:
     decoded: int = 0
     dropout: bool = False
     rotary_base: int = 0
+    experts: int = 0
+    active_experts: int = 0
+    window: int = 0
+    qkv_bias: bool = False
+    qk_norm: bool = False
     style: str = ""
     """What a trainer calls the architecture: "gpt", "llama", "t5", "bert", "resnet", "dit", or "module"."""
     micro_batches: tuple[int, ...] = ()

@@ -6,6 +6,7 @@ kernels is counted from what each of them reads and writes.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.core import GPT_LAYER
 from penstock.parallel.families.family import Family
@@ -34,6 +35,18 @@ class LayerShape:
     fused_attention: bool = True
     attended: int = 0
     """Tokens of the other sequence in cross attention; 0 means its own."""
+    norm_vectors: int = 2
+    """Parameters of a norm per hidden unit: scale and shift, a scale alone, or none."""
+    qkv_bias: bool = True
+    dense_bias: bool = True
+    mlp_bias: bool = True
+    window: int = 0
+    """Keys a query sees at most; 0 means all."""
+    windowed: float = 1.0
+    """Share of the layers whose attention has that window."""
+    experts: int = 0
+    active: int = 1
+    """Experts of a layer, and how many of them a token uses."""
 
     @property
     def width(self) -> int:
@@ -59,6 +72,17 @@ class LayerShape:
         return 4.0 * self.keys * self.kv_width
 
     @property
+    def seen(self) -> float:
+        """Share of all pairs of a query and a key that fused attention computes: none above the diagonal, and of those
+        below only the ones inside of the window."""
+        whole = 0.5 if self.causal else 1.0
+        if not self.window or self.window >= self.keys:
+            return whole
+        inside = self.window / self.keys
+        near = inside - inside**2 / 2 if self.causal else min(1.0, 2 * inside)
+        return self.windowed * near + (1 - self.windowed) * whole
+
+    @property
     def flow(self) -> Volume:
         """The activations between operators."""
         return Volume(whole=2.0 * self.tokens * self.hidden)
@@ -68,14 +92,14 @@ def norm(shape: LayerShape, name: str, *, starts_layer: bool = False) -> OpWork:
     one = float(shape.tokens * shape.hidden)
     return OpWork(
         name=name, moved_forward=Volume(4 * one), moved_backward=Volume(10 * one), kept=Volume(2 * one),
-        parameters=Volume(2.0 * shape.hidden), received=shape.flow, sent=Volume(4 * one),
+        parameters=Volume(float(shape.norm_vectors * shape.hidden)), received=shape.flow, sent=Volume(4 * one),
         starts_layer=starts_layer, norm=not name.startswith("final"), layout=(REPLICATED, REPLICATED),
     )  # fmt: skip
 
 
 def linear(
     shape: LayerShape, name: str, *, columns: int, inner: int, divides: Divides, kernels: int = 1,
-    moved: float = 0.0, rows: int = 0,
+    moved: float = 0.0, rows: int = 0, bias: bool = True,
 ) -> OpWork:  # fmt: skip
     """A linear layer, by columns (its backward pass sums the input gradient) or by rows (its forward pass the output).
 
@@ -89,7 +113,7 @@ def linear(
     return OpWork(
         name=name, products=(Product(rows=rows, columns=columns, inner=inner, divides=divides),),
         moved_forward=Volume(split=rows * moved), moved_backward=Volume(split=2.0 * rows * moved),
-        parameters=Volume(0.0, columns * inner + columns) if by_columns else Volume(columns, columns * inner),
+        parameters=Volume(0.0 if by_columns else columns * bias, columns * inner + columns * bias * by_columns),
         kept=Volume(2.0 * rows * inner) if by_columns else Volume(split=2.0 * rows * inner),
         received=Volume(2 * residual) if by_columns else Volume(residual, split),
         sent=Volume(residual, split) if by_columns else Volume(2 * residual),
@@ -112,13 +136,12 @@ def attention(shape: LayerShape) -> tuple[OpWork, ...]:
 
 
 def _fused(shape: LayerShape, step: OpWork) -> OpWork:
-    """A causal mask halves the work, as whole blocks above the diagonal are skipped."""
+    """Blocks of pairs that a mask hides are skipped: a causal one halves the work."""
     if not step.products:
         return replace(step, moved_forward=Volume(), moved_backward=Volume(), kept=Volume(), kernels=0)
-    skipped = 0.5 if shape.causal else 1.0
     product = step.products[0]
     sides = {
-        side: round(getattr(product, side) * skipped)
+        side: round(getattr(product, side) * shape.seen)
         for side in ("columns", "inner")
         if getattr(product, side) == shape.keys
     }
@@ -171,7 +194,7 @@ def residual_add(shape: LayerShape, name: str) -> OpWork:
 
 def activation(shape: LayerShape) -> OpWork:
     """The non-linearity between the two linear layers; a gated one multiplies two halves."""
-    wide = float(shape.tokens * shape.feed_forward)
+    wide = float(shape.tokens * shape.active * shape.feed_forward)
     inputs = 2.0 if shape.gated else 1.0
     residual = 2.0 * shape.tokens * shape.hidden
     return OpWork(
@@ -187,22 +210,50 @@ def self_attention(shape: LayerShape) -> tuple[OpWork, ...]:
     return (
         linear(
             shape, "attention-qkv", columns=qkv, inner=shape.hidden, divides=Divides.COLUMNS, kernels=2,
-            moved=4.0 * shape.width,
+            moved=4.0 * shape.width, bias=shape.qkv_bias,
         ),
         *attention(shape),
-        linear(shape, "attention-dense", columns=shape.hidden, inner=shape.width, divides=Divides.INNER),
+        linear(
+            shape, "attention-dense", columns=shape.hidden, inner=shape.width, divides=Divides.INNER,
+            bias=shape.dense_bias,
+        ),
         residual_add(shape, "attention-residual"),
     )  # fmt: skip
 
 
 def feed_forward(shape: LayerShape) -> tuple[OpWork, ...]:
     wide = shape.feed_forward * (2 if shape.gated else 1)
-    return (
-        linear(shape, "mlp-in", columns=wide, inner=shape.hidden, divides=Divides.COLUMNS),
-        activation(shape),
-        linear(shape, "mlp-out", columns=shape.hidden, inner=shape.feed_forward, divides=Divides.INNER),
-        residual_add(shape, "mlp-residual"),
-    )
+    rows, bias = shape.tokens * shape.active, shape.mlp_bias
+    into = linear(
+        shape, "mlp-in", columns=wide, inner=shape.hidden, divides=Divides.COLUMNS, rows=rows, bias=bias
+    )  # fmt: skip
+    out_of = linear(
+        shape, "mlp-out", columns=shape.hidden, inner=shape.feed_forward, divides=Divides.INNER, rows=rows, bias=bias
+    )  # fmt: skip
+    if shape.experts:
+        into, out_of = routed(shape, into), expert(shape, out_of)
+    return (into, activation(shape), out_of, residual_add(shape, "mlp-residual"))
+
+
+def expert(shape: LayerShape, work: OpWork) -> OpWork:
+    """A linear layer of every expert: as many weights as there are experts, as many rows as tokens choose."""
+    return replace(
+        work, parameters=work.parameters.times(shape.experts), reduced_forward=work.reduced_forward / shape.active,
+        reduced_backward=work.reduced_backward / shape.active,
+    )  # fmt: skip
+
+
+def routed(shape: LayerShape, work: OpWork) -> OpWork:
+    """The experts' first layer with the router before it; tokens are gathered by expert and scattered back."""
+    router = Product(rows=shape.tokens, columns=shape.experts, inner=shape.hidden)
+    gathered = 4.0 * shape.tokens * shape.active * shape.hidden
+    own = expert(shape, work)
+    return replace(
+        own, products=(router, *own.products), kernels=own.kernels + 4,
+        parameters=Volume(own.parameters.whole + shape.experts * shape.hidden, own.parameters.split),
+        moved_forward=Volume(gathered, own.moved_forward.split),
+        moved_backward=Volume(gathered, own.moved_backward.split),
+    )  # fmt: skip
 
 
 def layer(shape: LayerShape) -> tuple[OpWork, ...]:
@@ -217,11 +268,12 @@ def layer(shape: LayerShape) -> tuple[OpWork, ...]:
     return tuple(by_name[name] for name in GPT_LAYER if name in by_name)
 
 
-def embedding(shape: LayerShape, vocabulary: int, *, positions: bool) -> OpWork:
+def embedding(shape: LayerShape, vocabulary: int, *, positions: bool, extra: float = 0.0) -> OpWork:
     one = float(shape.tokens * shape.hidden)
+    learned = one if positions else 0.0
     return OpWork(
         name="embedding", moved_forward=Volume(8 * one), moved_backward=Volume(12 * one),
-        parameters=Volume(float(shape.tokens * shape.hidden) if positions else 0.0, float(vocabulary * shape.hidden)),
+        parameters=Volume(learned + extra, float(vocabulary * shape.hidden)),
         kept=Volume(1.0 * one if shape.dropout else 0.0), received=Volume(8.0 * shape.tokens), sent=shape.flow,
         reduced_forward=2 * one, kernels=3, pinned=True, layout=(None, REPLICATED),
     )  # fmt: skip
@@ -247,22 +299,30 @@ def head(shape: LayerShape, vocabulary: int) -> tuple[OpWork, ...]:
 
 def decoder_only(
     name: str, *, hidden: int, layers: int, heads: int, vocabulary: int, tokens: int, kv_heads: int = 0,
-    feed_forward: int = 0, gated: bool = False, dropout: bool = True, causal: bool = True, tied: bool = True,
-    positions: bool = True, fused_attention: bool = True, rotary_base: int = 0, style: str = "gpt",
+    head_dim: int = 0, feed_forward: int = 0, gated: bool = False, dropout: bool = True, causal: bool = True,
+    tied: bool = True, positions: bool = True, fused_attention: bool = True, rotary_base: int = 0, style: str = "gpt",
+    extra: float = 0.0, layer_extra: float = 0.0, qk_norm: bool = False, **more: Any,
 ) -> Family:  # fmt: skip
-    """GPT, Llama and, without the causal mask, BERT."""
+    """GPT, Llama and, without the causal mask, BERT.
+
+    ``extra``: further parameters of the model, at its embedding, and ``layer_extra`` of every layer, at its first norm:
+    what an architecture has beside these operators. ``more``: fields of :class:`LayerShape`.
+    """
     shape = LayerShape(
-        tokens=tokens, hidden=hidden, heads=heads, head_dim=hidden // heads, kv_heads=kv_heads or heads,
+        tokens=tokens, hidden=hidden, heads=heads, head_dim=head_dim or hidden // heads, kv_heads=kv_heads or heads,
         feed_forward=feed_forward or 4 * hidden, gated=gated, dropout=dropout, causal=causal,
-        fused_attention=fused_attention,
+        fused_attention=fused_attention, **more,
     )  # fmt: skip
+    body = layer(shape)
+    body = (replace(body[0], parameters=Volume(body[0].parameters.whole + layer_extra)), *body[1:])
     return Family(
         name=name, tokens=tokens, heads=heads, kv_heads=shape.kv_heads, hidden=hidden, layers=layers,
         vocabulary=vocabulary, feed_forward=shape.feed_forward, head_dim=shape.head_dim, dropout=dropout,
         rotary_base=rotary_base, style=style, tied=float(vocabulary * hidden) if tied else 0.0,
-        parts=(
-            ((embedding(shape, vocabulary, positions=positions),), 1),
-            (layer(shape), layers),
+        experts=shape.experts, active_experts=shape.active if shape.experts else 0, window=shape.window,
+        qkv_bias=shape.qkv_bias, qk_norm=qk_norm, parts=(
+            ((embedding(shape, vocabulary, positions=positions, extra=extra),), 1),
+            (body, layers),
             (head(shape, vocabulary), 1),
         ),
     )  # fmt: skip
@@ -270,23 +330,29 @@ def decoder_only(
 
 def encoder_decoder(
     name: str, *, hidden: int, layers: int, heads: int, head_dim: int, feed_forward: int, vocabulary: int,
-    tokens: int, decoded: int, decoder_layers: int = 0,
+    tokens: int, decoded: int, decoder_layers: int = 0, positions: bool = True, extra: float = 0.0,
+    tied: float | None = None, **more: Any,
 ) -> Family:  # fmt: skip
-    """T5: an encoder over ``tokens`` and a decoder over ``decoded`` tokens that also attends to the encoder."""
+    """T5: an encoder over ``tokens`` and a decoder over ``decoded`` tokens that also attends to the encoder.
+
+    ``tied``: embeddings that are the same as another (the decoder's and the logits' where it is left out).
+    """
     encoder = LayerShape(
         tokens=tokens, causal=False, hidden=hidden, heads=heads, head_dim=head_dim, kv_heads=heads,
-        feed_forward=feed_forward,
+        feed_forward=feed_forward, **more,
     )  # fmt: skip
     decoder = replace(encoder, tokens=decoded, causal=True)
     cross = replace(encoder, tokens=decoded, attended=tokens)
     return Family(
         name=name, tokens=tokens + decoded, heads=heads, kv_heads=heads, hidden=hidden,
         layers=layers + (decoder_layers or layers), vocabulary=vocabulary, feed_forward=feed_forward, style="t5",
-        head_dim=head_dim, decoded=decoded, dropout=True, tied=2.0 * vocabulary * hidden,
+        head_dim=head_dim, decoded=decoded, dropout=True, tied=(2.0 if tied is None else tied) * vocabulary * hidden,
         parts=(
-            ((embedding(encoder, vocabulary, positions=True).named("encoder-embedding"),), 1),
+            ((embedding(encoder, vocabulary, positions=positions, extra=extra).named("encoder-embedding"),), 1),
             (_prefixed("encoder", layer(encoder)), layers),
-            ((norm(encoder, "encoder-final-norm"), _decoder_embedding(encoder, decoder, vocabulary)), 1),
+            (
+                (norm(encoder, "encoder-final-norm"), _decoder_embedding(encoder, decoder, vocabulary, positions)), 1,
+            ),
             (_prefixed("decoder", _carrying(encoder, decoder_layer(decoder, cross))), decoder_layers or layers),
             (_prefixed("decoder", head(decoder, vocabulary)), 1),
         ),
@@ -296,7 +362,7 @@ def encoder_decoder(
 def decoder_layer(own: LayerShape, cross: LayerShape) -> tuple[OpWork, ...]:
     keys = linear(
         cross, "qkv", columns=cross.width, inner=cross.hidden, divides=Divides.COLUMNS, kernels=3,
-        moved=4.0 * cross.width,
+        moved=4.0 * cross.width, bias=cross.qkv_bias,
     )  # fmt: skip
     encoded = Product(
         rows=cross.attended, columns=2 * cross.kv_width, inner=cross.hidden, divides=Divides.COLUMNS
@@ -312,7 +378,9 @@ def decoder_layer(own: LayerShape, cross: LayerShape) -> tuple[OpWork, ...]:
     across = (
         both,
         *(step.named(f"cross-{step.name}") for step in attention(cross)),
-        linear(cross, "cross-dense", columns=cross.hidden, inner=cross.width, divides=Divides.INNER),
+        linear(
+            cross, "cross-dense", columns=cross.hidden, inner=cross.width, divides=Divides.INNER, bias=cross.dense_bias
+        ),
         residual_add(cross, "cross-residual"),
     )
     return (
@@ -321,8 +389,8 @@ def decoder_layer(own: LayerShape, cross: LayerShape) -> tuple[OpWork, ...]:
     )  # fmt: skip
 
 
-def _decoder_embedding(encoder: LayerShape, decoder: LayerShape, vocabulary: int) -> OpWork:
-    looked_up = embedding(decoder, vocabulary, positions=True)
+def _decoder_embedding(encoder: LayerShape, decoder: LayerShape, vocabulary: int, positions: bool) -> OpWork:
+    looked_up = embedding(decoder, vocabulary, positions=positions)
     return OpWork(
         name="decoder-embedding", moved_forward=looked_up.moved_forward, moved_backward=looked_up.moved_backward,
         parameters=looked_up.parameters, kept=looked_up.kept, received=encoder.flow,

@@ -100,9 +100,7 @@ def _cut(plan: ParallelPlan, cuts: list[int], again: list[bool]) -> ParallelPlan
         for start, stop in pairwise(cuts)
     )
     flags = (tuple(again[start:stop]) for start, stop in pairwise(cuts))
-    return replace(
-        plan, stages=tuple(replace(stage, recompute=own) for stage, own in zip(uniform, flags, strict=True))
-    )
+    return replace(plan, stages=tuple(replace(stage, recompute=own) for stage, own in zip(uniform, flags, strict=True)))
 
 
 def _scheduled(path: Path, given: Mapping[str, Any], plan: ParallelPlan, chunks: int) -> ParallelPlan:

@@ -168,7 +168,9 @@ class Planner:
     def evaluated(self, plan: ParallelPlan) -> Planned:
         """A plan that somebody else made, priced with tables of its own sizes."""
         started = time.perf_counter()
-        degrees = {(tp, plan.micro_batch // dp) for stage in plan.stages for tp, dp in zip(stage.tp, stage.dp, strict=True)}
+        degrees = {
+            (tp, plan.micro_batch // dp) for stage in plan.stages for tp, dp in zip(stage.tp, stage.dp, strict=True)
+        }
         splits, sizes = (tuple(sorted({pair[side] for pair in degrees})) for side in (0, 1))
         self._refuse_what_has_no_cost(plan, splits, sizes)
         own = replace(self, sizes=sizes, splits=splits, _tables={}, _seen={})
@@ -180,7 +182,7 @@ class Planner:
 
     def _refuse_what_has_no_cost(self, plan: ParallelPlan, splits: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         family = self.family
-        odd = [tp for tp in splits if family.heads and family.heads % tp or tp > 1 and not family.tensor_parallel]
+        odd = [tp for tp in splits if (family.heads and family.heads % tp) or (tp > 1 and not family.tensor_parallel)]
         if odd:
             raise PlanError(f"tp {odd[0]} for the {family.heads} heads of {family.name}", "a number that divides them")
         unknown = [size for size in sizes if family.micro_batches and size not in family.micro_batches]

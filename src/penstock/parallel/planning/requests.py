@@ -10,24 +10,24 @@ from penstock.parallel.families import Family, family_named
 from penstock.parallel.planning.candidates import Candidate, Planned
 from penstock.parallel.planning.own_plan import own_plan
 from penstock.parallel.planning.planner import Planner
+from penstock.parallel.planning.training_run import usual_batch
 
 
 def plan_for(
-    model: str | Family, cluster: str | ChipMesh, *, batch: int, seq: int | None = None,
+    model: str | Family, cluster: str | ChipMesh, *, batch: int | None = None, seq: int | None = None,
     memory: str | float | None = None, seconds: float = 10.0, schedules: Sequence[PipelineSchedule] = (),
     on_better: Callable[[Candidate], None] | None = None,
 ) -> Planned:  # fmt: skip
     """The fastest plan found within about ``seconds``.
 
     ``model``: a name, a ``config.json``, a script with ``penstock_model(batch)`` or ``module:function``; ``batch``: the
-    global batch in samples; ``seq``: tokens per sample; ``memory``: bytes a plan may use per device ("28GB");
-    ``schedules``: further pipeline schedules to consider beside 1F1B.
+    global batch in samples, about four million tokens where it is left out; ``seq``: tokens per sample; ``memory``:
+    bytes a plan may use per device ("28GB"); ``schedules``: further pipeline schedules to consider beside 1F1B.
     """
-    _check(batch, seconds)
-    mesh = cluster if isinstance(cluster, ChipMesh) else mesh_named(cluster)
-    family = _family(model, mesh, batch, seq)
-    if memory is not None:
-        mesh = mesh.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
+    _check(1 if batch is None else batch, seconds)
+    mesh = _mesh(cluster, memory)
+    family = _family(model, mesh, batch or 1, seq)
+    batch = batch or _usual(family, mesh)
     return Planner(family=family, mesh=mesh, batch=batch, schedules=tuple(schedules)).run(seconds, on_better)
 
 
@@ -41,10 +41,8 @@ def evaluate_plan(
     does not fit is priced all the same, and ``fits`` of the answer says so.
     """
     _check(batch, 1.0)
-    mesh = cluster if isinstance(cluster, ChipMesh) else mesh_named(cluster)
+    mesh = _mesh(cluster, memory)
     family = _family(model, mesh, batch, seq)
-    if memory is not None:
-        mesh = mesh.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
     own = plan if isinstance(plan, ParallelPlan) else own_plan(Path(plan), family, mesh.devices, batch)
     return Planner(family=family, mesh=mesh, batch=batch).evaluated(own)
 
@@ -68,6 +66,13 @@ def throughput_curve(
     return answers
 
 
+def _mesh(cluster: str | ChipMesh, memory: str | float | None) -> ChipMesh:
+    mesh = cluster if isinstance(cluster, ChipMesh) else mesh_named(cluster)
+    if memory is None:
+        return mesh
+    return mesh.limited(float(parse_bytes(memory)) if isinstance(memory, str) else memory)
+
+
 def _family(model: str | Family, cluster: ChipMesh, batch: int, seq: int | None) -> Family:
     if isinstance(model, Family):
         return model
@@ -76,6 +81,12 @@ def _family(model: str | Family, cluster: ChipMesh, batch: int, seq: int | None)
     if seq is not None:
         raise InputError(f"a sequence length for {model}", "none: the model brings its own inputs", "Leave --seq away")
     return module_family(model, batch, "cpu" if cluster.chip.name == "cpu" else "cuda")
+
+
+def _usual(family: Family, mesh: ChipMesh) -> int:
+    if family.tokens <= 1 or family.style == "module":
+        raise InputError(f"no batch for {family.name}", "a global batch in samples", "Give --batch")
+    return usual_batch(family, mesh)
 
 
 def _check(batch: int, seconds: float) -> None:

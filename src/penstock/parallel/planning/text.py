@@ -121,16 +121,20 @@ def plan_findings(planned: Planned) -> Iterator[str]:
     counts = ", ".join(f"{count} {origin}" for origin, count in planned.tried.items())
     spent, origin = format_duration(planned.seconds), origin_words(planned.best)
     yield f"tried: {counts} plans that fit in {spent}; the best is from the {origin}"
-    bound = format_duration(planned.bound_s)
-    yield f"no plan can take less than {bound}: at most {100 * planned.gap:.1f} % could be saved"
+    yield _bound_words(planned)
     if planned.export_only:
         yield f"export only: {planned.export_only}"
 
 
 def _own_findings(planned: Planned) -> Iterator[str]:
-    yield f"no plan can take less than {format_duration(planned.bound_s)}: at most {100 * planned.gap:.1f} % could be saved"
+    yield _bound_words(planned)
     if planned.export_only:
         yield f"export only: {planned.export_only}"
+
+
+def _bound_words(planned: Planned) -> str:
+    bound = format_duration(planned.bound_s)
+    return f"no plan can take less than {bound}: at most {100 * planned.gap:.1f} % could be saved"
 
 
 def origin_words(candidate: Candidate) -> str:
