@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -61,6 +61,35 @@ class TestWhatAFileSays:
         assert evaluate_plan("gpt-6.7b", CLUSTER, file, batch=96).plan.micro_batch == 6
 
 
+class TestExperts:
+    CONFIG: ClassVar = {
+        "model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 3584, "num_hidden_layers": 8,
+        "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000, "num_local_experts": 8,
+        "max_position_embeddings": 2048,
+    }  # fmt: skip
+
+    def priced(self, folder: Path, **plan: int) -> Planned:
+        (folder / "experts.json").write_text(json.dumps(self.CONFIG))
+        return evaluated(folder, plan, model=str(folder / "experts.json"))
+
+    def test_divided_experts_hold_fewer_weights_and_send_tokens(self, tmp_path: Path) -> None:
+        whole, divided = self.priced(tmp_path, ep=1), self.priced(tmp_path, ep=8)
+        stages = [one.prediction.stages[0] for one in (whole, divided)]
+        assert stages[1].memory.weights < 0.3 * stages[0].memory.weights
+        assert stages[1].forward_s > stages[0].forward_s
+        assert stages[1].sync.gradients_s < stages[0].sync.gradients_s
+        assert divided.plan.experts == 8
+        assert type(divided.plan).from_mapping(divided.plan.to_mapping()) == divided.plan
+
+    def test_what_does_not_divide_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(PlanError, match="ep 16 for 8 experts"):
+            self.priced(tmp_path, ep=16)
+        with pytest.raises(PlanError, match="experts divided 8 ways over 4 replicas"):
+            self.priced(tmp_path, tp=8, ep=8)
+        with pytest.raises(PlanError, match="ep 2 for 0 experts"):
+            evaluated(tmp_path, {"ep": 2}, model="gpt-1.3b")
+
+
 class TestAnswers:
     def test_one_that_does_not_fit_is_priced_and_said(self, tmp_path: Path) -> None:
         planned = evaluated(tmp_path, {"micro_batch": 2}, model="gpt-13b")
@@ -94,6 +123,8 @@ class TestAnswers:
         ({"tp": 2, "pp": 4, "recompute_layers": 2}, "without recompute: full"),
         ({"tp": 2, "pp": 4, "chunks": 2, "schedule": "1f1b"}, "2 chunks under 1f1b"),
         ({"chunks": 2}, "2 chunks of one stage"),
+        ({"tp": 2, "cp": 3, "dp": 1}, "cp 3 x dp 1 on 32 devices"),
+        ({"pp": 32, "tp": 1, "layers": [1] * 31}, "32 numbers"),
         ({"sequence_parallel": "yes"}, "sequence_parallel is 'yes'"),
         ({"stages": []}, "not a plan"),
     ],

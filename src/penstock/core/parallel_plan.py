@@ -65,7 +65,8 @@ class ParallelPlan:
     """A whole configuration. ``micro_batch`` counts the samples of one micro-batch over all data-parallel replicas.
 
     ``zero`` is the ZeRO stage (0 none, 1 optimizer state, 2 and gradients, 3 and weights); ``interleave`` the number
-    of model chunks per stage; ``context`` the ways a sequence is split beside ``tp`` and ``dp``.
+    of model chunks per stage; ``context`` the ways a sequence is split beside ``tp`` and ``dp``; ``experts`` the
+    replicas over which the experts of a layer are divided.
     """
 
     model: str
@@ -77,6 +78,7 @@ class ParallelPlan:
     zero: int = 0
     sequence_parallel: bool = False
     context: int = 1
+    experts: int = 1
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -94,6 +96,12 @@ class ParallelPlan:
                         f"micro-batch {self.micro_batch}",
                         "a product equal to the number of devices, and dp dividing the micro-batch",
                     )
+
+            if self.experts < 1 or any(dp * self.context % self.experts for dp in stage.dp):
+                raise PlanError(
+                    f"stage {number}: experts divided {self.experts} ways over {stage.dp[0] * self.context} replicas",
+                    "a number that divides the replicas",
+                )
 
     @property
     def devices(self) -> int:
@@ -121,6 +129,7 @@ class ParallelPlan:
             "model": self.model, "global_batch": self.global_batch, "micro_batch": self.micro_batch,
             "schedule": self.schedule.value, "interleave": self.interleave, "zero": self.zero,
             "sequence_parallel": self.sequence_parallel, "context": self.context,
+            **({"experts": self.experts} if self.experts > 1 else {}),
             "stages": [
                 {
                     "devices": stage.devices, "ops": stage.ops, "tp": _runs(stage.tp), "dp": _runs(stage.dp),
@@ -150,6 +159,7 @@ class ParallelPlan:
                 schedule=PipelineSchedule(value.get("schedule", PipelineSchedule.ONE_F_ONE_B)),
                 interleave=int(value.get("interleave", 1)), zero=int(value.get("zero", 0)),
                 sequence_parallel=bool(value.get("sequence_parallel", False)), context=int(value.get("context", 1)),
+                experts=int(value.get("experts", 1)),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as problem:
             raise PlanError(

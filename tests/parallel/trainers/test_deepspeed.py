@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.core import PlanError
 from penstock.parallel.exports import deepspeed
 from tests.parallel.trainers.written import DENSE, LLAMA, OTHERS, Case, checkout, labelled, verdicts
 
-CASES = (*DENSE, *LLAMA, *OTHERS)
+CASES = tuple(case for case in (*DENSE, *LLAMA, *OTHERS) if case.experts == 1)
 RECORD = json.loads(Path(__file__).with_name("deepspeed.json").read_text(encoding="utf-8"))
 READERS = {"int": int, "bool": bool}
 
@@ -52,6 +53,12 @@ def test_conditions_that_it_asserts(case: Case) -> None:
         assert config["zero_optimization"]["stage"] < 2
     if "--enable-zbh1-pipeline" in script:
         assert "--sequence-parallel" not in script
+
+
+def test_divided_experts_are_refused() -> None:
+    divided = next(case for case in OTHERS if case.experts > 1)
+    with pytest.raises(PlanError, match="experts divided 8 ways"):
+        divided.written(deepspeed)
 
 
 def test_its_own_reader_takes_every_export() -> None:

@@ -43,6 +43,7 @@ class Case:
     interleave: int = 1
     schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
     layers: tuple[int, ...] = ()
+    experts: int = 1
     seq: int | None = None
 
     @property
@@ -62,7 +63,7 @@ class Case:
             BATCH, recompute=self.recompute, zero=self.zero, sequence_parallel=True,
         )  # fmt: skip
         assert plan is not None
-        plan = replace(plan, schedule=self.schedule, interleave=self.interleave)
+        plan = replace(plan, schedule=self.schedule, interleave=self.interleave, experts=self.experts)
         return with_layers(plan, planner.family, self.layers) if self.layers else plan
 
     def written(self, trainer: Trainer) -> Exported:
@@ -136,6 +137,7 @@ OTHERS = (
     Case(model="llama-13b", pp=4, tp=4),
     Case(model="t5-770m", cluster="8xV100-32GB", tp=2, recompute=Recompute.FULL),
     Case(model="mixtral-8x7b", cluster="8x8xH100", pp=4, tp=8, zero=1, recompute=Recompute.FULL),
+    Case(model="mixtral-8x7b", cluster="8x8xH100", pp=2, tp=4, zero=1, experts=8, recompute=Recompute.FULL),
     Case(model="mistral-7b", pp=2, tp=4, zero=1, seq=8192),
     Case(model="qwen3-8b", pp=2, tp=4, zero=1),
     Case(model="qwen2.5-7b", pp=4, tp=4),

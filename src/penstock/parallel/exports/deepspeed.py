@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from penstock.core import PipelineSchedule
+from penstock.core import PipelineSchedule, PlanError
 from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported, Flat, flattened, half_precision
 from penstock.parallel.exports.fidelity import cost_notes
@@ -20,6 +20,11 @@ from penstock.predict import Precision
 
 def deepspeed(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
     """JSON for ``deepspeed.initialize``; other degrees go to the script, as Megatron-DeepSpeed reads them."""
+    if candidate.plan.experts > 1:
+        raise PlanError(
+            f"experts divided {candidate.plan.experts} ways", "a plan without expert parallelism",
+            "Try --export megatron",
+        )  # fmt: skip
     flat, notes = _in_its_words(flattened(candidate.plan, family, "DeepSpeed"))
     notes += cost_notes(flat, candidate, family, mesh, "DeepSpeed")
     config: dict[str, Any] = {

@@ -138,6 +138,8 @@ def _degrees(flat: Flat, family: Family, mesh: ChipMesh) -> Iterator[str]:
     yield from (f"--tensor-model-parallel-size {flat.tp}", f"--pipeline-model-parallel-size {flat.pp}")
     if flat.plan.sequence_parallel and flat.tp > 1:
         yield "--sequence-parallel"
+    if flat.plan.experts > 1:
+        yield f"--expert-model-parallel-size {flat.plan.experts}"
     if flat.plan.context > 1:
         yield f"--context-parallel-size {flat.plan.context}"
         yield from _context(_sequence(flat, family, mesh))

@@ -238,8 +238,9 @@ def feed_forward(shape: LayerShape) -> tuple[OpWork, ...]:
 def expert(shape: LayerShape, work: OpWork) -> OpWork:
     """A linear layer of every expert: as many weights as there are experts, as many rows as tokens choose."""
     return replace(
-        work, parameters=work.parameters.times(shape.experts), reduced_forward=work.reduced_forward / shape.active,
-        reduced_backward=work.reduced_backward / shape.active,
+        work, parameters=work.parameters.times(shape.experts),
+        dispatched=2.0 * shape.tokens * shape.active * shape.hidden,
+        reduced_forward=work.reduced_forward / shape.active, reduced_backward=work.reduced_backward / shape.active,
     )  # fmt: skip
 
 

@@ -134,9 +134,10 @@ class StageView:
     def weights(self) -> dict[tuple[int, int], float]:
         """Bytes of weights on one device by (tp, number of devices that hold the same weights)."""
         sizes = self.read(self.tables.weight_mb) * MB
+        divided = [self.plan.experts if self.tables.chain.kinds[kind].expert else 1 for kind in self.kinds.tolist()]
         held: dict[tuple[int, int], float] = {}
-        for tp, dp, size in zip(self.stage.tp, self.stage.dp, sizes.tolist(), strict=True):
-            key = tp, dp * self.plan.context
+        for tp, dp, ways, size in zip(self.stage.tp, self.stage.dp, divided, sizes.tolist(), strict=True):
+            key = tp, dp * self.plan.context // ways
             held[key] = held.get(key, 0.0) + size
         return held
 

@@ -32,6 +32,8 @@ class TableMaker:
     per_node: int
     sequence_parallel: bool = False
     sequence: SequenceSplit = ALONE
+    experts: int = 1
+    """Replicas over which the experts of a layer are divided."""
 
     def tables(self, micro_batches: Sequence[int], tp_degrees: Sequence[int]) -> CostTables:
         shape = (len(self.family.works), len(micro_batches), len(tp_degrees), 1)
@@ -90,16 +92,32 @@ class TableMaker:
         if work.attends and self.sequence.degree > 1:
             ahead, back = attention_comm_s(self.sequence, self.family, self.fabric, batch, tp, forward, backward)
             forward, backward = forward + ahead, backward + back
+        sent = self._dispatched_s(batch * work.dispatched, tp)
+        forward, backward = forward + sent, backward + sent
         forward += self._summed_s(batch * work.reduced_forward, tp)
         backward += self._summed_s(batch * work.reduced_backward, tp)
         return {
             "fwd_us": MICRO * forward, "bwd_us": MICRO * backward,
             "input_mb": batch * work.received.at(tp, **share) / MB,
             "output_mb": batch * work.sent.at(tp, **share) / MB,
-            "weight_mb": width * work.parameters.at(tp) / MB,
+            "weight_mb": width * self._held(work, tp) / MB,
             "activation_mb": batch * work.kept.at(tp, **share) / MB,
             "fwd_reserved_mb": 0.0, "bwd_reserved_mb": batch * (work.kept.at(tp) + work.sent.at(tp)) / MB,
         }  # fmt: skip
+
+    def _held(self, work: OpWork, tp: int) -> float:
+        """Parameters on one device: of divided experts only its part, of the router before them all."""
+        if self.experts == 1 or not work.dispatched:
+            return work.parameters.at(tp)
+        return work.parameters.whole + work.parameters.split / tp / self.experts
+
+    def _dispatched_s(self, count: float, tp: int) -> float:
+        """Tokens to the devices of their experts, or back; tensor-parallel ranks send a part each."""
+        if self.experts == 1 or not count:
+            return 0.0
+        inside = min(self.experts, max(1, self.per_node // tp))
+        group = Group(inside, self.experts // inside, sharing=max(1, self.per_node // inside))
+        return self.fabric.all_to_all_s(count / self.sequence.degree / tp, group)
 
     def _summed_s(self, count: float, tp: int) -> float:
         """An all-reduce between two kernels of a step: inside a node slower than in a loop of nothing else."""

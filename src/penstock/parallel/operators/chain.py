@@ -23,6 +23,7 @@ class OpKind:
     ``tunable``: it has tensor-parallel variants worth trying one by one (linear layers, convolutions).
     ``pinned``: must not be recomputed on its own account (embeddings, the loss).
     ``seeds_recompute``: Aceso's greedy may pick it as the first of a recomputed pair.
+    ``expert``: its weights are those of experts, of which a token uses some.
     """
 
     name: str
@@ -30,6 +31,7 @@ class OpKind:
     tunable: bool = False
     pinned: bool = False
     seeds_recompute: bool = True
+    expert: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

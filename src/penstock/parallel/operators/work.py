@@ -93,6 +93,8 @@ class OpWork:
     starts_layer: bool = False
     tunable: bool = False
     pinned: bool = False
+    dispatched: float = 0.0
+    """Bytes that are sent to experts on other devices, or come back from them, where experts are divided."""
     norm: bool = False
     """Normalises what a block reads: cheap to compute again."""
     attends: bool = False
@@ -114,5 +116,5 @@ class OpWork:
     def kind(self) -> OpKind:
         return OpKind(
             name=self.name, starts_layer=self.starts_layer, tunable=self.tunable, pinned=self.pinned,
-            seeds_recompute=not (self.starts_layer or self.pinned),
+            seeds_recompute=not (self.starts_layer or self.pinned), expert=self.dispatched > 0,
         )  # fmt: skip

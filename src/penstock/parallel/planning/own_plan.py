@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule, PlanError, UnknownNameError
+from penstock.parallel.devices import ChipMesh
 from penstock.parallel.families import Family
 from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of, recomputed
 
-COUNTS = ("tp", "pp", "dp", "cp", "micro_batch", "chunks")
+COUNTS = ("tp", "pp", "dp", "cp", "ep", "micro_batch", "chunks")
 FIELDS = (*COUNTS, "zero", "recompute", "recompute_layers", "schedule", "sequence_parallel", "layers")
 ChoiceT = TypeVar("ChoiceT", Recompute, PipelineSchedule)
 _LARGEST_BYTES = 4 << 20
@@ -43,7 +44,45 @@ def own_plan(path: Path, family: Family, devices: int, batch: int) -> ParallelPl
         raise PlanError(f"{path}: {degrees.pp} stages for {family.layers} layers", "at least one layer per stage")
     plan = _with_layers(path, given, plan, family)
     plan = _partly_recomputed(path, given, plan, family)
-    return _scheduled(path, given, plan, counts["chunks"])
+    return replace(_scheduled(path, given, plan, counts["chunks"]), experts=counts["ep"])
+
+
+def sizes_of(plan: ParallelPlan) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The tensor-parallel degrees and the micro-batches per device that a plan uses."""
+    pairs = {
+        (tp, plan.micro_batch // dp) for stage in plan.stages for tp, dp in zip(stage.tp, stage.dp, strict=True)
+    }  # fmt: skip
+    return tuple(sorted({tp for tp, _ in pairs})), tuple(sorted({size for _, size in pairs}))
+
+
+def refuse_without_cost(plan: ParallelPlan, family: Family, mesh: ChipMesh) -> None:
+    """A plan that splits the model in a way nobody could run has no price."""
+    splits, sizes = sizes_of(plan)
+    odd = [tp for tp in splits if (family.heads and family.heads % tp) or (tp > 1 and not family.tensor_parallel)]
+    if odd:
+        raise PlanError(f"tp {odd[0]} for the {family.heads} heads of {family.name}", "a number that divides them")
+    unknown = [size for size in sizes if family.micro_batches and size not in family.micro_batches]
+    if unknown:
+        known = ", ".join(map(str, family.micro_batches))
+        raise PlanError(f"micro-batches of {unknown[0]} samples of {family.name}", f"one of {known}")
+    if plan.context > 1 and (not family.heads or family.style == "t5" or family.tokens % (2 * plan.context)):
+        raise PlanError(f"cp {plan.context} for {family.tokens} tokens of {family.name}", "whole tokens of a decoder")
+    if plan.experts > 1 and (not family.experts or family.experts % plan.experts):
+        raise PlanError(
+            f"ep {plan.experts} for {family.experts} experts of {family.name}", "a number that divides them"
+        )
+    _refuse_straddling(plan, mesh)
+
+
+def _refuse_straddling(plan: ParallelPlan, mesh: ChipMesh) -> None:
+    here = 0
+    for number, stage in enumerate(plan.stages):
+        if not mesh.fits(here, stage.devices):
+            raise PlanError(
+                f"stage {number} on devices {here} to {here + stage.devices - 1} of nodes of {mesh.per_node}",
+                "a stage inside a node, or whole nodes",
+            )  # fmt: skip
+        here += stage.devices
 
 
 def _degrees(path: Path, given: Mapping[str, Any], counts: dict[str, int], devices: int, batch: int) -> Degrees:

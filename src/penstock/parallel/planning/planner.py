@@ -21,6 +21,7 @@ from penstock.parallel.full_cost import Prediction, StageKey, predict
 from penstock.parallel.operator_costs import SequenceSplit, TableMaker, best_split
 from penstock.parallel.operators import CostTables, MemoryRule
 from penstock.parallel.planning.candidates import Candidate, Planned, Ranking
+from penstock.parallel.planning.own_plan import sizes_of
 from penstock.parallel.planning.polish import polished
 from penstock.parallel.planning.uniform_plans import (
     GRID_RECOMPUTE,
@@ -49,6 +50,10 @@ KEPT = 8
 """Plans that are reported beside the best."""
 
 
+TableKey = tuple[bool, int, int]
+"""Sequence parallelism, ways a sequence is split, ways experts are divided: what tables depend on."""
+
+
 def any_plan(_: ParallelPlan) -> bool:
     return True
 
@@ -68,8 +73,8 @@ class Planner:
     """Micro-batches per device to price; those worth trying where it is empty."""
     splits: tuple[int, ...] = ()
     """Tensor-parallel degrees, likewise."""
-    _tables: dict[tuple[bool, int], CostTables] = field(default_factory=dict, repr=False)
-    _seen: dict[tuple[bool, int], dict[StageKey, StageCost]] = field(default_factory=dict, repr=False)
+    _tables: dict[TableKey, CostTables] = field(default_factory=dict, repr=False)
+    _seen: dict[TableKey, dict[StageKey, StageCost]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def precision(self) -> Precision:
@@ -102,14 +107,14 @@ class Planner:
             return (1,)
         return tuple(n for n in (1, 2, 4, 8, 16, 32) if n <= self.mesh.devices and self.family.tokens % (2 * n) == 0)
 
-    def tables(self, sequence_parallel: bool, context: int) -> CostTables:
-        key = sequence_parallel, context
+    def tables(self, sequence_parallel: bool, context: int, experts: int = 1) -> CostTables:
+        key = sequence_parallel, context, experts
         if key not in self._tables:
-            maker = self._maker(sequence_parallel, context)
+            maker = self._maker(*key)
             self._tables[key] = maker.tables(self.micro_batches, self.tp_degrees)
         return self._tables[key]
 
-    def _maker(self, sequence_parallel: bool, context: int) -> TableMaker:
+    def _maker(self, sequence_parallel: bool, context: int, experts: int) -> TableMaker:
         device, fabric, per_node = self.priced.device, self.priced.fabric, self.mesh.per_node
         if isinstance(self.family, ModuleFamily):
             from penstock.predict import profile_named
@@ -118,7 +123,7 @@ class Planner:
             return ModuleTables(family=self.family, device=device, fabric=fabric, per_node=per_node, profile=profile)
         return TableMaker(
             family=self.family, device=device, fabric=fabric, per_node=per_node,
-            sequence_parallel=sequence_parallel, sequence=self.sequence(context),
+            sequence_parallel=sequence_parallel, sequence=self.sequence(context), experts=experts,
         )  # fmt: skip
 
     def sequence(self, context: int) -> SequenceSplit:
@@ -128,10 +133,11 @@ class Planner:
         )
 
     def predict(self, plan: ParallelPlan) -> Prediction:
+        key = plan.sequence_parallel, plan.context, plan.experts
         return predict(
-            plan, self.tables(plan.sequence_parallel, plan.context), self.priced,
+            plan, self.tables(*key), self.priced,
             tied_bytes=self.family.element_bytes * self.family.tied, sample_flops=self.family.training_flops,
-            seen=self._seen.setdefault((plan.sequence_parallel, plan.context), {}),
+            seen=self._seen.setdefault(key, {}),
         )  # fmt: skip
 
     def fits(self, prediction: Prediction) -> bool:
@@ -168,39 +174,14 @@ class Planner:
     def evaluated(self, plan: ParallelPlan) -> Planned:
         """A plan that somebody else made, priced with tables of its own sizes."""
         started = time.perf_counter()
-        degrees = {
-            (tp, plan.micro_batch // dp) for stage in plan.stages for tp, dp in zip(stage.tp, stage.dp, strict=True)
-        }
-        splits, sizes = (tuple(sorted({pair[side] for pair in degrees})) for side in (0, 1))
-        self._refuse_what_has_no_cost(plan, splits, sizes)
+        splits, sizes = sizes_of(plan)
         own = replace(self, sizes=sizes, splits=splits, _tables={}, _seen={})
         candidate = Candidate(origin="own", plan=plan, prediction=own.predict(plan))
+        tables = own.tables(plan.sequence_parallel, plan.context, plan.experts)
         return Planned(
             family=self.family, mesh=self.mesh, best=candidate, uniform=None, others=(), tried={"own": 1},
-            bound_s=self.bound_s(), seconds=time.perf_counter() - started, costs_from=own.tables(False, 1).source,
+            bound_s=self.bound_s(), seconds=time.perf_counter() - started, costs_from=tables.source,
         )  # fmt: skip
-
-    def _refuse_what_has_no_cost(self, plan: ParallelPlan, splits: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-        family = self.family
-        odd = [tp for tp in splits if (family.heads and family.heads % tp) or (tp > 1 and not family.tensor_parallel)]
-        if odd:
-            raise PlanError(f"tp {odd[0]} for the {family.heads} heads of {family.name}", "a number that divides them")
-        unknown = [size for size in sizes if family.micro_batches and size not in family.micro_batches]
-        if unknown:
-            known = ", ".join(map(str, family.micro_batches))
-            raise PlanError(f"micro-batches of {unknown[0]} samples of {family.name}", f"one of {known}")
-        if plan.context > 1 and (not family.heads or family.style == "t5" or family.tokens % (2 * plan.context)):
-            raise PlanError(
-                f"cp {plan.context} for {family.tokens} tokens of {family.name}", "parts of whole tokens in a decoder"
-            )
-        here = 0
-        for number, stage in enumerate(plan.stages):
-            if not self.mesh.fits(here, stage.devices):
-                raise PlanError(
-                    f"stage {number} on devices {here} to {here + stage.devices - 1} of nodes of {self.mesh.per_node}",
-                    "a stage inside a node, or whole nodes",
-                )  # fmt: skip
-            here += stage.devices
 
     def uniform_plans(self) -> Iterator[Candidate]:
         """The grid; a cell that fits in no way is there with its heaviest measures."""
@@ -216,13 +197,22 @@ class Planner:
         plain = self._uniform_plan(degrees, Recompute.NONE, 0)
         if plain is None:
             return
-        yield from self._lightest(degrees, PipelineSchedule.ONE_F_ONE_B, 1)
-        for schedule, chunks in self._other_schedules(plain):
-            for candidate in self._lightest(degrees, schedule, chunks):
-                if self.fits(candidate.prediction):
-                    yield candidate
+        for experts in self._expert_splits(degrees):
+            yield from self._lightest(degrees, PipelineSchedule.ONE_F_ONE_B, 1, experts)
+            for schedule, chunks in self._other_schedules(plain):
+                for candidate in self._lightest(degrees, schedule, chunks, experts):
+                    if self.fits(candidate.prediction):
+                        yield candidate
 
-    def _lightest(self, degrees: Degrees, schedule: PipelineSchedule, chunks: int) -> Iterator[Candidate]:
+    def _expert_splits(self, degrees: Degrees) -> tuple[int, ...]:
+        """Ways to divide experts over replicas: powers of two that divide both."""
+        if not self.family.experts:
+            return (1,)
+        replicas = degrees.dp * degrees.context
+        ways = (1, 2, 4, 8, 16, 32, 64)
+        return tuple(n for n in ways if self.family.experts % n == 0 and replicas % n == 0)
+
+    def _lightest(self, degrees: Degrees, schedule: PipelineSchedule, chunks: int, experts: int) -> Iterator[Candidate]:
         candidate = None
         for recompute in GRID_RECOMPUTE:
             for zero in ZERO_STAGES if degrees.dp * degrees.context > 1 else (0,):
@@ -231,7 +221,7 @@ class Planner:
                 plan = self._uniform_plan(degrees, recompute, zero)
                 if plan is None:
                     return
-                plan = replace(plan, schedule=schedule, interleave=chunks)
+                plan = replace(plan, schedule=schedule, interleave=chunks, experts=experts)
                 candidate = Candidate(origin="uniform", plan=plan, prediction=self.predict(plan))
                 if self.fits(candidate.prediction):
                     yield candidate

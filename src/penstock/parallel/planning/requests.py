@@ -8,7 +8,7 @@ from penstock.parallel.captured import is_module, module_family
 from penstock.parallel.devices import ChipMesh, mesh_named
 from penstock.parallel.families import Family, family_named
 from penstock.parallel.planning.candidates import Candidate, Planned
-from penstock.parallel.planning.own_plan import own_plan
+from penstock.parallel.planning.own_plan import own_plan, refuse_without_cost
 from penstock.parallel.planning.planner import Planner
 from penstock.parallel.planning.training_run import usual_batch
 
@@ -44,6 +44,7 @@ def evaluate_plan(
     mesh = _mesh(cluster, memory)
     family = _family(model, mesh, batch, seq)
     own = plan if isinstance(plan, ParallelPlan) else own_plan(Path(plan), family, mesh.devices, batch)
+    refuse_without_cost(own, family, mesh)
     return Planner(family=family, mesh=mesh, batch=batch).evaluated(own)
 
 

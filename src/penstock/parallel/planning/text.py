@@ -55,6 +55,7 @@ def plan_words(plan: ParallelPlan) -> str:
     words += [f"ZeRO {plan.zero}"] if plan.zero else []
     words += ["sequence parallel"] if plan.sequence_parallel else []
     words += [f"context {plan.context}"] if plan.context > 1 else []
+    words += [f"experts over {plan.experts}"] if plan.experts > 1 else []
     return ", ".join(words)
 
 
