@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from penstock.core.runs import (
         CHECKPOINT_EVERY,
         INTERPRETER,
+        MEMORY_DIR,
         NO_LIMITS,
         Container,
         DeviceSlot,
@@ -190,6 +191,7 @@ __all__ = [
     "LATE_TOLERANCE_S",
     "LONGEST_LINE",
     "LONGEST_TEXT",
+    "MEMORY_DIR",
     "METRIC_NAME",
     "MOST_AT_ONCE",
     "MOST_METRICS",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.runtime.checkpoints.checkpoint import Checkpoints, best_interval_s
+    from penstock.runtime.checkpoints.checkpoint import Checkpoints
+    from penstock.runtime.checkpoints.interval import best_interval_s
     from penstock.runtime.checkpoints.manifest import Manifest
     from penstock.runtime.integrations.callbacks import callback_class
     from penstock.runtime.training.metric_log import log
