@@ -37,7 +37,7 @@ from penstock.runtime.checkpoints.safe_reading import (
     read_metadata,
 )
 from penstock.runtime.checkpoints.staging import Arena, Copy
-from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
+from penstock.runtime.checkpoints.state import Snapshot, State, TensorSpec
 from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft, CheckpointStorage
 
 _log = logging.getLogger(__name__)
@@ -228,7 +228,7 @@ class Checkpoints:
                 return manifest
         return None
 
-    def load(self, manifest: Manifest, parts: Parts, group: dist.ProcessGroup | None = None) -> None:
+    def load(self, manifest: Manifest, parts: State, group: dist.ProcessGroup | None = None) -> None:
         """Read a checkpoint into the parts, whatever world wrote it."""
         place = self._storage.fetch(manifest)
         extras = read_extras(place / EXTRAS)

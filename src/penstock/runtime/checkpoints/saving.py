@@ -3,20 +3,22 @@
 import time
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
 from penstock.core import CheckpointFailed, CheckpointSaved, InputError, clean_text
-from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints, NotSaved, Saved
 from penstock.runtime.checkpoints.manifest import Manifest
 from penstock.runtime.checkpoints.memory.resharding import Origin, newest_whole
 from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots, gather, new_set_id
-from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.checkpoints.state import State
 
 _COMPLAIN_EVERY_S = 60.0
 """How often the same trouble with saving is told."""
+_SNAPSHOTS = 10
+"""In memory between two checkpoints."""
 _RETRY_S = 5.0
 """How long a change of the world that needs a checkpoint is put off when there cannot be one."""
 
@@ -38,11 +40,10 @@ class Interval:
         self._step = 0
         self._at = time.monotonic()
 
-    @classmethod
-    def within(cls, other: "Interval", parts: int) -> "Interval":
-        """So many of them in one of another."""
-        seconds = None if other._seconds is None else other._seconds / parts
-        return cls(seconds, None if other._steps is None else max(other._steps // parts, 1))
+    def divided(self, parts: int) -> "Interval":
+        """So many of it in one of this."""
+        seconds = None if self._seconds is None else self._seconds / parts
+        return Interval(seconds, None if self._steps is None else max(self._steps // parts, 1))
 
     @property
     def active(self) -> bool:
@@ -54,6 +55,17 @@ class Interval:
 
     def restart(self, step: int) -> None:
         self._step, self._at = step, time.monotonic()
+
+
+def snapshots_within(between: Interval) -> Interval:
+    """How often snapshots stay in memory between checkpoints, unless somebody says how often."""
+    return between.divided(_SNAPSHOTS)
+
+
+class Listener(Protocol):
+    """Who is told what became of checkpoints."""
+
+    def say(self, message: CheckpointSaved | CheckpointFailed, /) -> None: ...
 
 
 class Wish(IntEnum):
@@ -86,8 +98,8 @@ class Keeper:
 
     def __init__(
         self,
-        parts: Parts,
-        link: AgentLink,
+        parts: State,
+        link: Listener,
         files: Checkpoints | None,
         interval: Interval,
         memory_interval: Interval | None = None,
@@ -106,7 +118,7 @@ class Keeper:
         self._put_off_until = 0.0
         self.saved_step = 0
         if files is not None:
-            parts.before_update = files.hold_for_peers
+            parts.call_before_updates(files.hold_for_peers)
 
     @property
     def can_save(self) -> bool:

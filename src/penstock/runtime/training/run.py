@@ -6,7 +6,6 @@ break; then the survivors open the next from the last step they completed. ``doc
 """
 
 import atexit
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,8 +18,8 @@ from penstock.core import Bye, InputError, Joined, StateSuspended, metric_values
 from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
-from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots
-from penstock.runtime.checkpoints.saving import Interval, Keeper
+from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
+from penstock.runtime.checkpoints.saving import Interval, Keeper, snapshots_within
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.training.data import Loader
 from penstock.runtime.training.metric_log import log_no_more_with, log_with
@@ -30,10 +29,7 @@ from penstock.runtime.training.wrapping import Wrapped, wrap
 from penstock.runtime.world.accelerators import take_device
 from penstock.runtime.world.membership import Membership
 
-_log = logging.getLogger(__name__)
 _DEFAULT_INTERVAL_S = 300.0
-_SNAPSHOTS = 10
-"""In memory between two checkpoints, unless the script says how often."""
 
 
 class Run:
@@ -242,7 +238,7 @@ def init(
     location = checkpoint_dir if checkpoint_dir is not None else place.checkpoints
     link = AgentLink(place.agent, place.worker, place.secret)
     parts = Parts(device)
-    memory = _memory(memory_dir if memory_dir is not None else place.memory) if location is not None else None
+    memory = open_snapshots(memory_dir if memory_dir is not None else place.memory) if location is not None else None
     files = Checkpoints(location, keep, memory=memory, arena_bytes=arena_bytes) if location is not None else None
     interval = _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every)
     keeper = Keeper(parts, link, files, interval, _memory_interval(memory_every, memory_steps, interval))
@@ -261,20 +257,9 @@ def _interval(every: float | str | None, steps: int | None, of_the_file: str | N
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps)
 
 
-def _memory(directory: str | Path | None) -> MemorySnapshots | None:
-    """Snapshots in memory, where there is a place for them; without one training goes on as well."""
-    if not directory:
-        return None
-    try:
-        return MemorySnapshots(Path(directory))
-    except InputError as refusal:
-        _log.warning("no snapshots stay in memory between checkpoints: %s", refusal)
-        return None
-
-
 def _memory_interval(every: float | str | None, steps: int | None, between: Interval) -> Interval:
     if every is None and steps is None:
-        return Interval.within(between, _SNAPSHOTS)
+        return snapshots_within(between)
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps, ("memory_every", "memory_steps"))
 
 

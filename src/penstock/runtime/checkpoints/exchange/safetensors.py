@@ -43,7 +43,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata:
         file.write(len(text).to_bytes(_LENGTH, "little") + text)
         for tensor in tensors.values():
             flat = tensor.detach().cpu().contiguous().reshape(-1)
-            file.write(memoryview(flat.view(torch.uint8).numpy()))
+            file.write(flat.view(torch.uint8).numpy().data)
 
 
 def read_safetensors(path: Path) -> dict[str, torch.Tensor]:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from penstock.core import InputError
 from penstock.runtime.checkpoints.memory.peers import PeerExchange
 from penstock.runtime.checkpoints.memory.resharding import (
     Origin,
@@ -29,7 +30,7 @@ from penstock.runtime.checkpoints.memory.shards import (
 )
 from penstock.runtime.checkpoints.safe_reading import read_extras
 from penstock.runtime.checkpoints.staging import Copy
-from penstock.runtime.checkpoints.state import Parts, Snapshot
+from penstock.runtime.checkpoints.state import Snapshot, State
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class MemorySnapshots:
         """The whole shards on this machine."""
         return {shard.record.name: shard for shard in self.place.shards()}
 
-    def recall(self, origin: Origin, parts: Parts, group: dist.ProcessGroup | None) -> None:
+    def recall(self, origin: Origin, parts: State, group: dist.ProcessGroup | None) -> None:
         """Take over a snapshot, cut for the present world; all of its members call this together."""
         me = 0 if group is None else dist.get_rank(group)
         offers = self.offers()
@@ -123,6 +124,17 @@ class MemorySnapshots:
         """The run is over for good, or saved where it is safer."""
         self._set = None
         self.place.remove()
+
+
+def open_snapshots(directory: str | Path | None) -> MemorySnapshots | None:
+    """Snapshots in memory, where there is a place for them; without one training goes on as well."""
+    if not directory:
+        return None
+    try:
+        return MemorySnapshots(Path(directory))
+    except InputError as refusal:
+        _log.warning("no snapshots stay in memory between checkpoints: %s", refusal)
+        return None
 
 
 def new_set_id() -> str:
