@@ -6,6 +6,7 @@ Memory that is a file below ``/dev/shm`` outlives the process that wrote to it; 
 import errno
 import mmap
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import torch
 
 from penstock.core import InputError, format_bytes
 
+_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes"), ("memory.max", "memory.current")
+"""Limit and use of a control group, in version 1 and in version 2."""
 _SPARE = 0.1
-"""The share of a memory file system that is left to others."""
+"""The share of free memory that is left to others."""
 
 
 class HostBuffer:
@@ -67,17 +70,37 @@ def open_existing(path: Path, size: int) -> torch.Tensor:
 def check_room(directory: Path, needed: int) -> None:
     """Refuse to begin what would fill a memory file system up."""
     found = os.statvfs(directory)
-    free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
-    if needed > free - _SPARE * total:
+    free = min(found.f_bavail * found.f_frsize, available_bytes())
+    if needed > (1 - _SPARE) * free:
         raise InputError(
             f"snapshots of {format_bytes(needed)} in {directory}, where {format_bytes(free)} are free",
-            f"room for them with {_SPARE:.0%} of it left to others",
+            f"at most {1 - _SPARE:.0%} of that",
             "Enlarge it (mount -o remount,size=… /dev/shm; --shm-size of a container), or give another memory_dir",
         )
 
 
 def available_bytes() -> int:
-    """Host memory that could be used right now, as the kernel estimates it."""
+    """Host memory that could be used right now, as the kernel estimates it, within the limit of a control group."""
+    return min(_of_the_machine(), _of_the_group())
+
+
+def _of_the_group() -> int:
+    """What a limit leaves, where there is one: files in memory count like any other memory."""
+    left = sys.maxsize
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            version_1 = "memory" in controllers.split(",")
+            if version_1 or not controllers:
+                place = Path(f"/sys/fs/cgroup{'/memory' if version_1 else ''}{path}")
+                names = _GROUP_FILES[0 if version_1 else 1]
+                with suppress(OSError, ValueError):
+                    limit, used = (int((place / name).read_text()) for name in names)
+                    left = min(left, max(limit - used, 0))
+    return left
+
+
+def _of_the_machine() -> int:
     with suppress(OSError, ValueError), open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):

@@ -86,14 +86,23 @@ class MemoryDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if os.path.lexists(path):
+            self._check()
+
+    def make(self) -> None:
+        """Be there, for this user alone."""
         try:
-            path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-            found = path.lstat()
+            self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         except OSError as error:
-            raise _unusable(path, error.strerror or str(error)) from None
+            raise _unusable(self.path, error.strerror or str(error)) from None
+        self._check()
+
+    def _check(self) -> None:
+        """Others may write to memory as well: what they made is not trusted."""
+        found = self.path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise _unusable(path, "it is not a directory of this user's")
-        path.chmod(_PRIVATE)
+            raise _unusable(self.path, "it is not a directory of this user's")
+        self.path.chmod(_PRIVATE)
 
     def shards(self) -> Iterator[HeldShard]:
         """Every shard with a record that fits its bytes."""
@@ -113,13 +122,14 @@ class MemoryDirectory:
         return max((step for (_, step, size), ranks in held.items() if len(ranks) == size), default=-1)
 
     def slots(self, set_id: str, rank: int) -> "ShardSlots":
-        return ShardSlots(self.path / set_id, rank)
+        return ShardSlots(self, set_id, rank)
 
     def keep_only(self, set_id: str) -> None:
         """Remove what earlier worlds have left."""
-        for path in self.path.iterdir():
-            if path.name != set_id:
-                shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            for path in list(self.path.iterdir()):
+                if path.name != set_id:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -128,12 +138,14 @@ class MemoryDirectory:
 class ShardSlots:
     """The two slots of one shard."""
 
-    def __init__(self, directory: Path, rank: int) -> None:
-        self._directory = directory
+    def __init__(self, place: MemoryDirectory, set_id: str, rank: int) -> None:
+        self._place = place
+        self._directory = place.path / set_id
         self._rank = rank
 
     def buffer(self, slot: int, size: int, *, pinned: bool) -> HostBuffer:
-        self._directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        self._place.make()
+        self._directory.mkdir(mode=_PRIVATE, exist_ok=True)
         path = self._path(slot).with_suffix(".bin")
         if not path.exists():
             check_room(self._directory, (SLOTS - slot) * size)
