@@ -17,6 +17,8 @@ class CheckpointView(WireModel):
     saved_at: datetime
     step: int | None = None
     state: str = Field(description="whole, damaged, or unchecked where the job writes no manifest.")
+    verified_at: datetime | None = Field(default=None, description="When it was read back and was what was written.")
+    where: str = Field(default="saved", description="saved, or memory: there for as long as the run and its machine.")
     problem: str = ""
 
 

@@ -213,9 +213,11 @@ class Checkpoints:
         except OSError:
             return -1
 
-    def newest(self) -> Manifest | None:
-        """The newest checkpoint whose every byte is what its manifest says."""
+    def newest(self, step: int | None = None) -> Manifest | None:
+        """The newest checkpoint, or the one of a step, whose every byte is what its manifest says."""
         for name in self._storage.manifests():
+            if step is not None and step_of(name) != step:
+                continue
             try:
                 manifest = self._storage.read_manifest(name)
                 place = self._storage.fetch(manifest)
@@ -227,6 +229,13 @@ class Checkpoints:
             else:
                 return manifest
         return None
+
+    def fetch(self, manifest: Manifest) -> Path:
+        """A directory of this machine with the files of a checkpoint, until :meth:`release`."""
+        return self._storage.fetch(manifest)
+
+    def release(self) -> None:
+        self._storage.release()
 
     def load(self, manifest: Manifest, parts: State, group: dist.ProcessGroup | None = None) -> None:
         """Read a checkpoint into the parts, whatever world wrote it."""

@@ -21,12 +21,12 @@ import torch
 
 from penstock.core import InputError
 from penstock.runtime.checkpoints.memory.chunks import Chunk
+from penstock.runtime.checkpoints.memory.glance import RECORDS
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer, check_room, open_existing
 from penstock.tools import write_atomically
 
 SLOTS = 2
 _PRIVATE = 0o700
-_RECORDS = "*/r*.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class MemoryDirectory:
 
     def shards(self) -> Iterator[HeldShard]:
         """Every shard with a record that fits its bytes."""
-        for path in sorted(self.path.glob(_RECORDS)):
+        for path in sorted(self.path.glob(RECORDS)):
             with suppress(OSError, ValueError, TypeError, KeyError):
                 record = ShardRecord.parse(path.read_text())
                 data = path.with_suffix(".bin")
