@@ -166,6 +166,7 @@ if TYPE_CHECKING:
         Usage,
         Worker,
     )
+    from penstock.core.saving_interval import SavingInterval, best_interval_s
     from penstock.core.stopping import UNLIKELY, MetricBest, MetricWatch, Outlook, StopRule, Unlikely
     from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
     from penstock.core.tenants import Tenant
@@ -295,6 +296,7 @@ __all__ = [
     "Resume",
     "RunState",
     "RunStatus",
+    "SavingInterval",
     "Scaling",
     "SecretUse",
     "Source",
@@ -331,6 +333,7 @@ __all__ = [
     "WorkerFailed",
     "WorkerMessage",
     "World",
+    "best_interval_s",
     "build",
     "check_fingerprint",
     "clean_text",

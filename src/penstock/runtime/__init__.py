@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.core import best_interval_s
     from penstock.runtime.checkpoints.checkpoint import Checkpoints
     from penstock.runtime.checkpoints.exchange.huggingface import export_weights, import_weights
-    from penstock.runtime.checkpoints.interval import best_interval_s
     from penstock.runtime.checkpoints.manifest import Manifest
     from penstock.runtime.checkpoints.memory.glance import snapshots_in
     from penstock.runtime.integrations.callbacks import callback_class
