@@ -109,9 +109,10 @@ class Arena:
         self._slots = [Slot(index) for index in range(SLOTS)]
 
     def reserve(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Take the memory for these tensors before it is needed."""
+        """Take the memory for these tensors before it is needed; of a second slot only where it is used in any case."""
         layout = self._layout_of(tensors)
-        for slot in self._slots[: self._affordable(layout)]:
+        likely = SLOTS if self._files is not None else 1
+        for slot in self._slots[: min(likely, self._affordable(layout))]:
             if not slot.busy:
                 self._prepare(slot, layout, tensors)
 
