@@ -233,7 +233,7 @@ def _done_again(output: str) -> int:
     said = [json.loads(line[line.index("{") :]) for line in output.splitlines() if '"generation"' in line]
     before = max(one["step"] for one in said if one["generation"] == 0 and not one["lost"])
     after = min(one["step"] for one in said if one["generation"] == 1 and not one["lost"])
-    return max(before + 1 - after, 0)
+    return int(max(before + 1 - after, 0))
 
 
 # --- a GPU --------------------------------------------------------------------------------------------------------

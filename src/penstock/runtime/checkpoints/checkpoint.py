@@ -159,7 +159,8 @@ class Checkpoints:
     def remember(self, snapshot: Snapshot) -> float:
         """Keep a snapshot in memory only; returns how long that took."""
         started = time.perf_counter()
-        if self._arena.outlives_process and (copying := self._copy(snapshot)) is not None:
+        awaited = self.memory is not None and self.memory.has_world
+        if (self._arena.outlives_process or awaited) and (copying := self._copy(snapshot)) is not None:
             slot = copying.copy.slot
             copying.kept.add_done_callback(
                 lambda kept: self._arena.release(slot, -1 if kept.exception() else snapshot.step)
@@ -257,16 +258,18 @@ class Checkpoints:
         """Begin to copy a snapshot; nothing where it does not fit."""
         copy = self._arena.begin(snapshot.tensors, snapshot.updated)
         if copy is None:
+            self._background.submit(self._remember, None, None, snapshot)
             return None
         finished = self._background.submit(copy.finish)
         kept = self._background.submit(self._remember, copy, finished, snapshot)
         self._copying = _Copying(copy, finished, kept)
         return self._copying
 
-    def _remember(self, copy: Copy, finished: "Future[None]", snapshot: Snapshot) -> None:
-        finished.result()
-        if self.memory is not None and self._arena.outlives_process:
-            self.memory.keep(copy, snapshot)
+    def _remember(self, copy: Copy | None, finished: "Future[None] | None", snapshot: Snapshot) -> None:
+        if finished is not None:
+            finished.result()
+        if self.memory is not None:
+            self.memory.keep(copy, snapshot, outlives_process=self._arena.outlives_process)
 
     def _write(
         self, writing: _Writing, copying: _Copying | None, snapshot: Snapshot, group: dist.ProcessGroup | None

@@ -136,6 +136,14 @@ class Keeper:
         """From now on state is sharded over the members of a group; who leads it is known beyond its end."""
         self.group, self._leads = group, dist.get_rank(group) == 0
 
+    def leave(self) -> None:
+        """The group is closed: what was under way has ended one way or the other, and so have its snapshots."""
+        if self.group is not None:
+            self.settle()
+            self.group = None
+            if self._files is not None:
+                self._files.close_memory()
+
     def due(self, step: int) -> Wish:
         """Whether the state of this step should be saved, or at least remembered."""
         if self._files is None:

@@ -60,7 +60,7 @@ class Copy:
         return self.slot.buffer.bytes[: self.layout.bytes]
 
     def finish(self) -> None:
-        """Copy what was left for later; called once, in the background."""
+        """Copy what was left for later; called once, in the background, before anybody reads the copy."""
         try:
             for held, living in self._late:
                 held.copy_(living)

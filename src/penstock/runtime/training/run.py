@@ -181,11 +181,11 @@ class Run:
         """Do at the border what everyone has concluded from the words of the step."""
         done = self._membership.completed
         if word.suspend:
-            self._keeper.save_and_wait(done, is_main=self.is_main)
+            saved = self._keeper.save_and_wait(done, is_main=self.is_main)
             if self.is_main:
                 self._link.say(StateSuspended(step=self._keeper.saved_step))
             self._membership.part()
-            if self._keeper.saved_step == done:
+            if saved:
                 self._keeper.forget_snapshots()
             _exit()
         elif word.finish:
@@ -204,10 +204,10 @@ class Run:
             _exit()
 
     def _finish(self) -> None:
-        if self._keeper.regular:
-            self._keeper.save_and_wait(self.completed, is_main=self.is_main)
+        saved = not self._keeper.regular or self._keeper.save_and_wait(self.completed, is_main=self.is_main)
         self._membership.rest()
-        self._keeper.forget_snapshots()
+        if saved:
+            self._keeper.forget_snapshots()
         self._link.say(Bye())
 
 

@@ -115,9 +115,7 @@ class Membership:
         for model in self._parts.wrapped:
             model.close()
         close_groups()
-        if self._keeper.group is not None:
-            self._keeper.settle()
-            self._keeper.group = None
+        self._keeper.leave()
 
     def _await_world(self) -> World | None:
         if not self._link.has_agent:

@@ -18,6 +18,7 @@ from penstock.runtime.checkpoints.memory.messages import Sending, finish, receiv
 from penstock.runtime.checkpoints.memory.shards import SLOTS, MemoryDirectory, ShardRecord, ShardSlots
 
 _log = logging.getLogger(__name__)
+NO_BYTES = torch.empty(0, dtype=torch.uint8)
 
 
 def holders(nodes: Sequence[str]) -> list[int | None]:
@@ -84,8 +85,11 @@ class PeerExchange:
         self.bytes = 0
         """Sent by this worker so far."""
 
-    def exchange(self, record: ShardRecord, shard: torch.Tensor) -> None:
-        """Give one's shard to its holder and take what one holds for others; returns when everybody has done both."""
+    def exchange(self, record: ShardRecord | None, shard: torch.Tensor) -> None:
+        """Give one's shard to its holder and take what one holds for others; returns when everybody has done both.
+
+        Without a record there is no shard this time, and nobody waits for one.
+        """
         sending = self._send(record, shard)
         for ward in self._wards:
             self._receive(ward)
@@ -93,10 +97,10 @@ class PeerExchange:
         self._turn = (self._turn + 1) % SLOTS
         dist.barrier(self._group)
 
-    def _send(self, record: ShardRecord, shard: torch.Tensor) -> Sending:
+    def _send(self, record: ShardRecord | None, shard: torch.Tensor) -> Sending:
         if self._holder is None:
             return []
-        text = torch.frombuffer(bytearray(record.to_text().encode()), dtype=torch.uint8)
+        text = NO_BYTES if record is None else _bytes_of(record.to_text())
         sizes = torch.tensor([text.numel(), shard.numel()]).view(torch.uint8)
         self.bytes += shard.numel()
         return [sent for part in (sizes, text, shard) for sent in send_bytes(part, self._holder, self._group)]
@@ -107,4 +111,9 @@ class PeerExchange:
         text = torch.empty(int(sizes[0]), dtype=torch.uint8)
         receive_bytes(text, ward.rank, self._group)
         receive_bytes(ward.room(self._turn, int(sizes[1])), ward.rank, self._group)
-        ward.commit(self._turn, ShardRecord.parse(bytes(text.numpy()).decode()))
+        if text.numel():
+            ward.commit(self._turn, ShardRecord.parse(bytes(text.numpy()).decode()))
+
+
+def _bytes_of(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)

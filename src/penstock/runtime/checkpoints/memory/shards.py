@@ -8,6 +8,7 @@ ranks are, wherever they lie: on the machine of their worker, or with a peer on 
 
 import base64
 import json
+import logging
 import os
 import shutil
 import stat
@@ -25,6 +26,7 @@ from penstock.runtime.checkpoints.memory.glance import RECORDS
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer, check_room, open_existing
 from penstock.tools import write_atomically
 
+_log = logging.getLogger(__name__)
 SLOTS = 2
 _PRIVATE = 0o700
 
@@ -157,7 +159,10 @@ class ShardSlots:
 
     def commit(self, slot: int, record: ShardRecord) -> None:
         """The bytes of a slot are what the record says."""
-        write_atomically(self._path(slot), record.to_text(), mode=0o600)
+        try:
+            write_atomically(self._path(slot), record.to_text(), mode=0o600)
+        except OSError as error:
+            _log.warning("a snapshot of step %d cannot be kept in memory: %s", record.name.step, error)
 
     def _path(self, slot: int) -> Path:
         return self._directory / f"r{self._rank:05d}.{slot}.json"

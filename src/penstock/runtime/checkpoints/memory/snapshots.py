@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from penstock.core import InputError
-from penstock.runtime.checkpoints.memory.peers import PeerExchange
+from penstock.runtime.checkpoints.memory.peers import NO_BYTES, PeerExchange
 from penstock.runtime.checkpoints.memory.resharding import (
     Origin,
     check_covered,
@@ -25,6 +25,7 @@ from penstock.runtime.checkpoints.memory.shards import (
     HeldShard,
     MemoryDirectory,
     ShardName,
+    ShardRecord,
     ShardSlots,
     record_of,
 )
@@ -60,6 +61,11 @@ class MemorySnapshots:
         return f"{platform.node()}:{self.place.path}"
 
     @property
+    def has_world(self) -> bool:
+        """Whether others wait for this worker's snapshots."""
+        return self._set is not None and self._set.exchange is not None
+
+    @property
     def has_peers(self) -> bool:
         return self._set is not None and self._set.exchange is not None and self._set.exchange.active
 
@@ -81,24 +87,28 @@ class MemorySnapshots:
         """The world is over; what it has left stays."""
         self._set = None
 
-    def keep(self, copy: Copy, snapshot: Snapshot) -> None:
-        """A copy that is complete becomes a snapshot; with peers, theirs too. Runs in the background."""
+    def keep(self, copy: Copy | None, snapshot: Snapshot, *, outlives_process: bool) -> None:
+        """A copy that is complete becomes a snapshot; with peers, theirs too. Runs in the background.
+
+        All members of a world call this for the same steps, also those who had no room for a copy.
+        """
         own = self._set
         if own is None:
             return
-        extras = io.BytesIO()
-        torch.save(snapshot.extras, extras)
-        name = ShardName(set=own.id, rank=own.rank, size=own.size, step=snapshot.step)
-        record = record_of(name, copy.layout.chunks, copy.layout.bytes, extras.getvalue())
-        try:
+        record = None if copy is None else self._record(own, copy, snapshot)
+        if copy is not None and record is not None and outlives_process:
             own.slots.commit(copy.slot.index, record)
-        except OSError as error:
-            _log.warning("the snapshot of step %d cannot be kept in memory: %s", snapshot.step, error)
         if own.exchange is not None:
-            own.exchange.exchange(record, copy.bytes)
+            own.exchange.exchange(record, NO_BYTES if copy is None else copy.bytes)
         if own.is_first:
             own.is_first = False
             self.place.keep_only(own.id)
+
+    def _record(self, own: _Set, copy: Copy, snapshot: Snapshot) -> ShardRecord:
+        extras = io.BytesIO()
+        torch.save(snapshot.extras, extras)
+        name = ShardName(set=own.id, rank=own.rank, size=own.size, step=snapshot.step)
+        return record_of(name, copy.layout.chunks, copy.layout.bytes, extras.getvalue())
 
     def offers(self) -> dict[ShardName, HeldShard]:
         """The whole shards on this machine."""
