@@ -120,7 +120,12 @@ class Checkpoints:
 
     @property
     def has_room(self) -> bool:
-        """Whether a snapshot could begin without waiting for another."""
+        """Whether a snapshot could begin at the coming border without waiting for another.
+
+        With peers it can: the optimizer will have waited for the one before by then, see :meth:`hold_for_peers`.
+        """
+        if self.memory is not None and self.memory.has_peers:
+            return True
         return self._arena.has_room and (self._copying is None or self._copying.kept.done())
 
     def prepare(self, snapshot: Snapshot) -> None:

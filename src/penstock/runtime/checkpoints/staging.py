@@ -113,8 +113,14 @@ class Arena:
         layout = self._layout_of(tensors)
         likely = SLOTS if self._files is not None else 1
         for slot in self._slots[: min(likely, self._affordable(layout))]:
-            if not slot.busy:
+            with self._freed:
+                if slot.busy:
+                    continue
+                slot.busy = True
+            try:
                 self._prepare(slot, layout, tensors)
+            finally:
+                self.release(slot)
 
     def begin(self, tensors: Mapping[str, torch.Tensor], updated: frozenset[str]) -> Copy | None:
         """Copy now what may change at any moment; ``updated`` are the tensors that only an optimizer changes.

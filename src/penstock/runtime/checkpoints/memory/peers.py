@@ -45,7 +45,6 @@ class _Ward:
     rank: int
     files: ShardSlots
     buffers: dict[int, HostBuffer] = field(default_factory=dict)
-
     has_room: bool = True
 
     def room(self, slot: int, size: int) -> torch.Tensor:
