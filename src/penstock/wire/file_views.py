@@ -21,6 +21,13 @@ class CheckpointView(WireModel):
     where: str = Field(default="saved", description="saved, or memory: there for as long as the run and its machine.")
     problem: str = ""
 
+    @property
+    def condition(self) -> str:
+        """What is wrong with it, or how whole it is."""
+        if self.problem:
+            return f"{self.state}: {self.problem}"
+        return f"{self.state}, verified" if self.verified_at is not None else self.state
+
 
 class CheckpointList(WireModel):
     place: str = Field(description="The directory, or the URL of a bucket, that the job saves to.")

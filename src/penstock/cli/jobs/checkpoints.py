@@ -11,7 +11,7 @@ from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import clock
 from penstock.core import InputError, format_bytes, is_url, require
-from penstock.wire import CheckpointList, CheckpointView
+from penstock.wire import CheckpointList
 
 
 def checkpoints(
@@ -49,15 +49,9 @@ def checkpoints(
     table = plain_table("checkpoint", "step", "saved", "size", "where", "state")
     for each in found.checkpoints:
         number = "-" if each.step is None else str(each.step)
-        table.add_row(each.path, number, clock(each.saved_at), format_bytes(each.bytes), each.where, _state(each))
+        table.add_row(each.path, number, clock(each.saved_at), format_bytes(each.bytes), each.where, each.condition)
     out.print(table)
     say(f"in {found.place}")
-
-
-def _state(checkpoint: CheckpointView) -> str:
-    if checkpoint.problem:
-        return f"{checkpoint.state}: {checkpoint.problem}"
-    return f"{checkpoint.state}, verified" if checkpoint.verified_at is not None else checkpoint.state
 
 
 def _export(found: CheckpointList, target: Path, *, hf: str | None, config: Path | None, step: int | None) -> None:
