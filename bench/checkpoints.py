@@ -20,11 +20,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bench.elastic import timed, wait_for
 
 GB = 1_000_000_000
 WORKERS, LOST = 4, "w1"
@@ -288,22 +289,6 @@ def _speed(arena: Any, tensors: dict[str, Any]) -> float:
 
 
 # --- tools --------------------------------------------------------------------------------------------------------
-
-
-def wait_for(condition: Callable[[], Any], deadline_s: float = 180.0) -> Any:
-    deadline = time.monotonic() + deadline_s
-    while (found := condition()) is None or found is False:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"nothing happened within {deadline_s:g} s")
-        time.sleep(0.01)
-    return found
-
-
-@contextmanager
-def timed(times: list[float]) -> Iterator[None]:
-    started = time.perf_counter()
-    yield
-    times.append(time.perf_counter() - started)
 
 
 def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
