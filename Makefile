@@ -14,7 +14,7 @@ NO_HANGS := -o faulthandler_timeout=1200 -o faulthandler_exit_on_timeout=true
 COMPILE := $(BIN)/python -m compileall -q src/penstock && $(BIN)/python -m penstock.simulate.precompile
 
 .DEFAULT_GOAL := help
-.PHONY: help engines engines-kubernetes demo demo-simulate test test-long test-search test-wheel test-trackers test-gpu fuzz chaos chaos-kubernetes chaos-slurm unit lint screenshots bench bench-deadline bench-promises bench-unisched bench-policies bench-chronus bench-astraea bench-taxonomy bench-speed bench-six-months bench-startup bench-scale bench-live bench-growth bench-round bench-crowd bench-report bench-arrival bench-elastic bench-clusters bench-cluster-scale bench-vtrain bench-published bench-web bench-neusight bench-hardware bench-predict bench-predict-cpu bench-plan clean
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# /{print $$1}' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,9 @@ bench-arrival: $(STAMP) ## from nothing installed to a first result: commands, l
 
 bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, checkpoints (needs PyTorch)
 	$(BIN)/python -m bench.elastic
+
+bench-checkpoints: $(STAMP) ## how long checkpoints hold training up, beside synchronous ones, and a lost worker's way back (needs PyTorch)
+	$(BIN)/python -m bench.checkpoints
 
 bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers and submissions on a real Kubernetes and a real Slurm, beside stop and restart
 	$(BIN)/python -m bench.clusters

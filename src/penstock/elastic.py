@@ -1,6 +1,7 @@
 """Elastic training in a few lines: ``run = elastic.init()``, ``run.wrap``, ``run.attach``, ``run.steps``;
 metrics by ``elastic.log(val_acc=0.91)``; callbacks for the trainers of Hugging Face (``elastic.HFCallback``) and of
-Lightning (``elastic.LightningCallback``), which need these packages.
+Lightning (``elastic.LightningCallback``), which need these packages; weights to and from directories in the layout of
+Hugging Face (``elastic.export_weights``, ``elastic.import_weights``).
 
 See ``docs/elastic.md`` for a plain script and its elastic twin.
 """
@@ -19,11 +20,24 @@ from penstock.runtime import (  # noqa: E402
     WorldLostError,
     best_interval_s,
     callback_class,
+    export_weights,
+    import_weights,
     init,
     log,
 )
 
-__all__ = ["Checkpoints", "Manifest", "Run", "Step", "WorldLostError", "best_interval_s", "init", "log"]
+__all__ = [
+    "Checkpoints",
+    "Manifest",
+    "Run",
+    "Step",
+    "WorldLostError",
+    "best_interval_s",
+    "export_weights",
+    "import_weights",
+    "init",
+    "log",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -143,6 +143,36 @@ def test_what_a_job_saved_is_listed_fetched_and_cleaned(world: Platform, penstoc
     assert "0B of 0 jobs would go" in penstock("clean", "--older", "0s", "--dry-run").err, "it is not the platform's"
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+def test_weights_of_a_checkpoint_are_exported(world: Platform, penstock: Penstock, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="exports are read with PyTorch")
+    from penstock.runtime.checkpoints.checkpoint import Checkpoints
+    from penstock.runtime.checkpoints.state import Parts
+
+    world.platform.files._known_places = FilePlaces(root=tmp_path / "saved", elsewhere=True)
+    world.submit(name="night", work=1e6, dir=str(tmp_path / "own"))
+    assert "not on this machine" in penstock("checkpoints", "night", "--export", "out").err
+    parts = Parts(torch.device("cpu"))
+    parts.add("model", torch.nn.Linear(3, 2))
+    files = Checkpoints(tmp_path / "own")
+    files.begin(parts.capture(4))
+    files.settle()
+    assert "whole, verified" in penstock("checkpoints", "night").out
+    done = penstock("checkpoints", "night", "--export", "out", "--step", "4")
+    assert (done.code, "the weights of step 4 are in out" in done.err) == (0, True), done.err
+    assert (tmp_path / "out" / "model.safetensors").stat().st_size > 8 * 4
+    for wrong, said in (
+        (("--hf", "llama"), "without --export"),
+        (("--export", "more", "--hf", "lama"), "llama"),
+        (("--export", "more", "--step", "7"), "step 7"),
+        (("--export", "more", "--config", "none.json"), "none.json"),
+        (("--export", "out"), "something is already"),
+    ):
+        refused = penstock("checkpoints", "night", *wrong)
+        assert (refused.code, said in refused.err) == (2, True), refused.err
+    assert not (tmp_path / "more").exists()
+
+
 def test_several_jobs_are_steered_at_once(world: Platform, penstock: Penstock) -> None:
     jobs = [world.submit(work=1e6) for _ in range(3)]
     assert penstock("cancel", *jobs).code == 0

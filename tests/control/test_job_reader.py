@@ -287,3 +287,35 @@ def test_output_since_a_moment_begins_in_the_run_that_wrote_it(tmp_path: Path) -
     assert found == {40.0: "0:0", 60.0: "1:0", 150.0: "1:4", 250.0: "2:0", 350.0: "2:6"}
     assert str(replace(output, preparation_log="").since(150.0, worker="w0")) == "0:4"
     assert str(replace(output, runs=()).since(60.0, worker=None)) == "1:0"
+
+
+def test_a_job_that_has_saved_saves_as_often_as_loses_the_least_time_and_says_so(
+    reader: JobReader, learner: Learner, record: JobRecord, spec: dict[str, object]
+) -> None:
+    before = reader.read(spec, job_id="j-2", tenant="blue", now=NOW)
+    assert before.job.checkpoint_every_s == 600.0
+    for second in range(3):
+        saved = Report(run_id="j-1.1", seq=2, at=NOW + second, kind=ReportKind.CHECKPOINTED, step=9, blocking_s=0.05)
+        learner.learn(saved, record)
+    after = reader.read(spec, job_id="j-3", tenant="blue", now=NOW)
+    assert after.job.checkpoint_every_s == pytest.approx(600.0)
+    assert float(dict(after.recipe.env)["PENSTOCK_CHECKPOINT_EVERY"]) == pytest.approx(600.0)
+    assert after.note.endswith("saves every 10m: each costs 0.05 s, failures about every 41d 16h")
+    assert after.recipe.fingerprint == before.recipe.fingerprint
+    assert "checkpoint" not in after.spec
+
+    learner.learn(Report(run_id="j-1.1", seq=3, at=NOW + 9, kind=ReportKind.FAILED, reason="lost"), record)
+    again = reader.read(spec, job_id="j-4", tenant="blue", now=NOW)
+    assert again.job.checkpoint_every_s == pytest.approx(600.0 / 2**0.5, rel=1e-3)
+    told = reader.read(spec | {"checkpoint": {"every": "10m"}}, job_id="j-5", tenant="blue", now=NOW)
+    assert (told.job.checkpoint_every_s, "saves every" in told.note) == (600.0, False)
+    other = reader.read(spec, job_id="j-6", tenant="red", now=NOW)
+    assert (other.job.checkpoint_every_s, "saves every" in other.note) == (600.0, False)
+
+
+def test_a_run_that_was_told_to_stop_has_not_failed(
+    reader: JobReader, learner: Learner, record: JobRecord, spec: dict[str, object]
+) -> None:
+    learner.learn(Report(run_id="j-1.1", seq=1, at=NOW, kind=ReportKind.CHECKPOINTED, step=9, blocking_s=0.05), record)
+    learner.learn(Report(run_id="j-1.1", seq=2, at=NOW + 9, kind=ReportKind.FAILED, reason="stopped"), record)
+    assert "41d 16h" in reader.read(spec, job_id="j-2", tenant="blue", now=NOW).note

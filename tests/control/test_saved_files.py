@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Client
+from penstock.control.platform.checkpoint_listing import list_checkpoints
 from penstock.control.platform.job_files import FilePlaces, open_file
 from penstock.core import InputError
 from penstock.wire import CleanRequest, ConflictError, MissingError
@@ -50,6 +51,26 @@ def test_checkpoints_are_listed_with_step_size_and_state(world: Platform) -> Non
     assert found[7].bytes == 5
     verified = {each.step: each.problem for each in files.checkpoints(job, ADMIN, verify=True).checkpoints}
     assert (verified[30], verified[5]) == ("model.bin differs from what was written", "")
+
+
+def test_what_was_verified_and_what_lies_in_memory_is_told(world: Platform, tmp_path: Path) -> None:
+    job = world.submit(work=400)
+    place = saved(world, job, 5).with_suffix(".json")
+    place.write_text(json.dumps(json.loads(place.read_text()) | {"verified_at": 2.0}))
+    memory = tmp_path / "memory"
+    for rank, step in ((0, 9), (1, 9), (0, 8)):
+        record = {"set": "s", "rank": rank, "size": 2, "step": step, "bytes": 10, "made_at": 3.0 + step}
+        (memory / "s").mkdir(parents=True, exist_ok=True)
+        (memory / "s" / f"r0000{rank}.{step % 2}.json").write_text(json.dumps(record))
+    (memory / "s" / "r00007.0.json").write_text("nonsense")
+    found = list_checkpoints(
+        FilePlaces(root=world.files_at, memory_of=lambda run: memory if run.startswith(job) else None),
+        world.platform.files._find(job, ADMIN),
+    )
+    told = [(each.step, each.where, each.state, each.bytes) for each in found.checkpoints]
+    assert told[:2] == [(9, "memory", "whole", 20), (8, "memory", "damaged", 10)]
+    assert (told[2][:3], found.checkpoints[1].problem) == ((5, "saved", "whole"), "1 of 2 shards are on this machine")
+    assert [each.verified_at is not None for each in found.checkpoints] == [False, False, True]
 
 
 def test_files_are_listed_and_fetched_whole(world: Platform, tmp_path: Path) -> None:

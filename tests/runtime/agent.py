@@ -160,6 +160,12 @@ class Agent:
         self.world = [worker for worker in before if worker not in dead]
         self.announce(before)
 
+    def replace(self, dead: str, newcomer: str) -> None:
+        """The next world with another worker, who is ready, in the place of a dead one."""
+        before, self.generation = self.world, self.generation + 1
+        self.world = [newcomer if worker == dead else worker for worker in before]
+        self.announce(before)
+
     def kill(self, worker: str) -> None:
         os.kill(self.peers[worker].pid, signal.SIGKILL)
 

@@ -137,8 +137,8 @@ def test_asked_to_stop_it_saves_and_goes_on_later(train: Train, tmp_path: Path) 
     """All processes agree on the step after which they save; nothing is done twice or left out."""
     steps = "400"
     done = train(tmp_path, PLANS["tensors"], "--steps", steps).ask_to_stop(after_step=2)
-    saved = [path.name for path in (tmp_path / "checkpoints").iterdir()]
-    assert saved == [f"step-{max(done):09d}"]
+    saved = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert saved == [f"step-{max(done):010d}", f"step-{max(done):010d}.json"]
     more = train(tmp_path, PLANS["stages and tensors"], "--steps", str(max(done) + 2)).wait()
     assert sorted(more) == [max(done) + 1, max(done) + 2]
 

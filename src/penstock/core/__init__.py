@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from penstock.core.runs import (
         CHECKPOINT_EVERY,
         INTERPRETER,
+        MEMORY_DIR,
         NO_LIMITS,
         Container,
         DeviceSlot,
@@ -165,6 +166,7 @@ if TYPE_CHECKING:
         Usage,
         Worker,
     )
+    from penstock.core.saving_interval import SavingInterval, best_interval_s
     from penstock.core.stopping import UNLIKELY, MetricBest, MetricWatch, Outlook, StopRule, Unlikely
     from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
     from penstock.core.tenants import Tenant
@@ -190,6 +192,7 @@ __all__ = [
     "LATE_TOLERANCE_S",
     "LONGEST_LINE",
     "LONGEST_TEXT",
+    "MEMORY_DIR",
     "METRIC_NAME",
     "MOST_AT_ONCE",
     "MOST_METRICS",
@@ -293,6 +296,7 @@ __all__ = [
     "Resume",
     "RunState",
     "RunStatus",
+    "SavingInterval",
     "Scaling",
     "SecretUse",
     "Source",
@@ -329,6 +333,7 @@ __all__ = [
     "WorkerFailed",
     "WorkerMessage",
     "World",
+    "best_interval_s",
     "build",
     "check_fingerprint",
     "clean_text",

@@ -95,6 +95,8 @@ INTERPRETER = "{python}"
 """Stands first in a recipe's command where a backend's own Python, or the one it has prepared, is meant."""
 CHECKPOINT_EVERY = "PENSTOCK_CHECKPOINT_EVERY"
 """The variable by which a job file tells its workers how many seconds may pass between checkpoints."""
+MEMORY_DIR = "PENSTOCK_MEMORY_DIR"
+"""The variable that tells workers where in their machine's memory snapshots may stay between checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

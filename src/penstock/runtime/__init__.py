@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
-    from penstock.runtime.checkpoints.checkpoint import Checkpoints, best_interval_s
+    from penstock.core import best_interval_s
+    from penstock.runtime.checkpoints.checkpoint import Checkpoints
+    from penstock.runtime.checkpoints.exchange.huggingface import export_weights, import_weights
     from penstock.runtime.checkpoints.manifest import Manifest
+    from penstock.runtime.checkpoints.memory.glance import snapshots_in
     from penstock.runtime.integrations.callbacks import callback_class
     from penstock.runtime.training.metric_log import log
     from penstock.runtime.training.run import Run, init
@@ -25,8 +28,11 @@ __all__ = [
     "WorldLostError",
     "best_interval_s",
     "callback_class",
+    "export_weights",
+    "import_weights",
     "init",
     "log",
+    "snapshots_in",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -163,6 +163,7 @@ def assemble(
     places = FilePlaces(
         root=config.job_files.absolute() / "checkpoints", user_of=tenants.of, elsewhere=config.backend == "local",
         closed=(data_dir.path, config.job_files),
+        memory_of=getattr(backend, "memory_of", lambda _: None),
     )  # fmt: skip
     platform = Platform(journal, reconciler, commands, forecasts, readings, secrets, places)
     notifier = None

@@ -199,7 +199,7 @@ class JobFile(JobFilePart):
         if self.script is not None:
             return (python, self.script, *(filled(word, amounts) for word in self.args))
         if self.uses_own_trainer:
-            steps = ("--steps", str(self.steps), "--checkpoint-every", f"{self.checkpoint.every:g}")
+            steps = ("--steps", str(self.steps), "--checkpoint-every", f"{self.checkpoint.every_s:g}")
             return (python, "-m", TRAINER, *steps, *(filled(word, amounts) for word in self.args))
         if (launcher := self.launcher) is not None and launcher.command:
             return _unwrapped(launcher, python, amounts)
@@ -282,7 +282,7 @@ class JobFile(JobFilePart):
             resumable=resumable,
             kinds=self.kinds,
             priority=self.priority,
-            checkpoint_every_s=self.checkpoint.every,
+            checkpoint_every_s=self.checkpoint.every_s,
             model=self.name,
             batch=self.global_batch or 0,
         )

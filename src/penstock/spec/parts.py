@@ -111,6 +111,10 @@ class DevicesPart(JobFilePart):
         return self
 
 
+_UNLEARNED_S = 600.0
+"""Between checkpoints of a job that nobody has seen saving."""
+
+
 class CheckpointPart(JobFilePart):
     """Where and how often the job saves its state."""
 
@@ -118,7 +122,16 @@ class CheckpointPart(JobFilePart):
         default=None,
         description="Where checkpoints lie: a directory, or a URL (s3://bucket/job) that every machine reaches.",
     )
-    every: Duration = Field(default=600.0, description="How often a checkpoint is written.")
+    every: Duration | None = Field(
+        default=None,
+        description="How often a checkpoint is written. Unless given: as often as loses the least time by what saving"
+        " costs and how often runs fail, ten minutes where the job has not saved yet.",
+    )
+
+    @property
+    def every_s(self) -> float:
+        """What is given, or what holds where nothing is known."""
+        return _UNLEARNED_S if self.every is None else self.every
 
 
 class RetriesPart(JobFilePart):

@@ -17,7 +17,16 @@ class CheckpointView(WireModel):
     saved_at: datetime
     step: int | None = None
     state: str = Field(description="whole, damaged, or unchecked where the job writes no manifest.")
+    verified_at: datetime | None = Field(default=None, description="When it was read back and was what was written.")
+    where: str = Field(default="saved", description="saved, or memory: there for as long as the run and its machine.")
     problem: str = ""
+
+    @property
+    def condition(self) -> str:
+        """What is wrong with it, or how whole it is."""
+        if self.problem:
+            return f"{self.state}: {self.problem}"
+        return f"{self.state}, verified" if self.verified_at is not None else self.state
 
 
 class CheckpointList(WireModel):

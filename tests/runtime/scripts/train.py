@@ -44,6 +44,8 @@ def main() -> None:
     parser.add_argument("--hurry", default="", help="sleep no more once this file exists")
     parser.add_argument("--linger", default="", help="do not end before this file exists")
     parser.add_argument("--save-steps", type=int)
+    parser.add_argument("--memory", default="", help="keep snapshots below this directory, on a machine of one's own")
+    parser.add_argument("--memory-steps", type=int)
     parser.add_argument("--die", default="", help="worker:step:where, where is before, backward or after")
     args = parser.parse_args()
     doomed, when, where = (args.die or "::").split(":")
@@ -54,7 +56,10 @@ def main() -> None:
     x = torch.randn(SAMPLES, 8, generator=generator)
     y = x.pow(2).sum(1, keepdim=True).sin()
 
-    run = elastic.init(checkpoint_steps=args.save_steps, timeout_s=20)
+    own = f"{args.memory}/{os.environ.get('PENSTOCK_WORKER', 'w0')}" if args.memory else None
+    run = elastic.init(
+        checkpoint_steps=args.save_steps, timeout_s=20, memory_dir=own, memory_steps=args.memory_steps
+    )  # fmt: skip
     net = Net()
     options = {"find_unused_parameters": True} if args.unused else {}
     model = run.wrap(net, strategy=args.strategy, **options)

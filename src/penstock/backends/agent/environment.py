@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.backends.agent.memory_place import memory_place
 from penstock.backends.agent.states import WorkerGroup
-from penstock.core import AgentAddress, Launch, Worker
+from penstock.core import MEMORY_DIR, AgentAddress, Launch, Worker
 from penstock.tools import UnixUser, acting_as
 
 VISIBILITY = frozenset({"CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
@@ -92,6 +93,7 @@ def base_environment(inherited: Mapping[str, str], launch: Launch, paths: RunPat
         "PENSTOCK_JOB_ID": launch.job_id,
         "PENSTOCK_RUN_DIR": str(paths.directory),
         "PENSTOCK_CHECKPOINT_DIR": launch.checkpoint_dir or str(paths.checkpoints),
+        **({MEMORY_DIR: str(place)} if (place := memory_place(paths.directory)) else {}),
         "PENSTOCK_ATTEMPT": str(launch.attempt),
         "PENSTOCK_PROGRESS": str(paths.progress),
         **({"PENSTOCK_PLAN": str(paths.plan)} if launch.plans else {}),

@@ -26,6 +26,7 @@ from penstock.backends.agent import processes
 from penstock.backends.agent.environment import RunPaths, base_environment, free_port
 from penstock.backends.agent.host_line import HostLine
 from penstock.backends.agent.host_output import ForwardedOutput
+from penstock.backends.agent.memory_place import give_memory_back
 from penstock.backends.agent.part_messages import (
     EndOrder,
     FileProgress,
@@ -249,8 +250,13 @@ def main() -> int:
     return run_below_subreaper(
         lambda: _run(place, directory),
         forwarded=(signal.SIGTERM,),
-        at_end=lambda: shutil.rmtree(directory, ignore_errors=True),
+        at_end=lambda: _leave_nothing(directory),
     )
+
+
+def _leave_nothing(directory: Path) -> None:
+    give_memory_back(directory)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _run(place: HostPlace, directory: Path) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.backends.agent.environment import inherited_environment
 from penstock.backends.agent.logs import offset_since, read_log
+from penstock.backends.agent.memory_place import memory_place
 from penstock.backends.agent.metrics.metric_recorder import read_metrics
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
@@ -148,6 +149,10 @@ class AgentBackend:
     def device_environment(self, place: DeviceSlot) -> Sequence[tuple[str, str]]:  # noqa: ARG002
         """What confines a worker to a device, where its engine does not; refuses a device that is not there."""
         return ()
+
+    def memory_of(self, run_id: str) -> Path | None:
+        """Where workers of a run, if they are processes of this machine, keep snapshots in its memory."""
+        return memory_place(self._directory(run_id).path) if self.agents.engine is None else None
 
     def end_parts(self, run_id: str) -> bool:  # noqa: ARG002
         """End parts of an engine that a run's dead agent has left; whether none of them can run any more."""

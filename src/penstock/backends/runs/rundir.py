@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.backends.agent.environment import RunPaths
+from penstock.backends.agent.memory_place import give_memory_back
 from penstock.backends.agent.outputs import MERGED_LOG, worker_directory
 from penstock.backends.agent.ownership import let_through
 from penstock.core import CodecError, Launch, RunState, build, plain
@@ -140,6 +141,7 @@ class RunDir:
             path.unlink(missing_ok=True)
         for folder in (self.rendezvous, self.secrets):
             shutil.rmtree(folder, ignore_errors=True)
+        give_memory_back(self.path)
         discard_sockets(Path(agent.get("socket", self.path / REQUESTS_SOCKET)).parent, self.path)
         self.mark.unlink(missing_ok=True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.control.loop.learning_stores import LearningStores
-from penstock.core import CHECKPOINT_EVERY, INTERPRETER, InputError, Job, Recipe, Source
+from penstock.core import CHECKPOINT_EVERY, INTERPRETER, InputError, Job, Recipe, SavingInterval, Source
 from penstock.policies import weakest_source
 from penstock.tools import UnixUser, acting_as
 
@@ -84,6 +84,11 @@ class JobReader:
             )  # fmt: skip
         user = self._user_of(tenant)
         recipe = self._recipe(file, job_id, tenant, user)
+        said, saving = to_mapping(file), self._saving(file, recipe.fingerprint)
+        if saving is not None:
+            every = file.checkpoint.model_copy(update={"every": saving.seconds})
+            file = file.model_copy(update={"checkpoint": every})
+            recipe = replace(self._recipe(file, job_id, tenant, user), fingerprint=recipe.fingerprint)
         self._stores.plans.check(file, self._stores.usable(file.kinds))
         curve, costs = self._stores.expected(recipe.fingerprint, file.kinds)
         with acting_as(user):
@@ -92,9 +97,10 @@ class JobReader:
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
         planless = needs_plans(file, recipe.fingerprint, self._stores)
         predictable = self._predicts and is_predictable(file, recipe.fingerprint, self._stores, user)
+        told = _NOT_PLANNED if planless else self._note(file, job, predictable, user)
         return JobDraft(
-            name=file.name, job=job, recipe=recipe, spec=to_mapping(file), after=file.after, after_any=file.after_any,
-            note=_NOT_PLANNED if planless else self._note(file, job, predictable, user),
+            name=file.name, job=job, recipe=recipe, spec=said, after=file.after, after_any=file.after_any,
+            note="; ".join(filter(None, (told, str(saving) if saving is not None else ""))),
             needs_preparation=planless or predictable or bool(recipe.prepared_parts),
         )  # fmt: skip
 
@@ -107,7 +113,7 @@ class JobReader:
             fingerprint = scoped_fingerprint(file.fingerprint(), tenant)
         recipe = Recipe(
             command=command, tenant=tenant, secrets=file.secret_uses,
-            env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.variables}.items())),
+            env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every_s:g}", **file.variables}.items())),
             working_dir=str(file.working_dir),
             checkpoint_dir=file.checkpoint.dir or str(self._checkpoints / job_id),
             grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=fingerprint,
@@ -120,6 +126,12 @@ class JobReader:
         )  # fmt: skip
         log = str(self._stores.data_dir / "preparations" / f"{job_id}.log")
         return replace(recipe, preparation_log=log) if recipe.prepared_parts else recipe
+
+    def _saving(self, file: "JobFile", fingerprint: str) -> SavingInterval | None:
+        """How often to save by what was seen; nothing where the job file says it, or the job never saved."""
+        if file.checkpoint.every is not None:
+            return None
+        return self._stores.saving.interval(fingerprint, devices=file.device_bounds(resumable=True).min)
 
     def _note(self, file: "JobFile", job: Job, predictable: bool, user: UnixUser | None) -> str:
         source = weakest_source(job)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.records import JobRecord
-from penstock.core import Costs, Curve, Report, ReportKind, Source, Span
+from penstock.core import Costs, Curve, FailureReason, Report, ReportKind, Source, Span
 from penstock.policies import weakest_source
 
 if TYPE_CHECKING:
@@ -77,11 +77,20 @@ class Learner:
         if report.run_id != record.run_id or not record.fingerprint:
             return Learned()
         watch = self._watches.get(report.run_id) or self._begin(report.run_id, record)
+        self._saving(report, record, watch)
         curve = self._speed(report, record, watch)
         costs = self._delay(report, record, watch)
         if report.kind in _ENDS:
             self._watches.pop(report.run_id, None)
         return Learned(curve, costs, alone=watch.scale(record.work) != 1.0)
+
+    def _saving(self, report: Report, record: JobRecord, watch: _Watch) -> None:
+        """What checkpoints cost, and how often what runs here fails; told to stop is no failure."""
+        if report.kind is ReportKind.CHECKPOINTED and report.blocking_s is not None:
+            self.stores.saving.saved(record.fingerprint, report.blocking_s)
+        elif report.kind in _ENDS:
+            failed = report.kind is ReportKind.FAILED and report.reason != FailureReason.STOPPED
+            self.stores.saving.ran(device_s=watch.width * max(report.at - watch.since, 0.0), failed=failed)
 
     def _begin(self, run_id: str, record: JobRecord) -> _Watch:
         from penstock.learn import DelayMeter, ProgressMeter

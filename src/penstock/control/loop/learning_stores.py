@@ -14,7 +14,7 @@ from penstock.control.loop.plan_preparation import PlanPreparation, planned_scal
 from penstock.core import Cluster, Costs, Curve, Scaling
 
 if TYPE_CHECKING:
-    from penstock.learn import CostStore, CurveStore
+    from penstock.learn import CostStore, CurveStore, SavingCosts
     from penstock.predict import PredictionCache
 
 _GUESS = 1.0
@@ -45,6 +45,12 @@ class LearningStores:
         from penstock.learn import CostStore
 
         return CostStore(self.data_dir / "curves.db", clock=self._clock)
+
+    @cached_property
+    def saving(self) -> "SavingCosts":
+        from penstock.learn import SavingCosts
+
+        return SavingCosts(self.data_dir / "curves.db")
 
     @cached_property
     def predictions(self) -> "PredictionCache":

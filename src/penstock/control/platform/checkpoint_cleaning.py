@@ -29,7 +29,7 @@ def clean_checkpoints(places: FilePlaces, journal: Journal, wanted: CleanRequest
     for record in _ended(places, journal, who):
         if (record.ended_at or 0.0) > ended_by:
             continue
-        saved = list_checkpoints(places, record).checkpoints
+        saved = [each for each in list_checkpoints(places, record).checkpoints if each.where == "saved"]
         if sum(each.bytes for each in saved) > larger and (going := saved[wanted.keep_last :]):
             found.append(_cleaned(places, record, going, dry_run=wanted.dry_run))
     found.sort(key=lambda job: -job.bytes)

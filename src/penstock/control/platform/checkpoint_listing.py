@@ -9,11 +9,13 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 
 from penstock.control.platform.job_files import FilePlaces, list_files, open_file
 from penstock.control.state.records import JobRecord
 from penstock.core import PenstockError
-from penstock.runtime import Manifest
+from penstock.runtime import Manifest, snapshots_in
+from penstock.tools import acting_as
 from penstock.wire import CheckpointList, CheckpointView, FileView
 
 _MANIFEST = re.compile(r"step-\d{10}\.json")
@@ -29,8 +31,25 @@ def list_checkpoints(places: FilePlaces, record: JobRecord, *, verify: bool = Fa
     owned = {name for path in manifests for name in (path, path.removesuffix(".json"))}
     found = [_checked(places, record, path, files, verify=verify) for path in manifests]
     found += [_unchecked(file, files) for path, file in files.items() if path not in owned and _may_be_one(path)]
+    found += _in_memory(places, record)
     found.sort(key=lambda each: (-1 if each.step is None else each.step, each.saved_at), reverse=True)
     return CheckpointList(place=listing.place, checkpoints=found)
+
+
+def _in_memory(places: FilePlaces, record: JobRecord) -> list[CheckpointView]:
+    """Snapshots that the run keeps between checkpoints."""
+    place = places.memory_of(record.run_id)
+    if place is None:
+        return []
+    with acting_as(places.user_of(record.job.tenant)):
+        return [
+            CheckpointView(
+                path=str(place), bytes=each.bytes, saved_at=datetime.fromtimestamp(each.made_at, UTC), step=each.step,
+                state="whole" if each.is_whole else "damaged", where="memory",
+                problem="" if each.is_whole else f"{each.held} of {each.size} shards are on this machine",
+            )
+            for each in snapshots_in(place)
+        ]  # fmt: skip
 
 
 def _may_be_one(path: str) -> bool:
@@ -42,27 +61,36 @@ def _checked(
     places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], *, verify: bool
 ) -> CheckpointView:
     directory = path.removesuffix(".json")
-    problem = _problem(places, record, path, files, verify=verify)
+    verified_at, problem = _compared(places, record, path, files, verify=verify)
     return CheckpointView(
         path=directory, bytes=_bytes(directory, files) + files[path].bytes, saved_at=files[path].changed_at,
         step=int(directory.removeprefix("step-")), state="damaged" if problem else "whole", problem=problem,
+        verified_at=None if verified_at is None or problem else datetime.fromtimestamp(verified_at, UTC),
     )  # fmt: skip
 
 
-def _problem(places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], *, verify: bool) -> str:
-    """What differs from the manifest; nothing if nothing does."""
+def _compared(
+    places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], *, verify: bool
+) -> tuple[float | None, str]:
+    """When it was verified by whoever wrote it, and what differs from the manifest; nothing if nothing does."""
     try:
         manifest = _read_manifest(places, record, path)
-        for expected in manifest.files:
-            name = f"{path.removesuffix('.json')}/{expected.name}"
-            if name not in files or files[name].kind != "file":
-                return f"{expected.name} is missing"
-            if files[name].bytes != expected.bytes:
-                return f"{expected.name} has {files[name].bytes} bytes, not {expected.bytes}"
-            if verify and _sum(places, record, name) != expected.sha256:
-                return f"{expected.name} differs from what was written"
+        return manifest.verified_at, _problem(places, record, path, files, manifest, verify=verify)
     except (ValueError, KeyError, TypeError, PenstockError) as error:
-        return f"its manifest cannot be read: {error}"
+        return None, f"its manifest cannot be read: {error}"
+
+
+def _problem(
+    places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], manifest: Manifest, *, verify: bool
+) -> str:
+    for expected in manifest.files:
+        name = f"{path.removesuffix('.json')}/{expected.name}"
+        if name not in files or files[name].kind != "file":
+            return f"{expected.name} is missing"
+        if files[name].bytes != expected.bytes:
+            return f"{expected.name} has {files[name].bytes} bytes, not {expected.bytes}"
+        if verify and _sum(places, record, name) != expected.sha256:
+            return f"{expected.name} differs from what was written"
     return ""
 
 

@@ -51,6 +51,8 @@ class FilePlaces:
     user_of: Callable[[str], UnixUser | None] = lambda _: None
     elsewhere: bool = False
     closed: tuple[Path, ...] = ()
+    memory_of: Callable[[str], Path | None] = lambda _: None
+    """Where snapshots of a run stay in this machine's memory, if they do."""
 
     def of(self, record: JobRecord) -> Path:
         """The directory of a job; raises where it is not one that this server may look into."""

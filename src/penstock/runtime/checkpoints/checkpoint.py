@@ -1,9 +1,10 @@
 """Checkpoints that are whole or not there.
 
 A checkpoint counts only once its manifest (step, files, sizes, checksums) exists, which is written last, wherever its
-files lie (:mod:`penstock.runtime.checkpoints.storage`); older ones are deleted after that. Only the copy into host
-memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`); files are written by
-``torch.distributed.checkpoint`` in the background. A checkpoint that cannot be written is cleared away, leaves those
+files lie (:mod:`penstock.runtime.checkpoints.storage`); it is read back and compared after that, and only then are
+older ones deleted. Only the copy into host memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`);
+files are written by ``torch.distributed.checkpoint`` in the background. Between two of them snapshots can stay in
+memory (:mod:`penstock.runtime.checkpoints.memory`). A checkpoint that cannot be written is cleared away, leaves those
 before it alone and is told; training goes on. Reading checks every checksum, runs nothing that a checkpoint holds
 (:mod:`penstock.runtime.checkpoints.safe_reading`) and falls back to the newest intact one.
 """
@@ -12,7 +13,7 @@ import io
 import logging
 import time
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import async_save, save
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from penstock.core import InputError, is_url
 from penstock.runtime.checkpoints.directory_storage import DirectoryStorage
-from penstock.runtime.checkpoints.manifest import Manifest
+from penstock.runtime.checkpoints.manifest import Manifest, step_of
+from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots
 from penstock.runtime.checkpoints.safe_reading import (
     SafeReader,
     TensorPlanner,
@@ -35,7 +37,7 @@ from penstock.runtime.checkpoints.safe_reading import (
     read_metadata,
 )
 from penstock.runtime.checkpoints.staging import Arena, Copy
-from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
+from penstock.runtime.checkpoints.state import Snapshot, State, TensorSpec
 from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft, CheckpointStorage
 
 _log = logging.getLogger(__name__)
@@ -62,46 +64,85 @@ class NotSaved:
 
 
 @dataclass(slots=True)
+class _Copying:
+    """A snapshot that is being copied and, with memory of its own, kept and given to peers."""
+
+    copy: Copy
+    finished: "Future[None]"
+    kept: "Future[None]"
+
+
+@dataclass(slots=True)
 class _Writing:
-    """The checkpoint that is being written."""
+    """The checkpoint that is being written; ``commits`` is whether this worker makes it whole."""
 
     draft: CheckpointDraft
+    commits: bool
     blocking_s: float = 0.0
-    copy: Copy | None = None
-    written: "Future[Any] | None" = None
-    committed: "Future[None] | None" = None
+    written: "Future[None] | None" = None
 
     @property
     def done(self) -> bool:
-        future = self.committed or self.written
-        return future is None or future.done()
-
-    def result(self) -> None:
-        for future in (self.written, self.committed):
-            if future is not None:
-                future.result()
+        return self.written is None or self.written.done()
 
 
 class Checkpoints:
-    """The checkpoints of one run in one place, a directory or a URL; at most one is being written."""
+    """The checkpoints of one run in one place, a directory or a URL; at most one is being written.
 
-    def __init__(self, location: str | Path, keep: int = 2) -> None:
+    ``memory`` keeps snapshots in the machine's memory between them; ``arena_bytes`` bounds the host memory for copies.
+    """
+
+    def __init__(
+        self,
+        location: str | Path,
+        keep: int = 2,
+        *,
+        memory: MemorySnapshots | None = None,
+        arena_bytes: int | None = None,
+    ) -> None:
         if keep < 1:
             raise InputError(f"keep={keep} checkpoints", "at least 1", "Leave it out to keep two")
+        if arena_bytes is not None and arena_bytes < 1:
+            raise InputError(f"arena_bytes={arena_bytes}", "more than 0", "Leave it out for half of what is free")
         self.location = str(location)
+        self.memory = memory
         self._storage = _storage_of(str(location))
         self._keep = keep
-        self._arena = Arena()
-        self._background = ThreadPoolExecutor(1, thread_name_prefix="penstock-checkpoint")
+        self._arena = Arena(arena_bytes)
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="penstock-snapshot")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="penstock-checkpoint")
+        self._copying: _Copying | None = None
         self._writing: _Writing | None = None
 
     @property
     def busy(self) -> bool:
         return self._writing is not None and not self._writing.done
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a snapshot could begin at the coming border without waiting for another.
+
+        With peers it can: the optimizer will have waited for the one before by then, see :meth:`hold_for_peers`.
+        """
+        if self.memory is not None and self.memory.has_peers:
+            return True
+        return self._arena.has_room and (self._copying is None or self._copying.kept.done())
+
     def prepare(self, snapshot: Snapshot) -> None:
         """Get host memory ready in the background, so that the first checkpoint is as quick as the later ones."""
         self._background.submit(self._arena.reserve, snapshot.tensors)
+
+    def open_memory(self, **world: Any) -> None:
+        """Begin the snapshots in memory of a world; see :meth:`MemorySnapshots.open`."""
+        if self.memory is not None:
+            self._arena.settle_in(self.memory.open(**world))
+
+    def close_memory(self) -> None:
+        """Copies go to memory of the process again; what lies in memory of the machine stays there."""
+        if self.memory is not None:
+            self.settle()
+            self.memory.leave()
+            self._arena.settle_in(None)
 
     def begin(self, snapshot: Snapshot, group: dist.ProcessGroup | None = None) -> float:
         """Start a checkpoint and return how long that took. Call :meth:`hold` before the state changes.
@@ -110,23 +151,41 @@ class Checkpoints:
         member writes its shards and rank 0 commits. The caller sees to it that the one before is settled.
         """
         started = time.perf_counter()
-        writing = _Writing(self._storage.draft(snapshot.step))
-        if group is None:
-            writing.copy = self._arena.begin(snapshot.tensors, snapshot.updated)
-            writing.committed = self._background.submit(self._write_alone, writing, writing.copy, snapshot)
-        else:
-            self._begin_together(writing, snapshot, group)
+        draft = self._storage.draft(snapshot.step)
+        writing = _Writing(draft, commits=group is None or dist.get_rank(group) == 0)
         self._writing = writing
+        copying = self._copy(snapshot)
+        writing.written = self._writer.submit(self._write, writing, copying, snapshot, group)
+        if copying is None:
+            wait([writing.written])
         writing.blocking_s = time.perf_counter() - started
         return writing.blocking_s
 
+    def remember(self, snapshot: Snapshot) -> float:
+        """Keep a snapshot in memory only; returns how long that took."""
+        started = time.perf_counter()
+        awaited = self.memory is not None and self.memory.has_world
+        if (self._arena.outlives_process or awaited) and (copying := self._copy(snapshot)) is not None:
+            slot = copying.copy.slot
+            copying.kept.add_done_callback(
+                lambda kept: self._arena.release(slot, -1 if kept.exception() else snapshot.step)
+            )
+        return time.perf_counter() - started
+
     def hold(self) -> None:
         """Wait until the state may change: an optimizer is about to step, or a world to end."""
-        if self._writing is not None and self._writing.copy is not None:
+        if self._copying is not None:
             started = time.perf_counter()
-            self._writing.copy.wait()
-            self._writing.copy = None
-            self._writing.blocking_s += time.perf_counter() - started
+            self._copying.copy.wait()
+            self._count(time.perf_counter() - started)
+
+    def hold_for_peers(self) -> None:
+        """Wait also until peers have the snapshot before: so no more than one step can be lost with a worker."""
+        self.hold()
+        if self._copying is not None and self.memory is not None and self.memory.has_peers:
+            started = time.perf_counter()
+            self._copying.kept.result()
+            self._count(time.perf_counter() - started)
 
     def poll(self) -> Saved | NotSaved | None:
         """What became of the last checkpoint, if it has been settled since the last call."""
@@ -135,14 +194,17 @@ class Checkpoints:
     def settle(self) -> Saved | NotSaved | None:
         """Wait until nothing is being written; nothing comes back where there was nothing, or another commits it."""
         self.hold()
+        if self._copying is not None:
+            wait([self._copying.kept])
+            self._copying = None
         writing, self._writing = self._writing, None
-        if writing is None:
+        if writing is None or writing.written is None:
             return None
         try:
-            writing.result()
+            writing.written.result()
         except (Exception, CheckpointException) as error:  # torch derives the latter from BaseException
             return self._give_up(writing, error)
-        if writing.committed is None:
+        if not writing.commits:
             return None
         return Saved(step=writing.draft.step, path=writing.draft.path, blocking_s=writing.blocking_s)
 
@@ -150,9 +212,18 @@ class Checkpoints:
         """Remove what an earlier run did not finish writing: drafts, and files whose manifest never came."""
         self._storage.sweep()
 
-    def newest(self) -> Manifest | None:
-        """The newest checkpoint whose every byte is what its manifest says."""
+    def latest_step(self) -> int:
+        """Of the newest that claims to be a checkpoint, by its name alone; -1 without any."""
+        try:
+            return max((step_of(name) for name in self._storage.manifests()), default=-1)
+        except OSError:
+            return -1
+
+    def newest(self, step: int | None = None) -> Manifest | None:
+        """The newest checkpoint, or the one of a step, whose every byte is what its manifest says."""
         for name in self._storage.manifests():
+            if step is not None and step_of(name) != step:
+                continue
             try:
                 manifest = self._storage.read_manifest(name)
                 place = self._storage.fetch(manifest)
@@ -165,7 +236,14 @@ class Checkpoints:
                 return manifest
         return None
 
-    def load(self, manifest: Manifest, parts: Parts, group: dist.ProcessGroup | None = None) -> None:
+    def fetch(self, manifest: Manifest) -> Path:
+        """A directory of this machine with the files of a checkpoint, until :meth:`release`."""
+        return self._storage.fetch(manifest)
+
+    def release(self) -> None:
+        self._storage.release()
+
+    def load(self, manifest: Manifest, parts: State, group: dist.ProcessGroup | None = None) -> None:
         """Read a checkpoint into the parts, whatever world wrote it."""
         place = self._storage.fetch(manifest)
         extras = read_extras(place / EXTRAS)
@@ -181,26 +259,47 @@ class Checkpoints:
         parts.restore(room, extras)
         self._storage.release()
 
-    def _begin_together(self, writing: _Writing, snapshot: Snapshot, group: dist.ProcessGroup) -> None:
-        written = async_save(
-            snapshot.tensors,
-            storage_writer=self._storage.writer(writing.draft),
-            process_group=group,
-            async_stager=self._arena,
-        )
-        assert isinstance(written, Future)
-        writing.written = written
-        if dist.get_rank(group) == 0:
-            writing.committed = self._background.submit(self._commit_together, writing, written, snapshot)
+    def _copy(self, snapshot: Snapshot) -> _Copying | None:
+        """Begin to copy a snapshot; nothing where it does not fit."""
+        copy = self._arena.begin(snapshot.tensors, snapshot.updated)
+        if copy is None:
+            self._background.submit(self._remember, None, None, snapshot)
+            return None
+        finished = self._background.submit(copy.finish)
+        kept = self._background.submit(self._remember, copy, finished, snapshot)
+        self._copying = _Copying(copy, finished, kept)
+        return self._copying
 
-    def _write_alone(self, writing: _Writing, copy: Copy, snapshot: Snapshot) -> None:
-        copy.finish()
-        save(copy.tensors, storage_writer=self._storage.writer(writing.draft), no_dist=True)
-        self._commit(writing.draft, snapshot)
+    def _remember(self, copy: Copy | None, finished: "Future[None] | None", snapshot: Snapshot) -> None:
+        if finished is not None:
+            finished.result()
+        if self.memory is not None:
+            self.memory.keep(copy, snapshot, outlives_process=self._arena.outlives_process)
 
-    def _commit_together(self, writing: _Writing, written: Future[Any], snapshot: Snapshot) -> None:
-        written.result()
-        self._commit(writing.draft, snapshot)
+    def _write(
+        self, writing: _Writing, copying: _Copying | None, snapshot: Snapshot, group: dist.ProcessGroup | None
+    ) -> None:
+        tensors: dict[str, Any] = snapshot.tensors
+        try:
+            if copying is not None:
+                copying.finished.result()
+                tensors = copying.copy.tensors
+            writer = self._storage.writer(writing.draft)
+            save(tensors, storage_writer=writer, process_group=group, no_dist=group is None)
+            if writing.commits:
+                self._commit(writing.draft, snapshot)
+        finally:
+            if copying is not None:
+                self._release(copying, snapshot.step)
+
+    def _release(self, copying: _Copying, step: int) -> None:
+        wait([copying.kept])
+        self._arena.release(copying.copy.slot, -1 if copying.kept.exception() else step)
+
+    def _count(self, seconds: float) -> None:
+        """Training stood still, and the checkpoint under way is why."""
+        if self._writing is not None:
+            self._writing.blocking_s += seconds
 
     def _give_up(self, writing: _Writing, error: BaseException) -> NotSaved:
         """Make room again, and say what is wrong in one line unless it is nothing a disk does."""
@@ -218,17 +317,8 @@ class Checkpoints:
         extras = io.BytesIO()
         torch.save(snapshot.extras, extras)
         self._storage.commit(draft, extras.getvalue())
+        self._storage.verify(draft)
         self._storage.keep_newest(self._keep)
-
-
-def best_interval_s(blocking_s: float, mean_time_between_failures_s: float) -> float:
-    """Young's interval between checkpoints, sqrt(2 C M): the least time lost to saving and to redoing together."""
-    if blocking_s <= 0 or mean_time_between_failures_s <= 0:
-        raise InputError(
-            f"cost {blocking_s:g} s, time between failures {mean_time_between_failures_s:g} s", "both above 0 seconds",
-            "Measure the cost with one checkpoint",
-        )  # fmt: skip
-    return float((2 * blocking_s * mean_time_between_failures_s) ** 0.5)
 
 
 def _storage_of(location: str) -> CheckpointStorage:

@@ -1,14 +1,16 @@
 """Checkpoints in a directory that all who write and read them see."""
 
+import errno
 import shutil
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.storage import StorageWriter
 
-from penstock.runtime.checkpoints.manifest import Manifest, directory_name, sum_of
+from penstock.runtime.checkpoints.manifest import Manifest, directory_name, forget_cached, sum_of
 from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft
 from penstock.tools import sync_directory, sync_file, write_atomically
 
@@ -40,6 +42,20 @@ class DirectoryStorage:
         sync_directory(self.directory)
         manifest = Manifest(step=draft.step, directory=target.name, made_at=time.time(), files=files)
         write_atomically(target.with_suffix(".json"), manifest.to_text(), durable=True)
+
+    def verify(self, draft: CheckpointDraft) -> None:
+        target = Path(draft.path)
+        record = target.with_suffix(".json")
+        manifest = Manifest.parse(record.read_text())
+        try:
+            for file in manifest.files:
+                forget_cached(target / file.name)
+            manifest.verify(target)
+        except ValueError as difference:
+            record.unlink(missing_ok=True)
+            _remove(target)
+            raise OSError(errno.EIO, f"what was written cannot be read back: {difference}", draft.path) from None
+        write_atomically(record, replace(manifest, verified_at=time.time()).to_text(), durable=True)
 
     def discard(self, draft: CheckpointDraft) -> None:
         _remove(Path(draft.place))

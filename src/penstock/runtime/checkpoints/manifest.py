@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -21,12 +22,13 @@ class FileSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Which files of which directory are the checkpoint of a step."""
+    """Which files of which directory are the checkpoint of a step; ``verified_at``: when they were read back, if so."""
 
     step: int
     directory: str
     made_at: float
     files: tuple[FileSum, ...]
+    verified_at: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Manifest":
@@ -54,9 +56,22 @@ def directory_name(step: int) -> str:
     return f"step-{step:0{_DIGITS}d}"
 
 
+def step_of(name: str) -> int:
+    """The step in the name of a manifest; -1 if there is none."""
+    digits = name.removeprefix("step-").removesuffix(".json")
+    return int(digits) if digits.isdecimal() else -1
+
+
 def sum_of(path: Path) -> FileSum:
     with path.open("rb") as file:
         return sum_of_stream(path.name, file)
+
+
+def forget_cached(path: Path) -> None:
+    """Have the next reading of a file that is on the disk come from there, where the system can be asked to."""
+    if hasattr(os, "posix_fadvise"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def sum_of_stream(name: str, file: IO[bytes]) -> FileSum:

@@ -10,7 +10,7 @@ import importlib
 import io
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
@@ -71,7 +71,7 @@ def read_metadata(path: Path) -> Metadata:
     return metadata  # type: ignore[no-any-return]
 
 
-def read_extras(path: Path) -> dict[str, Any]:
+def read_extras(path: Path | BinaryIO) -> dict[str, Any]:
     """What is saved beside tensors: numbers, text and tensors, in the format that holds nothing else."""
     try:
         extras = torch.load(path, weights_only=True)

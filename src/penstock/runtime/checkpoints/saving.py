@@ -1,17 +1,24 @@
 """When to save, who writes, and who is told."""
 
 import time
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
 from penstock.core import CheckpointFailed, CheckpointSaved, InputError, clean_text
-from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints, NotSaved, Saved
-from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.checkpoints.manifest import Manifest
+from penstock.runtime.checkpoints.memory.resharding import Origin, newest_whole
+from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots, gather, new_set_id
+from penstock.runtime.checkpoints.state import State
 
 _COMPLAIN_EVERY_S = 60.0
 """How often the same trouble with saving is told."""
+_SNAPSHOTS = 10
+"""In memory between two checkpoints."""
 _RETRY_S = 5.0
 """How long a change of the world that needs a checkpoint is put off when there cannot be one."""
 
@@ -19,14 +26,24 @@ _RETRY_S = 5.0
 class Interval:
     """Checkpoints every so many seconds or steps; neither means only when asked."""
 
-    def __init__(self, seconds: float | None, steps: int | None) -> None:
-        for what, value in (("checkpoint_every", seconds), ("checkpoint_steps", steps)):
+    def __init__(
+        self,
+        seconds: float | None,
+        steps: int | None,
+        names: tuple[str, str] = ("checkpoint_every", "checkpoint_steps"),
+    ) -> None:
+        for what, value in zip(names, (seconds, steps), strict=True):
             if value is not None and value <= 0:
                 raise InputError(f"{what}={value:g}", "more than 0", "Leave it out for no regular checkpoints")
         self._seconds = seconds
         self._steps = steps
         self._step = 0
         self._at = time.monotonic()
+
+    def divided(self, parts: int) -> "Interval":
+        """So many of it in one of this."""
+        seconds = None if self._seconds is None else self._seconds / parts
+        return Interval(seconds, None if self._steps is None else max(self._steps // parts, 1))
 
     @property
     def active(self) -> bool:
@@ -40,22 +57,68 @@ class Interval:
         self._step, self._at = step, time.monotonic()
 
 
+def snapshots_within(between: Interval) -> Interval:
+    """How often snapshots stay in memory between checkpoints, unless somebody says how often."""
+    return between.divided(_SNAPSHOTS)
+
+
+class Listener(Protocol):
+    """Who is told what became of checkpoints."""
+
+    def say(self, message: CheckpointSaved | CheckpointFailed, /) -> None: ...
+
+
+class Wish(IntEnum):
+    """What rank 0 wants to be done with the state at the coming border."""
+
+    NOTHING = 0
+    REMEMBER = 1
+    SAVE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a world goes on from: a snapshot in memory, a checkpoint, or neither; and what it calls its own snapshots.
+
+    ``nodes`` is which machine everybody is on; nothing where not everybody has memory for snapshots.
+    """
+
+    origin: Origin | None
+    manifest: Manifest | None
+    set_id: str
+    nodes: tuple[str, ...]
+
+    @property
+    def any(self) -> bool:
+        return self.origin is not None or self.manifest is not None
+
+
 class Keeper:
     """Saves and loads the state of a run. Replicated state is written by rank 0 alone, shards by their holders."""
 
-    def __init__(self, parts: Parts, link: AgentLink, files: Checkpoints | None, interval: Interval) -> None:
+    def __init__(
+        self,
+        parts: State,
+        link: Listener,
+        files: Checkpoints | None,
+        interval: Interval,
+        memory_interval: Interval | None = None,
+    ) -> None:
         self.group: dist.ProcessGroup | None = None
+        self._leads = True
         self._parts = parts
         self._link = link
         self._files = files
         self._interval = interval
+        self._memory_interval = memory_interval or Interval(None, None)
         self._last: int | None = None
+        self._remembered: int | None = None
         self._prepared = False
         self._complained: tuple[str, float] = ("", 0.0)
         self._put_off_until = 0.0
         self.saved_step = 0
         if files is not None:
-            parts.before_update = files.hold
+            parts.call_before_updates(files.hold_for_peers)
 
     @property
     def can_save(self) -> bool:
@@ -65,26 +128,60 @@ class Keeper:
     def regular(self) -> bool:
         return self._files is not None and self._interval.active
 
-    def due(self, step: int) -> bool:
-        """Whether a checkpoint of this step is due."""
+    @property
+    def _memory(self) -> MemorySnapshots | None:
+        return self._files.memory if self._files is not None else None
+
+    def join(self, group: dist.ProcessGroup) -> None:
+        """From now on state is sharded over the members of a group; who leads it is known beyond its end."""
+        self.group, self._leads = group, dist.get_rank(group) == 0
+
+    def leave(self) -> None:
+        """The group is closed: what was under way has ended one way or the other, and so have its snapshots."""
+        if self.group is not None:
+            self.settle()
+            self.group = None
+            if self._files is not None:
+                self._files.close_memory()
+
+    def due(self, step: int) -> Wish:
+        """Whether the state of this step should be saved, or at least remembered."""
         if self._files is None:
-            return False
-        return self._interval.due(step) and not self._files.busy
+            return Wish.NOTHING
+        if self._interval.due(step) and not self._files.busy:
+            return Wish.SAVE
+        remembers = self._memory is not None and self._memory_interval.due(step) and self._files.has_room
+        return Wish.REMEMBER if remembers else Wish.NOTHING
 
     def tidy(self) -> None:
         if self._files is not None:
             self._files.sweep()
 
+    def obey(self, wish: Wish, step: int, *, is_main: bool) -> None:
+        """Do at a border what rank 0 wants."""
+        if wish is Wish.SAVE:
+            self.save(step, is_main=is_main)
+        elif wish is Wish.REMEMBER:
+            self.remember(step, is_main=is_main)
+
     def save(self, step: int, *, is_main: bool) -> None:
         """Begin a checkpoint of the state after ``step`` steps, unless there is one already."""
         self._interval.restart(step)
+        self._memory_interval.restart(step)
         if self._files is None or not (is_main or self._parts.sharded):
             return
         self.settle()
         # Every holder of shards must come to the same answer here, so it cannot be read from the disk.
         if step != self._last:
-            self._last = step
+            self._last = self._remembered = step
             self._files.begin(self._parts.capture(step), self.group)
+
+    def remember(self, step: int, *, is_main: bool) -> None:
+        """Begin a snapshot in memory, unless there is one of this step already."""
+        self._memory_interval.restart(step)
+        if self._files is not None and (is_main or self._parts.sharded) and step != self._remembered:
+            self._remembered = step
+            self._files.remember(self._parts.capture(step))
 
     @property
     def may_move(self) -> bool:
@@ -125,17 +222,69 @@ class Keeper:
         if self._files is not None:
             self._announce(self._files.settle())
 
-    def load(self, *, is_main: bool) -> int:
-        """Take over the newest intact checkpoint; returns its step, or 0 if there is none. With a group: together."""
+    def latest_step(self, *, is_main: bool) -> int:
+        """How far this worker could go on from: what its machine remembers and, for rank 0, what claims to be saved."""
+        if self._files is None:
+            return -1
+        remembered = self._memory.place.newest_step() if self._memory is not None else -1
+        return max(remembered, self._files.latest_step()) if is_main else remembered
+
+    def find(self, *, is_main: bool) -> Found:
+        """The newest whole state there is, in memory or saved. With a group all find it together.
+
+        Storage is not read where memory has what is as new: its names alone tell how far it goes.
+        """
+        memory, group = self._memory, self.group
+        offers = list(memory.offers()) if memory is not None else []
+        saved = self._files.latest_step() if self._files is not None and is_main else -1
+        told = gather((offers, saved, memory.node if memory is not None else "", new_set_id()), group)
+        origin = newest_whole([said[0] for said in told])
+        nodes = tuple(said[2] for said in told)
+        if origin is not None and origin.step < max(said[1] for said in told):
+            origin = None
+        manifest = self._newest_saved(is_main=is_main) if origin is None else None
+        return Found(origin, manifest, told[0][3], nodes if all(nodes) else ())
+
+    def load(self, found: Found) -> int:
+        """Take over what was found; returns its step, or 0 if there is nothing. With a group: together."""
+        step = 0
+        if found.origin is not None and self._memory is not None:
+            self._memory.recall(found.origin, self._parts, self.group)
+            step = self._remembered = found.origin.step
+        elif found.manifest is not None and self._files is not None:
+            self._files.load(found.manifest, self._parts, self.group)
+            step = self._last = self.saved_step = found.manifest.step
+        self._interval.restart(step)
+        self._memory_interval.restart(step)
+        return step
+
+    def begin_snapshots(self, *, is_main: bool) -> None:
+        """Get memory ready for the snapshots of replicated state, which rank 0 alone makes."""
+        memory = self._memory
+        if self._files is None or memory is None:
+            return
+        if is_main and not memory.is_open:
+            self._files.open_memory()
+        elif not is_main and memory.is_open:
+            self._files.close_memory()
+
+    def begin_shard_snapshots(self, found: Found, group: dist.ProcessGroup) -> None:
+        """The same for sharded state: everybody makes their own and holds a peer's."""
+        if self._files is not None and self.group is not None and found.nodes:
+            rank = dist.get_rank(self.group)
+            self._files.open_memory(set_id=found.set_id, rank=rank, nodes=found.nodes, group=group)
+
+    def forget_snapshots(self) -> None:
+        """Everything is saved, or nobody will go on: memory is given back."""
+        if self._files is not None and self._memory is not None:
+            self._files.close_memory()
+            self._memory.remove()
+
+    def _newest_saved(self, *, is_main: bool) -> Manifest | None:
         found = [self._files.newest() if self._files is not None and (is_main or self.group is None) else None]
         if self.group is not None:
             dist.broadcast_object_list(found, src=0, group=self.group)
-        if self._files is None or found[0] is None:
-            return 0
-        self._files.load(found[0], self._parts, self.group)
-        self._last = self.saved_step = found[0].step
-        self._interval.restart(self._last)
-        return self._last
+        return found[0]
 
     def _announce(self, outcome: Saved | NotSaved | None) -> None:
         if isinstance(outcome, Saved):
@@ -149,7 +298,7 @@ class Keeper:
             self._last = None
         reason, at = self._complained
         news = outcome.reason != reason or time.monotonic() - at >= _COMPLAIN_EVERY_S
-        if news and (self.group is None or dist.get_rank(self.group) == 0):
+        if news and self._leads:
             self._complained = (outcome.reason, time.monotonic())
             reason = clean_text(outcome.reason)
             self._link.say(CheckpointFailed(step=outcome.step, path=outcome.path, reason=reason))

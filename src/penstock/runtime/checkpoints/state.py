@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import nn
@@ -55,6 +55,29 @@ class Snapshot:
         ]
 
 
+class State(Protocol):
+    """What can be taken apart into a snapshot and put together again, whatever it is made of."""
+
+    def call_before_updates(self, hook: Callable[[], None]) -> None:
+        """Have a hook called whenever an optimizer is about to change the state."""
+        ...
+
+    @property
+    def sharded(self) -> object:
+        """Whether every worker holds a part of its own."""
+        ...
+
+    def capture(self, step: int) -> Snapshot: ...
+
+    def room_for(self, specs: list[TensorSpec]) -> dict[str, torch.Tensor]:
+        """Tensors to receive into, of those that somebody else holds."""
+        ...
+
+    def restore(self, tensors: dict[str, torch.Tensor], extras: dict[str, Any]) -> None:
+        """Take over a whole state; ``tensors`` came from :meth:`room_for` and have been filled."""
+        ...
+
+
 @dataclass(slots=True)
 class Parts:
     """The named things that make up the state of a run."""
@@ -97,6 +120,9 @@ class Parts:
                 "Leave it out, or give it these two methods",
             )  # fmt: skip
 
+    def call_before_updates(self, hook: Callable[[], None]) -> None:
+        self.before_update = hook
+
     def check(self) -> None:
         """Every parameter an optimizer changes must belong to a model we know, or it would be lost in a resize."""
         known = set(self._names())
@@ -125,7 +151,7 @@ class Parts:
         room = {spec.key: self._room(spec, living.get(spec.key), parameters) for spec in specs}
         missing = [key for key in living if key.startswith("model/") and key not in room]
         if missing:
-            raise _mismatch(missing[0], "the state that was saved has no such tensor")
+            raise mismatch(missing[0], "the state that was saved has no such tensor")
         return room
 
     @torch.no_grad()
@@ -201,7 +227,7 @@ class Parts:
         if living is not None and tuple(living.shape) == spec.shape and living.dtype == spec.dtype:
             return living
         if spec.key.startswith("model/"):
-            raise _mismatch(spec.key, f"the state that was saved has shape {list(spec.shape)} and type {spec.dtype}")
+            raise mismatch(spec.key, f"the state that was saved has shape {list(spec.shape)} and type {spec.dtype}")
         parameter = parameters.get(spec.key.split("/", 2)[2].rsplit("/", 1)[0])
         if parameter is not None and tuple(parameter.shape) == spec.shape:
             return torch.zeros_like(parameter, dtype=spec.dtype, requires_grad=False)
@@ -235,7 +261,7 @@ def _below(entries: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): value for key, value in entries.items() if key.startswith(prefix)}
 
 
-def _mismatch(key: str, found: str) -> InputError:
+def mismatch(key: str, found: str) -> InputError:
     return InputError(
         f"the model does not fit the state at {key!r}: {found}", "the model the state was made with",
         "Undo the change to the model, or start with an empty checkpoint directory",

@@ -39,6 +39,10 @@ class CheckpointStorage(Protocol):
         """Make a draft whose tensors are written a checkpoint."""
         ...
 
+    def verify(self, draft: CheckpointDraft) -> None:
+        """Read back what was committed and say so in its manifest; one that differs is removed, with an OSError."""
+        ...
+
     def discard(self, draft: CheckpointDraft) -> None:
         """Make room again; a checkpoint of the same step that is whole stays."""
         ...

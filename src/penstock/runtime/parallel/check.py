@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from penstock.core import InputError, ParallelPlan, gpt_layers, why_not_executable
-from penstock.runtime.parallel.chunk import ModelChunk
-from penstock.runtime.parallel.gpt import Context, GPTShape, operators
+from penstock.runtime.parallel.chunk import ModelChunk, undivided
+from penstock.runtime.parallel.gpt import GPTShape
 from penstock.runtime.parallel.planned import PlannedModel, build, mean_loss
 
 TOLERANCE = 1e-4
@@ -73,9 +73,7 @@ def check(plan: ParallelPlan, shape: GPTShape | None = None) -> CheckResult:
 
 def reference(shape: GPTShape, tokens: Tensor, targets: Tensor, seed: int = 0) -> tuple[float, ModelChunk]:
     """Loss and gradients of the undivided model."""
-    context = Context(torch.arange(shape.sequence))
-    ops = operators(shape, context, seed=seed)
-    whole = ModelChunk(ops, (False,) * len(ops), 0, shape)
+    whole = undivided(shape, seed=seed)
     loss = mean_loss(whole(tokens), targets)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.item(), whole

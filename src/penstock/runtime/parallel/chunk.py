@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
@@ -20,6 +21,7 @@ from penstock.core import ParallelPlan, PlanError, starts_gpt_layer
 from penstock.runtime.parallel.gpt import (
     FEATURES,
     SEQUENCE,
+    Context,
     Embedding,
     FinalNorm,
     GPTShape,
@@ -28,6 +30,7 @@ from penstock.runtime.parallel.gpt import (
     Operator,
     Project,
     QueryKeyValue,
+    operators,
 )
 
 
@@ -62,6 +65,12 @@ class ModelChunk(nn.Module):
         sequence = 1 if sequence_parallel else None
         splits = cast("Operator", self.operators[-1]).splits
         return tuple(sequence if split == SEQUENCE else split for split in splits)
+
+
+def undivided(shape: GPTShape, *, seed: int = 0) -> ModelChunk:
+    """The whole model in one process, with the weights that every plan draws from the same seed."""
+    chain = operators(shape, Context(torch.arange(shape.sequence)), seed=seed)
+    return ModelChunk(chain, (False,) * len(chain), 0, shape)
 
 
 def split_tensors(chunk: ModelChunk, mesh: DeviceMesh, sequence_parallel: bool) -> None:

@@ -25,8 +25,11 @@ class PlannedOptimizer:
         mine = [p for p, owner in zip(model.parameters(), self._owners, strict=True) if owner == me]
         self._inner = make(mine) if mine else None
         self._is_sharded = shares > 1
+        self.before_step: Callable[[], None] = lambda: None
+        """Called when weights are about to change."""
 
     def step(self) -> None:
+        self.before_step()
         if self._inner is not None:
             self._inner.step()
         if self._is_sharded:
@@ -39,13 +42,19 @@ class PlannedOptimizer:
 
     def restore(self, parameter: nn.Parameter, state: dict[str, Any]) -> None:
         """Take over saved state of a weight; nothing to do for weights whose state others keep."""
-        if self._inner is not None and any(parameter is mine for mine in self._inner.param_groups[0]["params"]):
+        if self._inner is not None and self.keeps(parameter):
             self._inner.state[parameter] = state
 
-    def leads(self, number: int) -> bool:
-        """Whether this process, of those with equal parts of a weight, is the one that speaks for it."""
-        me = dist.get_rank(self._group)
-        return self._model.layout.place.tensor == 0 and me == (self._owners[number] if self._is_sharded else 0)
+    def keeps(self, parameter: nn.Parameter) -> bool:
+        """Whether the state of a weight is this process's to keep."""
+        return self._inner is not None and any(
+            parameter is mine for group in self._inner.param_groups for mine in group["params"]
+        )
+
+    def options(self) -> list[dict[str, Any]]:
+        """Learning rates and the like, by group of weights."""
+        groups = self._inner.param_groups if self._inner is not None else []
+        return [{key: value for key, value in group.items() if key != "params"} for group in groups]
 
     def zero_grad(self) -> None:
         for parameter in self._model.parameters():

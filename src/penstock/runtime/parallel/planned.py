@@ -1,6 +1,6 @@
 """This process's part of a planned model, and a training step of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -23,8 +23,6 @@ from penstock.runtime.parallel.gpt import Context, GPTShape, operators
 from penstock.runtime.parallel.pipelines import PipelineRunner, pipeline_for
 from penstock.runtime.parallel.process_layout import CONTEXT, REPLICAS, ProcessLayout
 
-FullTensors = Mapping[str, Tensor]
-"""Undivided tensors by the name of their parameter."""
 _SHARDED = 2
 """From this ZeRO stage on, FSDP2 holds the weights and reduces their gradients."""
 
@@ -45,11 +43,6 @@ class PlannedModel:
         """Every parameter this process has a part of, by a name that is the same under every plan."""
         for chunk in self.chunks:
             yield from chunk.named_by_position()
-
-    def placed(self, full: FullTensors) -> dict[str, Tensor]:
-        """Whole tensors, one for each parameter, cut to the parts that this process has of its parameters."""
-        chunks = _chunks(self.layout, self.shape, full=full)
-        return {name: part.detach() for chunk in chunks for name, part in chunk.named_by_position()}
 
     def step(self, tokens: Tensor, targets: Tensor) -> Tensor | None:
         """Gradients of the mean loss of a global batch (samples x sequence), the same on every process.
@@ -81,18 +74,15 @@ class PlannedModel:
                 local /= others
 
 
-def build(
-    plan: ParallelPlan, shape: GPTShape, *, seed: int = 0, device: torch.device | None = None,
-    weights: FullTensors | None = None,
-) -> PlannedModel:  # fmt: skip
-    """This process's part of the planned GPT, with ``weights`` or drawn ones; every process of the group calls it."""
+def build(plan: ParallelPlan, shape: GPTShape, *, seed: int = 0, device: torch.device | None = None) -> PlannedModel:
+    """This process's part of the planned GPT, with weights drawn from ``seed``; every process of the group calls it."""
     if reason := why_not_executable(plan):
         raise PlanError(f"this plan cannot be run: {reason}", "a plan that is not export only", "Export it")
     if gpt_layers(plan.ops) != shape.layers:
         raise PlanError(f"a plan for {gpt_layers(plan.ops)} layers and a model of {shape.layers}", "the same number")
     must_divide(plan, shape)
     layout = ProcessLayout(plan, device or torch.device("cpu"))
-    chunks = _chunks(layout, shape, seed=seed, full=weights)
+    chunks = _chunks(layout, shape, seed)
     return PlannedModel(shape, layout, chunks, pipeline_for(layout, chunks, mean_loss, evenly_split(plan)))
 
 
@@ -106,24 +96,16 @@ def local_gradient(parameter: nn.Parameter) -> Tensor | None:
     return grad
 
 
-def _chunks(
-    layout: ProcessLayout, shape: GPTShape, *, seed: int = 0, full: FullTensors | None = None
-) -> list[ModelChunk]:
+def _chunks(layout: ProcessLayout, shape: GPTShape, seed: int) -> list[ModelChunk]:
     context = Context(layout.positions(shape.sequence), layout.context_group)
     ranges = _ranges(layout.plan, layout.place.stage)
-    return [_chunk(layout, shape, context, first, last, seed, full) for first, last in ranges]
+    return [_chunk(layout, shape, context, first, last, seed) for first, last in ranges]
 
 
-def _chunk(
-    layout: ProcessLayout, shape: GPTShape, context: Context, first: int, last: int, seed: int,
-    full: FullTensors | None,
-) -> ModelChunk:  # fmt: skip
+def _chunk(layout: ProcessLayout, shape: GPTShape, context: Context, first: int, last: int, seed: int) -> ModelChunk:
     plan = layout.plan
     flags = [flag for stage in plan.stages for flag in stage.recompute]
     chunk = ModelChunk(operators(shape, context, first, last, seed), tuple(flags[first:last]), first, shape)
-    if full is not None:
-        for name, parameter in chunk.named_by_position():
-            parameter.data.copy_(full[name])
     chunk.to(layout.device)
     split_tensors(chunk, layout.tp_mesh, plan.sequence_parallel)
     if plan.zero >= _SHARDED:

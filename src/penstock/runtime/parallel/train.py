@@ -2,8 +2,9 @@
 
 ``torchrun --nproc-per-node N -m penstock.runtime.parallel.train PLAN.json --steps 20`` needs nothing but a plan that
 ``penstock plan --json`` wrote. As a job the plan of the present width is in the file ``PENSTOCK_PLAN`` names. State is
-saved whole, independent of the plan (:mod:`~penstock.runtime.parallel.full_state`), every so often and when the job is
-asked to stop; a job that is resized is stopped, started again under the plan of its new width, and goes on from there.
+saved in the background, for any plan (:mod:`~penstock.runtime.parallel.planned_state`), every so often and when the job
+is asked to stop; a job that is resized is stopped, started again under the plan of its new width, and goes on from
+there. Between checkpoints snapshots stay in memory, as with :mod:`penstock.elastic`.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import json
 import math
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +19,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from penstock.core import InputError, ParallelPlan, gpt_layers, is_url
-from penstock.runtime.parallel.full_state import newest, restore, save
+from penstock.core import MEMORY_DIR, CheckpointFailed, CheckpointSaved, InputError, ParallelPlan, gpt_layers
+from penstock.runtime.checkpoints.checkpoint import Checkpoints
+from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
+from penstock.runtime.checkpoints.saving import Interval, Keeper, Wish, snapshots_within
 from penstock.runtime.parallel.gpt import GPTShape
 from penstock.runtime.parallel.optimizer import PlannedOptimizer
 from penstock.runtime.parallel.planned import PlannedModel, build
+from penstock.runtime.parallel.planned_state import PlannedState
 from penstock.runtime.parallel.token_data import CountingTokens, FileTokens, TokenSource
 
 PLAN_VARIABLE, CHECKPOINT_VARIABLE = "PENSTOCK_PLAN", "PENSTOCK_CHECKPOINT_DIR"
@@ -52,7 +55,7 @@ class Agreement:
     """What all processes of a run know after a step: whether to end, whether to save, and the loss."""
 
     ends: bool
-    saves: bool
+    wish: Wish
     loss: float
 
 
@@ -63,43 +66,55 @@ class TerminationSignal:
         self._asked = False
         signal.signal(signal.SIGTERM, self._ask)
 
-    def agree(self, loss: Tensor | None, device: torch.device, *, save_now: bool) -> Agreement:
+    def agree(self, loss: Tensor | None, device: torch.device, wish: Wish) -> Agreement:
         """One small reduction: anybody's wish counts, and the last stage tells the others its loss."""
         known = -math.inf if loss is None else float(loss)
-        told = torch.tensor([self._asked, save_now, known], dtype=torch.float64, device=device)
+        told = torch.tensor([self._asked, wish, known], dtype=torch.float64, device=device)
         dist.all_reduce(told, op=dist.ReduceOp.MAX)
-        ends, saves, common = told.tolist()
-        return Agreement(bool(ends), bool(saves), common)
+        ends, wished, common = told.tolist()
+        return Agreement(bool(ends), Wish(int(wished)), common)
 
     def _ask(self, *_: object) -> None:
         self._asked = True
 
 
+class PrintedNews:
+    """Says what becomes of checkpoints in lines that whoever reads the output understands."""
+
+    def say(self, message: CheckpointSaved | CheckpointFailed, /) -> None:
+        if isinstance(message, CheckpointSaved):
+            _say(f"checkpointed step={message.step} path={message.path} blocking_s={message.blocking_s or 0.0:.3f}")
+
+
 @dataclass(slots=True)
 class TrainingRun:
-    """One run of the trainer: a planned model, its optimizer, and where its state is kept."""
+    """One run of the trainer: a planned model, its optimizer, and who keeps its state."""
 
     model: PlannedModel
     optimizer: PlannedOptimizer
     source: TokenSource
     stop: TerminationSignal
     steps: int
-    folder: Path | None
-    save_every_s: float
+    keeper: Keeper
     done: int = 0
 
     def run(self) -> None:
         """Make the steps that are left; save every so often, when asked to end, and after the last one."""
-        saved_at, ends = time.monotonic(), False
+        ends = False
         while self.done < self.steps and not ends:
             loss = self._step()
-            due = self.folder is not None and time.monotonic() - saved_at >= self.save_every_s
-            agreed = self.stop.agree(loss, self.model.layout.device, save_now=due)
+            wish = self.keeper.due(self.done) if self._is_main else Wish.NOTHING
+            agreed = self.stop.agree(loss, self.model.layout.device, wish)
             _say(f"step={self.done} total={self.steps} loss={agreed.loss:.4f}")
             ends = agreed.ends
-            if self.folder and (ends or agreed.saves or self.done == self.steps):
-                self._checkpoint(self.folder)
-                saved_at = time.monotonic()
+            self.keeper.obey(agreed.wish, self.done, is_main=self._is_main)
+            self.keeper.poll(self.done)
+        if self.keeper.save_and_wait(self.done, is_main=self._is_main):
+            self.keeper.forget_snapshots()
+
+    @property
+    def _is_main(self) -> bool:
+        return dist.get_rank() == 0
 
     def _step(self) -> Tensor | None:
         plan, shape = self.model.layout.plan, self.model.shape
@@ -107,11 +122,6 @@ class TrainingRun:
         loss = self.model.step(*self.source.batch(self.done, plan.global_batch, shape.sequence))
         self.optimizer.step()
         return loss
-
-    def _checkpoint(self, folder: Path) -> None:
-        started = time.monotonic()
-        path = save(folder, self.done, self.model, self.optimizer)
-        _say(f"checkpointed step={self.done} path={path} blocking_s={time.monotonic() - started:.3f}")
 
 
 def prepared(
@@ -122,17 +132,37 @@ def prepared(
         layers=options.layers or gpt_layers(plan.ops), hidden=options.hidden, heads=options.heads,
         vocabulary=options.vocabulary, sequence=options.sequence,
     )  # fmt: skip
-    saved = newest(options.checkpoints) if options.checkpoints else None
-    model = build(plan, shape, device=device, weights=saved.weights() if saved else None)
+    model = build(plan, shape, device=device)
     optimizer = PlannedOptimizer(model, lambda weights: torch.optim.AdamW(weights, lr=options.lr))
-    if saved:
-        restore(saved, model, optimizer)
-        _say(f"resumed from step {saved.step} under a plan for {plan.devices} devices")
     tokens = FileTokens(options.data, shape.vocabulary) if options.data else CountingTokens(shape.vocabulary)
-    return TrainingRun(
-        model=model, optimizer=optimizer, source=tokens, stop=stop, steps=options.steps, folder=options.checkpoints,
-        save_every_s=options.checkpoint_every, done=saved.step if saved else 0,
+    keeper = _keeper(options, PlannedState(model, optimizer))
+    run = TrainingRun(
+        model=model, optimizer=optimizer, source=tokens, stop=stop, steps=options.steps, keeper=keeper,
+        done=resume(keeper),
     )  # fmt: skip
+    if run.done:
+        _say(f"resumed from step {run.done} under a plan for {plan.devices} devices")
+    return run
+
+
+def resume(keeper: Keeper) -> int:
+    """Take over the newest state there is, in memory or saved; returns its step. All processes of the group call it."""
+    keeper.join(dist.new_group(backend="gloo"))
+    is_main = dist.get_rank() == 0
+    if is_main:
+        keeper.tidy()
+    found = keeper.find(is_main=is_main)
+    step = keeper.load(found)
+    if found.nodes:
+        keeper.begin_shard_snapshots(found, dist.new_group(backend="gloo"))
+    return step
+
+
+def _keeper(options: argparse.Namespace, state: PlannedState) -> Keeper:
+    memory = open_snapshots(os.environ.get(MEMORY_DIR)) if options.checkpoints else None
+    files = Checkpoints(options.checkpoints, memory=memory) if options.checkpoints else None
+    interval = Interval(options.checkpoint_every, None)
+    return Keeper(state, PrintedNews(), files, interval, snapshots_within(interval))
 
 
 def _say(text: str) -> None:
@@ -151,21 +181,9 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sequence", type=int, default=32)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--data", type=Path, help="a file of 16-bit tokens; counting tokens if left out")
-    parser.add_argument(
-        "--checkpoints", type=_folder, default=os.environ.get(CHECKPOINT_VARIABLE), help="where to save"
-    )
+    parser.add_argument("--checkpoints", default=os.environ.get(CHECKPOINT_VARIABLE), help="where to save")
     parser.add_argument("--checkpoint-every", type=float, default=600.0, help="seconds between checkpoints")
     return parser.parse_args(words)
-
-
-def _folder(text: str) -> Path:
-    if is_url(text):
-        raise InputError(
-            f"checkpoints of a planned model at {text}",
-            "a directory that all machines see",
-            "Mount it, or choose another",
-        )
-    return Path(text)
 
 
 def _join() -> torch.device:

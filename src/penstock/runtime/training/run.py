@@ -18,7 +18,8 @@ from penstock.core import Bye, InputError, Joined, StateSuspended, metric_values
 from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
-from penstock.runtime.checkpoints.saving import Interval, Keeper
+from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
+from penstock.runtime.checkpoints.saving import Interval, Keeper, snapshots_within
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.training.data import Loader
 from penstock.runtime.training.metric_log import log_no_more_with, log_with
@@ -180,10 +181,12 @@ class Run:
         """Do at the border what everyone has concluded from the words of the step."""
         done = self._membership.completed
         if word.suspend:
-            self._keeper.save_and_wait(done, is_main=self.is_main)
+            saved = self._keeper.save_and_wait(done, is_main=self.is_main)
             if self.is_main:
                 self._link.say(StateSuspended(step=self._keeper.saved_step))
             self._membership.part()
+            if saved:
+                self._keeper.forget_snapshots()
             _exit()
         elif word.finish:
             self._is_over = True
@@ -193,17 +196,18 @@ class Run:
                 return
             self._membership.part()
             self._change_world()
-        elif word.save:
-            self._keeper.save(done, is_main=self.is_main)
+        else:
+            self._keeper.obey(word.save, done, is_main=self.is_main)
 
     def _change_world(self) -> None:
         if not self._membership.advance():
             _exit()
 
     def _finish(self) -> None:
-        if self._keeper.regular:
-            self._keeper.save_and_wait(self.completed, is_main=self.is_main)
+        saved = not self._keeper.regular or self._keeper.save_and_wait(self.completed, is_main=self.is_main)
         self._membership.rest()
+        if saved:
+            self._keeper.forget_snapshots()
         self._link.say(Bye())
 
 
@@ -213,22 +217,31 @@ def init(
     checkpoint_every: float | str | None = None,
     checkpoint_steps: int | None = None,
     keep: int = 2,
+    memory_dir: str | Path | None = None,
+    memory_every: float | str | None = None,
+    memory_steps: int | None = None,
+    arena_bytes: int | None = None,
     timeout_s: float = 120.0,
     patience_s: float = 600.0,
 ) -> Run:
     """Join the run this process belongs to; alone, it is a world of one and everything works the same.
 
     ``checkpoint_every`` is in seconds or like "5m"; with a directory (given here or by the platform) and no interval it
-    is what the job file says, five minutes without one. A peer that answers no more counts as lost after ``timeout_s``,
-    one that died at once; a worker waits ``patience_s`` for a new world before it gives up.
+    is what the job file says, five minutes without one. Between two checkpoints snapshots stay in ``memory_dir``, a
+    directory of a memory file system (the platform gives one), every ``memory_every`` or ``memory_steps``: ten times as
+    often as checkpoints if neither is given. ``arena_bytes`` bounds the host memory that copies of the state take. A
+    peer that answers no more counts as lost after ``timeout_s``, one that died at once; a worker waits ``patience_s``
+    for a new world before it gives up.
     """
     place = WorkerEnvironment.from_environment()
     device = take_device(place.local_rank)
     location = checkpoint_dir if checkpoint_dir is not None else place.checkpoints
     link = AgentLink(place.agent, place.worker, place.secret)
     parts = Parts(device)
-    files = Checkpoints(location, keep) if location is not None else None
-    keeper = Keeper(parts, link, files, _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every))
+    memory = open_snapshots(memory_dir if memory_dir is not None else place.memory) if location is not None else None
+    files = Checkpoints(location, keep, memory=memory, arena_bytes=arena_bytes) if location is not None else None
+    interval = _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every)
+    keeper = Keeper(parts, link, files, interval, _memory_interval(memory_every, memory_steps, interval))
     run = Run(
         link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device
     )
@@ -242,6 +255,12 @@ def _interval(every: float | str | None, steps: int | None, of_the_file: str | N
     if every is None and steps is None:
         return Interval(parse_duration(of_the_file) if of_the_file else _DEFAULT_INTERVAL_S, None)
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps)
+
+
+def _memory_interval(every: float | str | None, steps: int | None, between: Interval) -> Interval:
+    if every is None and steps is None:
+        return snapshots_within(between)
+    return Interval(parse_duration(every) if isinstance(every, str) else every, steps, ("memory_every", "memory_steps"))
 
 
 def _total(order: SampleOrder, steps: int | None, epochs: int | None) -> int:

@@ -23,7 +23,7 @@ from torch import nn
 
 from penstock.core import InputError
 from penstock.runtime.agent.link import AgentLink
-from penstock.runtime.checkpoints.saving import Keeper
+from penstock.runtime.checkpoints.saving import Keeper, Wish
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.training.data import Loader
 from penstock.runtime.training.order import Share, seed_step
@@ -47,12 +47,12 @@ class Surroundings:
     seed: int
     micro_batch: int | None
 
-    def wishes(self) -> tuple[bool, bool, bool, bool]:
-        """Has this worker heard of a new world, should it suspend, should it save, is training over?
+    def wishes(self) -> tuple[bool, bool, int, bool]:
+        """Has this worker heard of a new world, should it suspend, what should be saved, is training over?
 
         Rank 0 alone decides on saving.
         """
-        save = self.membership.rank == 0 and self.keeper.due(self.membership.completed + 1)
+        save = self.keeper.due(self.membership.completed + 1) if self.membership.rank == 0 else Wish.NOTHING
         heard = self.link.order is not None and self.keeper.may_move
         return heard, self.link.suspend, save, self.link.finish
 
@@ -64,7 +64,7 @@ class Word:
     loss: float
     switch: bool
     suspend: bool
-    save: bool
+    save: Wish
     finish: bool = False
 
 
@@ -186,7 +186,7 @@ class Step:
     def _read_word(self) -> None:
         loss, *said = self._sums()
         heard, suspend, save, finish = (round(one) for one in said)
-        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=save > 0, finish=finish > 0)
+        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=Wish(save), finish=finish > 0)
 
     def _sums(self) -> list[float]:
         """The words of all workers, added up. DDP has divided what it carried by their number."""

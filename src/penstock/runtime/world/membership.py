@@ -115,9 +115,7 @@ class Membership:
         for model in self._parts.wrapped:
             model.close()
         close_groups()
-        if self._keeper.group is not None:
-            self._keeper.settle()
-            self._keeper.group = None
+        self._keeper.leave()
 
     def _await_world(self) -> World | None:
         if not self._link.has_agent:
@@ -147,16 +145,27 @@ class Membership:
 
     def _open_replicated(self) -> None:
         steps = self._compare()
-        top = max(steps)
-        source = steps.index(top)
-        if top == _NOTHING and self.rank == source:
-            self.completed = self._keeper.load(is_main=True)
-        behind = [rank for rank, step in enumerate(steps) if rank != source and (step < top or top == _NOTHING)]
+        if max(steps) == _NOTHING:
+            source = self._who_has_most()
+            if self.rank == source:
+                self.completed = self._keeper.load(self._keeper.find(is_main=True))
+            behind = [rank for rank in range(self.size) if rank != source]
+        else:
+            source = steps.index(max(steps))
+            behind = [rank for rank, step in enumerate(steps) if step < max(steps)]
         if behind:
             self._hand_over(source, behind)
         models = self._parts.wrapped
         for model in models:
             model.open(self.size, carries=len(models) == 1)  # of several, who knows which one a backward pass concerns
+        self._keeper.begin_snapshots(is_main=self.rank == 0)
+
+    def _who_has_most(self) -> int:
+        """Of workers without state, the one whose machine remembers the newest; rank 0 also knows what is saved."""
+        if self.size == 1:
+            return 0
+        steps = self._gather(float(self._keeper.latest_step(is_main=self.rank == 0)))
+        return steps.index(max(steps))
 
     def _hand_over(self, source: int, behind: list[int]) -> None:
         if self.rank == source:
@@ -169,17 +178,20 @@ class Membership:
             watch_state(self._parts, source)
 
     def _open_sharded(self) -> None:
-        """New shards from the unsharded copies, then the values of the newest checkpoint, the same for everyone."""
+        """New shards from the unsharded copies, then the values of the newest state there is, the same for everyone."""
         steps = self._compare()
-        source = steps.index(max(steps))
-        self._keeper.group = open_side_group()
+        self._keeper.join(open_side_group())
+        found = self._keeper.find(is_main=self.rank == 0)
         before = self._parts.parameters()
         for model in self._parts.sharded:
-            equalize(list(model.template.state_dict().values()), source)
+            if not found.any:
+                equalize(list(model.template.state_dict().values()), steps.index(max(steps)))
             model.open(self.size)
         self._parts.follow(before)
         self.completed = _NOTHING
-        self.completed = self._keeper.load(is_main=self.rank == 0)
+        self.completed = self._keeper.load(found)
+        if found.nodes:
+            self._keeper.begin_shard_snapshots(found, open_side_group())
 
     def _compare(self) -> list[int]:
         """How far everyone is. Newcomers learn for how long training has been standing still."""

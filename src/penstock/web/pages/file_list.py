@@ -46,7 +46,7 @@ def saved_html(job_id: str, checkpoints: CheckpointList, files: FileList) -> str
     saved = [
         [
             html.escape(one.path), number(one.step), format_bytes(one.bytes), short_clock(one.saved_at),
-            html.escape(one.problem or one.state),
+            html.escape(one.where), html.escape(one.condition),
         ]
         for one in checkpoints.checkpoints[:_MOST_ROWS]
     ]  # fmt: skip
@@ -54,7 +54,7 @@ def saved_html(job_id: str, checkpoints: CheckpointList, files: FileList) -> str
         [_name(job_id, one), format_bytes(one.bytes), short_clock(one.changed_at)] for one in files.files[:_MOST_ROWS]
     ]
     more = len(files.files) > _MOST_ROWS or files.truncated
-    tables = ((("Checkpoint", "Step", "Size", "Saved", "State"), saved), (("File", "Size", "Changed"), listed))
+    tables = ((("Checkpoint", "Step", "Size", "Saved", "Where", "State"), saved), (("File", "Size", "Changed"), listed))
     return (
         f"<p class='ps-soft'>in <code>{html.escape(files.place)}</code></p>"
         + "".join(rich_table(columns, rows) for columns, rows in tables if rows)

@@ -13,8 +13,8 @@ from penstock.core import CheckpointFailed, CheckpointSaved, Joined, StateSuspen
 from penstock.elastic import Checkpoints
 from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from tests.runtime.agent import Agent, Zygote, wait_until
+from tests.runtime.checkpoints.test_checkpoints import parts_with, save
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
-from tests.runtime.test_checkpoints import parts_with, save
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 
@@ -101,7 +101,7 @@ import resource, sys
 from pathlib import Path
 sys.path.append(sys.argv[2])
 from penstock.elastic import Checkpoints
-from tests.runtime.test_checkpoints import parts_with
+from tests.runtime.checkpoints.test_checkpoints import parts_with
 
 files = Checkpoints(Path(sys.argv[1]))
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

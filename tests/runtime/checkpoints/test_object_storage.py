@@ -12,8 +12,8 @@ from penstock.core import CheckpointSaved, InputError, StateSuspended, SuspendOr
 from penstock.elastic import Checkpoints
 from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from tests.runtime.agent import Agent
+from tests.runtime.checkpoints.test_checkpoints import parts_with, weight
 from tests.runtime.curves import assert_same_curve, curve
-from tests.runtime.test_checkpoints import parts_with, weight
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 BUCKET = "checkpoints"

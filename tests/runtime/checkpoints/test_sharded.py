@@ -1,5 +1,7 @@
-"""FSDP2 changes its world through the disk: planned changes lose nothing, a death goes back to the last checkpoint."""
+"""FSDP2 changes its world through the disk: planned changes lose nothing, a death goes back to the last checkpoint, or
+to what peers hold."""
 
+import shutil
 from collections.abc import Callable
 
 from tests.runtime.agent import Agent
@@ -35,3 +37,26 @@ def test_a_death_goes_back_to_the_last_checkpoint(launch: Callable[..., Agent]) 
     last = {one["step"]: one["loss"] for one in sorted(agent.records("step"), key=lambda one: one["generation"])}
     assert last.keys() == curve(plain).keys()
     assert all(abs(last[step] - loss) < 2e-4 * abs(loss) + 1e-6 for step, loss in curve(plain).items())
+
+
+def test_a_lost_machine_costs_one_step_and_no_reading_of_storage(launch: Callable[..., Agent]) -> None:
+    """Every worker is a machine of its own; the memory of the one that dies goes with it, and so does the storage."""
+    plain = launch("--steps", "30")
+    plain.start("w0", "w1")
+    agent = launch(
+        "--steps", "30", "--strategy", "fsdp2", "--memory-steps", "1", "--die", "w1:17:before", "--memory", "memory"
+    )  # fmt: skip
+    agent.start("w0", "w1", "w2")
+    assert agent.wait_exits("w1")[0]["signal"] == 9
+    shutil.rmtree(agent.folder / "memory" / "w1")
+    shutil.rmtree(agent.checkpoints, ignore_errors=True)
+    agent.prepare("w3")
+    agent.replace("w1", "w3")
+    agent.wait_joined()
+    assert {one["code"] for one in (*plain.wait_exits(), *agent.wait_exits("w0", "w2", "w3"))} == {0}, agent.errors()
+    redone = [one["step"] for one in agent.records("step") if one["generation"] == 1]
+    assert min(redone) in (16, 17)
+    last = {one["step"]: one["loss"] for one in sorted(agent.records("step"), key=lambda one: one["generation"])}
+    assert last.keys() == curve(plain).keys()
+    assert all(abs(last[step] - loss) < 2e-4 * abs(loss) + 1e-6 for step, loss in curve(plain).items())
+    assert not list((agent.folder / "memory").glob("*/*/*")), "memory is given back at the end"

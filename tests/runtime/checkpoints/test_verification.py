@@ -1,0 +1,66 @@
+"""A checkpoint is read back after it was written; one that differs is not kept, and never costs the one before it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.elastic import Checkpoints
+from penstock.runtime.checkpoints import directory_storage
+from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
+from penstock.runtime.checkpoints.manifest import Manifest
+from tests.runtime.checkpoints.parts import parts_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+
+
+def save(files: Checkpoints, step: int) -> Saved | NotSaved | None:
+    files.begin(parts_of(step, width=8).capture(step))
+    return files.settle()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_was_read_back_says_so(tmp_path: Path) -> None:
+    save(Checkpoints(tmp_path), 1)
+    manifest = Manifest.parse((tmp_path / "step-0000000001.json").read_text())
+    assert manifest.verified_at is not None
+    assert manifest.verified_at >= manifest.made_at
+
+
+def test_a_disk_that_gives_back_something_else_is_told_and_older_ones_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = Checkpoints(tmp_path, keep=1)
+    save(files, 1)
+
+    def rot(path: Path) -> None:
+        if path.suffix == ".distcp":
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(directory_storage, "forget_cached", rot)
+        outcome = save(files, 2)
+    assert isinstance(outcome, NotSaved)
+    assert "cannot be read back" in outcome.reason
+    assert "cannot be read back" in caplog.text
+    assert names(tmp_path) == ["step-0000000001", "step-0000000001.json"]
+    assert isinstance(save(files, 3), Saved)
+    assert names(tmp_path) == ["step-0000000003", "step-0000000003.json"]
+
+
+def test_manifests_of_before_are_read_and_count_as_not_verified(tmp_path: Path) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1)
+    path = tmp_path / "step-0000000001.json"
+    path.write_text(
+        json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "verified_at"})
+    )
+    manifest = files.newest()
+    assert manifest is not None
+    assert manifest.verified_at is None
+    assert files.newest(step=2) is None
