@@ -103,6 +103,19 @@ def test_a_newer_checkpoint_wins_over_what_is_in_memory(tmp_path: Path) -> None:
     assert_equal_states(parts, parts_of(5))
 
 
+def test_a_newer_checkpoint_that_is_damaged_does_not_hide_what_is_in_memory(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    for step in (1, 5):
+        later = Checkpoints(tmp_path / "saved")
+        later.begin(parts_of(step).capture(step))
+        later.settle()
+    remember(files, parts_of(3), 3)
+    next((tmp_path / "saved" / "step-0000000005").glob("*.distcp")).unlink()
+    found, parts = resumed(tmp_path)
+    assert found == 3
+    assert_equal_states(parts, parts_of(3))
+
+
 def test_what_an_earlier_run_left_goes_when_there_is_something_newer(tmp_path: Path) -> None:
     remember(files_in(tmp_path), parts_of(1), 1)
     files = files_in(tmp_path)

@@ -238,22 +238,25 @@ class Keeper:
         offers = list(memory.offers()) if memory is not None else []
         saved = self._files.latest_step() if self._files is not None and is_main else -1
         told = gather((offers, saved, memory.node if memory is not None else "", new_set_id()), group)
-        origin = newest_whole([said[0] for said in told])
         nodes = tuple(said[2] for said in told)
-        if origin is not None and origin.step < max(said[1] for said in told):
+        origin = newest_whole([said[0] for said in told]) if all(nodes) else None
+        manifest = None
+        if origin is None or origin.step < max(said[1] for said in told):
+            manifest = self._newest_saved(is_main=is_main)
+        if origin is not None and manifest is not None and manifest.step > origin.step:
             origin = None
-        manifest = self._newest_saved(is_main=is_main) if origin is None else None
         return Found(origin, manifest, told[0][3], nodes if all(nodes) else ())
 
     def load(self, found: Found) -> int:
         """Take over what was found; returns its step, or 0 if there is nothing. With a group: together."""
-        step = 0
+        step, self._last = 0, None
         if found.origin is not None and self._memory is not None:
             self._memory.recall(found.origin, self._parts, self.group)
-            step = self._remembered = found.origin.step
+            step = found.origin.step
         elif found.manifest is not None and self._files is not None:
             self._files.load(found.manifest, self._parts, self.group)
             step = self._last = self.saved_step = found.manifest.step
+        self._remembered = step
         self._interval.restart(step)
         self._memory_interval.restart(step)
         return step
