@@ -62,7 +62,10 @@ def test_what_was_verified_and_what_lies_in_memory_is_told(world: Platform, tmp_
         record = {"set": "s", "rank": rank, "size": 2, "step": step, "bytes": 10, "made_at": 3.0 + step}
         (memory / "s").mkdir(parents=True, exist_ok=True)
         (memory / "s" / f"r0000{rank}.{step % 2}.json").write_text(json.dumps(record))
-    (memory / "s" / "r00007.0.json").write_text("nonsense")
+    for number, nonsense in enumerate(("nonsense", json.dumps(record | {"made_at": 1e300}), '{"step": Infinity}')):
+        (memory / "s" / f"r0010{number}.0.json").write_text(nonsense)
+    odd = saved(world, job, 4).with_suffix(".json")
+    odd.write_text(json.dumps(json.loads(odd.read_text()) | {"verified_at": 1e300}))
     found = list_checkpoints(
         FilePlaces(root=world.files_at, memory_of=lambda run: memory if run.startswith(job) else None),
         world.platform.files._find(job, ADMIN),
@@ -70,7 +73,8 @@ def test_what_was_verified_and_what_lies_in_memory_is_told(world: Platform, tmp_
     told = [(each.step, each.where, each.state, each.bytes) for each in found.checkpoints]
     assert told[:2] == [(9, "memory", "whole", 20), (8, "memory", "damaged", 10)]
     assert (told[2][:3], found.checkpoints[1].problem) == ((5, "saved", "whole"), "1 of 2 shards are on this machine")
-    assert [each.verified_at is not None for each in found.checkpoints] == [False, False, True]
+    assert [each.verified_at is not None for each in found.checkpoints] == [False, False, True, False]
+    assert "its manifest cannot be read" in found.checkpoints[3].problem
 
 
 def test_files_are_listed_and_fetched_whole(world: Platform, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class JobReader:
         """How often to save by what was seen; nothing where the job file says it, or the job never saved."""
         if file.checkpoint.every is not None:
             return None
-        return self._stores.saving.interval(fingerprint, devices=file.device_bounds(resumable=True).min)
+        return self._stores.saving_interval(fingerprint, file.device_bounds(resumable=True).min)
 
     def _note(self, file: "JobFile", job: Job, predictable: bool, user: UnixUser | None) -> str:
         source = weakest_source(job)

@@ -88,9 +88,11 @@ class Learner:
         """What checkpoints cost, and how often what runs here fails; told to stop is no failure."""
         if report.kind is ReportKind.CHECKPOINTED and report.blocking_s is not None:
             self.stores.saving.saved(record.fingerprint, report.blocking_s)
+            self.stores.learned()
         elif report.kind in _ENDS:
             failed = report.kind is ReportKind.FAILED and report.reason != FailureReason.STOPPED
             self.stores.saving.ran(device_s=watch.width * max(report.at - watch.since, 0.0), failed=failed)
+            self.stores.learned()
 
     def _begin(self, run_id: str, record: JobRecord) -> _Watch:
         from penstock.learn import DelayMeter, ProgressMeter

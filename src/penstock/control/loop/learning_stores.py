@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.control.loop.plan_preparation import PlanPreparation, planned_scaling
-from penstock.core import Cluster, Costs, Curve, Scaling
+from penstock.core import Cluster, Costs, Curve, SavingInterval, Scaling
 
 if TYPE_CHECKING:
     from penstock.learn import CostStore, CurveStore, SavingCosts
@@ -32,6 +32,7 @@ class LearningStores:
         self._clock = clock
         self._cluster = cluster
         self.plans = PlanPreparation(data_dir, cluster)
+        self._intervals: dict[tuple[str, int], SavingInterval | None] = {}
         self._known: dict[tuple[str, tuple[str, ...], Cluster], tuple[Curve, Costs]] = {}
 
     @cached_property
@@ -68,6 +69,14 @@ class LearningStores:
     def learned(self) -> None:
         """What was believed a moment ago may be wrong now."""
         self._known.clear()
+        self._intervals.clear()
+
+    def saving_interval(self, fingerprint: str, devices: int) -> SavingInterval | None:
+        """How often a job on so many devices should save, remembered as curves are; nothing before it has saved."""
+        question = (fingerprint, devices)
+        if question not in self._intervals:
+            self._intervals[question] = self.saving.interval(fingerprint, devices=devices)
+        return self._intervals[question]
 
     def expected(self, fingerprint: str, kinds: tuple[str, ...]) -> tuple[Curve, Costs]:
         """Curve and costs, remembered until something is learned: a burst of the same jobs asks the same question."""

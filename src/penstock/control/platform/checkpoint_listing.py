@@ -65,18 +65,19 @@ def _checked(
     return CheckpointView(
         path=directory, bytes=_bytes(directory, files) + files[path].bytes, saved_at=files[path].changed_at,
         step=int(directory.removeprefix("step-")), state="damaged" if problem else "whole", problem=problem,
-        verified_at=None if verified_at is None or problem else datetime.fromtimestamp(verified_at, UTC),
+        verified_at=None if problem else verified_at,
     )  # fmt: skip
 
 
 def _compared(
     places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], *, verify: bool
-) -> tuple[float | None, str]:
+) -> tuple[datetime | None, str]:
     """When it was verified by whoever wrote it, and what differs from the manifest; nothing if nothing does."""
     try:
         manifest = _read_manifest(places, record, path)
-        return manifest.verified_at, _problem(places, record, path, files, manifest, verify=verify)
-    except (ValueError, KeyError, TypeError, PenstockError) as error:
+        at = None if manifest.verified_at is None else datetime.fromtimestamp(manifest.verified_at, UTC)
+        return at, _problem(places, record, path, files, manifest, verify=verify)
+    except (ValueError, KeyError, TypeError, OverflowError, OSError, PenstockError) as error:
         return None, f"its manifest cannot be read: {error}"
 
 

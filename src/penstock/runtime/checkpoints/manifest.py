@@ -36,6 +36,8 @@ class Manifest:
         fields = json.loads(text)
         fields["files"] = tuple(FileSum(**one) for one in fields["files"])
         manifest = cls(**fields)
+        if not isinstance(manifest.verified_at, float | int | None):
+            raise TypeError(f"verified at {manifest.verified_at!r}")
         for name in (manifest.directory, *(file.name for file in manifest.files)):
             if Path(name).name != name:
                 raise ValueError(f"{name!r} is not a name")

@@ -1,5 +1,6 @@
 """Which snapshots lie in a machine's memory, told from their records alone; needs no PyTorch."""
 
+import itertools
 import json
 import os
 from contextlib import suppress
@@ -7,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 RECORDS = "*/r*.json"
-_LARGEST_RECORD = 1 << 26
+_LARGEST_RECORD = 1 << 24
+_MOST_RECORDS = 1024
+_YEAR_9999 = 253_402_300_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +31,8 @@ class SnapshotGlance:
 def snapshots_in(place: Path) -> list[SnapshotGlance]:
     """The snapshots below a directory, the newest first; what is no record of one is passed over."""
     found: dict[str, dict[int, SnapshotGlance]] = {}
-    for path in place.glob(RECORDS):
-        with suppress(OSError, ValueError, TypeError, KeyError):
+    for path in itertools.islice(place.glob(RECORDS), _MOST_RECORDS):
+        with suppress(OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             key, rank, shard = _shard(path)
             found.setdefault(key, {})[rank] = shard
     glances = [_together(list(shards.values())) for shards in found.values()]
@@ -45,6 +48,8 @@ def _shard(path: Path) -> tuple[str, int, SnapshotGlance]:
     """The snapshot that a record belongs to, the rank whose shard it is, and that shard."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         said = json.loads(file.read(_LARGEST_RECORD))
-    step, size = int(said["step"]), int(said["size"])
-    shard = SnapshotGlance(step=step, held=1, size=size, bytes=int(said["bytes"]), made_at=float(said["made_at"]))
+    step, size, made_at = int(said["step"]), int(said["size"]), float(said["made_at"])
+    if not 0 <= made_at < _YEAR_9999:
+        raise ValueError(f"made at {made_at}")
+    shard = SnapshotGlance(step=step, held=1, size=size, bytes=int(said["bytes"]), made_at=made_at)
     return f"{said['set']}/{step}/{size}", int(said["rank"]), shard
