@@ -17,12 +17,14 @@ from penstock.diagnose.logs.lines import LogLine, read_line
 from penstock.diagnose.logs.tracebacks import HEADER, read_traceback
 from penstock.diagnose.logs.windows import Candidate, WindowReader
 from penstock.diagnose.signatures.catalogue import Catalogue, shipped_catalogue
-from penstock.diagnose.signatures.model import Signature
+from penstock.diagnose.signatures.model import Level, Signature
 
 _MOST_HITS = 200
 """Of one signature: what comes later says nothing new."""
 _SHOWN = 400
 _HEADER = HEADER.lower().encode()
+_TALK = "NCCL INFO"
+"""What NCCL says on its way: it tries much that does not succeed, and goes on."""
 _PROGRESS = re.compile(r"last completed(?: NCCL)? work: (\d+)|SeqNum=(\d+)", re.IGNORECASE)
 
 
@@ -83,9 +85,12 @@ class Doctor:
         speaker = Culprit(rank=source.rank if line.rank is None else line.rank, node=line.node or source.node)
         evidence = _evidence(line.text, source.name, candidate.number, speaker.rank)
         order = len(found.hits) + len(found.errors)
+        is_talk = _TALK in line.text
         if is_header:
             found.errors += _script_errors(candidate, line, evidence, speaker, order)
         for signature in signatures:
+            if is_talk and signature.level is not Level.WARNING:
+                continue
             match = signature.search(line.text, candidate.surroundings)
             if match is not None and _counts_fit(match):
                 found.counted[signature.id] += 1

@@ -4,11 +4,11 @@ Looking for hundreds of literals one by one costs hundreds of passes, and a regu
 each at every byte. Here a buffer is read as machine words: every literal of at least seven bytes covers a whole
 four-byte word wherever it begins, so it is enough to look at every fourth byte and to know, for each literal, four
 words of it, one per alignment. A word is looked up in a table of bits by its hash; what passes is compared exactly, and
-what passes that is worth a look at its line. O(bytes / 4) with a small constant, independent of how many literals there
-are; letters count without regard to case.
+what has the right words on either side too is worth a look at its line. O(bytes / 4) with a small constant, independent
+of how many literals there are; letters count without regard to case.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -33,28 +33,44 @@ _ORDINARY = (
 
 
 class GramFilter:
-    """Finds the words that the given literals have; ``owners`` says which literals have a word."""
+    """Finds where literals may be: four bytes of one are there for certain, and up to four on either side."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        self.owners: dict[int, list[bytes]] = {}
         ordinary = set(_words(_ORDINARY.lower()))
-        for literal in dict.fromkeys(literals):
-            data = literal.lower().encode()
-            if len(data) < LEAST_ANCHOR:
-                raise ValueError(f"{literal!r} has fewer than {LEAST_ANCHOR} bytes")
-            for word in _chosen(data, ordinary):
-                self.owners.setdefault(word, []).append(data)
-        self._known = np.array(sorted(self.owners), dtype=np.uint32)
+        self._literals = [literal.lower().encode() for literal in dict.fromkeys(literals)]
+        if short := [literal for literal in self._literals if len(literal) < LEAST_ANCHOR]:
+            raise ValueError(f"{short[0]!r} has fewer than {LEAST_ANCHOR} bytes")
+        traits = sorted(
+            trait for number, data in enumerate(self._literals) for trait in _traits(number, data, ordinary)
+        )
+        columns = np.array(traits, dtype=np.uint32).reshape(-1, 6).T
+        self._before_mask, self._before, self._after_mask, self._after, self._owner = columns[1:]
+        self._known, self._first, self._count = np.unique(columns[0], return_index=True, return_counts=True)
         self._table = np.zeros(1 << _BITS, dtype=np.bool_)
         self._table[_hash(self._known)] = True
 
-    def hits(self, buffer: bytes) -> tuple[Sequence[int], Sequence[int]]:
-        """Offsets of words that some literal has, ascending, and the words."""
+    def hits(self, buffer: bytes) -> Iterator[tuple[int, bytes]]:
+        """Offsets in a buffer, ascending, with a literal that may be there."""
         words = np.frombuffer(buffer, dtype="<u4", count=len(buffer) // _WORD) | _FOLD
         places = np.flatnonzero(self._table[_hash(words)])
-        found: npt.NDArray[np.uint32] = words[places]
-        exact = np.isin(found, self._known)
-        return (places[exact] * _WORD).tolist(), found[exact].tolist()
+        entries = np.searchsorted(self._known, words[places])
+        is_known = self._known[np.minimum(entries, len(self._known) - 1)] == words[places]
+        places, entries = places[is_known], entries[is_known]
+        return iter(sorted(self._confirmed(words, places, entries)))
+
+    def _confirmed(
+        self, words: npt.NDArray[np.uint32], places: npt.NDArray[np.intp], entries: npt.NDArray[np.intp]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Those with the right words on either side; a word may be that of several literals."""
+        befores, afters = words[np.maximum(places - 1, 0)], words[np.minimum(places + 1, len(words) - 1)]
+        for number in range(int(self._count.max())):
+            has = self._count[entries] > number
+            at = self._first[entries[has]] + number
+            fits = (befores[has] & self._before_mask[at]) == self._before[at]
+            fits &= (afters[has] & self._after_mask[at]) == self._after[at]
+            owners = self._owner[at[fits]].tolist()
+            for place, owner in zip(places[has][fits].tolist(), owners, strict=True):
+                yield place * _WORD, self._literals[owner]
 
 
 def _hash(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -68,7 +84,21 @@ def _words(data: bytes) -> list[int]:
     return [int.from_bytes(data[at : at + _WORD], "little") | int(_FOLD) for at in range(len(data) - _WORD + 1)]
 
 
-def _chosen(data: bytes, ordinary: set[int]) -> list[int]:
-    """For each alignment the word of a literal that ordinary lines have least."""
+def _traits(number: int, data: bytes, ordinary: set[int]) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """For each alignment a word of a literal, the one that ordinary lines have least, and what is known beside it."""
     words = _words(data)
-    return [min(words[residue::_WORD], key=ordinary.__contains__) for residue in range(_WORD)]
+    for residue in range(_WORD):
+        at = min(range(residue, len(words), _WORD), key=lambda place: (words[place] in ordinary, _spread(place, data)))
+        before, after = data[max(0, at - _WORD) : at], data[at + _WORD : at + 2 * _WORD]
+        low = 8 * (_WORD - len(before))
+        before_mask, after_mask = (2 ** (8 * len(before)) - 1) << low, 2 ** (8 * len(after)) - 1
+        fold = int(_FOLD)
+        yield (
+            words[at], before_mask, (int.from_bytes(before, "little") << low | fold) & before_mask,
+            after_mask, (int.from_bytes(after, "little") | fold) & after_mask, number,
+        )  # fmt: skip
+
+
+def _spread(place: int, data: bytes) -> int:
+    """How unevenly a word divides its literal: one in the middle has known bytes on both sides."""
+    return abs(place - (len(data) - _WORD) // 2)

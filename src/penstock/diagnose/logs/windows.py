@@ -1,6 +1,6 @@
 """A stream in overlapping windows, each searched once: memory is bounded by a window, whatever the log's size."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -64,21 +64,27 @@ class WindowReader:
     def _searched(self, window: bytes, done: int, limit: int) -> Iterator[Candidate]:
         """The candidate lines that begin between ``done`` and ``limit``."""
         counted, number = 0, self._lines
-        literals: set[bytes] = set()
-        start = end = -1
-        for place, word in zip(*self.filter.hits(window), strict=True):
-            if place >= end:
-                if start >= 0 and done <= start < limit and literals:
-                    number += window.count(b"\n", counted, start)
-                    counted = start
-                    yield _candidate(window, start, end, number, literals)
-                start, end = _line_around(window, place)
-                region = window[max(0, start - 1) : end + 1].lower()
-                literals = set()
-            literals.update(literal for literal in self.filter.owners[word] if literal in region)
-        if start >= 0 and done <= start < limit and literals:
-            number += window.count(b"\n", counted, start)
-            yield _candidate(window, start, end, number, literals)
+        for start, end, literals in _lines_with(window, self.filter.hits(window)):
+            if done <= start < limit:
+                number += window.count(b"\n", counted, start)
+                counted = start
+                yield _candidate(window, start, end, number, literals)
+
+
+def _lines_with(window: bytes, hits: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, int, set[bytes]]]:
+    """Where the lines begin and end that have any of the literals that may be in them, and which they have."""
+    start = end = -1
+    region, literals = b"", set[bytes]()
+    for place, literal in hits:
+        if place >= end:
+            if literals:
+                yield start, end, literals
+            start, end = _line_around(window, place)
+            region, literals = window[max(0, start - 1) : end + 1].lower(), set()
+        if literal in region:
+            literals.add(literal)
+    if literals:
+        yield start, end, literals
 
 
 def _candidate(window: bytes, start: int, end: int, number: int, literals: set[bytes]) -> Candidate:
