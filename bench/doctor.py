@@ -1,8 +1,8 @@
 """How fast the doctor reads, in how much memory, beside a loop that tries every regex on every line.
 
-``python -m bench.doctor --megabytes 400``: logs of training as they are (metrics, progress bars, library chatter) with a
-failure at their end, written to a temporary file. Each reader runs in a process of its own, so that its peak memory is
-its own. The plain loop reads a part, for it would take minutes.
+``python -m bench.doctor --megabytes 400``: a log of training as they are (metrics, progress bars, library chatter) with
+a failure at its end, written to a temporary file. Each reader runs in a process of its own, so that its peak memory is
+its own. The plain loop reads a tenth of a megabyte, for it would take minutes.
 """
 
 import argparse
@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 _LINES = (
-    "[2026-03-01 12:00:{s:02d},123] [INFO] [rank{r}]: iteration {i:8d}/ 500000 | consumed samples: {i} | elapsed time per "
-    "iteration (ms): 612.3 | learning rate: 1.500E-04 | lm loss: 2.3456E+00 | loss scale: 1.0 | grad norm: 0.345 |\n",
+    "[2026-03-01 12:00:{s:02d},123] [INFO] [rank{r}]: iteration {i:8d}/ 500000 | consumed samples: {i} | elapsed time "
+    "per iteration (ms): 612.3 | learning rate: 1.5E-04 | lm loss: 2.3456E+00 | loss scale: 1.0 | grad norm: 0.345 |\n",
     "node{r}:2152176:2152299 [{r}] NCCL INFO Channel 0{r}/04 : {r}[0] -> 1[1] [send] via NET/IB/0/GDRDMA\n",
     "Epoch 3:  45%|████▌     | {i}/12000 [01:02<01:15, 45.{s}it/s, loss=2.1, v_num=3]\r",
-    "[rank{r}]: step {i} throughput 12345 tokens/s, memory 61.2 GiB of 79.1 GiB, data time 0.01 s, validation error 0.12\n",
-    "/usr/lib/python3/site-packages/torch/nn/functional.py:1234: UserWarning: this argument is deprecated, use another\n",
+    "[rank{r}]: step {i} throughput 12345 tokens/s, memory 61.2 of 79.1 GiB, data time 0.01 s, validation error 0.1\n",
+    "/usr/lib/python3/site-packages/torch/nn/functional.py:1234: UserWarning: this is deprecated, use another\n",
 )
 _END = "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 

@@ -84,12 +84,17 @@ class RunDiagnoser:
 
     def _output(self, report: Report) -> bytes:
         """The beginning and the end of what its workers said, or the last words it was reported with."""
-        head, offset = self._read(report.run_id, 0, _HEAD_BYTES)
-        tail, size = self._read(report.run_id, offset, _TAIL_BYTES)
-        if len(tail) >= _TAIL_BYTES:
-            tail = self._end(report.run_id, size)
         last = "\n".join(report.tail).encode("utf-8", "replace")
-        return head + tail if head or tail else last
+        try:
+            return self._ends_of(report.run_id) or last
+        except Exception as error:
+            _log.debug("no output of run %s: %s", report.run_id, error)
+            return last
+
+    def _ends_of(self, run_id: str) -> bytes:
+        head, offset = self._read(run_id, 0, _HEAD_BYTES)
+        tail, size = self._read(run_id, offset, _TAIL_BYTES)
+        return head + (self._end(run_id, size) if len(tail) >= _TAIL_BYTES else tail)
 
     def _end(self, run_id: str, known: int) -> bytes:
         """The last bytes of an output that is longer than ``known``; its length is found by doubling."""

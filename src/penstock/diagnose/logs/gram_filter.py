@@ -51,7 +51,8 @@ class GramFilter:
 
     def hits(self, buffer: bytes) -> Iterator[tuple[int, bytes]]:
         """Offsets in a buffer, ascending, with a literal that may be there."""
-        words = np.frombuffer(buffer, dtype="<u4", count=len(buffer) // _WORD) | _FOLD
+        padded = buffer + bytes(2 * _WORD - len(buffer) % _WORD)
+        words = np.frombuffer(padded, dtype="<u4") | _FOLD
         places = np.flatnonzero(self._table[_hash(words)])
         entries = np.searchsorted(self._known, words[places])
         is_known = self._known[np.minimum(entries, len(self._known) - 1)] == words[places]

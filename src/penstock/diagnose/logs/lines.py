@@ -22,6 +22,7 @@ _PREFIXES = tuple(
 )
 _NCCL = re.compile(r"^(?P<node>[\w.-]+):\d+:\d+ \[(?P<device>\d+)\] ")
 _ANYWHERE = re.compile(r"\[(?:PG [^\]]{0,80} )?Rank (?P<rank>\d+)\]|\brank[ :=]+(?P<named>\d+)\b", re.IGNORECASE)
+_HOST = re.compile(r"\bon node (?P<node>[\w.-]+)")
 _MOST_PREFIXES = 4
 
 
@@ -48,6 +49,8 @@ def read_line(raw: str) -> LogLine:
         else:
             break
     if match := _NCCL.match(text):
+        found |= match.groupdict()
+    if "node" not in found and (match := _HOST.search(text)):
         found |= match.groupdict()
     rank = found.get("rank") or _named_rank(text)
     device = f"GPU {found['device']}" if "device" in found else ""

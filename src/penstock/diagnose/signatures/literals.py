@@ -42,7 +42,7 @@ def _branches(regex: str) -> list[list[str]]:
 def _literals(tokens: list[str]) -> Iterator[str]:
     """Runs of characters that are there exactly once, one after the other."""
     run = ""
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=False):
         text = _text(token)
         if text is None or following.startswith(_OPTIONAL):
             yield run
