@@ -7,7 +7,7 @@ import pytest
 
 from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.state.entries import Absence, RunFailed
-from penstock.core import Node, Report, ReportKind, Usage
+from penstock.core import Curve, Node, Report, ReportKind, Scaling, Source, Usage
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
 
@@ -141,12 +141,26 @@ def test_an_out_of_memory_says_what_would_fit(world: Platform) -> None:
     assert found is not None
     assert found.category == "mem.host_oom"
     assert "limits.memory" in found.fix
+
+
+def test_an_out_of_memory_on_devices_names_the_width_that_is_predicted_to_fit(world: Platform) -> None:
+    job = world.submit(work=1000, at_most=1)
+    world.passes(5)
+    record = world.record(job)
     world.backend.output[f"{job}.1"] = OUT_OF_MEMORY
-    advised = RunDiagnoser(world.backend, fitting=lambda _: "4 devices would fit").diagnosis(
-        replace(report, reason="exit", code=1, signal=None), world.record(job), Usage()
-    )
-    assert advised is not None
-    assert advised.fix.endswith("4 devices would fit")
+    report = Report(run_id=f"{job}.1", seq=9, at=1.0, kind=ReportKind.FAILED, reason="exit", code=1)
+
+    def fix(curve: Curve) -> str:
+        record.job = replace(record.job, curve=curve)
+        found = RunDiagnoser(world.backend).diagnosis(report, record, Usage())
+        assert found is not None
+        return found.fix
+
+    kind = record.grant.kind
+    predicted = Scaling(counts=(1, 4), rates=(1.0, 3.0), source=Source.PREDICTED)
+    assert f"penstock edit {job} --devices 4.." in fix(Curve(((kind, predicted),)))
+    assert "smaller" in fix(Curve(((kind, replace(predicted, counts=(1,), rates=(1.0,))),)))
+    assert "penstock predict" in fix(Curve(((kind, replace(predicted, source=Source.MEASURED)),)))
 
 
 def test_a_failure_of_an_earlier_version_has_no_diagnosis(world: Platform) -> None:

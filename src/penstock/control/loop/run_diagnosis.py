@@ -7,15 +7,15 @@ diagnosis that cannot be made is no reason to record nothing: then the failure h
 
 import io
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.backends import Backend
+from penstock.control.loop.memory_advice import memory_advice
 from penstock.control.state.records import JobRecord
-from penstock.core import Diagnosis, FailureReason, Report, ReportKind, Usage, Worker, format_bytes
+from penstock.core import Diagnosis, FailureReason, Report, ReportKind, Usage, Worker
 
 if TYPE_CHECKING:
     from penstock.diagnose import Doctor, LogSource, RunFacts
@@ -29,8 +29,6 @@ _HAPPENED = {
     FailureReason.LOST: "its processes were gone when somebody looked",
     FailureReason.VANISHED: "nothing was left of the run",
 }
-_GENEROUS = 1.5
-_MEMORY = "mem.host_oom"
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,6 @@ class RunDiagnoser:
 
     backend: Backend
     data_dir: Path | None = None
-    fitting: "Callable[[JobRecord], str] | None" = None
-    """What of a job would fit the memory of its devices, as a sentence, where a prediction can tell."""
 
     @cached_property
     def _shipped(self) -> "Doctor":
@@ -67,7 +63,8 @@ class RunDiagnoser:
         workers = () if record is None else record.workers
         found = self._doctor().diagnose([self._log_of(report)], self._facts(report, workers, spent))
         placed = _placed(found, workers)
-        return replace(placed, fix=_fitted(placed, record, spent, self.fitting))
+        advice = memory_advice(placed, record, spent)
+        return replace(placed, fix=f"{placed.fix}. {advice}") if advice else placed
 
     def _doctor(self) -> "Doctor":
         from penstock.diagnose import Doctor, catalogue_with
@@ -145,15 +142,3 @@ def _placed(found: Diagnosis, workers: tuple[Worker, ...]) -> Diagnosis:
     node = nodes.get(found.culprit.rank, "") if found.culprit.rank is not None else ""
     known = found.culprit.node if found.culprit.node in nodes.values() else ""
     return replace(found, culprit=replace(found.culprit, node=node or known or only))
-
-
-def _fitted(
-    found: Diagnosis, record: JobRecord | None, spent: Usage, fitting: "Callable[[JobRecord], str] | None"
-) -> str:
-    """What to do, and where memory was short what would fit."""
-    if found.category == _MEMORY and spent.memory_limit_bytes:
-        enough = format_bytes(_GENEROUS * spent.memory_limit_bytes)
-        return f"{found.fix}. Its limit was {format_bytes(spent.memory_limit_bytes)}; try `limits.memory` of {enough}"
-    if found.category == "mem.gpu_oom" and record is not None and fitting is not None and (fits := fitting(record)):
-        return f"{found.fix}. {fits}"
-    return found.fix

@@ -77,8 +77,8 @@ def hard_lines(example: str) -> Iterator[str]:
     """Lines as long as any that is searched, made of the example and of what patterns like to repeat."""
     yield (example * (_LONGEST // max(1, len(example)) + 1))[:_LONGEST]
     for filler in ("a", " ", "0", "a ", "0.", "(", "/", "aA0_-. :"):
-        yield (example[: len(example) // 2] + filler * _LONGEST)[:_LONGEST]
-        yield (filler * _LONGEST)[: _LONGEST - 1] + "!"
+        for start in (example, example[: len(example) // 2], ""):
+            yield (start + filler * _LONGEST)[: _LONGEST - 1] + "!"
 
 
 def main() -> None:
