@@ -78,9 +78,9 @@ def test_a_signature_is_added_and_used_and_a_bad_one_changes_nothing(penstock: P
     [
         ({"regex": "badge reader ("}, "does not compile"),
         ({"example": "all is well"}, "does not find its example"),
-        ({"regex": "badge|reader", "anchors": ()}, "name anchors"),
-        ({"anchors": ("badge",)}, "shorter than 7"),
-        ({"regex": "badge reader (a+)+$", "example": "badge reader aaaa", "anchors": ()}, "takes over"),
+        ({"regex": "badge|reader", "anchors": ()}, "Name anchors"),
+        ({"anchors": ("badge",)}, "anchor 'badge'"),
+        ({"regex": "badge reader (a+)+$", "example": "badge reader aaaa", "anchors": ()}, "takes more than"),
         ({"example": ""}, "no example"),
     ],
 )

@@ -64,7 +64,8 @@ def test_a_later_file_adds_and_replaces(catalogue: Catalogue) -> None:
         ({"id": "x.1", "category": "mem.shm", "regex": "a long literal", "level": "loud"}, "loud"),
         ({"id": "x.1", "category": "mem.shm", "regex": "a long literal", "action": "pray"}, "pray"),
         ({"id": "x.1", "category": "mem.shm", "regx": "a long literal"}, "regx"),
-        ({"id": "x.1", "category": "mem.shm"}, "no regex"),
+        ({"id": "x.1", "category": "mem.shm", "anchors": ["long enough"]}, "no regex"),
+        ({"id": "x.1", "category": "mem.shm", "regex": "(a|b)"}, "Name anchors"),
     ],
 )
 def test_a_wrong_signature_is_refused_by_name(catalogue: Catalogue, fields: dict[str, str], said: str) -> None:

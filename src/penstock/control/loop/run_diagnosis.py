@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.backends import Backend
 from penstock.control.loop.memory_advice import memory_advice
 from penstock.control.state.records import JobRecord
-from penstock.core import Diagnosis, FailureReason, Report, ReportKind, Usage, Worker
+from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage, Worker
 
 if TYPE_CHECKING:
     from penstock.diagnose import Doctor, LogSource, RunFacts
@@ -69,9 +69,11 @@ class RunDiagnoser:
     def _doctor(self) -> "Doctor":
         from penstock.diagnose import Doctor, catalogue_with
 
-        if self.data_dir is None:
+        try:
+            catalogue = self._shipped.catalogue if self.data_dir is None else catalogue_with(self.data_dir)
+        except InputError as error:
+            _log.warning("signatures of this server are left out: %s", error)
             return self._shipped
-        catalogue = catalogue_with(self.data_dir)
         return self._shipped if catalogue is self._shipped.catalogue else Doctor(catalogue)
 
     def _log_of(self, report: Report) -> "LogSource":

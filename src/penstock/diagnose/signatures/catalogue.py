@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core import InputError, Remedy
-from penstock.diagnose.signatures.literals import anchors_of
+from penstock.diagnose.signatures.literals import LEAST_ANCHOR, anchors_of
 from penstock.diagnose.signatures.model import Category, Level, Signature
 
 _SHIPPED = Path(__file__).parent / "shipped"
@@ -76,6 +76,7 @@ def read_signature(fields: Mapping[str, Any], categories: Mapping[str, Category]
         )  # fmt: skip
     regex = str(fields.get("regex", ""))
     anchors = tuple(map(str, fields.get("anchors", ()))) or anchors_of(regex)
+    _must_anchor(anchors, where)
     texts = {key: str(fields.get(key, "")) for key in ("id", "example", "source", "near", "unless")}
     if not regex or not texts["id"]:
         raise InputError(f"{where}: no id or no regex", "both", "Give the signature an id and a regex")
@@ -85,6 +86,14 @@ def read_signature(fields: Mapping[str, Any], categories: Mapping[str, Category]
         cause=str(fields.get("cause", category.cause)), fix=str(fields.get("fix", category.fix)),
         action=_member(Remedy, fields.get("action", category.action), "action", where),
     )  # fmt: skip
+
+
+def _must_anchor(anchors: tuple[str, ...], where: str) -> None:
+    """A line is looked at because of its literals: without long enough ones a signature would never be asked."""
+    short = [anchor for anchor in anchors if len(anchor.encode()) < LEAST_ANCHOR]
+    if not anchors or short:
+        given = f"anchor {short[0]!r}" if short else "no literal text that is in every match"
+        raise InputError(f"{where}: {given}", f"anchors of {LEAST_ANCHOR} bytes or more", "Name anchors")
 
 
 def _category(name: str, fields: Mapping[str, Any], where: str) -> Category:

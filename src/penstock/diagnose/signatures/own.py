@@ -15,9 +15,15 @@ _PATIENCE_S = 5.0
 
 
 def catalogue_with(data_dir: Path) -> Catalogue:
-    """What comes with us and what lies in a data directory."""
-    file = data_dir / FILE
-    return shipped_catalogue().with_files([file]) if file.exists() else shipped_catalogue()
+    """What comes with us and what lies in a data directory, where everything has to find its example."""
+    file, shipped = data_dir / FILE, shipped_catalogue()
+    if not file.exists():
+        return shipped
+    catalogue = shipped.with_files([file])
+    for name, signature in catalogue.signatures.items():
+        if shipped.signatures.get(name) is not signature:
+            _must_pass(signature, file.name)
+    return catalogue
 
 
 def add_signature(data_dir: Path, fields: Mapping[str, object], category: Category | None = None) -> Signature:
@@ -30,17 +36,19 @@ def add_signature(data_dir: Path, fields: Mapping[str, object], category: Catego
     signature = read_signature({key: value for key, value in fields.items() if value}, known, "the new signature")
     if signature.id in before.signatures:
         raise InputError(f"id {signature.id!r} is taken", "one that no signature has", "Choose another id")
-    if faults := tried(signature, patience_s=_PATIENCE_S).faults:
-        raise InputError(
-            f"signature {signature.id}: {'; '.join(faults)}", "one that finds its example, in time",
-            "Mend it; nothing was written",
-        )  # fmt: skip
+    _must_pass(signature, "nothing was written", patience_s=_PATIENCE_S)
     file = data_dir / FILE
     written = file.read_text(encoding="utf-8") if file.exists() else ""
     text = "\n".join([written.rstrip(), *_category_lines(category), *_signature_lines(signature)]).lstrip()
     data_dir.mkdir(parents=True, exist_ok=True)
     write_atomically(file, text + "\n")
     return signature
+
+
+def _must_pass(signature: Signature, where: str, *, patience_s: float = 0.0) -> None:
+    if faults := tried(signature, patience_s=patience_s).faults:
+        given = f"signature {signature.id}: {'; '.join(faults)}"
+        raise InputError(given, "one that finds its example, in time", f"Mend it ({where})")
 
 
 def _category_lines(category: Category | None) -> list[str]:

@@ -13,11 +13,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.diagnose.signatures.literals import LEAST_ANCHOR
 from penstock.diagnose.signatures.model import Signature
 
 _LONGEST = 4_096
-_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +47,12 @@ def _faults(signature: Signature) -> Iterator[str]:
     except re.error as error:
         yield f"its regex does not compile: {error}"
         return
-    if not signature.anchors:
-        yield f"no literal text of {LEAST_ANCHOR} characters or more is in every match: name anchors"
-    yield from (f"anchor {one!r} is shorter than {LEAST_ANCHOR}" for one in signature.anchors if _is_short(one))
     if not signature.example:
         yield "it has no example"
     elif signature.search(signature.example, signature.example) is None:
         yield "its regex does not find its example"
     elif not any(anchor.lower() in f"\n{signature.example}\n".lower() for anchor in signature.anchors):
         yield "none of its anchors is in its example"
-
-
-def _is_short(anchor: str) -> bool:
-    return len(anchor.encode()) < LEAST_ANCHOR
 
 
 def _is_quick(signature: Signature, patience_s: float) -> bool:
