@@ -14,7 +14,7 @@ from penstock.core import Diagnosis, Remedy
 from penstock.diagnose import Doctor, RunFacts, WorkerEnd, text_source
 
 DOCTOR = Doctor.shipped()
-_PATIENCE_S = 120
+_PATIENCE_S = 300
 
 
 def broken(code: str, *arguments: str) -> Diagnosis:

@@ -40,8 +40,8 @@ def unsafe_pickle():
 
 def cut_checkpoint():
     path = Path(sys.argv[1], "cut.pt")
-    torch.save(torch.zeros(10_000), path)
-    os.truncate(path, 20_000)
+    torch.save(torch.zeros(300_000), path)
+    os.truncate(path, 600_000)
     torch.load(path)
 
 

@@ -101,9 +101,9 @@ class Diagnosis:
 
     @property
     def headline(self) -> str:
-        """The category, the cause and where, in a line."""
+        """The category, if there is one, the cause and where, in a line."""
         where = f" ({self.culprit})" if self.culprit else ""
-        return f"{self.category}: {self.cause}{where}" if self.cause else f"{self.category}{where}"
+        return ": ".join(filter(None, (self.category if self.known else "", self.cause))) + where
 
     @property
     def would_recur(self) -> bool:

@@ -17,6 +17,8 @@ _CONFIDENCE = {Level.ROOT: 0.9, Level.PROBABLE: 0.6, Level.SYMPTOM: 0.5, Level.W
 _CONFIRMED = 0.05
 _SCRIPT_CONFIDENCE = 0.9
 _HANGS = "comm.timeout"
+_MENDED = "Mend the script{}: the same again would fail the same way"
+_LOOKED_AT = "Look at the script{}; a retry may pass if what it uses was away for a moment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
         return Diagnosis(
             cause=f"another process failed first; this is what noticed it: {error.error}",
             fix="Look at the logs of all ranks, the one that ended first above all",
-            action=Remedy.FIND_FIRST_ERROR, evidence=(error.evidence,), culprit=Culprit(),
+            action=Remedy.FIND_FIRST_ERROR, evidence=(error.evidence,),
         )  # fmt: skip
     return _abstention(findings)
 
@@ -63,9 +65,8 @@ def _script_diagnosis(error: ScriptError, findings: Findings) -> Diagnosis:
     sure = error.recurs
     return Diagnosis(
         cause=f"the script failed with {error.error}{where}",
-        confidence=_SCRIPT_CONFIDENCE if sure else 0.5,
-        fix=f"Mend the script{where}: the same again would fail the same way" if sure
-        else f"Look at the script{where}; a retry may pass if what it uses was away for a moment",
+        confidence=_SCRIPT_CONFIDENCE if sure else _CONFIDENCE[Level.SYMPTOM],
+        fix=_MENDED.format(where) if sure else _LOOKED_AT.format(where),
         action=Remedy.FIX_CODE if sure else Remedy.RETRY_THEN_FIX,
         evidence=(error.evidence, *others)[:MOST_EVIDENCE], culprit=error.culprit,
     )  # fmt: skip
@@ -77,8 +78,8 @@ def _named(best: Hit, hits: Sequence[Hit], catalogue: Catalogue) -> Diagnosis:
     confidence = _CONFIDENCE[signature.level]
     if best.culprit or len({hit.evidence.text for hit in same}) > 1:
         confidence += _CONFIRMED
-    symptoms = sorted((hit for hit in hits if hit not in same), key=lambda hit: hit.weight)
-    evidence = dict.fromkeys(hit.evidence for hit in [best, *sorted(same, key=lambda hit: hit.weight), *symptoms])
+    ordered = sorted(hits, key=lambda hit: (hit.signature.category != signature.category, hit.weight))
+    evidence = dict.fromkeys(hit.evidence for hit in [best, *ordered])
     return Diagnosis(
         category=signature.category, confidence=round(min(confidence, 1.0), 2), cause=signature.cause,
         fix=signature.fix, action=signature.action, evidence=tuple(evidence)[:MOST_EVIDENCE],

@@ -19,13 +19,13 @@ from penstock.diagnose.logs.windows import Candidate, WindowReader
 from penstock.diagnose.signatures.catalogue import Catalogue, shipped_catalogue
 from penstock.diagnose.signatures.model import Level, Signature
 
-_MOST_HITS = 200
+_MOST_HITS = 100
 """Of one signature: what comes later says nothing new."""
 _SHOWN = 400
 _HEADER = HEADER.lower().encode()
 _TALK = "NCCL INFO"
 """What NCCL says on its way: it tries much that does not succeed, and goes on."""
-_PROGRESS = re.compile(r"last completed(?: NCCL)? work: (\d+)|SeqNum=(\d+)", re.IGNORECASE)
+_PROGRESS = re.compile(r"last completed(?: NCCL)? work: (?P<done>\d+)|SeqNum=(?P<stuck>\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,13 @@ class Doctor:
         speaker = Culprit(rank=source.rank if line.rank is None else line.rank, node=line.node or source.node)
         evidence = _evidence(line.text, source.name, candidate.number, speaker.rank)
         order = len(found.hits) + len(found.errors)
-        is_talk = _TALK in line.text
+        is_talk, surroundings = _TALK in line.text, candidate.surroundings
         if is_header:
             found.errors += _script_errors(candidate, line, evidence, speaker, order)
         for signature in signatures:
             if is_talk and signature.level is not Level.WARNING:
                 continue
-            match = signature.search(line.text, candidate.surroundings)
+            match = signature.search(line.text, surroundings)
             if match is not None and _counts_fit(match):
                 found.counted[signature.id] += 1
                 found.hits.append(
@@ -154,8 +154,11 @@ def _counts_fit(found: re.Match[str]) -> bool:
 
 
 def _progress(text: str) -> int | None:
+    """The last collective that a rank had completed: the one before that which timed out, or the one it names."""
     match = _PROGRESS.search(text)
-    return None if match is None else int(match[1] or match[2])
+    if match is None:
+        return None
+    return int(match["done"]) if match["done"] else int(match["stuck"]) - 1
 
 
 def _last_words(source: LogSource, tail: bytes) -> list[Evidence]:

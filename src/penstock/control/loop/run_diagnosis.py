@@ -121,12 +121,10 @@ class RunDiagnoser:
         from penstock.diagnose import RunFacts, WorkerEnd
 
         places = {worker.id: worker for worker in workers}
-        told = self.backend.reports(report.run_id, 0)
-        exits = [one for one in told if one.kind is ReportKind.WORKER_EXITED and (one.code or one.signal)]
         ends = [
             WorkerEnd(rank=one.rank if place is None else place.rank, node=place.node if place else "",
                       code=one.code, signal=one.signal)
-            for one in exits for place in [places.get(one.worker or "")]
+            for one in self._bad_exits(report.run_id) for place in [places.get(one.worker or "")]
         ]  # fmt: skip
         reason = report.reason or ""
         happened = _HAPPENED.get(FailureReason(reason), "") if reason in tuple(FailureReason) else reason
@@ -135,6 +133,14 @@ class RunDiagnoser:
             memory_peak_bytes=spent.memory_peak_bytes, memory_limit_bytes=spent.memory_limit_bytes,
             events=(happened,) if happened else (),
         )  # fmt: skip
+
+    def _bad_exits(self, run_id: str) -> list[Report]:
+        try:
+            told = self.backend.reports(run_id, 0)
+        except Exception as error:
+            _log.debug("no reports of run %s: %s", run_id, error)
+            return []
+        return [one for one in told if one.kind is ReportKind.WORKER_EXITED and (one.code or one.signal)]
 
 
 def _placed(found: Diagnosis, workers: tuple[Worker, ...]) -> Diagnosis:

@@ -1,7 +1,7 @@
 """A stream in overlapping windows, each searched once: memory is bounded by a window, whatever the log's size."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from penstock.diagnose.logs.gram_filter import GramFilter
@@ -40,15 +40,12 @@ class WindowReader:
 
     filter: GramFilter
     tail: bytes = b""
-    bytes_read: int = 0
-    _lines: int = field(default=1)
+    _lines: int = 0
 
     def candidates(self, stream: BinaryIO) -> Iterator[Candidate]:
         window, done = b"\n", 1
-        self._lines = 0
         while True:
             data = stream.read(CHUNK)
-            self.bytes_read += len(data)
             window += data or b"\n"
             limit = len(window) - AFTER if data else len(window)
             if limit > done:
