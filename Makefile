@@ -106,6 +106,9 @@ bench-promises: $(STAMP) ## promises given and broken over 18 kinds of generated
 bench-unisched: $(STAMP) ## jobs that end by a metric: coverage of forecasts, miss rate and completion time beside an oracle
 	$(BIN)/python -m bench.unisched
 
+bench-doctor: $(STAMP) ## how fast the doctor reads logs, and in how much memory
+	$(BIN)/python -m bench.doctor
+
 bench-speed: $(STAMP) ## CPU seconds per policy and trace, against the public simulator
 	$(BIN)/python -m bench.speed
 

@@ -123,6 +123,16 @@ def test_a_failed_job_begins_with_its_reason_and_the_authors_lines() -> None:
     assert ending_html(job("running")) == ""
 
 
+def test_a_failed_job_says_what_the_doctor_found_and_nothing_is_markup() -> None:
+    found = {"category": "mem.gpu_oom", "confidence": 0.9, "cause": f"no memory {EVIL}", "fix": "a smaller batch",
+             "action": "fix_config"}  # fmt: skip
+    shown = ending_html(job("failed", reason="exit", diagnosis=found))
+    assert "mem.gpu_oom: no memory" in shown
+    assert "90% sure" in shown
+    assert "a smaller batch" in shown
+    assert EVIL not in shown
+
+
 def test_usage_of_a_job_that_has_ended_is_its_peak() -> None:
     used = UsageView(
         at=NOW, cpu_percent=50, memory_bytes=2 * 10**9, device_percent=80, device_memory_bytes=10**9, power_w=200,

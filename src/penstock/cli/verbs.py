@@ -53,6 +53,10 @@ VERBS = {
     "notebook": Verb("jobs.notebook", "notebook", "Open a notebook on devices, as a job with an end"),
     "exec": Verb("jobs.exec", "execute", "Run a command beside the workers of a running job"),
     "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
+    "doctor": Verb("jobs.doctor", "doctor", "Name the cause of a failure, with the evidence and what to do."),
+    "signatures": Verb(
+        "platform.signatures", "app", "What the doctor knows failures by: list, add and test signatures."
+    ),
     "metrics": Verb("jobs.metrics", "metrics", "Metrics that jobs have logged: loss, accuracy, anything else"),
     "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
     "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),

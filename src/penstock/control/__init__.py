@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.control.loop.learning_stores import LearningStores
     from penstock.control.loop.preparation import Predictor, Preparer
     from penstock.control.loop.reconciler import Reconciler
+    from penstock.control.loop.run_diagnosis import RunDiagnoser
     from penstock.control.loop.run_figures import RunFigures
     from penstock.control.notify.notifier import Notifier
     from penstock.control.notify.settings import NotifySettings
@@ -97,6 +98,7 @@ __all__ = [
     "Reconciler",
     "Recovered",
     "Role",
+    "RunDiagnoser",
     "RunFigures",
     "Scope",
     "Search",

@@ -129,6 +129,7 @@ def assemble(
         Preparer,
         Quotas,
         Reconciler,
+        RunDiagnoser,
     )
 
     tenancy = tenancy_of(config, journal, tenants)
@@ -144,7 +145,10 @@ def assemble(
         stores, predicts=predicts, checkpoints=config.job_files.absolute() / "checkpoints", user_of=tenants.of
     )
     preparer = Preparer(journal, backend, stores, predictor=predictor)
-    reconciler = Reconciler(journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts)
+    reconciler = Reconciler(
+        journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts,
+        diagnoser=RunDiagnoser(backend, data_dir.path),
+    )  # fmt: skip
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.wire.diagnosis_views import CulpritView, DiagnosisView, EvidenceView
     from penstock.wire.file_views import (
         CheckpointList,
         CheckpointView,
@@ -115,12 +116,15 @@ __all__ = [
     "CleanRequest",
     "CleanedJob",
     "ConflictError",
+    "CulpritView",
     "DayView",
     "DeviationView",
     "DeviceView",
+    "DiagnosisView",
     "EditRequest",
     "EventPage",
     "EventView",
+    "EvidenceView",
     "ExecRequest",
     "FailureView",
     "FailuresView",

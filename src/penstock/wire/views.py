@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from penstock.core import LATEST, TENANT_NAME
+from penstock.wire.diagnosis_views import DiagnosisView
 from penstock.wire.texts import StorableText, storable
 
 
@@ -139,6 +140,7 @@ class JobDetail(JobView):
     workers: list[str] = []
     retry_at: datetime | None = None
     exit_code: int | None = Field(default=None, description="Of the last failed run.")
+    diagnosis: DiagnosisView | None = Field(default=None, description="What its last failure was found to mean.")
     history: list[StintView] = []
     until: StopView | None = Field(default=None, description="For a job that ends when its metric says so.")
     usage: UsageView | None = Field(default=None, description="As its backend told lately; none where it never did.")

@@ -4,6 +4,7 @@ import time
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
+from penstock.cli.jobs.doctor import diagnosis_lines
 from penstock.cli.terminal.console import out
 from penstock.cli.terminal.format import (
     answer_lines,
@@ -49,6 +50,9 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     for stint in detail.history:
         until = clock(stint.until) if stint.until else "now"
         out.print(f"{clock(stint.since)} to {until}: {len(stint.devices)} x {stint.kind} {stint.devices}")
+    if detail.diagnosis is not None:
+        for line in diagnosis_lines(detail.diagnosis.as_diagnosis()):
+            out.print(line, soft_wrap=True)
     if detail.reason:
         out.print(f"reason: {detail.reason}", soft_wrap=True)
     for line in detail.tail:

@@ -23,12 +23,13 @@ from penstock.control.loop.node_watch import NodeWatch
 from penstock.control.loop.preparation import Preparer
 from penstock.control.loop.report_intake import ReportIntake
 from penstock.control.loop.report_reader import ReportReader
+from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.entries import Configured, RunSuspended
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
-from penstock.core import DeviceSlot, FailureReason, ReportKind, RunStatus
+from penstock.core import DeviceSlot, Diagnosis, FailureReason, ReportKind, RunStatus
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class Reconciler:
         forecasts: Forecasts | None = None,
         preparer: Preparer | None = None,
         report_reader: ReportReader | None = None,
+        diagnoser: RunDiagnoser | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
         patience_s: float = 60.0,
@@ -99,6 +101,7 @@ class Reconciler:
         self._observers: list[PassObserver] = []
         self._preparer = preparer
         self._report_reader = report_reader or ReportReader()
+        self._diagnoser = diagnoser or RunDiagnoser(backend)
         self._troubles = RunTroubles(journal)
         self._actuator = Actuator(
             backend, self._troubles, on_launch_error=self._cannot_launch, nudge=self.nudge, patience_s=patience_s,
@@ -108,8 +111,9 @@ class Reconciler:
         self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
         self._dependencies = DependencyWatch(journal)
         self._intake = ReportIntake(
-            journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader
-        )
+            journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader,
+            diagnoser=self._diagnoser,
+        )  # fmt: skip
         self._begun_again: Counter[str] = Counter()
         self._settled: _SettledWorld | None = None
         self._nudged = threading.Event()
@@ -199,16 +203,21 @@ class Reconciler:
         self._settled = _SettledWorld(frozenset(picture.wanted), seq, time.monotonic()) if is_settled else None
 
     def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
-        """A run that should be alive, is not, and did not say why."""
+        """A run that should be alive, is not, and did not say why; why it is not is found out in between."""
         known = {status.run_id: status for status in statuses}
         with self.journal.reading() as state:
-            now = self.journal.now()
+            now, lost = self.journal.now(), list[tuple[JobRecord, str]]()
             for run_id, want in state.wanted().items():
                 with self._troubles.contained(run_id, "looking for it"):
                     record = state.jobs[want.job_id]
-                    status = known.get(run_id)
-                    if self._is_lost(run_id, status, run_id in record.runs, now):
-                        self._lose(record, run_id, status, now)
+                    if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
+                        lost.append((record, run_id))
+        for record, run_id in lost:
+            with self._troubles.contained(run_id, "looking for it"):
+                diagnosis = self._diagnoser.of_lost(record, run_id, now) if run_id in known else None
+                with self.journal.reading() as state:
+                    if run_id in state.wanted():
+                        self._lose(record, run_id, known.get(run_id), now, diagnosis)
 
     def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
         if self._actuator.is_launching(run_id):
@@ -220,7 +229,9 @@ class Reconciler:
             return False
         return was_seen or launched_at is not None if status is None else not status.alive
 
-    def _lose(self, record: JobRecord, run_id: str, status: RunStatus | None, now: float) -> None:
+    def _lose(
+        self, record: JobRecord, run_id: str, status: RunStatus | None, now: float, diagnosis: Diagnosis | None
+    ) -> None:
         """Take the end of a run down that did not say how it came about; one that never began did not fail."""
         step = self.run_figures.get(run_id, RunFigures()).step
         if status is None:
@@ -233,7 +244,10 @@ class Reconciler:
             self._troubles.note(run_id, "its run ended before any worker had started; it is started again")
             self.journal.record(RunSuspended(at=now, job_id=record.id, run_id=run_id))
         else:
-            self.journal.record(self._report_reader.failed(record, run_id, now, reason=FailureReason.LOST, step=step))
+            failed = self._report_reader.failed(
+                record, run_id, now, reason=FailureReason.LOST, step=step, diagnosis=diagnosis
+            )
+            self.journal.record(failed)
 
     def _never_began(self, run_id: str) -> bool:
         return not any(report.kind is ReportKind.WORKER_STARTED for report in self.backend.reports(run_id, 0))

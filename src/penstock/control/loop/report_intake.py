@@ -12,10 +12,12 @@ from dataclasses import replace
 
 from penstock.backends import Backend
 from penstock.control.future.forecasts import Forecasts
+from penstock.control.loop.cordons import cordons
 from penstock.control.loop.learning import Learned, Learning
 from penstock.control.loop.lesson_pace import LessonPace
 from penstock.control.loop.metric_outlooks import MetricOutlooks, consequences
 from penstock.control.loop.report_reader import ReportReader
+from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.entries import (
@@ -33,6 +35,7 @@ from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Cursor
 from penstock.core import (
     CodecError,
+    Diagnosis,
     EventError,
     FailureReason,
     InputError,
@@ -70,6 +73,7 @@ class ReportIntake:
         *,
         forecasts: Forecasts | None,
         report_reader: ReportReader,
+        diagnoser: RunDiagnoser,
     ) -> None:
         self.figures: dict[str, RunFigures] = {}
         self._journal = journal
@@ -78,6 +82,7 @@ class ReportIntake:
         self._troubles = troubles
         self._forecasts = forecasts
         self._report_reader = report_reader
+        self._diagnoser = diagnoser
         self._read_to = journal.store.log.cursors()
         self._nonsense: dict[str, int] = {}
         self._lessons = LessonPace()
@@ -164,6 +169,7 @@ class ReportIntake:
 
     def _record(self, reports: list[Report]) -> None:
         spent = {report.run_id: self._spent(report) for report in reports}
+        diagnoses = {report.run_id: self._diagnosis(report, spent[report.run_id]) for report in reports}
         entries: list[Entry] = []
         cursors: list[Cursor] = []
         with self._journal.reading() as state:
@@ -172,11 +178,13 @@ class ReportIntake:
                 if record is None:
                     continue
                 lesson = self._lesson(report, record)
-                heard = self._report_reader.entries(self._with_step(report), record, state, self._journal.now())
+                heard = self._report_reader.entries(
+                    self._with_step(report), record, state, self._journal.now(), diagnoses[report.run_id]
+                )
                 if heard:
                     cursors.append(Cursor(report.run_id, record.id, report.seq))
                 completed = [self._completed(entry, record, spent[report.run_id]) for entry in heard]
-                entries += [*completed, *consequences(completed, record)]
+                entries += [*completed, *consequences(completed, record), *cordons(completed, state)]
                 entries += self._learned(lesson, record)
             if len(reports) > 1 and entries:
                 self._journal.record_all(entries, cursors=cursors)
@@ -205,6 +213,13 @@ class ReportIntake:
         except Exception:
             _log.exception("run %s: nothing was learned from report %d", report.run_id, report.seq)
             return Learned()
+
+    def _diagnosis(self, report: Report, spent: Usage) -> Diagnosis | None:
+        """Why a run failed, found out before anybody is made to wait; of one that nobody wants any more, nothing."""
+        record = self._journal.state.jobs.get(job_of_run(report.run_id))
+        if record is None or record.over or record.run_id != report.run_id:
+            return None
+        return self._diagnoser.diagnosis(report, record, spent)
 
     def _spent(self, report: Report) -> Usage:
         """What a run that is over has used, as far as its backend can tell; asked before anybody is made to wait."""

@@ -23,12 +23,14 @@ from penstock.control.state.entries import (
 )
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
-from penstock.core import FailureReason, Report, ReportKind
+from penstock.core import SURE, Diagnosis, FailureReason, Remedy, Report, ReportKind
 
 _MOST_DOUBLINGS = 30
 _SAME_TOTAL = 0.01
 _LEAST_LEFT = 0.02
 """Of the work that may be left, what is believed to be left of a job that its metric should have ended by now."""
+_PASSING = (Remedy.CORDON_AND_RESTART, Remedy.RETRY_NEW_PORT, Remedy.REQUEUE, Remedy.RETRY)
+"""What is over with the next try, also for a script that had not made a step."""
 _SHOWS_RESUMABLE = (ReportKind.RESUMABLE, ReportKind.CHECKPOINTED)
 
 ASKED = "asked"
@@ -48,13 +50,22 @@ class ReportReader:
     seconds: float = 2.0
     most_s: float = 600.0
 
-    def entries(self, report: Report, record: JobRecord, state: PlatformState, now: float) -> list[Entry]:
-        """What a report of one of the job's runs means."""
+    def entries(
+        self,
+        report: Report,
+        record: JobRecord,
+        state: PlatformState,
+        now: float,
+        diagnosis: Diagnosis | None = None,
+    ) -> list[Entry]:
+        """What a report of one of the job's runs means; ``diagnosis`` is why it failed, if that is what it tells."""
         if record.over:
             return []
         at = min(max(report.at, state.at), max(now, state.at))
         understood = _UNDERSTOOD.get(report.kind)
         entry = understood(self, report, record, state, at) if understood else None
+        if isinstance(entry, RunFailed) and diagnosis is not None:
+            entry = self._judged(replace(entry, diagnosis=diagnosis), record)
         saved = self._saved(report, record, state, at) if report.kind is ReportKind.SUSPENDED else None
         beside = (self._resumable(report, record, at), self._other_total(report, record, at))
         return [entry for entry in (*beside, entry, saved) if entry is not None]
@@ -62,12 +73,21 @@ class ReportReader:
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
         """A run that is gone, and whether it is worth another try."""
         entry = RunFailed(at=at, job_id=record.id, run_id=run_id, reason=reason, **more)  # type: ignore[arg-type]
+        return self._judged(entry, record)
+
+    def _judged(self, entry: RunFailed, record: JobRecord) -> RunFailed:
+        """The failure with the time of its next try, or without one: what would recur is not tried again.
+
+        A bad node is left before the next try, so that its failure does not recur, however early it came.
+        """
         streak, recipe = record.streak_after(entry), record.submission.recipe
         would_recur = _is_early_exit(entry, record) or _is_same_exit(entry, record)
+        if (found := entry.diagnosis) is not None and found.confidence >= SURE:
+            would_recur = found.would_recur or (would_recur and found.action not in _PASSING)
         if streak > recipe.max_retries or (would_recur and not recipe.retries_early_exits):
-            return entry
+            return replace(entry, retry_at=None)
         wait = min(recipe.backoff_s * 2.0 ** min(streak - 1, _MOST_DOUBLINGS), self.most_s)
-        return replace(entry, retry_at=at + wait)
+        return replace(entry, retry_at=entry.at + wait)
 
     def _resumable(self, report: Report, record: JobRecord, at: float) -> Entry | None:
         """News if the run shows that it can go on later, unless the job file says that it cannot."""

@@ -20,6 +20,7 @@ from penstock.core import Deadline, DeviceSlot, Node, ValueStep
 from penstock.wire import (
     ArrayView,
     AuditView,
+    DiagnosisView,
     EventView,
     JobDetail,
     JobPhase,
@@ -97,6 +98,7 @@ class JobPresenter:
             progress=self._progress(record), generation=record.generation,
             workers=[worker.id for worker in record.workers] if record.grant else [],
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
+            diagnosis=None if record.diagnosis is None else DiagnosisView.of(record.diagnosis),
             history=self._history(record), usage=self._usage(record.id), until=self._until(record),
         )  # fmt: skip
 
@@ -204,10 +206,14 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
                 name=node.name, kind=node.kind, devices=list(cluster.devices_of(position)),
                 state=state.absent[node.name].value if node.name in state.absent else "up",
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
-                unusable=_faults(node, unusable),
+                unusable=[*_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable)],
             )
             for position, node in enumerate(cluster.nodes)
         ]  # fmt: skip
+
+
+def _drain_reasons(reason: str | None) -> list[str]:
+    return [] if reason is None else [f"drained by the doctor: {reason}"]
 
 
 def _faults(node: Node, unusable: Mapping[DeviceSlot, str]) -> list[str]:

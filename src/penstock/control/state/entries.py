@@ -17,6 +17,7 @@ from penstock.core import (
     Costs,
     Curve,
     Decision,
+    Diagnosis,
     Goal,
     Job,
     Node,
@@ -291,7 +292,10 @@ class MetricReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailed:
-    """The run is gone. ``retry_at`` says when it is tried again; without it the job has failed for good."""
+    """The run is gone. ``retry_at`` says when it is tried again; without it the job has failed for good.
+
+    ``diagnosis`` is what its logs and its end were found to mean; entries of earlier versions have none.
+    """
 
     at: float
     job_id: str
@@ -303,6 +307,7 @@ class RunFailed:
     retry_at: float | None = None
     energy_j: float | None = None
     energy_estimated: bool = False
+    diagnosis: Diagnosis | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,9 +377,12 @@ class Absence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLeft:
+    """A node takes no jobs any more; ``reason`` says what was found wrong with one that we drained ourselves."""
+
     at: float
     node: str
     why: Absence = Absence.LOST
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

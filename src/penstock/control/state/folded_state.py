@@ -59,6 +59,7 @@ class FoldedState:
         """Jobs that are not over, by fingerprint."""
 
         self.absent: dict[str, Absence] = {}
+        self.drained_because: dict[str, str] = {}
         self.lost_devices: set[DeviceSlot] = set()
         """Devices that failed while their nodes went on."""
 

@@ -3,7 +3,19 @@
 from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
-from penstock.core import DeviceSlot, Grant, Job, MetricBest, Outlook, ParallelPlan, Quote, Recipe, StopRule, Worker
+from penstock.core import (
+    DeviceSlot,
+    Diagnosis,
+    Grant,
+    Job,
+    MetricBest,
+    Outlook,
+    ParallelPlan,
+    Quote,
+    Recipe,
+    StopRule,
+    Worker,
+)
 from penstock.scheduler import SUSPENDED
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
@@ -76,6 +88,8 @@ class JobRecord:
     reason: str = ""
     exit_code: int | None = None
     tail: tuple[str, ...] = ()
+    diagnosis: Diagnosis | None = None
+    """What its last failure was found to mean."""
     notes: list[Note] = field(default_factory=list)
     expected_at: float | None = None
     """When it was first expected to be done, as far as that was noted."""
@@ -223,6 +237,7 @@ class JobRecord:
         self.failed_at_step = max(self.failed_at_step, entry.step or 0)
         self.failures += 1
         self.reason, self.tail, self.exit_code = entry.reason, entry.tail, entry.code
+        self.diagnosis = entry.diagnosis
         self.retry_at = entry.retry_at or 0.0
 
     def wanted(self) -> Wanted | None:

@@ -35,6 +35,7 @@ class StillState:
             "submitted": state.submitted,
             "settings": plain(state.settings),
             "absent": {name: why.value for name, why in state.absent.items()},
+            "drained_because": dict(state.drained_because),
             "lost_devices": _places(state.lost_devices),
             "scheduler": None if state.settings is None else state.scheduler.still_data(),
             "engaged": list(state.engaged),
@@ -66,6 +67,7 @@ def _build_state(data: Mapping[str, Any]) -> PlatformState:
     state.at = float(data["at"])
     state.submitted = data["submitted"]
     state.absent = {name: Absence(why) for name, why in data["absent"].items()}
+    state.drained_because = dict(data.get("drained_because", {}))
     state.lost_devices = {build(DeviceSlot, place) for place in data.get("lost_devices", ())}
     if data["settings"] is not None:
         settings = build(Configured, data["settings"])

@@ -120,11 +120,23 @@ def ending_html(job: JobDetail) -> str:
     code = f"<pre class='ps-file'>{html.escape(chr(10).join(lines))}</pre>" if lines else ""
     offer = job.quote.counter_offer if job.quote is not None else None
     advice = f"<p>A deadline at {clock(offer)} or later could be promised.</p>" if offer is not None else ""
+    diagnosis = _diagnosis_html(job) if job.state == "failed" else ""
     title = "Why it failed" if job.state == "failed" else "Why it was refused"
     return (
         f"<section class='ps-card ps-ending' aria-label='{title}'><h2>{title}</h2>"
-        f"<p class='ps-verdict'>{html.escape(job.reason or 'no reason was told')}</p>{code}{advice}</section>"
+        f"<p class='ps-verdict'>{html.escape(job.reason or 'no reason was told')}</p>{diagnosis}{code}{advice}"
+        "</section>"
     )
+
+
+def _diagnosis_html(job: JobDetail) -> str:
+    """What the doctor found: the cause, what to do about it, and how sure that is."""
+    if job.diagnosis is None or not job.diagnosis.cause:
+        return ""
+    found = job.diagnosis.as_diagnosis()
+    sure = f" ({found.confidence:.0%} sure)" if found.known else ""
+    lines = [f"Cause: {found.headline}{sure}", f"What to do: {found.fix}" if found.fix else ""]
+    return "".join(f"<p class='ps-diagnosis'>{html.escape(line)}</p>" for line in lines if line)
 
 
 def tiles_html(overview: JobOverview) -> str:

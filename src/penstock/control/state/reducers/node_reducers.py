@@ -9,6 +9,8 @@ def _node_left(state: FoldedState, entry: NodeLeft) -> None:
     state.feed(NodeLost(entry.at, entry.node))
     if state.absent.get(entry.node) is not Absence.DRAINED:
         state.absent[entry.node] = entry.why
+        if entry.reason:
+            state.drained_because[entry.node] = entry.reason
 
 
 def _node_came(state: FoldedState, entry: NodeCame) -> None:
@@ -16,6 +18,7 @@ def _node_came(state: FoldedState, entry: NodeCame) -> None:
         return
     state.feed(NodeJoined(entry.at, entry.node))
     state.absent.pop(entry.node.name, None)
+    state.drained_because.pop(entry.node.name, None)
 
 
 def _node_reshaped(state: FoldedState, entry: NodeReshaped) -> None:

@@ -106,7 +106,8 @@ def _failure(entry: RunFailed, count: int) -> str:
     code = "" if entry.code is None else f" with code {entry.code}"
     wait = math.inf if entry.retry_at is None else max(0.0, entry.retry_at - entry.at)
     then = f"next try in {format_duration(wait)}" if math.isfinite(wait) else "giving up"
-    return f"attempt {count} failed ({entry.reason}){code}; {then}"
+    cause = f": {entry.diagnosis.headline}" if entry.diagnosis is not None and entry.diagnosis.cause else ""
+    return f"attempt {count} failed ({entry.reason}){code}{cause}; {then}"
 
 
 RUN_REDUCERS: Reducers = {

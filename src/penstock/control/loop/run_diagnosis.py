@@ -1,0 +1,152 @@
+"""Why a run failed, found out before its failure is recorded, while nobody waits.
+
+The output of all its workers, how each of them ended, and what its backend and the platform know of it are read
+outside of the journal's lock. Of a very long log the beginning and the end are read: what failed is told there. A
+diagnosis that cannot be made is no reason to record nothing: then the failure has none.
+"""
+
+import io
+import logging
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.backends import Backend
+from penstock.control.loop.memory_advice import memory_advice
+from penstock.control.state.records import JobRecord
+from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage, Worker
+
+if TYPE_CHECKING:
+    from penstock.diagnose import Doctor, LogSource, RunFacts
+
+_log = logging.getLogger(__name__)
+_HEAD_BYTES, _TAIL_BYTES = 2 << 20, 14 << 20
+_PIECE = 1 << 20
+_MOST_SEEKS = 64
+_HAPPENED = {
+    FailureReason.HANG: "the run gave no sign of life",
+    FailureReason.LOST: "its processes were gone when somebody looked",
+    FailureReason.VANISHED: "nothing was left of the run",
+}
+
+
+@dataclass(frozen=True)
+class RunDiagnoser:
+    """Asks the doctor about failed runs; ``data_dir`` may have signatures of its own."""
+
+    backend: Backend
+    data_dir: Path | None = None
+
+    @cached_property
+    def _shipped(self) -> "Doctor":
+        from penstock.diagnose import Doctor
+
+        return Doctor.shipped()
+
+    def diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis | None:
+        """What a report of a failure means; none for any other report, or where nothing can be found out."""
+        if report.kind is not ReportKind.FAILED or report.reason == FailureReason.STOPPED:
+            return None
+        try:
+            return self._diagnosis(report, record, spent)
+        except Exception:
+            _log.exception("run %s: no diagnosis of its failure", report.run_id)
+            return None
+
+    def of_lost(self, record: JobRecord, run_id: str, at: float) -> Diagnosis | None:
+        """Why the processes of a run were gone when somebody looked."""
+        report = Report(run_id=run_id, seq=1, at=max(at, 0.0), kind=ReportKind.FAILED, reason=FailureReason.LOST)
+        return self.diagnosis(report, record, Usage())
+
+    def _diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis:
+        workers = () if record is None else record.workers
+        found = self._doctor().diagnose([self._log_of(report)], self._facts(report, workers, spent))
+        placed = _placed(found, workers)
+        advice = memory_advice(placed, record, spent)
+        return replace(placed, fix=f"{placed.fix}. {advice}") if advice else placed
+
+    def _doctor(self) -> "Doctor":
+        from penstock.diagnose import Doctor, catalogue_with
+
+        try:
+            catalogue = self._shipped.catalogue if self.data_dir is None else catalogue_with(self.data_dir)
+        except InputError as error:
+            _log.warning("signatures of this server are left out: %s", error)
+            return self._shipped
+        return self._shipped if catalogue is self._shipped.catalogue else Doctor(catalogue)
+
+    def _log_of(self, report: Report) -> "LogSource":
+        from penstock.diagnose import LogSource
+
+        return LogSource(name="log", open=lambda: io.BytesIO(self._output(report)))
+
+    def _output(self, report: Report) -> bytes:
+        """The beginning and the end of what its workers said, or the last words it was reported with."""
+        last = "\n".join(report.tail).encode("utf-8", "replace")
+        try:
+            return self._ends_of(report.run_id) or last
+        except Exception as error:
+            _log.debug("no output of run %s: %s", report.run_id, error)
+            return last
+
+    def _ends_of(self, run_id: str) -> bytes:
+        head, offset = self._read(run_id, 0, _HEAD_BYTES)
+        tail, size = self._read(run_id, offset, _TAIL_BYTES)
+        return head + (self._end(run_id, size) if len(tail) >= _TAIL_BYTES else tail)
+
+    def _end(self, run_id: str, known: int) -> bytes:
+        """The last bytes of an output that is longer than ``known``; its length is found by doubling."""
+        low, high = known, known * 2
+        for _ in range(_MOST_SEEKS):
+            if not self.backend.logs(run_id, None, high, 1)[0]:
+                break
+            low, high = high, high * 2
+        while high - low > _PIECE:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.backend.logs(run_id, None, middle, 1)[0] else (low, middle)
+        return self._read(run_id, max(known, high - _TAIL_BYTES), _TAIL_BYTES)[0]
+
+    def _read(self, run_id: str, offset: int, most: int) -> tuple[bytes, int]:
+        pieces, left = list[bytes](), most
+        while left > 0:
+            data, offset = self.backend.logs(run_id, None, offset, min(_PIECE, left))
+            if not data:
+                break
+            pieces.append(data)
+            left -= len(data)
+        return b"".join(pieces), offset
+
+    def _facts(self, report: Report, workers: tuple[Worker, ...], spent: Usage) -> "RunFacts":
+        from penstock.diagnose import RunFacts, WorkerEnd
+
+        places = {worker.id: worker for worker in workers}
+        ends = [
+            WorkerEnd(rank=one.rank if place is None else place.rank, node=place.node if place else "",
+                      code=one.code, signal=one.signal)
+            for one in self._bad_exits(report.run_id) for place in [places.get(one.worker or "")]
+        ]  # fmt: skip
+        reason = report.reason or ""
+        happened = _HAPPENED.get(FailureReason(reason), "") if reason in tuple(FailureReason) else reason
+        return RunFacts(
+            ends=tuple(ends) or (WorkerEnd(code=report.code, signal=report.signal),),
+            memory_peak_bytes=spent.memory_peak_bytes, memory_limit_bytes=spent.memory_limit_bytes,
+            events=(happened,) if happened else (),
+        )  # fmt: skip
+
+    def _bad_exits(self, run_id: str) -> list[Report]:
+        try:
+            told = self.backend.reports(run_id, 0)
+        except Exception as error:
+            _log.debug("no reports of run %s: %s", run_id, error)
+            return []
+        return [one for one in told if one.kind is ReportKind.WORKER_EXITED and (one.code or one.signal)]
+
+
+def _placed(found: Diagnosis, workers: tuple[Worker, ...]) -> Diagnosis:
+    """The node of a rank is the one that the run had it on, whatever hosts call themselves in logs."""
+    nodes = {worker.rank: worker.node for worker in workers}
+    only = next(iter(set(nodes.values())), "") if len(set(nodes.values())) == 1 else ""
+    node = nodes.get(found.culprit.rank, "") if found.culprit.rank is not None else ""
+    known = found.culprit.node if found.culprit.node in nodes.values() else ""
+    return replace(found, culprit=replace(found.culprit, node=node or known or only))

@@ -1,0 +1,105 @@
+"""From many hits to one cause.
+
+One fault makes all ranks fail, each in its own words and at its own time. The line nearest to the root is taken: one
+that names a cause before one that only notices it, a family that explains others before those, and the earliest of
+equals. A collective that timed out is what the others noticed: there the rank that had come least far is looked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.core import MOST_EVIDENCE, Culprit, Diagnosis, Evidence, Remedy
+from penstock.diagnose.hits import SCRIPT_TIER, Hit, ScriptError
+from penstock.diagnose.signatures.catalogue import Catalogue
+from penstock.diagnose.signatures.model import Level
+
+_CONFIDENCE = {Level.ROOT: 0.9, Level.PROBABLE: 0.6, Level.SYMPTOM: 0.5, Level.WARNING: 0.4}
+_CONFIRMED = 0.05
+_SCRIPT_CONFIDENCE = 0.9
+_HANGS = "comm.timeout"
+_MENDED = "Mend the script{}: the same again would fail the same way"
+_LOOKED_AT = "Look at the script{}; a retry may pass if what it uses was away for a moment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything that was read; ``last_words`` are the ends of the logs, for a failure that nothing explains."""
+
+    hits: Sequence[Hit] = ()
+    errors: Sequence[ScriptError] = ()
+    last_words: Sequence[Evidence] = ()
+
+
+def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
+    """The one cause, or an abstention."""
+    best = min(findings.hits, key=lambda hit: hit.weight, default=None)
+    error = _first_error(findings)
+    if error is not None and not error.passed_on and (best is None or best.tier > SCRIPT_TIER):
+        return _script_diagnosis(error, findings)
+    if best is not None:
+        return _named(best, findings.hits, catalogue)
+    if error is not None:
+        return Diagnosis(
+            cause=f"another process failed first; this is what noticed it: {error.error}",
+            fix="Look at the logs of all ranks, the one that ended first above all",
+            action=Remedy.FIND_FIRST_ERROR, evidence=(error.evidence,),
+        )  # fmt: skip
+    return _abstention(findings)
+
+
+def _first_error(findings: Findings) -> ScriptError | None:
+    """The first traceback of a script's own that no signature is about; one that only passes a failure on is last."""
+    named = {(hit.evidence.source, hit.evidence.line) for hit in findings.hits}
+    named_texts = {hit.evidence.text for hit in findings.hits}
+    open_errors = [
+        error
+        for error in findings.errors
+        if (error.evidence.source, error.evidence.line) not in named and error.evidence.text not in named_texts
+    ]
+    return min(open_errors, key=lambda error: (error.passed_on, error.order), default=None)
+
+
+def _script_diagnosis(error: ScriptError, findings: Findings) -> Diagnosis:
+    where = f" at {error.frame}" if error.frame else ""
+    others = [other.evidence for other in findings.errors if other.error == error.error and other is not error]
+    sure = error.recurs
+    return Diagnosis(
+        cause=f"the script failed with {error.error}{where}",
+        confidence=_SCRIPT_CONFIDENCE if sure else _CONFIDENCE[Level.SYMPTOM],
+        fix=_MENDED.format(where) if sure else _LOOKED_AT.format(where),
+        action=Remedy.FIX_CODE if sure else Remedy.RETRY_THEN_FIX,
+        evidence=(error.evidence, *others)[:MOST_EVIDENCE], culprit=error.culprit,
+    )  # fmt: skip
+
+
+def _named(best: Hit, hits: Sequence[Hit], catalogue: Catalogue) -> Diagnosis:
+    signature = best.signature
+    same = [hit for hit in hits if hit.signature.category == signature.category]
+    confidence = _CONFIDENCE[signature.level]
+    if best.culprit or len({hit.evidence.text for hit in same}) > 1:
+        confidence += _CONFIRMED
+    ordered = sorted(hits, key=lambda hit: (hit.signature.category != signature.category, hit.weight))
+    evidence = dict.fromkeys(hit.evidence for hit in [best, *ordered])
+    return Diagnosis(
+        category=signature.category, confidence=round(min(confidence, 1.0), 2), cause=signature.cause,
+        fix=signature.fix, action=signature.action, evidence=tuple(evidence)[:MOST_EVIDENCE],
+        culprit=_laggard(same) or best.culprit if signature.category == _HANGS else best.culprit,
+        similar=catalogue.similar(signature.category, signature),
+    )  # fmt: skip
+
+
+def _laggard(hits: Sequence[Hit]) -> Culprit | None:
+    """The rank that had come least far, if the ranks tell and are not all at the same place."""
+    progress = {hit.culprit.rank: hit.progress for hit in reversed(hits) if hit.progress is not None}
+    told = {rank: done for rank, done in progress.items() if rank is not None and done is not None}
+    if len(set(told.values())) < 2:
+        return None
+    return Culprit(rank=min(told, key=lambda rank: told[rank]))
+
+
+def _abstention(findings: Findings) -> Diagnosis:
+    return Diagnosis(
+        cause="nothing that was read names a cause",
+        fix="Give the logs of all ranks and the kernel log (`dmesg`); NCCL_DEBUG=INFO makes NCCL say more",
+        action=Remedy.OBSERVE, evidence=tuple(findings.last_words)[:MOST_EVIDENCE],
+    )  # fmt: skip

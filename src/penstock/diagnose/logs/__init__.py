@@ -1,0 +1,1 @@
+"""Reading logs of any size: the few lines that may matter, in bounded memory."""

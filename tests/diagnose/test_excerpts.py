@@ -1,0 +1,30 @@
+"""Excerpts of public issue threads are given the category that a person gave them."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from penstock.diagnose import Doctor, text_source
+
+DOCTOR = Doctor.shipped()
+EXCERPTS = tomllib.loads(Path(__file__).with_name("excerpts.toml").read_text())["excerpt"]
+COLLECTED = Path(__file__).resolve().parents[3] / "shared" / "data" / "failure-signatures" / "signatures.json"
+
+
+def named(text: str) -> str:
+    return DOCTOR.diagnose([text_source(text)]).category
+
+
+@pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt["source"].removeprefix("https://github.com/"))
+def test_an_excerpt_is_named(excerpt: dict[str, str]) -> None:
+    assert named(excerpt["text"]) == excerpt["category"]
+
+
+def test_the_collected_examples_are_named() -> None:
+    if not COLLECTED.exists():
+        pytest.skip("../shared/data/failure-signatures is not there")
+    examples = json.loads(COLLECTED.read_text())["signatures"]
+    wrong = {one["id"]: named(one["example"]) for one in examples if named(one["example"]) != one["category"]}
+    assert wrong == {}

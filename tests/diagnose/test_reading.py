@@ -1,0 +1,135 @@
+"""Logs of any size and shape: nothing is lost at the borders of windows, nothing crashes, memory is bounded."""
+
+import gzip
+import io
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core import InputError
+from penstock.diagnose import Doctor, LogSource, log_sources, text_source
+from penstock.diagnose.logs.gram_filter import GramFilter
+from penstock.diagnose.logs.lines import read_line
+from penstock.diagnose.logs.windows import AFTER, CHUNK, WindowReader
+
+DOCTOR = Doctor.shipped()
+OOM = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+def test_literals_are_found_at_every_alignment_and_in_any_case() -> None:
+    sieve = GramFilter(["Connection reset", "fallen off the bus"])
+    for shift in range(9):
+        buffer = b"." * shift + b"NVRM: gpu has FALLEN off the Bus" + b"." * 9
+        assert {literal for _, literal in sieve.hits(buffer)} == {b"fallen off the bus"}
+
+
+@given(st.binary(max_size=400), st.integers(0, 3))
+@settings(max_examples=200, deadline=None)
+def test_whatever_surrounds_a_literal_it_is_found(noise: bytes, shift: int) -> None:
+    sieve = GramFilter(["no space left on device"])
+    buffer = noise + b" " * shift + b"No space left on device" + noise
+    assert b"no space left on device" in {literal for _, literal in sieve.hits(buffer)}
+
+
+@pytest.mark.parametrize("place", [0, 1, CHUNK - AFTER - 30, CHUNK - AFTER, CHUNK - 10, CHUNK, CHUNK + 3, 2 * CHUNK])
+def test_a_line_at_the_border_of_a_window_is_seen_once(place: int) -> None:
+    filler = (b"iteration 12 | loss 2.3 | tokens/s 99\n" * (place // 38 + 1))[: max(0, place - 1)]
+    log = filler + (b"\n" if place else b"") + OOM + b"\n" + b"iteration 13 | loss 2.2\n" * 3_000
+    reader = WindowReader(DOCTOR._filter)
+    found = [one for one in reader.candidates(io.BytesIO(log)) if OOM in one.raw]
+    assert len(found) == 1
+    assert found[0].number == log[: log.index(OOM)].count(b"\n") + 1
+
+
+def test_a_line_without_an_end_and_progress_bars_are_lines_too() -> None:
+    bars = b"\r".join(b"%d%%|###   | %d/100 [00:01<00:02]" % (n, n) for n in range(100))
+    assert DOCTOR.diagnose([text_source(bars + b"\r" + OOM)]).category == "mem.gpu_oom"
+    assert DOCTOR.diagnose([text_source(b"x" * 3_000_000 + OOM + b"y" * 3_000_000)]).category == "mem.gpu_oom"
+
+
+@given(st.binary(max_size=3_000))
+@settings(max_examples=150, deadline=None)
+def test_random_bytes_never_crash_it(noise: bytes) -> None:
+    DOCTOR.diagnose([text_source(noise)])
+
+
+@given(
+    st.lists(st.sampled_from([one.example for one in DOCTOR.catalogue.signatures.values()]), max_size=12), st.randoms()
+)
+@settings(max_examples=60, deadline=None)
+def test_shuffled_and_cut_lines_never_crash_it(lines: list[str], chance: random.Random) -> None:
+    text = "\n".join(line[chance.randrange(len(line)) :] for line in lines)
+    found = DOCTOR.diagnose([text_source(text)])
+    assert 0.0 <= found.confidence <= 1.0
+    assert len(found.evidence) <= 5
+
+
+def test_a_flood_of_one_line_is_bounded() -> None:
+    flood = b"[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 64, reducing to 32\n" * 20_000
+    found = DOCTOR.diagnose([text_source(flood + OOM)])
+    assert found.category == "mem.gpu_oom"
+
+
+class _Endless(io.RawIOBase):
+    """So many bytes of metrics, made as they are read, with a failure near the end."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._told = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._left <= 0:
+            if self._told:
+                return b""
+            self._told = True
+            return b"\n" + OOM + b"\n"
+        self._left -= size
+        return (b"iteration 12 | lm loss: 2.3 | grad norm: 0.3 | tokens/s 99\n" * (size // 59 + 1))[:size]
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    import tracemalloc
+
+    tracemalloc.start()
+    found = DOCTOR.diagnose([LogSource(name="big", open=lambda: _Endless(48 << 20))])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.category == "mem.gpu_oom"
+    assert peak < 40 << 20
+
+
+@pytest.mark.parametrize(
+    ("raw", "rank", "node", "text"),
+    [
+        ("[rank3]: ValueError: x", 3, "", "ValueError: x"),
+        ("[1,5]<stderr>:ValueError: x", 5, "", "ValueError: x"),
+        ("[default2]:ValueError: x", 2, "", "ValueError: x"),
+        ("7: ValueError: x", 7, "", "ValueError: x"),
+        ("[4] ValueError: x", 4, "", "ValueError: x"),
+        ("worker-1: ValueError: x", None, "worker-1", "ValueError: x"),
+        ("(train pid=12, ip=10.0.0.7) ValueError: x", None, "10.0.0.7", "ValueError: x"),
+        ("2024-01-02 03:04:05,678 [rank1]: ValueError: x", 1, "", "ValueError: x"),
+        ("\x1b[31m[rank1]: ValueError: x\x1b[0m", 1, "", "ValueError: x"),
+        ("ValueError: x", None, "", "ValueError: x"),
+    ],
+)
+def test_prefixes_of_launchers_are_taken_off(raw: str, rank: int | None, node: str, text: str) -> None:
+    line = read_line(raw)
+    assert (line.rank, line.node, line.text) == (rank, node, text)
+
+
+def test_files_directories_and_compressed_logs_are_read(tmp_path: Path) -> None:
+    (tmp_path / "rank-0.log").write_text("fine\n")
+    with gzip.open(tmp_path / "rank-1.log.gz", "wb") as file:
+        file.write(OOM)
+    (tmp_path / "model.bin").write_bytes(b"\0\1\2" + OOM)
+    found = DOCTOR.diagnose(log_sources([str(tmp_path)]))
+    assert (found.category, found.culprit.rank) == ("mem.gpu_oom", 1)
+    with pytest.raises(InputError, match="no such file"):
+        log_sources([str(tmp_path / "nothing")])
