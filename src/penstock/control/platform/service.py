@@ -106,6 +106,7 @@ class Platform:
         self._presenter = JobPresenter(journal, reconciler, forecasts, readings)
         self._overview = Overview(journal, reconciler, forecasts, readings)
         self._reports = Reports(journal)
+        self._evaluations = reconciler.evaluation_history
         self._studies = WhatIfStudies(journal.store.url)
 
     # --- who is asking ----------------------------------------------------------------------------------------------
@@ -292,7 +293,8 @@ class Platform:
         record = self.find(job_id, who)
         with self._journal.reading():
             runs, still = list(record.runs), record.copy()
-        found = metric_views(self._reconciler.backend, runs, names)
+        evaluated = self._evaluations.curves(record.id) if "evaluate" in still.submission.spec else ()
+        found = metric_views(self._reconciler.backend, runs, names, evaluated)
         return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found, band=metric_band(still))
 
     def usage(self, job_id: str, who: Principal) -> JobMetricsView:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
+from penstock.control.state.evaluations import EvaluationResult, LatestEvaluation
 from penstock.core import DeviceSlot, Grant, Job, MetricBest, Outlook, ParallelPlan, Quote, Recipe, StopRule, Worker
 from penstock.scheduler import SUSPENDED
 from penstock.scheduler import Entry as Note
@@ -86,12 +87,17 @@ class JobRecord:
     """The metric it trains until, by step, thinned."""
     best: MetricBest | None = None
     outlook: Outlook | None = None
+    evaluation: LatestEvaluation | None = None
+    """Of a job whose checkpoints are evaluated, the last one that was."""
+    results: list[EvaluationResult] = field(default_factory=list)
+    """Of an evaluation, what it found."""
+    worse: list[str] = field(default_factory=list)
 
     def copy(self) -> "JobRecord":
         """The same, standing still."""
         return replace(
             self, runs=self.runs.copy(), notes=self.notes.copy(), footprints=self.footprints.copy(),
-            metric=self.metric.copy(),
+            metric=self.metric.copy(), results=self.results.copy(), worse=self.worse.copy(),
         )  # fmt: skip
 
     def count_energy(self, joules: float | None, *, estimated: bool) -> None:
