@@ -54,6 +54,7 @@ VERBS = {
     "exec": Verb("jobs.exec", "execute", "Run a command beside the workers of a running job"),
     "why": Verb("jobs.why", "why", "Why a job stands where it stands: what happened to it, and what comes next."),
     "metrics": Verb("jobs.metrics", "metrics", "Metrics that jobs have logged: loss, accuracy, anything else"),
+    "evaluations": Verb("jobs.evaluations", "evaluations", "What evaluations of a job's checkpoints found"),
     "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
     "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
     "wait": Verb(

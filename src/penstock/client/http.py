@@ -21,6 +21,7 @@ from penstock.wire import (
     AuditPage,
     CheckpointList,
     CleanReport,
+    EvaluationList,
     EventPage,
     EventView,
     FileList,
@@ -176,6 +177,10 @@ class Client:
     def metrics(self, job_id: str, *names: str) -> JobMetricsView:
         """What a job's script logged, all or only ``names``: ``client.metrics(job)["loss"].values``."""
         return self._get(JobMetricsView, _job(job_id, "metrics"), metric=list(names))
+
+    def evaluations(self, job_id: str) -> EvaluationList:
+        """What evaluations of a job's checkpoints found, in the order of their steps."""
+        return self._get(EvaluationList, _job(job_id, "evaluations"))
 
     def usage(self, job_id: str) -> JobMetricsView:
         """What a job used over time: ``client.usage(job)["cpu_percent"].values``; steps are whole seconds."""

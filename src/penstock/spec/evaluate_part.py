@@ -159,7 +159,10 @@ class EvaluatePart(JobFilePart):
     )
     devices: Devices = Field(default=DevicesPart(min=1, max=1), description="How many devices an evaluation may have.")
     kinds: Kinds = Field(default=(), description="Kinds of devices it can use; those of the job by default.")
-    priority: Priority = Field(default=0, description="0 (least) to 100; it is promised nothing either way.")
+    priority: Priority | None = Field(
+        default=None,
+        description="0 to 100; unless given, that of a job that can give up a device, else below all others.",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -193,4 +196,8 @@ def _expand(value: object) -> Any:
     return {"script": value} if value.endswith(".py") and not value.split()[1:] else {"command": value}
 
 
-Evaluate = Annotated[EvaluatePart, BeforeValidator(_expand)]
+Evaluate = Annotated[
+    EvaluatePart,
+    BeforeValidator(_expand),
+    described(text_like("eval.py", "python eval.py {checkpoint}"), EvaluatePart.model_json_schema()),
+]

@@ -32,7 +32,7 @@ def evaluation_spec(job: JobFile, *, step: int, checkpoint: str) -> dict[str, An
         "work": sum(samples or 1 for samples in part.sets.values()) or 1,
         "devices": range_text(part.devices.min, part.devices.max),
         "best_effort": True,
-        "priority": part.priority,
+        **({} if part.priority is None else {"priority": part.priority}),
         "profile": "never",
         **({"resumable": True} if part.sets else {}),
     }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.wire.evaluation_views import EvaluationList, EvaluationView
     from penstock.wire.file_views import (
         CheckpointList,
         CheckpointView,
@@ -119,6 +120,8 @@ __all__ = [
     "DeviationView",
     "DeviceView",
     "EditRequest",
+    "EvaluationList",
+    "EvaluationView",
     "EventPage",
     "EventView",
     "ExecRequest",

@@ -17,6 +17,7 @@ from penstock.wire import (
     ArraySubmission,
     ArrayView,
     EditRequest,
+    EvaluationList,
     EventPage,
     JobDetail,
     JobMetricsView,
@@ -155,6 +156,12 @@ def job_metrics(
 ) -> JobMetricsView:
     """What the job's script logged: one curve for each metric, or for those that are named."""
     return platform.metrics(job_id, who, metric or ())
+
+
+@router.get("/jobs/{job_id}/evaluations")
+def job_evaluations(job_id: JobId, platform: Service, who: Caller) -> EvaluationList:
+    """What evaluations of the job's checkpoints found, in the order of their steps."""
+    return platform.evaluations(job_id, who)
 
 
 @router.get("/jobs/{job_id}/usage")

@@ -11,6 +11,9 @@ from penstock.control.state.evaluations import evaluation_id
 from penstock.control.state.records import JobRecord
 from penstock.core import CHECKPOINT, CHECKPOINT_STEP, EVALUATION, EvaluationBrief, Job
 
+_BELOW_ALL = -1
+"""A priority that no job file can give."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedCheckpoint:
@@ -40,6 +43,17 @@ class EvaluationDemand:
         if self.seconds is not None:
             return saved.at - last_at >= self.seconds
         return self.steps is None or saved.step - last_step >= self.steps
+
+
+def evaluation_priority(job: Job, asked: int | None) -> int:
+    """Where an evaluation of a job's checkpoint stands: as its job file says, else so that training is not stopped.
+
+    A job that can go on with fewer devices gives one up; for any other an evaluation takes what nobody uses.
+    """
+    if asked is not None:
+        return asked
+    can_shrink = job.resumable and (job.at_most is None or job.at_most > job.at_least)
+    return job.priority if can_shrink else _BELOW_ALL
 
 
 class EvaluationDrafting(Protocol):
@@ -92,7 +106,8 @@ class EvaluationDrafts:
         )  # fmt: skip
         told = {EVALUATION: brief.to_text(), CHECKPOINT: place, CHECKPOINT_STEP: str(saved.step)}
         recipe = replace(draft.recipe, env=tuple(sorted({**dict(draft.recipe.env), **told}.items())))
-        return replace(draft, job=self._fitted(draft.job), recipe=recipe)
+        priority = evaluation_priority(record.job, file.evaluate.priority)
+        return replace(draft, job=self._fitted(replace(draft.job, priority=priority)), recipe=recipe)
 
     def release(self, needed: Callable[[str], bool]) -> None:
         if self._links is not None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from penstock.control.evaluation.regressions import EvaluatedStep
 from penstock.control.state.evaluations import evaluated_job, evaluations_of
+from penstock.control.state.folded_state import listed
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.core import EVALUATED, MetricSeries
+from penstock.wire import JobPhase
 
 _REMEMBERED = 20_000
 
@@ -30,6 +32,17 @@ class PastEvaluation:
     worse: tuple[str, ...] = ()
     reason: str = ""
     passed_over: tuple[int, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """What the job whose checkpoint it was has to tell of it; nothing of one that gave way to another."""
+        if self.worse:
+            return f"the checkpoint of step {self.step} got worse: {'; '.join(self.worse)}"
+        if self.values:
+            shown = [f"{metric} {value:.4g}" for metric, value in self.values.items()]
+            return f"the checkpoint of step {self.step} was evaluated: {listed(shown)}"
+        failed = self.state == JobPhase.FAILED
+        return f"the evaluation of step {self.step} failed: {self.reason}" if failed else ""
 
 
 class EvaluationHistory:

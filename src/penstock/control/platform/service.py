@@ -33,7 +33,7 @@ from penstock.control.platform.listing import JobFilter, listed_jobs, parse_curs
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.past_moments import past_moment
 from penstock.control.platform.policy_switch import PolicySwitch
-from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
+from penstock.control.platform.presenter import JobPresenter, evaluation_view, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.saved_files import SavedFiles
 from penstock.control.platform.stop_outlook import metric_band
@@ -48,6 +48,7 @@ from penstock.wire import (
     ArraySubmission,
     ArrayView,
     EditRequest,
+    EvaluationList,
     EventPage,
     HealthView,
     JobDetail,
@@ -293,9 +294,16 @@ class Platform:
         record = self.find(job_id, who)
         with self._journal.reading():
             runs, still = list(record.runs), record.copy()
-        evaluated = self._evaluations.curves(record.id) if "evaluate" in still.submission.spec else ()
+        evaluated = self._evaluations.curves(record.id) if record.has_evaluations else ()
         found = metric_views(self._reconciler.backend, runs, names, evaluated)
         return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found, band=metric_band(still))
+
+    def evaluations(self, job_id: str, who: Principal) -> EvaluationList:
+        """The evaluations of a job's checkpoints, in the order of their steps."""
+        record = self.find(job_id, who)
+        found = self._evaluations.of(record.id) if record.has_evaluations else ()
+        views = [evaluation_view(each) for each in found]
+        return EvaluationList(job_id=record.id, name=record.submission.name, evaluations=views)
 
     def usage(self, job_id: str, who: Principal) -> JobMetricsView:
         """What the processes and devices of a job used over time, across all its runs."""

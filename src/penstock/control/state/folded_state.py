@@ -35,8 +35,6 @@ from penstock.policies import weakest_source
 from penstock.scheduler import Scheduler, Story
 from penstock.wire import JobPhase
 
-_EVALUATE = "evaluate"
-"""The key of a job file that asks for evaluations."""
 Reducers = Mapping[type, Callable[[Any, Any], None]]
 """What each kind of entry does to a state."""
 
@@ -108,7 +106,7 @@ class FoldedState:
             self.kin.setdefault(record.fingerprint, {})[record.id] = record
 
     def _adopt_evaluation(self, record: JobRecord) -> None:
-        if record.submission.spec.get(_EVALUATE):
+        if record.has_evaluations:
             self.evaluated[record.id] = record
         if (evaluates := record.submission.evaluates) is not None:
             self.evaluations.setdefault(evaluates.job_id, {})[record.id] = record

@@ -148,6 +148,11 @@ class JobRecord:
         return self.submission.recipe.fingerprint
 
     @property
+    def has_evaluations(self) -> bool:
+        """Whether its job file asks for its checkpoints to be evaluated."""
+        return bool(self.submission.spec.get("evaluate"))
+
+    @property
     def is_scheduled(self) -> bool:
         """Whether the scheduler knows it: not before it has been prepared."""
         return self.mark not in (JobPhase.BLOCKED, JobPhase.PREPARING)

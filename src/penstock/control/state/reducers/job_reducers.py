@@ -39,6 +39,8 @@ def _submitted(state: FoldedState, entry: Submitted) -> None:
 
 def _note_evaluation(state: FoldedState, entry: Submitted, evaluates: Evaluates) -> None:
     """The job whose checkpoint it is remembers it; the evaluation may outlive it."""
+    what = f"the checkpoint of step {evaluates.step} of {evaluates.job_id}"
+    state.jobs[entry.job.id].tell(entry.at, f"submitted: it evaluates {what}")
     parent = state.jobs.get(evaluates.job_id)
     if parent is None:
         return

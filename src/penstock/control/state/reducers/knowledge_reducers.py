@@ -54,15 +54,11 @@ def _metric_reported(state: FoldedState, entry: MetricReported) -> None:
 
 
 def _evaluated(state: FoldedState, entry: Evaluated) -> None:
-    """What an evaluation found is its own; the job whose checkpoint it was tells of it while it is there."""
+    """What an evaluation found is its own: it may outlive the job whose checkpoint it looks at."""
     record = state.live(entry.job_id)
     record.results, record.worse = list(entry.results), list(entry.worse)
-    evaluates = record.submission.evaluates
-    parent = state.jobs.get(evaluates.job_id) if evaluates is not None else None
-    for told in (record, parent):
-        if told is not None and entry.worse and evaluates is not None:
-            told.tell(entry.at, f"the checkpoint of step {evaluates.step} got worse: {'; '.join(entry.worse)}")
-            state.mark_changed(told.id)
+    if entry.worse:
+        record.tell(entry.at, f"it got worse: {'; '.join(entry.worse)}")
 
 
 KNOWLEDGE_REDUCERS: Reducers = {
