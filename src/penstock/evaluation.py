@@ -3,7 +3,7 @@
     import penstock.evaluation as evaluation
 
     run = evaluation.init()
-    model = load(run.checkpoint)
+    run.load(model)
     for shard in run.shards():
         hits = sum(is_right(model, data[shard.set][index]) for index in shard.indices)
         shard.result(accuracy=hits / len(shard))

@@ -26,6 +26,11 @@ numbers = [int(number) for file in files for number in file.read_text().split()]
 assert numbers == list(range(len(numbers))), "in the order of the samples"
 print(f"penstock: accuracy={len(numbers)} at={os.environ['PENSTOCK_CHECKPOINT_STEP']}")
 """
+SCORE_SHARD = """
+import os, pathlib
+[file] = pathlib.Path(os.environ["PENSTOCK_EVALUATION_OUTPUTS"]).iterdir()
+print(f"penstock: least={min(map(int, file.read_text().split()))}")
+"""
 WORKER = """
 import os, sys
 import penstock.evaluation as evaluation
@@ -84,6 +89,17 @@ def test_two_workers_share_the_work_and_the_first_one_tells(place: Path) -> None
     times = read_times(str(place / "evaluation"))
     assert {each.name: each.samples for each in times.sets} == {"arc": 100, "code": 40}
     assert all(each.device_s > 0 and each.metric_s > 0 for each in times.sets)
+
+
+def test_metrics_of_shards_are_means_over_their_samples(place: Path) -> None:
+    (place / "score.py").write_text(SCORE_SHARD)
+    worker = start(place, environment(place, metric_by_shard=True))
+    said, _ = worker.communicate(timeout=120)
+    assert worker.returncode == 0
+    assert "penstock: arc/first=0.33 arc/least=33.33" in said.splitlines()
+    assert "penstock: code/first=0.5 code/least=10.0" in said.splitlines()
+    [arc, code] = read_times(str(place / "evaluation")).sets
+    assert arc.metric_s > code.metric_s > 0, "three steps take longer than two"
 
 
 def test_what_is_done_stays_done_when_a_worker_dies(place: Path) -> None:

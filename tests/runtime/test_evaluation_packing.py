@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ def data_sets(draw: st.DrawFn) -> list[SetTime]:
     return [
         SetTime(
             name=f"set-{number}", device_s=draw(SECONDS), metric_s=draw(st.just(0.0) | SECONDS),
-            samples=draw(st.none() | st.integers(1, 10_000)),
+            samples=draw(st.none() | st.integers(1, 10_000)), by_shard=draw(st.booleans()),
         )
         for number in range(draw(st.integers(0, 12)))
     ]  # fmt: skip
@@ -47,12 +48,13 @@ def test_the_plan_is_between_the_bound_and_what_longest_first_guarantees(
     sets: list[SetTime], devices: int, load_s: float, processors: int | None
 ) -> None:
     packed = pack(sets, devices, load_s=load_s, processors=processors)
-    tails = {each.name: each.metric_s for each in sets}
+    tails = {each.name: 0.0 if each.by_shard else each.metric_s for each in sets}
     assert packed.makespan_s >= bound(sets, devices, load_s=load_s, processors=processors) * (1 - 1e-9)
     assert packed.makespan_s == play(packed.shards, tails, devices, load_s=load_s, processors=processors)
     largest = max((shard.device_s for shard in packed.shards), default=0.0)
     on_devices = load_s + sum(each.device_s for each in sets) / devices + largest * (1 - 1 / devices)
-    behind = sum(tails.values()) if processors else max(tails.values(), default=0.0)
+    steps = [*tails.values(), *(shard.metric_s for shard in packed.shards)]
+    behind = sum(steps) if processors else max(steps, default=0.0)
     assert packed.makespan_s <= (on_devices + behind) * (1 + 1e-9) + 1e-9
 
 
@@ -79,6 +81,14 @@ def test_what_has_a_long_tail_on_the_processor_goes_first() -> None:
     assert [shard.set for shard in packed.shards] == ["code", "long"]
     assert packed.makespan_s == packed.bound_s == 100.0
     assert play(tuple(reversed(packed.shards)), {"code": 80.0}, 1) == 180.0
+
+
+def test_a_metric_step_that_can_be_split_is_done_beside_the_next_shards() -> None:
+    whole = SetTime(name="code", device_s=100.0, metric_s=100.0, samples=1000)
+    assert pack([whole], 1).makespan_s == 200.0
+    split = pack([replace(whole, by_shard=True)], 1)
+    assert (len(split.shards), split.makespan_s) == (PIECES, 125.0)
+    assert sum(shard.metric_s for shard in split.shards) == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(("devices", "load_s"), [(0, 0.0), (1, -1.0), (1, math.inf)])

@@ -97,6 +97,8 @@ def test_an_evaluation_is_a_job_beside_the_first_with_the_same_software_around_i
         ({"script": "e.py", "sets": ["arc", "arc"]}, "evaluate.sets: a data set that is named twice"),
         ({"script": "e.py", "sets": [f"s{n}" for n in range(151)]}, "evaluate.sets: 151 data sets"),
         ({"script": "e.py", "metric": "m"}, "evaluate.metric: a metric step without data sets"),
+        ({"script": "e.py", "metric_per": "shard"}, "evaluate.metric_per: metric_per without metric"),
+        ({"script": "e.py", "metric_per": "job"}, "evaluate.metric_per: unknown part for a metric step 'job'"),
         ({"script": "e.py", "better": {"acc": "more"}}, "evaluate.better: unknown direction 'more'"),
         ({"script": "e.py", "better": {"a b": "lower"}}, "evaluate.better: 'a b' is not the name of a metric"),
         ({"script": "e.py", "better": ["acc"]}, "evaluate.better: .* names no metrics"),
@@ -125,7 +127,7 @@ def test_epochs_need_a_length_and_scripts_have_to_be_there(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "evaluate",
     ["eval.py", {"command": ["a"], "every": "30m", "sets": {"a": 1, "b": None, "c": "1k"}, "better": {"x": "lower"}},
-     {"script": "e.py", "sets": ["a"], "metric": "m", "devices": "1..2", "priority": 3}],
+     {"script": "e.py", "sets": ["a"], "metric": "m", "metric_per": "shard", "devices": "1..2", "priority": 3}],
 )  # fmt: skip
 def test_editors_accept_what_is_accepted(evaluate: Any) -> None:
     schema = json_schema()

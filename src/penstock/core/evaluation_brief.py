@@ -34,7 +34,8 @@ class EvaluationSet:
 class EvaluationBrief:
     """A checkpoint, the data sets to evaluate it on, and how raw outputs become metrics.
 
-    ``metric`` is the command that does so on the processor, if there is one. ``earlier`` is the directory of an
+    ``metric`` is the command that does so on the processor, if there is one: for each data set, or for each of its
+    shards, and then results are means over its samples. ``earlier`` is the directory of an
     evaluation that is over, which knows how long each data set takes.
     """
 
@@ -42,6 +43,7 @@ class EvaluationBrief:
     checkpoint: str
     sets: tuple[EvaluationSet, ...] = ()
     metric: tuple[str, ...] = ()
+    metric_by_shard: bool = False
     earlier: str = ""
 
     @property

@@ -38,6 +38,8 @@ from penstock.spec.stop_clauses import improves_upward
 EACH = "each checkpoint"
 HIGHER, LOWER = "higher", "lower"
 DIRECTIONS = (HIGHER, LOWER)
+SET, SHARD = "set", "shard"
+METRIC_PER = (SET, SHARD)
 CHECKPOINT_PLACE, STEP_PLACE = "{checkpoint}", "{step}"
 _EACH = re.compile(r"(each|every)?\s*checkpoint", re.IGNORECASE)
 _COUNTED = re.compile(r".*[a-z]{4,}", re.IGNORECASE | re.DOTALL)
@@ -94,6 +96,13 @@ def read_sets(value: object) -> dict[str, int | None]:
     return found
 
 
+def read_metric_per(value: object) -> str:
+    """What one metric step is for."""
+    if value not in METRIC_PER:
+        raise UnknownNameError.of("part for a metric step", str(value), METRIC_PER)
+    return str(value)
+
+
 def read_directions(value: object) -> dict[str, str]:
     """Metrics and which way they improve."""
     if not isinstance(value, Mapping):
@@ -129,6 +138,7 @@ Sets = Annotated[
 ]
 
 
+MetricPer = Annotated[str, reading(read_metric_per), described({"enum": list(METRIC_PER)})]
 Directions = Annotated[
     dict[str, str],
     reading(read_directions),
@@ -153,6 +163,9 @@ class EvaluatePart(JobFilePart):
     metric: Command | None = Field(
         default=None, description="Computes the metrics of a data set from raw outputs, on the processor."
     )
+    metric_per: MetricPer = Field(
+        default=SET, description="Whether the metric step is run once for each data set, or for each of its shards."
+    )
     better: Directions = Field(
         default_factory=dict,
         description="Metrics and which way they improve, higher or lower, where names do not tell.",
@@ -173,6 +186,8 @@ class EvaluatePart(JobFilePart):
             raise Refused(JobError("args without a script", "args beside script", "Put them into command"), "args")
         if self.metric is not None and not self.sets:
             raise Refused(JobError("a metric step without data sets", "metric beside sets", "Add sets"), "metric")
+        if self.metric is None and self.metric_per != SET:
+            raise Refused(JobError("metric_per without metric", "metric_per beside metric", "Add metric"), "metric_per")
         return self
 
     def rises(self, metric: str) -> bool | None:
@@ -184,6 +199,10 @@ class EvaluatePart(JobFilePart):
     @property
     def data_sets(self) -> tuple[EvaluationSet, ...]:
         return tuple(EvaluationSet(name=name, samples=samples) for name, samples in self.sets.items())
+
+    @property
+    def metric_by_shard(self) -> bool:
+        return self.metric_per == SHARD
 
     @property
     def metric_words(self) -> tuple[str, ...]:

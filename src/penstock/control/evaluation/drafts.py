@@ -102,7 +102,7 @@ class EvaluationDrafts:
         assert file.evaluate is not None
         brief = EvaluationBrief(
             step=saved.step, checkpoint=place, sets=file.evaluate.data_sets, metric=file.evaluate.metric_words,
-            earlier=earlier,
+            metric_by_shard=file.evaluate.metric_by_shard, earlier=earlier,
         )  # fmt: skip
         told = {EVALUATION: brief.to_text(), CHECKPOINT: place, CHECKPOINT_STEP: str(saved.step)}
         recipe = replace(draft.recipe, env=tuple(sorted({**dict(draft.recipe.env), **told}.items())))

@@ -71,15 +71,15 @@ class EvaluationFiles:
             return False
         return True
 
-    def output(self, shard: Shard) -> Path:
-        """Where the raw outputs of a shard go."""
-        folder = self.outputs(shard.set)
-        folder.mkdir(exist_ok=True)
-        return folder / f"{shard.start:012d}"
+    def output(self, shard: Shard, *, apart: bool) -> Path:
+        """Where the raw outputs of a shard go; ``apart`` in a folder of its own."""
+        folder = self.outputs(shard, apart=apart)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / _named(shard)
 
-    def outputs(self, name: str) -> Path:
-        """The folder with the raw outputs of a data set; their names are in the order of its samples."""
-        return self._outputs / name
+    def outputs(self, shard: Shard, *, apart: bool) -> Path:
+        """The folder with the raw outputs of a data set, whose names are in the order of its samples, or of a shard."""
+        return self._outputs / shard.set / _named(shard) if apart else self._outputs / shard.set
 
     def keep_result(self, number: int, result: ShardResult) -> None:
         write_atomically(self._results / str(number), json.dumps(plain(result)))
@@ -93,7 +93,7 @@ class EvaluationFiles:
         return {int(name) for name in _names(self._results)}
 
     def keep_metrics(self, name: str, result: ShardResult) -> None:
-        """What the metric step of a data set found, and how long it took."""
+        """What a metric step found, of a data set by its name or of a shard by its number, and how long it took."""
         write_atomically(self._metrics / name, json.dumps(plain(result)))
 
     def metrics(self) -> dict[str, ShardResult]:
@@ -111,6 +111,10 @@ def read_times(directory: str) -> KnownTimes:
             times: KnownTimes = build(KnownTimes, _read(Path(directory) / _TIMES))
             return times
     return KnownTimes()
+
+
+def _named(shard: Shard) -> str:
+    return f"{shard.start:012d}"
 
 
 def _names(folder: Path) -> list[str]:

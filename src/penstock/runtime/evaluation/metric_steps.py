@@ -1,8 +1,8 @@
 """Metrics from raw outputs, computed on the processor while the devices go on with the next shards.
 
-One process for each data set, started when the last of its shards is done. It finds the outputs in the folder that
-``PENSTOCK_EVALUATION_OUTPUTS`` names and prints its results as any script prints metrics: ``penstock: accuracy=0.71``.
-It sees no accelerator.
+One process for each data set, started when the last of its shards is done, or one for each shard. It finds the outputs
+in the folder that ``PENSTOCK_EVALUATION_OUTPUTS`` names and prints its results as any script prints metrics:
+``penstock: accuracy=0.71``. It sees no accelerator.
 """
 
 import os
@@ -33,8 +33,9 @@ class MetricSteps:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="metric-step")
         self._started: dict[str, Future[ShardResult]] = {}
 
-    def start(self, name: str, outputs: Path) -> None:
-        self._started[name] = self._pool.submit(self._run, name, outputs)
+    def start(self, name: str, data_set: str, outputs: Path) -> None:
+        """Begin a step, called ``name``, with what lies in ``outputs``."""
+        self._started[name] = self._pool.submit(self._run, data_set, outputs)
 
     def finished(self, *, wait: bool = False) -> dict[str, ShardResult]:
         """What is new since the last call; raises for a step that failed."""

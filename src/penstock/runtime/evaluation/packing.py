@@ -25,13 +25,15 @@ PIECES = 4
 class SetTime:
     """One data set and how long it takes: on a device, and then on the processor.
 
-    Without ``samples`` it cannot be split.
+    Without ``samples`` it cannot be split. With ``by_shard`` the metric step is split with it; otherwise it begins when
+    the last shard is done.
     """
 
     name: str
     device_s: float
     metric_s: float = 0.0
     samples: int | None = None
+    by_shard: bool = False
 
     def __post_init__(self) -> None:
         if not all(math.isfinite(seconds) and seconds >= 0.0 for seconds in (self.device_s, self.metric_s)):
@@ -42,12 +44,16 @@ class SetTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """Samples ``start`` to ``stop`` of a data set, or all of one whose size nobody told (``stop`` is None then)."""
+    """Samples ``start`` to ``stop`` of a data set, or all of one whose size nobody told (``stop`` is None then).
+
+    ``metric_s`` is the time of a metric step of its own, if it has one.
+    """
 
     set: str
     start: int = 0
     stop: int | None = None
     device_s: float = 0.0
+    metric_s: float = 0.0
 
     @property
     def weight(self) -> int:
@@ -80,7 +86,7 @@ def pack(
     given = list(sets)
     if len({each.name for each in given}) != len(given):
         raise InputError("two data sets of one name", "every name once", "Rename one of them")
-    tails = {each.name: each.metric_s for each in given}
+    tails = {each.name: 0.0 if each.by_shard else each.metric_s for each in given}
     pieces = [_split(each, sum(known.device_s for known in given) / (devices * PIECES)) for each in given]
     orders = [_ordered(pieces, tails, key) for key in (_by_tail, _by_both, _by_piece)]
     played = [(play(order, tails, devices, load_s=load_s, processors=processors), order) for order in orders]
@@ -98,14 +104,20 @@ def play(
     load_s: float = 0.0,
     processors: int | None = None,
 ) -> float:
-    """When the last device and the last metric step are done, if every time is as expected."""
+    """When the last device and the last metric step are done, if every time is as expected.
+
+    ``tails`` are the times of metric steps that need all shards of their data set.
+    """
     free = [load_s] * devices if shards else [0.0]
     ready: dict[str, float] = {}
+    waiting: list[tuple[float, float]] = []
     for shard in shards:
         end = heapq.heappop(free) + shard.device_s
         heapq.heappush(free, end)
         ready[shard.set] = max(ready.get(shard.set, 0.0), end)
-    waiting = sorted((at, tails.get(name, 0.0)) for name, at in ready.items())
+        waiting.append((end, shard.metric_s))
+    waiting += [(at, tails.get(name, 0.0)) for name, at in ready.items()]
+    waiting = sorted(each for each in waiting if each[1] > 0.0)
     cores = [0.0] * min(processors or len(waiting), len(waiting))
     last = max(free)
     for at, tail in waiting:
@@ -120,22 +132,34 @@ def bound(sets: Sequence[SetTime], devices: int, *, load_s: float = 0.0, process
     if not sets:
         return 0.0
     total = load_s + sum(each.device_s for each in sets) / devices
-    alone = max(load_s + each.device_s / min(devices, each.samples or 1) + each.metric_s for each in sets)
+    alone = max(load_s + _alone(each, devices) for each in sets)
     tails = load_s + sum(each.metric_s for each in sets) / processors if processors else 0.0
     return max(total, alone, tails)
+
+
+def _alone(each: SetTime, devices: int) -> float:
+    """What one data set takes at least if it has all devices to itself, and as many processors as it has samples."""
+    pieces = each.samples or 1
+    tail = each.metric_s / pieces if each.by_shard else each.metric_s
+    return each.device_s / min(devices, pieces) + tail
 
 
 def _split(each: SetTime, most_s: float) -> list[Shard]:
     """Equal pieces of whole samples, none longer than ``most_s`` where that is possible."""
     if each.samples is None:
-        return [Shard(set=each.name, device_s=each.device_s)]
-    wanted = math.ceil(each.device_s / most_s) if most_s > 0.0 else 1
+        return [Shard(set=each.name, device_s=each.device_s, metric_s=each.metric_s if each.by_shard else 0.0)]
+    longest = max(each.device_s, each.metric_s if each.by_shard else 0.0)
+    wanted = math.ceil(longest / most_s) if most_s > 0.0 else 1
     count = max(1, min(wanted, each.samples))
     edges = [each.samples * number // count for number in range(count + 1)]
+    tail = each.metric_s if each.by_shard else 0.0
     return [
-        Shard(set=each.name, start=start, stop=stop, device_s=each.device_s * (stop - start) / each.samples)
+        Shard(
+            set=each.name, start=start, stop=stop, device_s=each.device_s * (stop - start) / each.samples,
+            metric_s=tail * (stop - start) / each.samples,
+        )
         for start, stop in pairwise(edges)
-    ]
+    ]  # fmt: skip
 
 
 def _ordered(pieces: Iterable[Sequence[Shard]], tails: Mapping[str, float], key: Measure) -> list[Shard]:
@@ -145,12 +169,12 @@ def _ordered(pieces: Iterable[Sequence[Shard]], tails: Mapping[str, float], key:
 
 
 def _by_tail(some: Sequence[Shard], tails: Mapping[str, float]) -> tuple[float, ...]:
-    return tails[some[0].set], some[0].device_s
+    return tails[some[0].set] + some[0].metric_s, some[0].device_s
 
 
 def _by_both(some: Sequence[Shard], tails: Mapping[str, float]) -> tuple[float, ...]:
-    return (tails[some[0].set] + some[0].device_s,)
+    return (tails[some[0].set] + some[0].metric_s + some[0].device_s,)
 
 
 def _by_piece(some: Sequence[Shard], tails: Mapping[str, float]) -> tuple[float, ...]:
-    return some[0].device_s, tails[some[0].set]
+    return some[0].device_s, tails[some[0].set] + some[0].metric_s

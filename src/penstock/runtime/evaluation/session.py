@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.core import EVALUATION, EvaluationBrief, InputError, metric_values
+from penstock.core import EVALUATION, EvaluationBrief, InputError, metric_values, require
 from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.evaluation.evaluation_files import EvaluationFiles, KnownTimes, ShardResult, read_times
 from penstock.runtime.evaluation.expected_times import expected_times
@@ -20,6 +20,9 @@ from penstock.runtime.evaluation.node_copy import NodeCopy, is_far
 from penstock.runtime.evaluation.packing import Shard, pack
 from penstock.runtime.evaluation.results import measured_times, results_of
 from penstock.runtime.training.metric_log import log
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _LOOK_EVERY_S = 0.1
 
@@ -80,6 +83,16 @@ class Evaluation:
         self._copy = NodeCopy(self._brief.checkpoint, self._world, users=self._local_size)
         return self._copy.fetch()
 
+    def load(self, model: "nn.Module", *, name: str | None = None) -> None:
+        """Fill a PyTorch model with the weights of the checkpoint: of ``penstock.elastic``, or of ``torch.save``.
+
+        ``name`` is what the model was attached as, where a checkpoint holds several.
+        """
+        require("torch", extra="runtime", why="loading a checkpoint")
+        from penstock.runtime.evaluation.weights import load_weights
+
+        load_weights(model, self.checkpoint, name)
+
     def shards(self) -> Iterator[ShardRun]:
         """Shard after shard, until all are done; load the model before. Results are told when the last one is."""
         self._load_s = time.monotonic() - self._began
@@ -90,21 +103,23 @@ class Evaluation:
             if number in self._files.done() or not self._files.claim(str(number)):
                 continue
             yield from self._run(number, shard)
-            self._begin_metric_step(shard.set, shards)
+            self._begin_metric_steps(shards)
             self._tell_progress(shards)
         self._finish(shards)
 
     def _agreed(self) -> list[Shard]:
-        times = expected_times(self._brief.sets, read_times(self._brief.earlier))
+        known = read_times(self._brief.earlier)
+        times = expected_times(self._brief.sets, known, by_shard=self._brief.metric_by_shard)
         packed = pack(times.sets, self._worker.size, load_s=times.load_s, processors=_cores())
         shards = self._files.agree_on(packed.shards)
         if self.is_main:
-            known = f", about {packed.makespan_s:.0f} s" if times.load_s else ""
-            print(f"{len(shards)} shards of {len(self._brief.sets)} data sets{known}", flush=True)
+            about = f", about {packed.makespan_s:.0f} s" if known.sets else ""
+            print(f"{len(shards)} shards of {len(self._brief.sets)} data sets{about}", flush=True)
         return shards
 
     def _run(self, number: int, shard: Shard) -> Iterator[ShardRun]:
-        run = ShardRun(shard.set, shard.start, shard.stop, self._files.output(shard), {})
+        output = self._files.output(shard, apart=self._brief.metric_by_shard)
+        run = ShardRun(shard.set, shard.start, shard.stop, output, {})
         began = time.monotonic()
         yield run
         if not run.values and not (self._brief.metric and run.output.exists()):
@@ -112,18 +127,24 @@ class Evaluation:
             raise InputError(f"a shard of {shard.set} ended without a result", expected, "Add it to the loop")
         self._files.keep_result(number, ShardResult(values=run.values, seconds=time.monotonic() - began))
 
-    def _begin_metric_step(self, name: str, shards: list[Shard]) -> None:
-        """Whoever finds all shards of a data set done first has its metrics computed."""
+    def _begin_metric_steps(self, shards: list[Shard]) -> None:
+        """Whoever finds all that a metric step needs done first has it computed."""
         self._keep_metrics(wait=False)
-        done = self._files.done()
-        is_whole = all(number in done for number, shard in enumerate(shards) if shard.set == name)
-        if (
-            is_whole
-            and self._brief.metric
-            and name not in self._files.metrics()
-            and self._files.claim(f"metric-{name}")
-        ):
-            self._metric_steps.start(name, self._files.outputs(name))
+        if not self._brief.metric:
+            return
+        done, known = self._files.done(), self._files.metrics()
+        for name, numbers in self._metric_inputs(shards).items():
+            if name not in known and done.issuperset(numbers) and self._files.claim(f"metric-{name}"):
+                shard = shards[numbers[0]]
+                outputs = self._files.outputs(shard, apart=self._brief.metric_by_shard)
+                self._metric_steps.start(name, shard.set, outputs)
+
+    def _metric_inputs(self, shards: list[Shard]) -> dict[str, list[int]]:
+        """Which shards each metric step needs; steps are called after their data set, or after their only shard."""
+        needed: dict[str, list[int]] = {}
+        for number, shard in enumerate(shards):
+            needed.setdefault(str(number) if self._brief.metric_by_shard else shard.set, []).append(number)
+        return needed if self._brief.metric else {}
 
     def _keep_metrics(self, *, wait: bool) -> None:
         for name, result in self._metric_steps.finished(wait=wait).items():
@@ -135,9 +156,8 @@ class Evaluation:
             print(f"penstock: step={done} total={self._brief.work}", flush=True)
 
     def _finish(self, shards: list[Shard]) -> None:
-        """Metric steps that nobody has begun are of data sets whose shards were done in an earlier world."""
-        for each in self._brief.sets:
-            self._begin_metric_step(each.name, shards)
+        """Metric steps that nobody has begun are of shards that were done in an earlier world."""
+        self._begin_metric_steps(shards)
         self._keep_metrics(wait=True)
         if not self.is_main:
             return
@@ -147,14 +167,15 @@ class Evaluation:
         results, metrics = self._files.results(), self._files.metrics()
         times = measured_times(self._brief, shards, results, metrics)
         self._files.keep_times(KnownTimes(load_s=self._load_s, sets=times))
-        for name, values in results_of(shards, results, metrics).items():
+        found = results_of(shards, results, metrics, by_shard=self._brief.metric_by_shard)
+        for name, values in found.items():
             log({f"{name}/{metric}": value for metric, value in values.items()})
         self._tell_progress(shards)
 
     def _is_over(self, shards: list[Shard]) -> bool:
         if len(self._files.done()) < len(shards):
             return False
-        return not self._brief.metric or len(self._files.metrics()) == len(self._brief.sets)
+        return len(self._files.metrics()) == len(self._metric_inputs(shards))
 
 
 def init_evaluation() -> Evaluation:
