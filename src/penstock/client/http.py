@@ -120,10 +120,12 @@ class Client:
         tenant: str | None = None,
         array: str | None = None,
         grouped: bool = False,
+        evaluations: bool = True,
     ) -> JobPage:
         """Jobs, newest first; those of one ``array``, or ``grouped``, with one line for each array."""
         query = {"cursor": cursor, "limit": limit, "state": list(states), "name": name, "tenant": tenant}
-        return self._get(JobPage, "/v1/jobs", **query, array=array, grouped="true" if grouped else None)
+        flags = {"grouped": "true" if grouped else None, "evaluations": None if evaluations else "false"}
+        return self._get(JobPage, "/v1/jobs", **query, array=array, **flags)
 
     def array(self, array: str) -> ArrayView:
         """A job array, by its id or, as long as one of its jobs is not over, its name."""

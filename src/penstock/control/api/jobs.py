@@ -101,11 +101,13 @@ def list_jobs(
     tenant: StorableText | None = None,
     array: StorableText | None = None,
     grouped: bool = False,
+    evaluations: bool = True,
 ) -> JobPage:
     """Jobs, newest first; those of one array, or with one line for each array instead of its jobs."""
     return platform.jobs(
-        who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant, array=array, grouped=grouped
-    )
+        who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant, array=array, grouped=grouped,
+        evaluations=evaluations,
+    )  # fmt: skip
 
 
 @router.get("/jobs/{job_id}")

@@ -209,11 +209,17 @@ class Platform:
         tenant: str | None = None,
         array: str | None = None,
         grouped: bool = False,
+        evaluations: bool = True,
     ) -> JobPage:
-        """Jobs, newest first; those of one ``array``, by its id or name, or ``grouped``, an array being one line."""
+        """Jobs, newest first; those of one ``array``, by its id or name, or ``grouped``, an array being one line.
+
+        Without ``evaluations`` those of checkpoints are left out.
+        """
         require(who, Action.LOOK)
         array = self._commands.arrays.find(array, who) if array is not None else None
-        wanted = JobFilter(states=tuple(states), name=name, tenant=who.sees or tenant, array=array)
+        wanted = JobFilter(
+            states=tuple(states), name=name, tenant=who.sees or tenant, array=array, evaluations=evaluations
+        )
         if tenant is not None and not who.may_see(tenant):
             return JobPage(jobs=[])
         if grouped:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _ID = re.compile(r"e-([0-9a-z]{8}(?:-[0-9]+)?)-([0-9]+)")
-_JOB, _EVALUATION = "j-", "e-"
+_JOB, EVALUATION_PREFIX = "j-", "e-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def evaluation_id(job_id: str, step: int) -> str:
 
 def evaluations_of(job_id: str) -> str:
     """What the ids of all evaluations of a job begin with, before the dash and the step."""
-    return f"{_EVALUATION}{job_id.removeprefix(_JOB)}"
+    return f"{EVALUATION_PREFIX}{job_id.removeprefix(_JOB)}"
 
 
 def evaluated_job(job_id: str) -> str | None:
