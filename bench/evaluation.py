@@ -36,7 +36,7 @@ from penstock.wire import EvaluationView
 SETS, PER_NODE, PROCESSORS = 63, 8, 128
 LOAD_SHARE, METRIC_SHARE, FROM_MEMORY = 0.30, 0.19, 0.1
 MEAN_TRIAL_S = 300.0
-_LIMIT_S, _LOOK_EVERY_S = 300.0, 0.2
+_LIMIT_S, _LOOK_EVERY_S = 1200.0, 0.2
 _SCRIPT = Path(evaluated_model.__file__)
 
 
