@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from penstock.control.evaluation.drafts import EvaluationDemand, SavedCheckpoint, evaluation_priority
+from penstock.control.evaluation.drafts import EvaluationDemand, EvaluationDraft, SavedCheckpoint, evaluation_priority
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.job_reader import JobDraft
 from penstock.control.loop.learning import Learned
@@ -26,7 +26,6 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal, Role, Store
 from penstock.core import (
-    CHECKPOINT,
     NO_COSTS,
     BestEffort,
     Costs,
@@ -116,7 +115,7 @@ class StandInDrafts:
             rises=lambda metric: True if metric.endswith("accuracy") else None,
         )  # fmt: skip
 
-    def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> JobDraft:
+    def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> EvaluationDraft:
         asked = record.submission.spec["evaluate"]
         if asked.get("refused"):
             raise InputError("eval.py is gone", "a script", "Put it back")
@@ -125,7 +124,7 @@ class StandInDrafts:
         job_id = evaluation_id(record.id, saved.step)
         draft = StandInReader().read(spec, job_id=job_id, tenant=record.job.tenant, now=now)
         job = replace(draft.job, priority=evaluation_priority(record.job, asked.get("priority")))
-        return replace(draft, job=job, recipe=replace(draft.recipe, env=((CHECKPOINT, saved.path),)))
+        return EvaluationDraft(job=replace(draft, job=job), step=saved.step, checkpoint=saved.path)
 
     def release(self, needed: Callable[[str], bool]) -> None:
         self.needed = [each for each in self.needed if needed(each)]

@@ -45,7 +45,9 @@ def test_it_is_told_what_to_evaluate_and_is_promised_nothing(reader: JobReader, 
     }
     record = submitted(reader, tmp_path, asked)
     saved = SavedCheckpoint(step=7, at=NOW, path="/elsewhere/7.pt")
-    draft = EvaluationDrafts(reader).draft(record, saved, earlier="/before", now=NOW)
+    made = EvaluationDrafts(reader).draft(record, saved, earlier="/before", now=NOW)
+    assert (made.step, made.checkpoint) == (7, "/elsewhere/7.pt")
+    draft = made.job
     env = dict(draft.recipe.env)
     assert EvaluationBrief.parse(env["PENSTOCK_EVALUATION"]) == EvaluationBrief(
         step=7, checkpoint="/elsewhere/7.pt", sets=(EvaluationSet(name="arc", samples=100),),
@@ -65,12 +67,12 @@ def test_the_checkpoint_is_linked_or_else_the_jobs_own_directory_is_told(reader:
     (place / "7.pt").write_text("weights")
     drafts = EvaluationDrafts(reader, CheckpointLinks(tmp_path / "saved"))
     draft = drafts.draft(record, SavedCheckpoint(step=7, at=NOW, path=str(place / "7.pt")), earlier="", now=NOW)
-    linked = Path(dict(draft.recipe.env)["PENSTOCK_CHECKPOINT"])
+    linked = Path(draft.checkpoint)
     assert linked == tmp_path / "saved" / "e-23456789-7" / "checkpoint" / "7.pt"
     drafts.release(lambda _: False)
     assert not linked.exists()
     untold = drafts.draft(record, SavedCheckpoint(step=8, at=NOW, path=""), earlier="", now=NOW)
-    assert dict(untold.recipe.env)["PENSTOCK_CHECKPOINT"] == str(place)
+    assert untold.checkpoint == str(place)
 
 
 def test_where_it_stands_depends_on_what_it_would_take_from_its_job(reader: JobReader, tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_quotas_bound_it_and_a_job_file_that_does_not_do_any_more_is_refused(rea
     record = submitted(reader, tmp_path, {"script": "eval.py", "devices": "1..8", "every": "100 steps"})
     drafts = EvaluationDrafts(reader, fitted=lambda job: replace(job, at_most=3))
     saved = SavedCheckpoint(step=7, at=NOW, path="/7")
-    assert drafts.draft(record, saved, earlier="", now=NOW).job.at_most == 3
+    assert drafts.draft(record, saved, earlier="", now=NOW).job.job.at_most == 3
     demand = drafts.demand(record.submission.spec)
     assert [demand.is_due(saved, last, NOW) for last in (0, 7)] == [False, False]
     assert demand.is_due(replace(saved, step=100), 0, NOW)

@@ -237,3 +237,34 @@ def test_members_of_arrays_have_evaluations_of_their_own(tmp_path: Path) -> None
         assert submissions(world) == [evaluation_id(member, 10) for member in array.jobs]
         assert world.platform.array("sweep", ADMIN).jobs == 2, "evaluations are no members"
         assert [steps(world, member) for member in array.jobs] == [[(10, "running")]] * 2
+
+
+def test_trouble_with_an_evaluation_is_its_own_and_its_run_has_ended_all_the_same(
+    world: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id, other = train(world), train(world)
+    save(world, job_id, 10)
+    evaluation = find(world, job_id, 10, accuracy=0.5)
+
+    def broken(_: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(world.backend, "metrics", broken)
+    finish(world, evaluation)
+    assert world.phase(evaluation) is JobPhase.FINISHED
+    assert any(
+        "evaluating its checkpoints failed: OSError: the disk is gone" in text for text in told(world, evaluation)
+    )
+    monkeypatch.setattr(world.drafts, "demand", broken)
+    monkeypatch.setattr(world.reconciler._evaluations, "_demands", {})
+    save(world, other, 10)
+    assert {world.phase(job_id), world.phase(other)} == {JobPhase.RUNNING}
+    assert any("evaluating its checkpoints failed" in text for text in told(world, other))
+
+
+def test_evaluations_take_nobody_a_place_among_the_active_jobs(world: Platform) -> None:
+    job_id = train(world)
+    save(world, job_id, 10)
+    assert world.phase(evaluation_id(job_id, 10)) is JobPhase.RUNNING
+    assert world.journal.state.asked_for("default") == 1
+    assert world.journal.state.active.count("default") == 2

@@ -56,12 +56,21 @@ def evaluation_priority(job: Job, asked: int | None) -> int:
     return job.priority if can_shrink else _BELOW_ALL
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationDraft:
+    """The job that evaluates the checkpoint of a ``step``, and where it finds that."""
+
+    job: JobDraft
+    step: int
+    checkpoint: str
+
+
 class EvaluationDrafting(Protocol):
     """What the loop asks of whoever knows job files."""
 
     def demand(self, spec: Mapping[str, Any]) -> EvaluationDemand: ...
 
-    def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> JobDraft:
+    def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> EvaluationDraft:
         """The job that evaluates a checkpoint; raises :class:`~penstock.core.InputError`."""
         ...
 
@@ -91,7 +100,7 @@ class EvaluationDrafts:
             samples=file.evaluate.sets,
         )  # fmt: skip
 
-    def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> JobDraft:
+    def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> EvaluationDraft:
         from penstock.spec import evaluation_spec, parse_job
 
         file, job_id = parse_job(record.submission.spec), evaluation_id(record.id, saved.step)
@@ -107,7 +116,8 @@ class EvaluationDrafts:
         told = {EVALUATION: brief.to_text(), CHECKPOINT: place, CHECKPOINT_STEP: str(saved.step)}
         recipe = replace(draft.recipe, env=tuple(sorted({**dict(draft.recipe.env), **told}.items())))
         priority = evaluation_priority(record.job, file.evaluate.priority)
-        return replace(draft, job=self._fitted(replace(draft.job, priority=priority)), recipe=recipe)
+        job = replace(draft, job=self._fitted(replace(draft.job, priority=priority)), recipe=recipe)
+        return EvaluationDraft(job=job, step=saved.step, checkpoint=place)
 
     def release(self, needed: Callable[[str], bool]) -> None:
         if self._links is not None:

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from penstock.backends import Backend
-from penstock.control.evaluation.drafts import EvaluationDemand, EvaluationDrafting, SavedCheckpoint
+from penstock.control.evaluation.drafts import EvaluationDemand, EvaluationDraft, EvaluationDrafting, SavedCheckpoint
 from penstock.control.evaluation.history import EvaluationHistory
 from penstock.control.evaluation.regressions import EvaluatedStep, regressions
-from penstock.control.loop.job_reader import JobDraft
 from penstock.control.loop.run_figures import RunFigures
-from penstock.control.loop.run_troubles import job_of_run
+from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.entries import Cancelled, Entry, Evaluated, RunFinished, RunNoted, Submitted
 from penstock.control.state.evaluations import Evaluates, EvaluationResult
 from penstock.control.state.journal import Journal
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.core import (
-    CHECKPOINT,
     EVALUATED,
     InputError,
     MetricSeries,
@@ -33,10 +31,11 @@ from penstock.core import (
 )
 
 _MOST_PASSED_OVER = 20
-_NOBODYS_RESULTS = frozenset({"loss", "samples_per_s"})
-"""Figures of progress, which every script may tell."""
+_DOING = "evaluating its checkpoints"
+_NO_RESULT = "samples_per_s"
+"""A figure of progress, which any script may tell."""
 
-EvaluationNews = Evaluated | JobDraft | None
+EvaluationNews = Evaluated | EvaluationDraft | None
 """What an evaluation found, or the job that evaluates a last checkpoint."""
 
 
@@ -50,12 +49,14 @@ class EvaluationWatch:
         drafts: EvaluationDrafting,
         history: EvaluationHistory,
         figures: Callable[[], Mapping[str, RunFigures]],
+        troubles: RunTroubles,
     ) -> None:
         self._journal = journal
         self._backend = backend
         self._drafts = drafts
         self._history = history
         self._figures = figures
+        self._troubles = troubles
         self._demands: dict[str, EvaluationDemand] = {}
         self._passed_over: dict[str, list[int]] = {}
         self._refused: dict[str, int] = {}
@@ -63,10 +64,11 @@ class EvaluationWatch:
     def look(self) -> None:
         """Begin what is due, and let go of what evaluations that are over kept."""
         with self._journal.reading() as state:
-            due = [(record, saved) for record in state.evaluated.values() if (saved := self._due(state, record))]
+            asking = list(state.evaluated.values())
             self._forget_all_but(state.evaluated)
-        for record, saved in due:
-            self._begin(record, saved)
+        for record in asking:
+            with self._troubles.contained(record.run_id, _DOING):
+                self._look_at(record)
         with self._journal.reading() as state:
             needed = {each for some in state.evaluations.values() for each in some}
         self._drafts.release(needed.__contains__)
@@ -74,15 +76,19 @@ class EvaluationWatch:
     def news(self, report: Report) -> EvaluationNews:
         """What follows from the end of a run: an evaluation's results, or one more of a job's last checkpoint.
 
-        Asked before anybody is made to wait for it.
+        Asked before anybody is made to wait for it. If it cannot be found out the run has ended all the same.
         """
+        if report.kind is not ReportKind.FINISHED:
+            return None
         with self._journal.reading() as state:
             record = state.jobs.get(job_of_run(report.run_id))
-        if report.kind is not ReportKind.FINISHED or record is None or record.over:
-            return None
-        if record.submission.evaluates is not None:
-            return self._found(record, record.submission.evaluates, report.run_id)
-        return self._last(record) if record.id in state.evaluated else None
+            is_asking = record is not None and record.id in state.evaluated
+        if record is not None and not record.over:
+            with self._troubles.contained(report.run_id, _DOING):
+                if record.submission.evaluates is not None:
+                    return self._found(record, record.submission.evaluates, report.run_id)
+                return self._last(record) if is_asking else None
+        return None
 
     def with_news(
         self, entries: list[Entry], news: EvaluationNews, state: PlatformState, record: JobRecord
@@ -94,27 +100,26 @@ class EvaluationWatch:
             return [news, *entries]
         return [*entries, *self._submission(state, record, news, self._journal.now())]
 
-    def _last(self, record: JobRecord) -> JobDraft | None:
+    def _last(self, record: JobRecord) -> EvaluationDraft | None:
         """The evaluation of the last checkpoint of a job that has just finished, unless there is one."""
         saved, last = self._newest(record), record.evaluation
         if saved is None or (last is not None and saved.step <= last.step):
             return None
         return self._draft(record, saved)
 
-    def _submission(self, state: PlatformState, record: JobRecord, draft: JobDraft, at: float) -> list[Entry]:
+    def _submission(self, state: PlatformState, record: JobRecord, draft: EvaluationDraft, at: float) -> list[Entry]:
         """A new evaluation, in the place of those that still wait for devices."""
-        step = int(draft.job.id.rpartition("-")[2])
+        job, step = draft.job, draft.step
         waiting = [each for each in state.evaluations.get(record.id, {}).values() if each.grant is None]
         given_up = [each.submission.evaluates.step for each in waiting if each.submission.evaluates is not None]
         passed = sorted({*self._passed_over.pop(record.id, ()), *given_up} - {step})
         evaluates = Evaluates(
-            job_id=record.id, step=step, checkpoint=dict(draft.recipe.env).get(CHECKPOINT, ""),
-            passed_over=tuple(passed[-_MOST_PASSED_OVER:]),
-        )  # fmt: skip
+            job_id=record.id, step=step, checkpoint=draft.checkpoint, passed_over=tuple(passed[-_MOST_PASSED_OVER:])
+        )
         reason = f"the newer checkpoint of step {step} is evaluated instead"
         submitted = Submitted(
-            at=at, job=replace(draft.job, submitted_at=at), name=draft.name, recipe=draft.recipe, spec=draft.spec,
-            preparing=draft.needs_preparation, evaluates=evaluates,
+            at=at, job=replace(job.job, submitted_at=at), name=job.name, recipe=job.recipe, spec=job.spec,
+            preparing=job.needs_preparation, evaluates=evaluates,
         )  # fmt: skip
         return [*(Cancelled(at=at, job_id=each.id, reason=reason) for each in waiting), submitted]
 
@@ -162,13 +167,15 @@ class EvaluationWatch:
                 return SavedCheckpoint(step=told.saved_step, at=told.saved_at or told.at, path=told.saved_path or "")
         return None
 
-    def _begin(self, record: JobRecord, saved: SavedCheckpoint) -> None:
-        draft = self._draft(record, saved)
+    def _look_at(self, record: JobRecord) -> None:
+        with self._journal.reading() as state:
+            saved = self._due(state, record)
+        draft = None if saved is None else self._draft(record, saved)
         with self._journal.reading() as state:
             if draft is not None and record.id in state.evaluated:
                 self._journal.record_all(self._submission(state, record, draft, self._journal.now()))
 
-    def _draft(self, record: JobRecord, saved: SavedCheckpoint) -> JobDraft | None:
+    def _draft(self, record: JobRecord, saved: SavedCheckpoint) -> EvaluationDraft | None:
         """Nothing where the job file does not do any more; told once for each checkpoint."""
         earlier = next((each for each in reversed(self._history.of(record.id)) if each.values), None)
         before = None if earlier is None else self._journal.find(earlier.job_id)
@@ -196,4 +203,4 @@ class EvaluationWatch:
 def _values(series: Iterable[MetricSeries]) -> dict[str, float]:
     """Results by name, without what all names of results begin with."""
     named = {each.name.removeprefix(EVALUATED): each.last.value for each in series if each.points}
-    return {name: value for name, value in named.items() if name not in _NOBODYS_RESULTS and is_metric_name(name)}
+    return {name: value for name, value in named.items() if name != _NO_RESULT and is_metric_name(name)}

@@ -115,7 +115,7 @@ class Reconciler:
         self._evaluations = None
         if evaluations is not None:
             self._evaluations = EvaluationWatch(
-                journal, backend, evaluations, self.evaluation_history, lambda: self.run_figures
+                journal, backend, evaluations, self.evaluation_history, lambda: self.run_figures, self._troubles
             )
         self._intake = ReportIntake(
             journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader,

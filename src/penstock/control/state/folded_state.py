@@ -111,6 +111,11 @@ class FoldedState:
         if (evaluates := record.submission.evaluates) is not None:
             self.evaluations.setdefault(evaluates.job_id, {})[record.id] = record
 
+    def asked_for(self, tenant: str) -> int:
+        """How many jobs of a tenant are not over, without evaluations, which nobody submitted."""
+        live = (each for some in self.evaluations.values() for each in some.values())
+        return self.active.count(tenant) - sum(each.job.tenant == tenant for each in live)
+
     @property
     def wake_at(self) -> float:
         """When the next decision is due if nothing else happens."""
