@@ -1,5 +1,6 @@
 """``evaluate:`` in a job file: what is understood, what is refused, and the job file of an evaluation."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,11 @@ def test_editors_accept_what_is_accepted(evaluate: Any) -> None:
     schema = json_schema()
     assert evaluating(evaluate).evaluate is not None
     assert fits(evaluate, schema["properties"]["evaluate"], schema)
+
+
+def test_the_job_files_of_the_guide_are_job_files() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        assert parse_job(parse_yaml(block, "the guide").values).evaluate is not None
