@@ -95,3 +95,15 @@ def test_quotas_bound_it_and_a_job_file_that_does_not_do_any_more_is_refused(rea
     record.submission = replace(record.submission, spec={**record.submission.spec, "work": "none"})
     with pytest.raises(InputError, match="is not an amount of work"):
         drafts.draft(record, saved, earlier="", now=NOW)
+
+
+def test_evaluations_of_two_checkpoints_share_one_speed(reader: JobReader, tmp_path: Path) -> None:
+    record = submitted(reader, tmp_path, "lm_eval --of {checkpoint} --out {step}.json")
+    drafts = EvaluationDrafts(reader)
+    made = [
+        drafts.draft(record, SavedCheckpoint(step=step, at=NOW, path=f"/{step}"), earlier="", now=NOW).job.recipe
+        for step in (7, 8)
+    ]
+    assert made[0].command == ("lm_eval", "--of", "/7", "--out", "7.json")
+    assert made[0].command != made[1].command
+    assert made[0].fingerprint == made[1].fingerprint != record.recipe.fingerprint

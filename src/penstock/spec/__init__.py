@@ -8,7 +8,7 @@
 from penstock.spec.batch_scripts import BatchScript, read_batch_script
 from penstock.spec.documents import parse_yaml
 from penstock.spec.edits import JobEdit, read_edit
-from penstock.spec.evaluate_part import EvaluatePart, EvaluationPace
+from penstock.spec.evaluate_part import CHECKPOINT_PLACE, EvaluatePart, EvaluationPace
 from penstock.spec.evaluation_files import evaluation_spec, steps_between
 from penstock.spec.fields import Profiling
 from penstock.spec.files import dump_yaml, job, json_schema, load_job_file, parse_job, to_mapping
@@ -20,6 +20,7 @@ from penstock.spec.stop_clauses import StopClause, WorkDemand, improves_upward
 from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
 __all__ = [
+    "CHECKPOINT_PLACE",
     "Amount",
     "BatchScript",
     "CheckpointPart",

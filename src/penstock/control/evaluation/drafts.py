@@ -101,23 +101,29 @@ class EvaluationDrafts:
         )  # fmt: skip
 
     def draft(self, record: JobRecord, saved: SavedCheckpoint, *, earlier: str, now: float) -> EvaluationDraft:
-        from penstock.spec import evaluation_spec, parse_job
+        """The speed of an evaluation is that of any checkpoint's: which one it is does not count for it."""
+        from penstock.spec import CHECKPOINT_PLACE, evaluation_spec, parse_job
 
         file, job_id = parse_job(record.submission.spec), evaluation_id(record.id, saved.step)
         path = saved.path or record.recipe.checkpoint_dir
         place = path if self._links is None else self._links.keep(record, path, job_id)
         spec = evaluation_spec(file, step=saved.step, checkpoint=place)
         draft = self._reader.read(spec, job_id=job_id, tenant=record.job.tenant, now=now)
+        alike = self._reader.read(
+            evaluation_spec(file, step=0, checkpoint=CHECKPOINT_PLACE), job_id=job_id, tenant=record.job.tenant, now=now
+        )
         assert file.evaluate is not None
         brief = EvaluationBrief(
             step=saved.step, checkpoint=place, sets=file.evaluate.data_sets, metric=file.evaluate.metric_words,
             metric_by_shard=file.evaluate.metric_by_shard, earlier=earlier,
         )  # fmt: skip
         told = {EVALUATION: brief.to_text(), CHECKPOINT: place, CHECKPOINT_STEP: str(saved.step)}
-        recipe = replace(draft.recipe, env=tuple(sorted({**dict(draft.recipe.env), **told}.items())))
+        env = tuple(sorted({**dict(draft.recipe.env), **told}.items()))
+        recipe = replace(draft.recipe, env=env, fingerprint=alike.recipe.fingerprint)
         priority = evaluation_priority(record.job, file.evaluate.priority)
-        job = replace(draft, job=self._fitted(replace(draft.job, priority=priority)), recipe=recipe)
-        return EvaluationDraft(job=job, step=saved.step, checkpoint=place)
+        job = replace(draft.job, priority=priority, curve=alike.job.curve, costs=alike.job.costs)
+        made = replace(draft, job=self._fitted(job), recipe=recipe)
+        return EvaluationDraft(job=made, step=saved.step, checkpoint=place)
 
     def release(self, needed: Callable[[str], bool]) -> None:
         if self._links is not None:

@@ -9,11 +9,11 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.core import CodecError, build, plain
+from penstock.core import CodecError, InputError, build, plain
 from penstock.runtime.evaluation.packing import SetTime, Shard
 from penstock.tools import partial_path, write_atomically
 
@@ -86,7 +86,7 @@ class EvaluationFiles:
 
     def results(self) -> dict[int, ShardResult]:
         """What is done so far, by the number of the shard."""
-        return {int(name): build(ShardResult, _read(self._results / name)) for name in _names(self._results)}
+        return {int(name): _result(self._results / name) for name in _names(self._results)}
 
     def done(self) -> set[int]:
         """The numbers of the shards that have a result."""
@@ -97,7 +97,7 @@ class EvaluationFiles:
         write_atomically(self._metrics / name, json.dumps(plain(result)))
 
     def metrics(self) -> dict[str, ShardResult]:
-        return {name: build(ShardResult, _read(self._metrics / name)) for name in _names(self._metrics)}
+        return {name: _result(self._metrics / name) for name in _names(self._metrics)}
 
     def keep_times(self, times: KnownTimes) -> None:
         """For the evaluation of the next checkpoint."""
@@ -107,7 +107,7 @@ class EvaluationFiles:
 def read_times(directory: str) -> KnownTimes:
     """What an earlier evaluation took; nothing where it cannot be read, because it only makes the packing better."""
     if directory:
-        with suppress(OSError, ValueError, CodecError, AttributeError):
+        with suppress(OSError, ValueError, CodecError, AttributeError, InputError):
             times: KnownTimes = build(KnownTimes, _read(Path(directory) / _TIMES))
             return times
     return KnownTimes()
@@ -115,6 +115,11 @@ def read_times(directory: str) -> KnownTimes:
 
 def _named(shard: Shard) -> str:
     return f"{shard.start:012d}"
+
+
+def _result(path: Path) -> ShardResult:
+    found: ShardResult = build(ShardResult, _read(path))
+    return replace(found, values={name: float(value) for name, value in found.values.items()})
 
 
 def _names(folder: Path) -> list[str]:

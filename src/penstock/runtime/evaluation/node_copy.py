@@ -7,7 +7,10 @@ disk of the machine itself is used where it lies, because its second reader find
 
 import os
 import shutil
+import stat
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.core import InputError, is_url, require
@@ -16,6 +19,7 @@ from penstock.tools import atomic_directory, file_lock
 _SHARED_MEMORY = Path("/dev/shm")
 _ROOM = 1.1
 """What has to be free for a copy, as a multiple of its size."""
+_FORGOTTEN_S = 86_400.0
 _OVER_A_NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "9p", "afs"}
 )
@@ -27,12 +31,13 @@ class NodeCopy:
     def __init__(self, source: str, key: str, *, users: int) -> None:
         self._source = source
         self._users = users
-        self._folder = _roomy(source) / f"penstock-{os.getuid()}-{key}"
+        self._folder = _own(_roomy(source) / f"penstock-{os.getuid()}") / key
 
     def fetch(self) -> Path:
         """Where it lies, once it is there whole."""
         name = self._source.rstrip("/").rpartition("/")[2]
         with file_lock(self._lock):
+            _remove_forgotten(self._folder.parent)
             if not (self._folder / name).exists():
                 shutil.rmtree(self._folder, ignore_errors=True)
                 with atomic_directory(self._folder) as partial:
@@ -57,6 +62,23 @@ class NodeCopy:
 def is_far(source: str) -> bool:
     """Whether reading it goes over a network: a URL, or a path on a file system of another machine."""
     return is_url(source) or _file_system(Path(source)) in _OVER_A_NETWORK
+
+
+def _own(folder: Path) -> Path:
+    """A directory of this user alone: what others can write nobody should load."""
+    folder.mkdir(exist_ok=True, mode=0o700)
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise InputError(f"{folder} is not this user's alone", "a directory that nobody else can use", "Remove it")
+    return folder
+
+
+def _remove_forgotten(folder: Path) -> None:
+    """Copies whose workers were killed before they had read them."""
+    for each in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - each.stat().st_mtime > _FORGOTTEN_S:
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 
 def _file_system(path: Path) -> str:

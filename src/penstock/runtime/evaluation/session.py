@@ -69,6 +69,7 @@ class Evaluation:
         self._files = EvaluationFiles(directory, world)
         self._began = time.monotonic()
         self._load_s = 0.0
+        self._told = 0
         self._world = world
         self._copy: NodeCopy | None = None
         self._metric_steps = MetricSteps(brief.metric, brief.step, at_once=max(1, _cores() // self._local_size))
@@ -151,8 +152,9 @@ class Evaluation:
             self._files.keep_metrics(name, result)
 
     def _tell_progress(self, shards: list[Shard]) -> None:
-        if self.is_main:
-            done = sum(shards[number].weight for number in self._files.done())
+        done = sum(shards[number].weight for number in self._files.done())
+        if self.is_main and done != self._told:
+            self._told = done
             print(f"penstock: step={done} total={self._brief.work}", flush=True)
 
     def _finish(self, shards: list[Shard]) -> None:
