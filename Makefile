@@ -152,6 +152,9 @@ bench-elastic: $(STAMP) ## pauses of resizes, overhead of the elastic loop, chec
 bench-checkpoints: $(STAMP) ## how long checkpoints hold training up, beside synchronous ones, and a lost worker's way back (needs PyTorch)
 	$(BIN)/python -m bench.checkpoints
 
+bench-evaluation: $(STAMP) ## evaluation of a checkpoint beside one job for each data set: Acme's 63 data sets simulated, small real models (needs PyTorch)
+	$(BIN)/python -m bench.evaluation
+
 bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers and submissions on a real Kubernetes and a real Slurm, beside stop and restart
 	$(BIN)/python -m bench.clusters
 

@@ -8,6 +8,7 @@ from penstock.control.platform.job_files import FilePlaces
 from tests.cli.conftest import Penstock
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served
+from tests.control.test_evaluations import evaluate, train
 
 
 def test_ps_lists_active_jobs_and_with_all_those_that_are_over(world: Platform, penstock: Penstock) -> None:
@@ -300,3 +301,25 @@ def test_ps_filters_and_sorts(world: Platform, penstock: Penstock) -> None:
     assert refused.code == 2
     assert "unknown state 'asleep'" in refused.err
     assert penstock("ps", "--sort", "colour").code == 2
+
+
+def test_what_evaluations_found_is_listed_shown_and_left_out_of_long_lists(world: Platform, penstock: Penstock) -> None:
+    job = train(world)
+    assert "no checkpoint of night has been evaluated" in penstock("evaluations", "night").err
+    for step, accuracy in ((10, 0.7), (20, 0.5)):
+        evaluation = evaluate(world, job, step, accuracy)
+    listed = penstock("evaluations", "night")
+    assert f"{evaluation} finished arc/accuracy 0.5" in " ".join(listed.out.split())
+    assert "step 20 got worse: arc/accuracy 0.5, was 0.7 at step 10" in listed.out
+    found = penstock("evaluations", job, "--json").json()["evaluations"]
+    assert [(each["step"], each["results"]) for each in found] == [
+        (10, {"arc/accuracy": 0.7}),
+        (20, {"arc/accuracy": 0.5}),
+    ]
+    shown = penstock("show", job).out
+    assert "evaluated at step 20 (finished): arc/accuracy 0.5" in shown
+    assert "step 20 got worse" in shown
+    assert penstock("show", evaluation).code == 0
+    assert penstock("ps", "--all", "-q").out.split() == [job]
+    assert penstock("ps", "--all", "--evaluations", "-q").out.split()[0] == evaluation
+    assert "eval/arc/accuracy" in penstock("metrics", "night").out

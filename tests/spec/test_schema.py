@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.spec import json_schema, parse_job
+from penstock.spec import EvaluatePart, json_schema, parse_job
 from penstock.spec.documents import parse_yaml
 
 GUIDE = Path(__file__).parents[2] / "docs" / "job-file.md"
@@ -106,6 +106,7 @@ def test_the_guide_has_every_key_in_a_table() -> None:
     wanted = set(schema["properties"])
     wanted |= {f"{key}.{inner}" for key, part in nested.items() for inner in schema["$defs"][part]["properties"]}
     wanted |= {"devices.min", "devices.max", "retries.max", "retries.backoff"}
+    wanted |= {f"evaluate.{inner}" for inner in EvaluatePart.model_fields}
 
     assert set(rows) == wanted - {"environment", "checkpoint", "goal", "limits"}
 

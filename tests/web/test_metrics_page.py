@@ -1,6 +1,7 @@
 """Metrics on the pages, in a real browser: drawn as they come, over steps or time, and jobs side by side."""
 
 import re
+import sys
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -57,3 +58,16 @@ def test_curves_of_one_job_and_of_two_side_by_side(browser: Browser, site: WebSi
     with tab(browser, site, "eve") as eve:
         eve.page.goto(f"{site.url}/ui/compare?jobs={jobs[0]}")
         expect(eve.page.locator("body")).to_contain_text("No such job")
+
+
+def test_what_an_evaluation_of_a_checkpoint_found_is_on_the_page_of_the_job(browser: Browser, site: WebSite) -> None:
+    (site.folder / "saving.py").write_text("print('penstock: checkpointed step=80 path=/nowhere/80.pt', flush=True)\n")
+    evaluate = {"command": [sys.executable, "-c", "print('penstock: arc/accuracy=0.625')"]}
+    job = site.submit("ada", "finished", name="evaluated", steps=80, script="saving.py", evaluate=evaluate)
+    with tab(browser, site, "ada") as ada:
+        page = ada.go(f"/jobs/{job}")
+        expect(page.get_by_role("region", name="Evaluations")).to_contain_text("arc/accuracy 0.625")
+        expect(page.get_by_role("img", name=re.compile(r"^eval.arc.accuracy: 0.625 at step 80"))).to_be_visible()
+        page.get_by_role("link", name=re.compile(r"^e-\w+-80$")).click()
+        expect(page.get_by_role("heading", name=re.compile("^evaluated-eval-80"))).to_be_visible()
+        assert ada.complaints == []

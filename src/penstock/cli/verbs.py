@@ -58,6 +58,7 @@ VERBS = {
         "platform.signatures", "app", "What the doctor knows failures by: list, add and test signatures."
     ),
     "metrics": Verb("jobs.metrics", "metrics", "Metrics that jobs have logged: loss, accuracy, anything else"),
+    "evaluations": Verb("jobs.evaluations", "evaluations", "What evaluations of a job's checkpoints found"),
     "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
     "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
     "wait": Verb(

@@ -21,6 +21,7 @@ from penstock.wire import (
     AuditPage,
     CheckpointList,
     CleanReport,
+    EvaluationList,
     EventPage,
     EventView,
     FileList,
@@ -119,10 +120,12 @@ class Client:
         tenant: str | None = None,
         array: str | None = None,
         grouped: bool = False,
+        evaluations: bool = True,
     ) -> JobPage:
         """Jobs, newest first; those of one ``array``, or ``grouped``, with one line for each array."""
         query = {"cursor": cursor, "limit": limit, "state": list(states), "name": name, "tenant": tenant}
-        return self._get(JobPage, "/v1/jobs", **query, array=array, grouped="true" if grouped else None)
+        flags = {"grouped": "true" if grouped else None, "evaluations": None if evaluations else "false"}
+        return self._get(JobPage, "/v1/jobs", **query, array=array, **flags)
 
     def array(self, array: str) -> ArrayView:
         """A job array, by its id or, as long as one of its jobs is not over, its name."""
@@ -176,6 +179,10 @@ class Client:
     def metrics(self, job_id: str, *names: str) -> JobMetricsView:
         """What a job's script logged, all or only ``names``: ``client.metrics(job)["loss"].values``."""
         return self._get(JobMetricsView, _job(job_id, "metrics"), metric=list(names))
+
+    def evaluations(self, job_id: str) -> EvaluationList:
+        """What evaluations of a job's checkpoints found, in the order of their steps."""
+        return self._get(EvaluationList, _job(job_id, "evaluations"))
 
     def usage(self, job_id: str) -> JobMetricsView:
         """What a job used over time: ``client.usage(job)["cpu_percent"].values``; steps are whole seconds."""

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from penstock.control.api import create_app
     from penstock.control.api.dependencies import Caller
     from penstock.control.api.limits import Buckets
+    from penstock.control.evaluation.checkpoint_links import CheckpointLinks
+    from penstock.control.evaluation.drafts import EvaluationDrafts
     from penstock.control.future.forecasts import Forecasts
     from penstock.control.future.past.observing import observe_database
     from penstock.control.future.planned_timeline import PlannedTimeline
@@ -70,11 +72,13 @@ __all__ = [
     "BackupSummary",
     "Buckets",
     "Caller",
+    "CheckpointLinks",
     "Commands",
     "Configured",
     "Credentials",
     "DamagedError",
     "DeviceReadings",
+    "EvaluationDrafts",
     "FilePlaces",
     "Forecasts",
     "Holding",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from penstock.runtime.checkpoints.exchange.huggingface import export_weights, import_weights
     from penstock.runtime.checkpoints.manifest import Manifest
     from penstock.runtime.checkpoints.memory.glance import snapshots_in
+    from penstock.runtime.evaluation.packing import PackedEvaluation, SetTime, Shard, pack, play
+    from penstock.runtime.evaluation.session import Evaluation, ShardRun, init_evaluation
     from penstock.runtime.integrations.callbacks import callback_class
     from penstock.runtime.training.metric_log import log
     from penstock.runtime.training.run import Run, init
@@ -22,8 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Checkpoints",
+    "Evaluation",
     "Manifest",
+    "PackedEvaluation",
     "Run",
+    "SetTime",
+    "Shard",
+    "ShardRun",
     "Step",
     "WorldLostError",
     "best_interval_s",
@@ -31,7 +38,10 @@ __all__ = [
     "export_weights",
     "import_weights",
     "init",
+    "init_evaluation",
     "log",
+    "pack",
+    "play",
     "snapshots_in",
 ]
 

@@ -115,8 +115,10 @@ def assemble(
     """The parts of a server, each told of the others; nothing runs yet."""
     from penstock.backends import inherited_environment
     from penstock.control import (
+        CheckpointLinks,
         Commands,
         DeviceReadings,
+        EvaluationDrafts,
         FilePlaces,
         Forecasts,
         JobReader,
@@ -141,19 +143,19 @@ def assemble(
         stores.adopt(only)
     around = inherited_environment(os.environ, config.pass_environment)
     predictor = Predictor(stores, predicts, tenants.of, around)
-    reader = JobReader(
-        stores, predicts=predicts, checkpoints=config.job_files.absolute() / "checkpoints", user_of=tenants.of
-    )
+    checkpoints = config.job_files.absolute() / "checkpoints"
+    reader = JobReader(stores, predicts=predicts, checkpoints=checkpoints, user_of=tenants.of)
     preparer = Preparer(journal, backend, stores, predictor=predictor)
+    quotas = Quotas(journal.store.quotas, config.quotas, max_active_jobs=config.max_active_jobs)
+    links = CheckpointLinks(checkpoints, tenants.of) if config.backend == "local" else None
     reconciler = Reconciler(
         journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts,
-        diagnoser=RunDiagnoser(backend, data_dir.path),
+        diagnoser=RunDiagnoser(backend, data_dir.path), evaluations=EvaluationDrafts(reader, links, quotas.fitted),
     )  # fmt: skip
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)
     journal.subscribe(metrics)
     reconciler.subscribe(metrics)
-    quotas = Quotas(journal.store.quotas, config.quotas, max_active_jobs=config.max_active_jobs)
     commands = Commands(
         journal,
         reader,
@@ -165,7 +167,7 @@ def assemble(
         notify=config.notify,
     )
     places = FilePlaces(
-        root=config.job_files.absolute() / "checkpoints", user_of=tenants.of, elsewhere=config.backend == "local",
+        root=checkpoints, user_of=tenants.of, elsewhere=config.backend == "local",
         closed=(data_dir.path, config.job_files),
         memory_of=getattr(backend, "memory_of", lambda _: None),
     )  # fmt: skip

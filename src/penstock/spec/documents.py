@@ -31,6 +31,11 @@ _AS_WRITTEN = {
     ("tenant",),
     ("kinds",),
     ("environment", "env"),
+    ("evaluate", "command"),
+    ("evaluate", "script"),
+    ("evaluate", "args"),
+    ("evaluate", "metric"),
+    ("evaluate", "kinds"),
 }
 """Keys whose plain values are words: ``lr: 1e-3`` among the variables must stay "1e-3"."""
 

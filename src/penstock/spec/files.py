@@ -80,6 +80,8 @@ def _existing(job: JobFile, document: Document) -> JobFile:
     _must_be("directory", job.working_dir, document.where(("environment", "working_dir")))
     if job.script_path is not None:
         _must_be("file", job.script_path, document.where(("script",)))
+    if job.evaluate is not None and job.evaluate.script is not None:
+        _must_be("file", job.working_dir / job.evaluate.script, document.where(("evaluate", "script")))
     if job.model is not None and job.model.endswith(".json"):
         _must_be("file", Path(job.model), document.where(("model",)))
     if isinstance(requirements, str):

@@ -26,6 +26,7 @@ from penstock.core import (
 )
 from penstock.spec.amounts import filled
 from penstock.spec.commands import needs_shell, process_of, words_of
+from penstock.spec.evaluate_part import Evaluate
 from penstock.spec.fields import (
     IN_FILE,
     After,
@@ -115,6 +116,9 @@ class JobFile(JobFilePart):
     after_any: Flag = Field(default=False, description="They only have to end, whether they finish or fail.")
     notify: Notify | None = Field(
         default=None, description="Whom to tell of promises and of the end: addresses, or to and on."
+    )
+    evaluate: Evaluate | None = Field(
+        default=None, description="How its checkpoints are evaluated, by jobs of their own while it trains."
     )
     hang_after: HangAfter = Field(
         default=None, description="Stop and retry a job that reports nothing for this long; never by default."
@@ -380,6 +384,16 @@ def _check_after(job: JobFile) -> None:
         raise Refused(problem, "after_any")
 
 
+def _check_evaluate(job: JobFile) -> None:
+    pace = job.evaluate.every.work if job.evaluate is not None else None
+    if pace is not None and pace.unit is WorkUnit.EPOCHS and job.steps_in_epoch is None:
+        problem = JobError(
+            f"every {pace} cannot be counted in steps", "epochs together with steps_per_epoch",
+            "Add steps_per_epoch, or give steps",
+        )  # fmt: skip
+        raise Refused(problem, "evaluate", "every")
+
+
 def _check_secrets(job: JobFile) -> None:
     if both := sorted(job.secrets.keys() & job.environment.env.keys()):
         problem = JobError(f"{both[0]} both a secret and a variable", "one of the two", f"Remove {both[0]} from env")
@@ -399,4 +413,5 @@ def _check_batch(job: JobFile) -> None:
 
 _CHECKS = (
     _check_model, _check_command, _check_work, _check_amounts, _check_goal, _check_batch, _check_after, _check_secrets,
+    _check_evaluate,
 )  # fmt: skip

@@ -12,7 +12,8 @@ class NotifyPart(JobFilePart):
 
     to: Words = Field(description="Addresses: https://…, slack:https://…, mailto:ann@example.org.")
     on: Words | None = Field(
-        default=None, description="promised, at_risk, broken, finished, failed, declined, cancelled; all but the last."
+        default=None,
+        description="promised, at_risk, broken, finished, failed, declined, regressed, cancelled; all but the last.",
     )
 
 

@@ -155,9 +155,15 @@ def _stopping(metric: str, direction: str, patience: object, gain: object, behav
     )  # fmt: skip
 
 
-def _is_rising(metric: str) -> bool:
+def improves_upward(metric: str) -> bool | None:
+    """Whether larger values of a metric are better, as far as its name tells."""
     falls, rises = bool(_SMALLER_IS_BETTER.search(metric)), bool(_LARGER_IS_BETTER.search(metric))
-    if falls == rises:
+    return None if falls == rises else rises
+
+
+def _is_rising(metric: str) -> bool:
+    rises = improves_upward(metric)
+    if rises is None:
         raise InputError(
             f"nobody can tell from its name when {metric} improves", "a direction",
             f'Write "{metric} stops falling for …" or "{metric} stops rising for …"',

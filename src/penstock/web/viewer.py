@@ -57,6 +57,7 @@ from penstock.wire import (
     ArrayView,
     CheckpointList,
     EditRequest,
+    EvaluationList,
     FileList,
     JobDetail,
     JobMetricsView,
@@ -309,6 +310,10 @@ class Viewer:
     def metrics(self, job_id: str) -> JobMetricsView:
         """What a job's script logged."""
         return self._platform.metrics(job_id, self.who)
+
+    def evaluations(self, job_id: str) -> EvaluationList:
+        """What evaluations of a job's checkpoints found."""
+        return self._platform.evaluations(job_id, self.who)
 
     def usage(self, job_id: str) -> JobMetricsView:
         """What a job used over time."""

@@ -6,6 +6,7 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.wire.diagnosis_views import CulpritView, DiagnosisView, EvidenceView
+    from penstock.wire.evaluation_views import EvaluationList, EvaluationView
     from penstock.wire.file_views import (
         CheckpointList,
         CheckpointView,
@@ -122,6 +123,8 @@ __all__ = [
     "DeviceView",
     "DiagnosisView",
     "EditRequest",
+    "EvaluationList",
+    "EvaluationView",
     "EventPage",
     "EventView",
     "EvidenceView",

@@ -31,6 +31,9 @@ def ps(
     array: Annotated[
         str | None, typer.Option(metavar="NAME", help="The jobs of this array, by its id or name.")
     ] = None,
+    evaluations: Annotated[
+        bool, typer.Option("--evaluations", help="With --all: also evaluations of checkpoints that are over.")
+    ] = False,
     states: Annotated[
         list[str], typer.Option("--state", metavar="STATE", help="Only jobs in this state; may be given again.")
     ] = [],  # noqa: B006
@@ -48,7 +51,10 @@ def ps(
     whole = everything or array is not None or bool(states)
     wanted = states or (() if whole else ACTIVE)
     with connect() as client:
-        page = client.jobs(limit=limit, states=wanted, tenant=tenant, array=array, grouped=not whole)
+        page = client.jobs(
+            limit=limit, states=wanted, tenant=tenant, array=array, grouped=not whole,
+            evaluations=evaluations or not everything,
+        )  # fmt: skip
     if as_json:
         print_json(page)
         return

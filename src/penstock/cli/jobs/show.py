@@ -5,6 +5,7 @@ import time
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.jobs.doctor import diagnosis_lines
+from penstock.cli.jobs.evaluations import results_text, worse_lines
 from penstock.cli.terminal.console import out
 from penstock.cli.terminal.format import (
     answer_lines,
@@ -17,11 +18,14 @@ from penstock.cli.terminal.format import (
     value_lines,
 )
 
+_MOST_EVALUATIONS = 5
+
 
 def show(job: JobArgument, as_json: JsonOption = False) -> None:
     """Everything about one job."""
     with connect() as client:
         detail = client.job(job)
+        evaluated = client.evaluations(detail.id).evaluations if "evaluate" in detail.spec else []
     if as_json:
         print_json(detail)
         return
@@ -44,6 +48,10 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     elif tells_nothing(detail, time.time()):
         out.print(f"progress: {NO_PROGRESS}", soft_wrap=True)
     for line in until_lines(detail):
+        out.print(line, soft_wrap=True)
+    for each in evaluated[-_MOST_EVALUATIONS:]:
+        out.print(f"evaluated at step {each.step} ({each.state}): {results_text(each)}", soft_wrap=True)
+    for line in worse_lines(evaluated):
         out.print(line, soft_wrap=True)
     for line in usage_lines(detail):
         out.print(line, soft_wrap=True)

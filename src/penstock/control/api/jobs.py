@@ -17,6 +17,7 @@ from penstock.wire import (
     ArraySubmission,
     ArrayView,
     EditRequest,
+    EvaluationList,
     EventPage,
     JobDetail,
     JobMetricsView,
@@ -100,11 +101,13 @@ def list_jobs(
     tenant: StorableText | None = None,
     array: StorableText | None = None,
     grouped: bool = False,
+    evaluations: bool = True,
 ) -> JobPage:
     """Jobs, newest first; those of one array, or with one line for each array instead of its jobs."""
     return platform.jobs(
-        who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant, array=array, grouped=grouped
-    )
+        who, cursor=cursor, limit=limit, states=state or (), name=name, tenant=tenant, array=array, grouped=grouped,
+        evaluations=evaluations,
+    )  # fmt: skip
 
 
 @router.get("/jobs/{job_id}")
@@ -155,6 +158,12 @@ def job_metrics(
 ) -> JobMetricsView:
     """What the job's script logged: one curve for each metric, or for those that are named."""
     return platform.metrics(job_id, who, metric or ())
+
+
+@router.get("/jobs/{job_id}/evaluations")
+def job_evaluations(job_id: JobId, platform: Service, who: Caller) -> EvaluationList:
+    """What evaluations of the job's checkpoints found, in the order of their steps."""
+    return platform.evaluations(job_id, who)
 
 
 @router.get("/jobs/{job_id}/usage")

@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.backends import Backend
+from penstock.control.evaluation.drafts import EvaluationDrafting
+from penstock.control.evaluation.history import EvaluationHistory
+from penstock.control.evaluation.watch import EvaluationWatch
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
 from penstock.control.loop.dependencies import DependencyWatch
@@ -89,6 +92,7 @@ class Reconciler:
         preparer: Preparer | None = None,
         report_reader: ReportReader | None = None,
         diagnoser: RunDiagnoser | None = None,
+        evaluations: EvaluationDrafting | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
         patience_s: float = 60.0,
@@ -110,9 +114,16 @@ class Reconciler:
         self._launch_grace_s = launch_grace_s
         self._nodes = NodeWatch(journal, backend, every_s=nodes_every_s)
         self._dependencies = DependencyWatch(journal)
+        self.evaluation_history = EvaluationHistory(journal)
+        self._evaluations = None
+        if evaluations is not None:
+            self._evaluations = EvaluationWatch(
+                journal, backend, evaluations, self.evaluation_history, lambda: self.run_figures, self._troubles
+            )
         self._intake = ReportIntake(
             journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader,
             diagnoser=self._diagnoser,
+            evaluations=self._evaluations,
         )  # fmt: skip
         self._begun_again: Counter[str] = Counter()
         self._settled: _SettledWorld | None = None
@@ -176,6 +187,8 @@ class Reconciler:
             self._notice_the_lost(statuses)
         self._nodes.look()
         self._dependencies.look()
+        if self._evaluations is not None:
+            self._evaluations.look()
         if self._preparer is not None:
             self._preparer.work()
         self.journal.decide()

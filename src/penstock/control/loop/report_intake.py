@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from penstock.backends import Backend
+from penstock.control.evaluation.watch import EvaluationWatch
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.cordons import cordons
 from penstock.control.loop.learning import Learned, Learning
@@ -74,6 +75,7 @@ class ReportIntake:
         forecasts: Forecasts | None,
         report_reader: ReportReader,
         diagnoser: RunDiagnoser,
+        evaluations: EvaluationWatch | None = None,
     ) -> None:
         self.figures: dict[str, RunFigures] = {}
         self._journal = journal
@@ -83,6 +85,7 @@ class ReportIntake:
         self._forecasts = forecasts
         self._report_reader = report_reader
         self._diagnoser = diagnoser
+        self._evaluations = evaluations
         self._read_to = journal.store.log.cursors()
         self._nonsense: dict[str, int] = {}
         self._lessons = LessonPace()
@@ -170,6 +173,8 @@ class ReportIntake:
     def _record(self, reports: list[Report]) -> None:
         spent = {report.run_id: self._spent(report) for report in reports}
         diagnoses = {report.run_id: self._diagnosis(report, spent[report.run_id]) for report in reports}
+        watch = self._evaluations
+        news = {} if watch is None else {report.run_id: watch.news(report) for report in reports}
         entries: list[Entry] = []
         cursors: list[Cursor] = []
         with self._journal.reading() as state:
@@ -184,6 +189,8 @@ class ReportIntake:
                 if heard:
                     cursors.append(Cursor(report.run_id, record.id, report.seq))
                 completed = [self._completed(entry, record, spent[report.run_id]) for entry in heard]
+                if watch is not None:
+                    completed = watch.with_news(completed, news[report.run_id], state, record)
                 entries += [*completed, *consequences(completed, record), *cordons(completed, state)]
                 entries += self._learned(lesson, record)
             if len(reports) > 1 and entries:

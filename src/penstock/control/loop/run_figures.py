@@ -17,6 +17,8 @@ class RunFigures:
     width: int | None = None
     generation: int = -1
     saved_step: int | None = None
+    saved_path: str | None = None
+    saved_at: float | None = None
 
     def after(self, report: Report) -> "RunFigures":
         """The figures once this report is known: what it does not mention stays."""
@@ -24,7 +26,7 @@ class RunFigures:
             return self
         said = {field.name: getattr(report, field.name, None) for field in fields(self) if field.name != "at"}
         if report.kind is ReportKind.CHECKPOINTED:
-            said = {"saved_step": report.step}
+            said = {"saved_step": report.step, "saved_path": report.path, "saved_at": report.at}
         news = {name: value for name, value in said.items() if value is not None}
         news["generation"] = max(self.generation, news.get("generation", -1))
         return replace(self, at=report.at, **news)

@@ -20,6 +20,7 @@ class NoticeKind(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"
     DECLINED = "declined"
+    REGRESSED = "regressed"
     CANCELLED = "cancelled"
 
 
@@ -47,6 +48,11 @@ class Notice:
 def notices_of(record: JobRecord, expected_at: float | None, now: float) -> Iterator[Notice]:
     """Everything that is true of a job now and worth telling, whether or not it was told before."""
     who = f"{record.submission.name} ({record.id})"
+    if (evaluates := record.submission.evaluates) is not None:
+        if record.worse:
+            text = f"{who}: the checkpoint of step {evaluates.step} got worse: {'; '.join(record.worse)}"
+            yield _notice(record, NoticeKind.REGRESSED, "", text, now)
+        return
     deadline = record.job.deadline
     if record.quote is not None and record.quote.verdict is Verdict.PROMISED and math.isfinite(deadline):
         due = f"{stamp(deadline):%Y-%m-%d %H:%M:%S} UTC"

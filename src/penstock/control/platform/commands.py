@@ -264,7 +264,7 @@ class Commands:
 
     def _must_have_room(self, tenant: str, jobs: int = 1) -> None:
         """Called with the lock held, so that two submissions at once do not both take the last place."""
-        self.quotas.check_active(tenant, self._journal.state.active.count(tenant) + jobs - 1)
+        self.quotas.check_active(tenant, self._journal.state.asked_for(tenant) + jobs - 1)
 
     def _done(self) -> None:
         self._nudge()

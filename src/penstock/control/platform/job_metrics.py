@@ -3,16 +3,21 @@
 Nothing is kept in the server: series are where the agents of the runs wrote them, and are read when somebody asks.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from penstock.backends import Backend
 from penstock.core import MetricSeries, joined_series
 from penstock.wire import MetricView
 
 
-def metric_views(backend: Backend, runs: Sequence[str], names: Collection[str] = ()) -> list[MetricView]:
-    """The metrics of some runs of one job, the earliest run first; only those called ``names``, if any are given."""
-    found = joined_series(backend.metrics(run_id) for run_id in runs)
+def metric_views(
+    backend: Backend, runs: Sequence[str], names: Collection[str] = (), evaluated: Iterable[MetricSeries] = ()
+) -> list[MetricView]:
+    """The metrics of some runs of one job, the earliest run first, and what evaluations of its checkpoints found.
+
+    Only those called ``names``, if any are given.
+    """
+    found = joined_series([*(backend.metrics(run_id) for run_id in runs), evaluated])
     return [_view(series) for series in found if not names or series.name in names]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from penstock.control.platform.listing import JobFilter, listed_jobs
 from penstock.control.state.active_jobs import JOB_ID
+from penstock.control.state.evaluations import evaluated_job
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal
 from penstock.wire import ConflictError
@@ -19,7 +20,7 @@ _LISTED = 5
 
 def is_job_id(reference: str) -> bool:
     """Whether a reference has the form of an id."""
-    return JOB_ID.fullmatch(reference) is not None
+    return JOB_ID.fullmatch(reference) is not None or evaluated_job(reference) is not None
 
 
 def resolve_job(journal: Journal, reference: str, who: Principal) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.control.state.active_jobs import array_of
+from penstock.control.state.evaluations import evaluated_job
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import JobRow
 from penstock.core import InputError, UnknownNameError
@@ -22,6 +23,7 @@ class JobFilter:
     name: str | None = None
     tenant: str | None = None
     array: str | None = None
+    evaluations: bool = True
 
     def __post_init__(self) -> None:
         known = [phase.value for phase in JobPhase]
@@ -35,6 +37,7 @@ class JobFilter:
             and self.name in (None, row.name)
             and self.tenant in (None, row.tenant)
             and self.array in (None, array_of(row.id))
+            and (self.evaluations or evaluated_job(row.id) is None)
         )
 
 
@@ -63,8 +66,9 @@ def _stored(journal: Journal, wanted: JobFilter, outdated: set[str], after: int 
     still_needed = limit
     while still_needed > 0:
         page = journal.store.jobs.page(
-            after=after, limit=limit, tenant=wanted.tenant, states=wanted.states, name=wanted.name, array=wanted.array
-        )
+            after=after, limit=limit, tenant=wanted.tenant, states=wanted.states, name=wanted.name, array=wanted.array,
+            evaluations=wanted.evaluations,
+        )  # fmt: skip
         kept = [row for row in page if row.id not in outdated]
         yield from kept
         if len(page) < limit:

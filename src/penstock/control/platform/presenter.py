@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from penstock.control.evaluation.history import PastEvaluation
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.loop.run_figures import RunFigures
@@ -17,10 +18,12 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
 from penstock.core import Deadline, DeviceSlot, Node, ValueStep
+from penstock.scheduler import Entry as Note
 from penstock.wire import (
     ArrayView,
     AuditView,
     DiagnosisView,
+    EvaluationView,
     EventView,
     JobDetail,
     JobPhase,
@@ -49,6 +52,8 @@ _USED = (
     "unlimited",
 )
 _PEAKS = ("peak_cpu_percent", "peak_memory_bytes", "peak_device_memory_bytes")
+_MOST_EVALUATIONS = 50
+"""In a story; all of them are listed elsewhere."""
 _ROW = ("id", "number", "name", "tenant", "state", "devices", "run_id", "failures", "tail")
 
 
@@ -124,8 +129,16 @@ class JobPresenter:
     def story(self, record: JobRecord) -> StoryView:
         with self._journal.reading() as state:
             story = state.story(record)
-        notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in story.entries]
+        told = sorted([*story.entries, *self._evaluation_notes(record)], key=lambda note: note.at)
+        notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in told]
         return StoryView(job_id=record.id, entries=notes, now=story.now)
+
+    def _evaluation_notes(self, record: JobRecord) -> list[Note]:
+        """What evaluations of its checkpoints found; they may end long after the job itself."""
+        if not record.has_evaluations:
+            return []
+        found = self._reconciler.evaluation_history.of(record.id)[-_MOST_EVALUATIONS:]
+        return [Note(each.ended_at, text) for each in found if each.ended_at is not None and (text := each.note)]
 
     def _usage(self, job_id: str) -> UsageView | None:
         found = self._readings.usage_of(job_id)
@@ -189,6 +202,16 @@ def token_view(token: Principal, secret: str | None = None) -> TokenView:
 
 def audit_view(entry: AuditEntry) -> AuditView:
     return AuditView.model_validate({**asdict(entry), "at": stamp(entry.at)})
+
+
+def evaluation_view(found: PastEvaluation) -> EvaluationView:
+    return EvaluationView.model_validate(
+        {
+            "step": found.step, "job_id": found.job_id, "state": found.state, "results": dict(found.values),
+            "submitted_at": stamp(found.submitted_at), "ended_at": stamp(found.ended_at), "reason": found.reason,
+            "worse": list(found.worse), "passed_over": list(found.passed_over),
+        }
+    )  # fmt: skip
 
 
 def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, str]) -> list[NodeView]:

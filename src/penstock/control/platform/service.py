@@ -33,7 +33,7 @@ from penstock.control.platform.listing import JobFilter, listed_jobs, parse_curs
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.past_moments import past_moment
 from penstock.control.platform.policy_switch import PolicySwitch
-from penstock.control.platform.presenter import JobPresenter, event_view, node_views, quote_view
+from penstock.control.platform.presenter import JobPresenter, evaluation_view, event_view, node_views, quote_view
 from penstock.control.platform.reports import Reports
 from penstock.control.platform.saved_files import SavedFiles
 from penstock.control.platform.stop_outlook import metric_band
@@ -48,6 +48,7 @@ from penstock.wire import (
     ArraySubmission,
     ArrayView,
     EditRequest,
+    EvaluationList,
     EventPage,
     HealthView,
     JobDetail,
@@ -106,6 +107,7 @@ class Platform:
         self._presenter = JobPresenter(journal, reconciler, forecasts, readings)
         self._overview = Overview(journal, reconciler, forecasts, readings)
         self._reports = Reports(journal)
+        self._evaluations = reconciler.evaluation_history
         self._studies = WhatIfStudies(journal.store.url)
 
     # --- who is asking ----------------------------------------------------------------------------------------------
@@ -207,11 +209,17 @@ class Platform:
         tenant: str | None = None,
         array: str | None = None,
         grouped: bool = False,
+        evaluations: bool = True,
     ) -> JobPage:
-        """Jobs, newest first; those of one ``array``, by its id or name, or ``grouped``, an array being one line."""
+        """Jobs, newest first; those of one ``array``, by its id or name, or ``grouped``, an array being one line.
+
+        Without ``evaluations`` those of checkpoints are left out.
+        """
         require(who, Action.LOOK)
         array = self._commands.arrays.find(array, who) if array is not None else None
-        wanted = JobFilter(states=tuple(states), name=name, tenant=who.sees or tenant, array=array)
+        wanted = JobFilter(
+            states=tuple(states), name=name, tenant=who.sees or tenant, array=array, evaluations=evaluations
+        )
         if tenant is not None and not who.may_see(tenant):
             return JobPage(jobs=[])
         if grouped:
@@ -292,8 +300,16 @@ class Platform:
         record = self.find(job_id, who)
         with self._journal.reading():
             runs, still = list(record.runs), record.copy()
-        found = metric_views(self._reconciler.backend, runs, names)
+        evaluated = self._evaluations.curves(record.id) if record.has_evaluations else ()
+        found = metric_views(self._reconciler.backend, runs, names, evaluated)
         return JobMetricsView(job_id=record.id, name=record.submission.name, metrics=found, band=metric_band(still))
+
+    def evaluations(self, job_id: str, who: Principal) -> EvaluationList:
+        """The evaluations of a job's checkpoints, in the order of their steps."""
+        record = self.find(job_id, who)
+        found = self._evaluations.of(record.id) if record.has_evaluations else ()
+        views = [evaluation_view(each) for each in found]
+        return EvaluationList(job_id=record.id, name=record.submission.name, evaluations=views)
 
     def usage(self, job_id: str, who: Principal) -> JobMetricsView:
         """What the processes and devices of a job used over time, across all its runs."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
+from penstock.control.state.evaluations import Evaluates, EvaluationResult
 from penstock.core import (
     FREE,
     Amendment,
@@ -70,6 +71,7 @@ class Submitted:
     """A new job. ``preparing``: it asks the scheduler when it has been prepared, and not before.
 
     It is ``blocked`` until the jobs ``after`` which it comes have finished, or with ``after_any`` have ended at all.
+    An evaluation says which checkpoint it ``evaluates``.
     """
 
     at: float
@@ -81,6 +83,7 @@ class Submitted:
     preparing: bool = False
     after: tuple[str, ...] = ()
     after_any: bool = False
+    evaluates: Evaluates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +294,17 @@ class MetricReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """An evaluation has found this; ``worse`` names what is clearly below the best that earlier ones found."""
+
+    at: float
+    job_id: str
+    run_id: str
+    results: tuple[EvaluationResult, ...]
+    worse: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailed:
     """The run is gone. ``retry_at`` says when it is tried again; without it the job has failed for good.
 
@@ -447,7 +461,7 @@ class Ticked:
 AboutJob = (
     Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
     | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
-    | ResumableLearned | MetricReported
+    | ResumableLearned | MetricReported | Evaluated
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (

@@ -55,6 +55,12 @@ class FoldedState:
         self.preparing: dict[str, JobRecord] = {}
         """Jobs that are blocked or being prepared, in the order they came; the scheduler does not know them yet."""
 
+        self.evaluated: dict[str, JobRecord] = {}
+        """Jobs that are not over and have checkpoints evaluated."""
+
+        self.evaluations: dict[str, dict[str, JobRecord]] = {}
+        """Evaluations that are not over, by the job they are of."""
+
         self.kin: dict[str, dict[str, JobRecord]] = {}
         """Jobs that are not over, by fingerprint."""
 
@@ -92,12 +98,24 @@ class FoldedState:
         self.jobs[record.id] = record
         if not record.over:
             self.active.add(record)
+            self._adopt_evaluation(record)
         if record.displaced:
             self._displaced.add(record.id)
         if not record.is_scheduled:
             self.preparing[record.id] = record
         elif record.fingerprint and not record.over:
             self.kin.setdefault(record.fingerprint, {})[record.id] = record
+
+    def _adopt_evaluation(self, record: JobRecord) -> None:
+        if record.has_evaluations:
+            self.evaluated[record.id] = record
+        if (evaluates := record.submission.evaluates) is not None:
+            self.evaluations.setdefault(evaluates.job_id, {})[record.id] = record
+
+    def asked_for(self, tenant: str) -> int:
+        """How many jobs of a tenant are not over, without evaluations, which nobody submitted."""
+        live = (each for some in self.evaluations.values() for each in some.values())
+        return self.active.count(tenant) - sum(each.job.tenant == tenant for each in live)
 
     @property
     def wake_at(self) -> float:
@@ -229,10 +247,19 @@ class FoldedState:
         record.lose_devices()
         self.active.remove(record)
         self.engaged.pop(record.id, None)
+        self.evaluated.pop(record.id, None)
+        self._close_evaluation(record)
         if kin := self.kin.get(record.fingerprint):
             kin.pop(record.id, None)
             if not kin:
                 del self.kin[record.fingerprint]
+
+    def _close_evaluation(self, record: JobRecord) -> None:
+        evaluates = record.submission.evaluates
+        if evaluates is not None and (siblings := self.evaluations.get(evaluates.job_id)):
+            siblings.pop(record.id, None)
+            if not siblings:
+                del self.evaluations[evaluates.job_id]
 
     def forget(self, record: JobRecord) -> Story:
         """The scheduler lets it go; what it had to tell about the job."""

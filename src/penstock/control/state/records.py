@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from penstock.control.state.entries import RunFailed, Submitted
+from penstock.control.state.evaluations import EvaluationResult, LatestEvaluation
 from penstock.core import (
     DeviceSlot,
     Diagnosis,
@@ -100,12 +101,17 @@ class JobRecord:
     """The metric it trains until, by step, thinned."""
     best: MetricBest | None = None
     outlook: Outlook | None = None
+    evaluation: LatestEvaluation | None = None
+    """Of a job whose checkpoints are evaluated, the last one that was."""
+    results: list[EvaluationResult] = field(default_factory=list)
+    """Of an evaluation, what it found."""
+    worse: list[str] = field(default_factory=list)
 
     def copy(self) -> "JobRecord":
         """The same, standing still."""
         return replace(
             self, runs=self.runs.copy(), notes=self.notes.copy(), footprints=self.footprints.copy(),
-            metric=self.metric.copy(),
+            metric=self.metric.copy(), results=self.results.copy(), worse=self.worse.copy(),
         )  # fmt: skip
 
     def count_energy(self, joules: float | None, *, estimated: bool) -> None:
@@ -154,6 +160,11 @@ class JobRecord:
     def fingerprint(self) -> str:
         """What jobs of the same speed and the same start have in common; empty where nobody knows."""
         return self.submission.recipe.fingerprint
+
+    @property
+    def has_evaluations(self) -> bool:
+        """Whether its job file asks for its checkpoints to be evaluated."""
+        return bool(self.submission.spec.get("evaluate"))
 
     @property
     def is_scheduled(self) -> bool:

@@ -12,6 +12,7 @@ from penstock.web import charts
 from penstock.web.format import clock, number, plural
 from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, go_to, live
 from penstock.web.metric_panel import MetricPanel
+from penstock.web.pages.evaluation_list import EvaluationPanel
 from penstock.web.pages.file_list import SavedFileList
 from penstock.web.pages.job_changes import JobChanges
 from penstock.web.pages.job_facts import (
@@ -79,6 +80,7 @@ class _JobPage:
             self._widths = Figure("Devices held", 230)
             self._speed = Figure("Speed over time", 230)
         self._metrics = MetricPanel(viewer, [job_id])
+        self._evaluations = EvaluationPanel(viewer, job_id)
         self._usage = JobUsagePanel(viewer, job_id)
         with ui.element("div").classes("ps-grid2"):
             self._scaling = Figure("Throughput: measured and predicted", 250)
@@ -94,7 +96,7 @@ class _JobPage:
 
     async def refresh(self) -> None:
         """The parts that look for themselves."""
-        for part in (self._metrics, self._usage, self._saved, self._log):
+        for part in (self._metrics, self._evaluations, self._usage, self._saved, self._log):
             await part.refresh()
 
     def _buttons(self) -> None:

@@ -14,6 +14,7 @@ from penstock.control.state.entries import (
     Submitted,
     Unblocked,
 )
+from penstock.control.state.evaluations import Evaluates, LatestEvaluation
 from penstock.control.state.folded_state import FoldedState, Reducers, listed
 from penstock.control.state.records import JobRecord, stint_of
 from penstock.core import EventError, JobAmended, JobCancelled, JobPaused, JobResumed, JobSubmitted, format_duration
@@ -30,8 +31,25 @@ def _submitted(state: FoldedState, entry: Submitted) -> None:
     if entry.after:
         record.reason = f"it comes after {listed(entry.after)}"
         record.tell(entry.at, f"submitted: {record.reason}")
+    if entry.evaluates is not None:
+        _note_evaluation(state, entry, entry.evaluates)
     if mark is None:
         state.feed(JobSubmitted(entry.at, entry.job))
+
+
+def _note_evaluation(state: FoldedState, entry: Submitted, evaluates: Evaluates) -> None:
+    """The job whose checkpoint it is remembers it; the evaluation may outlive it."""
+    what = f"the checkpoint of step {evaluates.step} of {evaluates.job_id}"
+    state.jobs[entry.job.id].tell(entry.at, f"submitted: it evaluates {what}")
+    parent = state.jobs.get(evaluates.job_id)
+    if parent is None:
+        return
+    parent.evaluation = LatestEvaluation(job_id=entry.job.id, step=evaluates.step, at=entry.at)
+    behind = (
+        f"; passed over meanwhile: step {listed([*map(str, evaluates.passed_over)])}" if evaluates.passed_over else ""
+    )
+    parent.tell(entry.at, f"its checkpoint of step {evaluates.step} is evaluated by {entry.job.id}{behind}")
+    state.mark_changed(parent.id)
 
 
 def _recovered(state: FoldedState, entry: Recovered) -> None:
@@ -95,6 +113,10 @@ def _cancelled(state: FoldedState, entry: Cancelled) -> None:
     said = f"cancelled by {entry.by}" if entry.by else "cancelled"
     record.tell(entry.at, f"{said}: {entry.reason}" if entry.reason else said)
     state.close(record, JobPhase.CANCELLED, entry.at, entry.reason or "cancelled")
+    for evaluation in list(state.evaluations.get(record.id, {})):
+        reason = f"the job {record.id} was cancelled"
+        _cancelled(state, Cancelled(at=entry.at, job_id=evaluation, by=entry.by, reason=reason))
+        state.mark_changed(evaluation)
 
 
 def _paused(state: FoldedState, entry: Paused) -> None:

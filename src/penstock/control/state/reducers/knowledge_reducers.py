@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock.control.state.entries import CostsLearned, CurveLearned, MetricReported, ResumableLearned
+from penstock.control.state.entries import CostsLearned, CurveLearned, Evaluated, MetricReported, ResumableLearned
 from penstock.control.state.folded_state import FoldedState, Reducers
 from penstock.control.state.outlook_news import outlook_news
 from penstock.core import CostsChanged, CurveChanged, OutlookChanged, ResumableChanged, Source, Verdict
@@ -53,9 +53,18 @@ def _metric_reported(state: FoldedState, entry: MetricReported) -> None:
     state.feed(OutlookChanged(entry.at, record.id, left, allowance, outlook.reach))
 
 
+def _evaluated(state: FoldedState, entry: Evaluated) -> None:
+    """What an evaluation found is its own: it may outlive the job whose checkpoint it looks at."""
+    record = state.live(entry.job_id)
+    record.results, record.worse = list(entry.results), list(entry.worse)
+    if entry.worse:
+        record.tell(entry.at, f"it got worse: {'; '.join(entry.worse)}")
+
+
 KNOWLEDGE_REDUCERS: Reducers = {
     CurveLearned: _curve_learned,
     CostsLearned: _costs_learned,
     ResumableLearned: _resumable_learned,
     MetricReported: _metric_reported,
+    Evaluated: _evaluated,
 }

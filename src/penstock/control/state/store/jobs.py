@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select, update
 
+from penstock.control.state.evaluations import EVALUATION_PREFIX
 from penstock.control.state.store.archive import put_away
 from penstock.control.state.store.database import Database, batches
 from penstock.control.state.store.outcomes import keep_outcomes
@@ -120,11 +121,14 @@ class JobRepository:
         states: Sequence[str] = (),
         name: str | None = None,
         array: str | None = None,
+        evaluations: bool = True,
     ) -> list[JobRow]:
         """Newest first; ``after`` is the number of the last job of the page before."""
         query = select(jobs).order_by(jobs.c.number.desc()).limit(limit)
         if array is not None:
             query = query.where(_is_of(array))
+        if not evaluations:
+            query = query.where(~jobs.c.id.startswith(EVALUATION_PREFIX))
         if after is not None:
             query = query.where(jobs.c.number < after)
         if tenant is not None:
