@@ -84,10 +84,10 @@ class Evaluation:
         self._copy = NodeCopy(self._brief.checkpoint, self._world, users=self._local_size)
         return self._copy.fetch()
 
-    def load(self, model: "nn.Module", *, name: str | None = None) -> None:
+    def load(self, model: "nn.Module", *, name: str = "model") -> None:
         """Fill a PyTorch model with the weights of the checkpoint: of ``penstock.elastic``, or of ``torch.save``.
 
-        ``name`` is what the model was attached as, where a checkpoint holds several.
+        ``name`` is what the model is called there, if the checkpoint holds more than one.
         """
         require("torch", extra="runtime", why="loading a checkpoint")
         from penstock.runtime.evaluation.weights import load_weights

@@ -4,43 +4,26 @@ Nothing that a checkpoint holds is run. Optimizer state is not read.
 """
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.checkpoint.state_dict_loader import load
 
 from penstock.core import InputError
-from penstock.runtime.checkpoints.safe_reading import SafeReader, TensorPlanner
-
-_MODEL = "model/"
+from penstock.runtime.checkpoints.exchange.saved_weights import SavedWeights
 
 
-def load_weights(model: nn.Module, place: Path, name: str | None = None) -> None:
-    """Fill a model; ``name`` is what it was attached as, where a checkpoint holds several."""
+def load_weights(model: nn.Module, place: Path, name: str = "model") -> None:
+    """Fill a model; ``name`` is what it is called in a checkpoint that holds more than one."""
     if place.is_dir():
         _load_directory(model, place, name)
         return
     found = torch.load(place, weights_only=True, map_location="cpu")
-    chosen = name or ("model" if isinstance(found, dict) and "model" in found else None)
-    model.load_state_dict(found if chosen is None else found[chosen])
+    model.load_state_dict(found[name] if isinstance(found, dict) and name in found else found)
 
 
-def _load_directory(model: nn.Module, place: Path, name: str | None) -> None:
-    reader = SafeReader(place)
-    saved: dict[str, Any] = reader.read_metadata().state_dict_metadata
-    models = sorted({key.split("/")[1] for key in saved if key.startswith(_MODEL)})
-    chosen = name or (models[0] if len(models) == 1 else "")
-    if chosen not in models:
-        raise InputError(
-            f"the checkpoint {place} has the models {', '.join(models) or 'none'}", "the name of one of them",
-            "Give it: run.load(model, name=…)",
-        )  # fmt: skip
-    room = {f"{_MODEL}{chosen}/{path}": tensor for path, tensor in model.state_dict().items()}
-    for key, tensor in room.items():
-        if key not in saved or tuple(saved[key].size) != tuple(tensor.shape):
-            raise InputError(
-                f"the model does not fit the checkpoint at {key.removeprefix(_MODEL)!r}", "the model it was made with"
-            )
-    load(room, storage_reader=reader, planner=TensorPlanner(), no_dist=True)
-    model.load_state_dict({key.removeprefix(f"{_MODEL}{chosen}/"): tensor for key, tensor in room.items()})
+def _load_directory(model: nn.Module, place: Path, name: str) -> None:
+    saved, own = SavedWeights.at(place, name), model.state_dict()
+    for path, tensor in own.items():
+        if saved.shapes.get(path) != tuple(tensor.shape):
+            raise InputError(f"the model does not fit the checkpoint at {path!r}", "the model it was made with")
+    model.load_state_dict(saved.read(own))

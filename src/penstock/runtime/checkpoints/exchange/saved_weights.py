@@ -19,7 +19,7 @@ class SavedWeights:
     """Names without what comes before them in a checkpoint."""
 
     step: int
-    _files: Checkpoints
+    _files: Checkpoints | None
     _place: Path
     _prefix: str
     _entries: Mapping[str, TensorStorageMetadata]
@@ -31,7 +31,12 @@ class SavedWeights:
         if manifest is None:
             asked = "checkpoint" if step is None else f"checkpoint of step {step}"
             raise InputError(f"no whole {asked} in {files.location}", "one that is listed as whole", "Save one first")
-        place, prefix = files.fetch(manifest), f"model/{model}/"
+        return cls.at(files.fetch(manifest), model, step=manifest.step, files=files)
+
+    @classmethod
+    def at(cls, place: Path, model: str, *, step: int = 0, files: Checkpoints | None = None) -> "SavedWeights":
+        """Those in the directory of one checkpoint, which ``files`` lets go of in the end."""
+        prefix = f"model/{model}/"
         saved = read_metadata(place).state_dict_metadata
         entries = {
             key.removeprefix(prefix): entry
@@ -41,7 +46,7 @@ class SavedWeights:
         if not entries:
             known = {key.split("/")[1] for key in saved if key.startswith("model/")}
             raise UnknownNameError.of("model", model, sorted(known))
-        return cls(manifest.step, files, place, prefix, entries)
+        return cls(step, files, place, prefix, entries)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -66,4 +71,5 @@ class SavedWeights:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._files.release()
+        if self._files is not None:
+            self._files.release()
