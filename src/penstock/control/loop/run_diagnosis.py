@@ -7,6 +7,7 @@ diagnosis that cannot be made is no reason to record nothing: then the failure h
 
 import io
 import logging
+import signal
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,10 +34,14 @@ _HAPPENED = {
 
 @dataclass(frozen=True)
 class RunDiagnoser:
-    """Asks the doctor about failed runs; ``data_dir`` may have signatures of its own."""
+    """Asks the doctor about failed runs; ``data_dir`` may have signatures of its own.
+
+    ``on_this_machine``: runs are where the server is, so that what its kernel said meanwhile is about them.
+    """
 
     backend: Backend
     data_dir: Path | None = None
+    on_this_machine: bool = False
 
     @cached_property
     def _shipped(self) -> "Doctor":
@@ -61,7 +66,9 @@ class RunDiagnoser:
 
     def _diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis:
         workers = () if record is None else record.workers
-        found = self._doctor().diagnose([self._log_of(report)], self._facts(report, workers, spent))
+        facts = self._facts(report, workers, spent)
+        logs = [self._log_of(report), *self._kernel_log(record, facts)]
+        found = self._doctor().diagnose(logs, facts)
         placed = _placed(found, workers)
         advice = memory_advice(placed, record, spent)
         return replace(placed, fix=f"{placed.fix}. {advice}") if advice else placed
@@ -80,6 +87,14 @@ class RunDiagnoser:
         from penstock.diagnose import LogSource
 
         return LogSource(name="log", open=lambda: io.BytesIO(self._output(report)))
+
+    def _kernel_log(self, record: JobRecord | None, facts: "RunFacts") -> "list[LogSource]":
+        from penstock.diagnose import kernel_lines, text_source
+
+        if record is None or not self.on_this_machine:
+            return []
+        lines = kernel_lines(record.granted_at, kills=any(end.signalled == signal.SIGKILL for end in facts.ends))
+        return [text_source("\n".join(lines), "kernel log")] if lines else []
 
     def _output(self, report: Report) -> bytes:
         """The beginning and the end of what its workers said, or the last words it was reported with."""
