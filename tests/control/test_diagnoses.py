@@ -76,6 +76,8 @@ def test_a_bad_node_is_drained_and_the_job_goes_on_elsewhere(tmp_path: Path) -> 
         world.passes(5)
         bad = next(worker.rank for worker in world.record(job).workers if worker.node == "bad")
         output = ECC.replace(b"[1]", b"[%d]" % bad)
+        lost = next(worker.id for worker in world.record(job).workers if worker.rank == bad)
+        world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, worker=lost, rank=bad, code=1)
         world.backend.output[f"{job}.1"] = output
         world.backend.fail(f"{job}.1", tail=(output.decode(),))
         world.passes(5)

@@ -8,6 +8,7 @@ diagnosis that cannot be made is no reason to record nothing: then the failure h
 import io
 import logging
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from penstock.backends import Backend
 from penstock.control.loop.memory_advice import memory_advice
 from penstock.control.state.records import JobRecord
-from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage, Worker
+from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage
 
 if TYPE_CHECKING:
     from penstock.diagnose import Doctor, LogSource, RunFacts
@@ -65,11 +66,11 @@ class RunDiagnoser:
         return self.diagnosis(report, record, Usage())
 
     def _diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis:
-        workers = () if record is None else record.workers
-        facts = self._facts(report, workers, spent)
+        nodes = {} if record is None else _nodes(record)
+        facts = self._facts(report, nodes, spent)
         logs = [self._log_of(report), *self._kernel_log(record, facts)]
         found = self._doctor().diagnose(logs, facts)
-        placed = _placed(found, workers)
+        placed = _placed(found, nodes)
         advice = memory_advice(placed, record, spent)
         return replace(placed, fix=f"{placed.fix}. {advice}") if advice else placed
 
@@ -132,15 +133,18 @@ class RunDiagnoser:
             left -= len(data)
         return b"".join(pieces), offset
 
-    def _facts(self, report: Report, workers: tuple[Worker, ...], spent: Usage) -> "RunFacts":
+    def _facts(self, report: Report, nodes: Mapping[int, str], spent: Usage) -> "RunFacts":
         from penstock.diagnose import RunFacts, WorkerEnd
 
-        places = {worker.id: worker for worker in workers}
         ends = [
-            WorkerEnd(rank=one.rank if place is None else place.rank, node=place.node if place else "",
-                      code=one.code, signal=one.signal)
-            for one in self._bad_exits(report.run_id) for place in [places.get(one.worker or "")]
-        ]  # fmt: skip
+            WorkerEnd(
+                rank=one.rank,
+                node="" if one.rank is None else nodes.get(one.rank, ""),
+                code=one.code,
+                signal=one.signal,
+            )
+            for one in self._bad_exits(report.run_id)
+        ]
         reason = report.reason or ""
         happened = _HAPPENED.get(FailureReason(reason), "") if reason in tuple(FailureReason) else reason
         return RunFacts(
@@ -158,9 +162,17 @@ class RunDiagnoser:
         return [one for one in told if one.kind is ReportKind.WORKER_EXITED and (one.code or one.signal)]
 
 
-def _placed(found: Diagnosis, workers: tuple[Worker, ...]) -> Diagnosis:
+def _nodes(record: JobRecord) -> dict[int, str]:
+    """The node of each rank; workers that are already taken for lost were on the places that nobody has."""
+    nodes = {worker.rank: worker.node for worker in record.workers}
+    held = {worker.place for worker in record.workers}
+    left = (place for place in record.places if place not in held)
+    missing = (rank for rank in range(len(record.places)) if rank not in nodes)
+    return nodes | {rank: place.node for rank, place in zip(missing, left, strict=False)}
+
+
+def _placed(found: Diagnosis, nodes: Mapping[int, str]) -> Diagnosis:
     """The node of a rank is the one that the run had it on, whatever hosts call themselves in logs."""
-    nodes = {worker.rank: worker.node for worker in workers}
     only = next(iter(set(nodes.values())), "") if len(set(nodes.values())) == 1 else ""
     node = nodes.get(found.culprit.rank, "") if found.culprit.rank is not None else ""
     known = found.culprit.node if found.culprit.node in nodes.values() else ""
