@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.backends import Backend
 from penstock.control.loop.memory_advice import memory_advice
+from penstock.control.loop.report_reader import ASKED
 from penstock.control.state.records import JobRecord
 from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage
 
@@ -154,12 +155,14 @@ class RunDiagnoser:
         )  # fmt: skip
 
     def _bad_exits(self, run_id: str) -> list[Report]:
+        """Workers that ended badly by themselves: one that was told to go, because of another, says nothing."""
         try:
             told = self.backend.reports(run_id, 0)
         except Exception as error:
             _log.debug("no reports of run %s: %s", run_id, error)
             return []
-        return [one for one in told if one.kind is ReportKind.WORKER_EXITED and (one.code or one.signal)]
+        exits = (one for one in told if one.kind is ReportKind.WORKER_EXITED and one.reason != ASKED)
+        return [one for one in exits if one.code or one.signal]
 
 
 def _nodes(record: JobRecord) -> dict[int, str]:
