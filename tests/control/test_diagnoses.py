@@ -76,6 +76,8 @@ def test_a_bad_node_is_drained_and_the_job_goes_on_elsewhere(tmp_path: Path) -> 
         world.passes(5)
         bad = next(worker.rank for worker in world.record(job).workers if worker.node == "bad")
         output = ECC.replace(b"[1]", b"[%d]" % bad)
+        lost = next(worker.id for worker in world.record(job).workers if worker.rank == bad)
+        world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, worker=lost, rank=bad, code=1)
         world.backend.output[f"{job}.1"] = output
         world.backend.fail(f"{job}.1", tail=(output.decode(),))
         world.passes(5)
@@ -87,6 +89,17 @@ def test_a_bad_node_is_drained_and_the_job_goes_on_elsewhere(tmp_path: Path) -> 
         assert "hw.gpu_ecc" in {node.name: node.unusable for node in world.platform.nodes(ADMIN)}["bad"][0]
         world.platform.undrain("bad", ADMIN)
         assert {node.name: node.unusable for node in world.platform.nodes(ADMIN)}["bad"] == []
+
+
+def test_workers_that_were_told_to_go_are_no_cause(world: Platform) -> None:
+    job = world.submit(work=1000)
+    world.passes(5)
+    world.backend.tell(f"{job}.1", ReportKind.WORKER_EXITED, worker="w1", rank=1, signal=15, reason="asked")
+    world.backend.fail(f"{job}.1", tail=("no words",))
+    world.passes()
+    record = world.record(job)
+    assert record.diagnosis is not None
+    assert record.diagnosis.category == "unknown"
 
 
 def test_the_only_node_is_never_drained_but_told_of(world: Platform) -> None:

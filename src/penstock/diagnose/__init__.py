@@ -7,6 +7,7 @@ from penstock.tools import lazy_door
 if TYPE_CHECKING:
     from penstock.diagnose.doctor import Doctor, LogSource
     from penstock.diagnose.facts import RunFacts, WorkerEnd
+    from penstock.diagnose.logs.kernel_log import kernel_lines
     from penstock.diagnose.signatures.catalogue import Catalogue, shipped_catalogue
     from penstock.diagnose.signatures.model import Category, Level, Signature
     from penstock.diagnose.signatures.own import add_signature, catalogue_with
@@ -25,6 +26,7 @@ __all__ = [
     "WorkerEnd",
     "add_signature",
     "catalogue_with",
+    "kernel_lines",
     "log_sources",
     "shipped_catalogue",
     "text_source",

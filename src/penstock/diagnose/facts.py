@@ -25,9 +25,13 @@ class WorkerEnd:
     signal: int | None = None
 
     @property
+    def signalled(self) -> int | None:
+        """The signal that ended it, if one did."""
+        return self.signal or _signal_of(self.code)
+
+    @property
     def ending(self) -> str:
-        number = self.signal or _signal_of(self.code)
-        if number:
+        if number := self.signalled:
             return f"was ended by signal {number} ({_name(number)})"
         return "" if self.code is None else f"ended with code {self.code}"
 

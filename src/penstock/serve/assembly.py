@@ -150,7 +150,8 @@ def assemble(
     links = CheckpointLinks(checkpoints, tenants.of) if config.backend == "local" else None
     reconciler = Reconciler(
         journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts,
-        diagnoser=RunDiagnoser(backend, data_dir.path), evaluations=EvaluationDrafts(reader, links, quotas.fitted),
+        diagnoser=RunDiagnoser(backend, data_dir.path, on_this_machine=config.backend == "local"),
+        evaluations=EvaluationDrafts(reader, links, quotas.fitted),
     )  # fmt: skip
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)

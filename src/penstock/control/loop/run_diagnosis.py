@@ -7,6 +7,8 @@ diagnosis that cannot be made is no reason to record nothing: then the failure h
 
 import io
 import logging
+import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from penstock.backends import Backend
 from penstock.control.loop.memory_advice import memory_advice
+from penstock.control.loop.report_reader import ASKED
 from penstock.control.state.records import JobRecord
-from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage, Worker
+from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage
 
 if TYPE_CHECKING:
     from penstock.diagnose import Doctor, LogSource, RunFacts
@@ -33,10 +36,14 @@ _HAPPENED = {
 
 @dataclass(frozen=True)
 class RunDiagnoser:
-    """Asks the doctor about failed runs; ``data_dir`` may have signatures of its own."""
+    """Asks the doctor about failed runs; ``data_dir`` may have signatures of its own.
+
+    ``on_this_machine``: runs are where the server is, so that what its kernel said meanwhile is about them.
+    """
 
     backend: Backend
     data_dir: Path | None = None
+    on_this_machine: bool = False
 
     @cached_property
     def _shipped(self) -> "Doctor":
@@ -60,9 +67,11 @@ class RunDiagnoser:
         return self.diagnosis(report, record, Usage())
 
     def _diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis:
-        workers = () if record is None else record.workers
-        found = self._doctor().diagnose([self._log_of(report)], self._facts(report, workers, spent))
-        placed = _placed(found, workers)
+        nodes = {} if record is None else _nodes(record)
+        facts = self._facts(report, nodes, spent)
+        logs = [self._log_of(report), *self._kernel_log(record, facts)]
+        found = self._doctor().diagnose(logs, facts)
+        placed = _placed(found, nodes)
         advice = memory_advice(placed, record, spent)
         return replace(placed, fix=f"{placed.fix}. {advice}") if advice else placed
 
@@ -80,6 +89,14 @@ class RunDiagnoser:
         from penstock.diagnose import LogSource
 
         return LogSource(name="log", open=lambda: io.BytesIO(self._output(report)))
+
+    def _kernel_log(self, record: JobRecord | None, facts: "RunFacts") -> "list[LogSource]":
+        from penstock.diagnose import kernel_lines, text_source
+
+        if record is None or not self.on_this_machine:
+            return []
+        lines = kernel_lines(record.granted_at, kills=any(end.signalled == signal.SIGKILL for end in facts.ends))
+        return [text_source("\n".join(lines), "kernel log")] if lines else []
 
     def _output(self, report: Report) -> bytes:
         """The beginning and the end of what its workers said, or the last words it was reported with."""
@@ -117,15 +134,18 @@ class RunDiagnoser:
             left -= len(data)
         return b"".join(pieces), offset
 
-    def _facts(self, report: Report, workers: tuple[Worker, ...], spent: Usage) -> "RunFacts":
+    def _facts(self, report: Report, nodes: Mapping[int, str], spent: Usage) -> "RunFacts":
         from penstock.diagnose import RunFacts, WorkerEnd
 
-        places = {worker.id: worker for worker in workers}
         ends = [
-            WorkerEnd(rank=one.rank if place is None else place.rank, node=place.node if place else "",
-                      code=one.code, signal=one.signal)
-            for one in self._bad_exits(report.run_id) for place in [places.get(one.worker or "")]
-        ]  # fmt: skip
+            WorkerEnd(
+                rank=one.rank,
+                node="" if one.rank is None else nodes.get(one.rank, ""),
+                code=one.code,
+                signal=one.signal,
+            )
+            for one in self._bad_exits(report.run_id)
+        ]
         reason = report.reason or ""
         happened = _HAPPENED.get(FailureReason(reason), "") if reason in tuple(FailureReason) else reason
         return RunFacts(
@@ -135,17 +155,27 @@ class RunDiagnoser:
         )  # fmt: skip
 
     def _bad_exits(self, run_id: str) -> list[Report]:
+        """Workers that ended badly by themselves: one that was told to go, because of another, says nothing."""
         try:
             told = self.backend.reports(run_id, 0)
         except Exception as error:
             _log.debug("no reports of run %s: %s", run_id, error)
             return []
-        return [one for one in told if one.kind is ReportKind.WORKER_EXITED and (one.code or one.signal)]
+        exits = (one for one in told if one.kind is ReportKind.WORKER_EXITED and one.reason != ASKED)
+        return [one for one in exits if one.code or one.signal]
 
 
-def _placed(found: Diagnosis, workers: tuple[Worker, ...]) -> Diagnosis:
+def _nodes(record: JobRecord) -> dict[int, str]:
+    """The node of each rank; workers that are already taken for lost were on the places that nobody has."""
+    nodes = {worker.rank: worker.node for worker in record.workers}
+    held = {worker.place for worker in record.workers}
+    left = (place for place in record.places if place not in held)
+    missing = (rank for rank in range(len(record.places)) if rank not in nodes)
+    return nodes | {rank: place.node for rank, place in zip(missing, left, strict=False)}
+
+
+def _placed(found: Diagnosis, nodes: Mapping[int, str]) -> Diagnosis:
     """The node of a rank is the one that the run had it on, whatever hosts call themselves in logs."""
-    nodes = {worker.rank: worker.node for worker in workers}
     only = next(iter(set(nodes.values())), "") if len(set(nodes.values())) == 1 else ""
     node = nodes.get(found.culprit.rank, "") if found.culprit.rank is not None else ""
     known = found.culprit.node if found.culprit.node in nodes.values() else ""
