@@ -61,7 +61,7 @@ def test_a_planned_model_trains_on_through_a_resize(state_dir: Path, tmp_path: P
     saved = first_told(backend, ReportKind.CHECKPOINTED)
     assert first_told(backend, ReportKind.RESIZED).in_place is False
     step = saved.step or 0
-    until(lambda: f"step={step + 1} " in output(backend, "run-1"), "a step of one process", PATIENCE_S)
+    until(lambda: f"step={step + 1} total=100000" in output(backend, "run-1"), "a step of one process", PATIENCE_S)
     assert f"resumed from step {step} under a plan for 1 devices" in output(backend, "run-1")
     backend.suspend("run-1")
     assert wait_for_end(backend, "run-1").kind is ReportKind.SUSPENDED

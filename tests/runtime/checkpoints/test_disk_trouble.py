@@ -116,7 +116,7 @@ for step, limit in ((1, hard), (2, 100), (3, hard)):
 def test_a_quota_is_a_full_disk(zygote: Zygote, tmp_path: Path) -> None:
     script, told, problems = (tmp_path / name for name in ("limited.py", "out", "err"))
     script.write_text(LIMITED, encoding="utf-8")
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     zygote.ask(
         op="fork", id="limited", argv=[str(script), str(tmp_path / "checkpoints"), root], cwd=root, stdout=str(told),
         stderr=str(problems),
