@@ -10,6 +10,7 @@ import gzip
 import json
 import lzma
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -38,7 +39,7 @@ class SourceFormat(StrEnum):
 
 
 _SUFFIXES = {
-    ".jsonl": SourceFormat.JSONL, ".ndjson": SourceFormat.JSONL, ".json": SourceFormat.JSONL,
+    ".jsonl": SourceFormat.JSONL, ".ndjson": SourceFormat.JSONL,
     ".txt": SourceFormat.TEXT, ".text": SourceFormat.TEXT, ".md": SourceFormat.TEXT,
     ".parquet": SourceFormat.PARQUET, ".idx": SourceFormat.MEGATRON,
 }  # fmt: skip
@@ -77,19 +78,26 @@ def find_sources(inputs: Sequence[str | Path], *, kind: str | None = None, field
     found = [source for given in inputs for source in _sources_of(str(given), chosen, field)]
     if not found:
         raise InputError("no files to pack", f"files that end in {', '.join(_SUFFIXES)}", "Check the paths")
+    for source in found:
+        if source.format in (SourceFormat.PARQUET, SourceFormat.MEGATRON):
+            _count(source)
     return found
 
 
 def pieces_of(source: Source, first: int = 0) -> Iterator[Piece]:
     """The pieces of a source from one of them on."""
-    if source.format is SourceFormat.PARQUET:
-        count = _parquet(source).num_row_groups
-        yield from (Piece(source=source, number=number) for number in range(first, count))
-    elif source.format is SourceFormat.MEGATRON:
-        count = -(-MegatronPair(Path(source.path)).documents // PIECE_DOCUMENTS)
-        yield from (Piece(source=source, number=number) for number in range(first, count))
+    if source.format in (SourceFormat.PARQUET, SourceFormat.MEGATRON):
+        yield from (Piece(source=source, number=number) for number in range(first, _count(source)))
     else:
         yield from (piece for piece in _line_pieces(source) if piece.number >= first)
+
+
+def _count(source: Source) -> int:
+    """Pieces of a file that has an index; one that cannot be read is refused."""
+    if source.format is SourceFormat.MEGATRON:
+        return -(-MegatronPair(Path(source.path)).documents // PIECE_DOCUMENTS)
+    with _parquet(source) as file:
+        return int(file.num_row_groups)
 
 
 def documents_of(piece: Piece) -> Iterator[tuple[str, Document | BadDocumentError]]:
@@ -125,7 +133,7 @@ def _sources_of(given: str, kind: SourceFormat | None, field: str) -> Iterator[S
     path = Path(given)
     if path.is_dir():
         for one in sorted(path.rglob("*")):
-            if one.is_file() and not one.name.startswith(".") and (kind or _suffix(one.name) in _SUFFIXES):
+            if one.is_file() and not one.name.startswith(".") and (kind or _is_source(one)):
                 yield Source(path=str(one), format=kind or _format_of(one.name), field=field)
     elif path.exists():
         yield Source(path=given, format=kind or _format_of(given), field=field)
@@ -141,6 +149,11 @@ def _format_of(name: str) -> SourceFormat:
             f"Say which it is with --format ({', '.join(SourceFormat)})",
         )  # fmt: skip
     return found
+
+
+def _is_source(path: Path) -> bool:
+    known = _SUFFIXES.get(_suffix(path.name))
+    return known is not None and (known is not SourceFormat.MEGATRON or path.with_suffix(".bin").exists())
 
 
 def _suffix(name: str) -> str:
@@ -162,14 +175,18 @@ def _line_pieces(source: Source) -> Iterator[Piece]:
             number += 1
 
 
-def _opened(path: str) -> IO[bytes]:
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
     unpack = _COMPRESSED.get(Path(path).suffix.lower())
-    try:
-        files = file_system(path, "text", "Give a file or such a URL") if is_url(path) else None
-        file: IO[bytes] = files.open(path, "rb") if files else Path(path).open("rb")  # noqa: SIM115
-    except OSError as problem:
-        raise InputError(f"{path} cannot be read: {problem.strerror or problem}", "a file that you may read") from None
-    return unpack(file) if unpack else file
+    files = file_system(path, "text", "Give a file or such a URL") if is_url(path) else None
+    with ExitStack() as stack:
+        try:
+            opened = files.open(path, "rb") if files else Path(path).open("rb")  # noqa: SIM115
+        except OSError as problem:
+            reason = problem.strerror or problem
+            raise InputError(f"{path} cannot be read: {reason}", "a file that you may read") from None
+        file: IO[bytes] = stack.enter_context(opened)
+        yield stack.enter_context(unpack(file)) if unpack else file
 
 
 def _lines(piece: Piece) -> Iterator[tuple[int, bytes]]:
@@ -194,23 +211,24 @@ def _json_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocumentE
             yield where, _usable(value[field], where)
 
 
-def _parquet(source: Source) -> Any:
+@contextmanager
+def _parquet(source: Source) -> Iterator[Any]:
+    """A Parquet file that has the column."""
     library = require("pyarrow.parquet", extra="data", why=f"the Parquet file {source.path}")
-    try:
-        file = library.ParquetFile(_opened(source.path))
-    except OSError as problem:
-        raise InputError(f"{source.path} is no Parquet file: {problem}", "Parquet") from None
-    except Exception as problem:
-        raise InputError(f"{source.path} is no Parquet file: {problem}", "Parquet") from problem
-    if source.field not in file.schema_arrow.names:
-        raise InputError(
-            f"{source.path} has no column {source.field!r}", ", ".join(file.schema_arrow.names), "Name it with --field"
-        )
-    return file
+    with _opened(source.path) as content:
+        try:
+            file = library.ParquetFile(content)
+        except Exception as problem:
+            raise InputError(f"{source.path} is no Parquet file: {problem}", "Parquet") from None
+        names = file.schema_arrow.names
+        if source.field not in names:
+            raise InputError(f"{source.path} has no column {source.field!r}", ", ".join(names), "Name it with --field")
+        yield file
 
 
 def _parquet_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocumentError]]:
-    column = _parquet(piece.source).read_row_group(piece.number, columns=[piece.source.field])
+    with _parquet(piece.source) as file:
+        column = file.read_row_group(piece.number, columns=[piece.source.field])
     for row, value in enumerate(column.column(0).to_pylist()):
         where = f"{piece.source.path}, row {row} of group {piece.number}"
         yield where, _usable(value, where)

@@ -30,6 +30,7 @@ BLOCK_TOKENS = 2**20
 """What is read in one stretch, if shards are that long."""
 MOST_DAMAGED = 0.001
 _FEWEST_JUDGED = 1000
+_MOST_TRIES = 64
 _KEPT_ARRANGEMENTS = 2 * WINDOW_BLOCKS
 
 _log = logging.getLogger(__name__)
@@ -162,9 +163,9 @@ class TokenDataset:
             )  # fmt: skip
 
     def _fill_soundly(self, fill: Any, index: int, batch: TokenBatch, row: int) -> None:
-        """Fill a row; instead of a damaged sample with the first sound one a block further on."""
+        """Fill a row; instead of a damaged sample with the first sound one that lies blocks further on."""
         wanted = index
-        for _ in range(max(2, -(-self._samples // self.block))):
+        for _ in range(_MOST_TRIES):
             try:
                 fill(wanted, batch, row)
                 return
@@ -177,8 +178,10 @@ class TokenDataset:
                 if self.boundaries:
                     batch.positions[row] = 1
                     batch.positions[row, 0] = 0
-                wanted = (wanted + self.block) % self._samples
-        raise TooMuchDamageError(f"nothing at {self.location} can be read as it was written")
+                wanted = (wanted + self.block + 1) % self._samples
+        raise TooMuchDamageError(
+            f"sample {index} at {self.location} is damaged, and so are {_MOST_TRIES} that could replace it"
+        )
 
     def _judge(self, samples: int) -> None:
         self._judged += samples

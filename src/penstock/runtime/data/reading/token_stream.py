@@ -105,6 +105,8 @@ class TokenStream:
 
     def borders(self, start: int, stop: int) -> list[int]:
         """Where documents begin, from ``start`` to before ``stop``."""
+        if start >= stop:
+            return []
         number = bisect_right(self.starts, start) - 1
         if stop <= self.starts[number + 1]:
             return self._shard(number).borders(start, stop)

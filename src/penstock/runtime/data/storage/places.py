@@ -23,7 +23,7 @@ from penstock.runtime.file_systems import file_system
 from penstock.tools import atomic_file, file_lock, partial_path, write_atomically
 
 CACHE_VARIABLE, CACHE_SIZE_VARIABLE = "PENSTOCK_DATA_CACHE", "PENSTOCK_DATA_CACHE_SIZE"
-_DEFAULT_BUDGET = 64 * 2**30
+_DEFAULT_BUDGET = "64GiB"
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0)
 _CHUNK = 2**23
 
@@ -120,7 +120,7 @@ class RemotePlace:
         self._files = file_system(self._url, "packed tokens", "Give a directory or such a URL")
         self._pauses_s = pauses_s
         self._cache = cache_directory() / hashlib.sha256(self._url.encode()).hexdigest()[:20]
-        self._budget = parse_bytes(os.environ.get(CACHE_SIZE_VARIABLE, str(_DEFAULT_BUDGET)))
+        self._budget = parse_bytes(os.environ.get(CACHE_SIZE_VARIABLE, _DEFAULT_BUDGET))
 
     def text(self, name: str) -> str:
         return str(self._patiently(name, lambda: self._files.cat_file(f"{self._url}/{name}").decode()))
@@ -168,7 +168,7 @@ class RemotePlace:
         self._cache = self._cache.with_name(hashlib.sha256(f"{self._url} {version}".encode()).hexdigest()[:20])
 
     def _range(self, name: str, start: int, stop: int) -> bytes:
-        return bytes(self._patiently(name, lambda: self._files.cat_file(f"{self._url}/{name}", start, stop)))
+        return bytes(self._patiently(name, lambda: self._files.cat_file(f"{self._url}/{name}", start=start, end=stop)))
 
     def _copy(self, name: str, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
