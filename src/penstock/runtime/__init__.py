@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.runtime.evaluation.session import Evaluation, ShardRun, init_evaluation
     from penstock.runtime.integrations.callbacks import callback_class
     from penstock.runtime.training.metric_log import log
+    from penstock.runtime.training.metric_writers import MetricWriter, metric_writer
     from penstock.runtime.training.run import Run, init
     from penstock.runtime.training.step import Step
     from penstock.runtime.training.token_loader import TokenLoader
@@ -42,6 +43,7 @@ __all__ = [
     "Evaluation",
     "LoadingStats",
     "Manifest",
+    "MetricWriter",
     "Mixture",
     "Packed",
     "PackedEvaluation",
@@ -64,6 +66,7 @@ __all__ = [
     "init",
     "init_evaluation",
     "log",
+    "metric_writer",
     "open_tokens",
     "pack",
     "pack_text",
