@@ -15,6 +15,7 @@ import torch.multiprocessing as mp
 from penstock.core import InputError
 from penstock.data import Mixture, TokenBatch, TokenDataset, TokenLoader
 from penstock.runtime.data.reading.prefetch import Prefetch
+from penstock.runtime.parallel.token_data import PackedTokens
 from penstock.runtime.training.data import Loader
 from tests.runtime.data.corpora import documents, write
 
@@ -143,7 +144,10 @@ def _member(rank: int, place: str, folder: str) -> None:
     loader = TokenLoader(dataset, global_batch=6, rank=rank // 2, size=2, seed=4, group=groups[rank // 2])
     batches = iter(loader)
     rows = [torch.stack(tuple(next(batches))) for _ in range(4)]
-    torch.save(rows, f"{folder}/{rank}.pt")
+    source = PackedTokens(place, 1000, 16, torch.device("cpu"))
+    torch.save([rows, [torch.stack(source.batch(step, 5, 16)) for step in (1, 2, 999)]], f"{folder}/{rank}.pt")
+    with pytest.raises(InputError, match="Give --vocabulary 1000"):
+        PackedTokens(place, 999, 16, torch.device("cpu"))
     loader.close()
     assert (loader.stats() is None) == bool(rank % 2)
     dist.barrier()
@@ -153,7 +157,13 @@ def _member(rank: int, place: str, folder: str) -> None:
 def test_one_rank_of_a_group_reads_for_all_of_it(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     mp.start_processes(_member, (str(place), str(tmp_path)), nprocs=4, start_method="fork")
-    got = [torch.load(tmp_path / f"{rank}.pt") for rank in range(4)]
+    saved = [torch.load(tmp_path / f"{rank}.pt") for rank in range(4)]
+    got = [rows for rows, _ in saved]
+    for _, of_plan in saved:
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(of_plan, saved[0][1], strict=True))
+    order = TokenDataset(place, sequence=16, boundaries=False).order(0)
+    first = TokenDataset(place, sequence=16, boundaries=False).read(order.stretch(0, 5, 10))
+    assert np.array_equal(saved[3][1][1], np.stack(first[:2]))
     for step in range(4):
         assert torch.equal(got[0][step], got[1][step])
         assert torch.equal(got[2][step], got[3][step])

@@ -8,7 +8,7 @@ import csv
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -81,7 +81,11 @@ class MlflowWriter:
         self._mlflow.end_run()
 
 
-_WRITERS = {"csv": CsvWriter, "tensorboard": TensorBoardWriter, "mlflow": MlflowWriter}
+_WRITERS: dict[str, Callable[[Path], MetricWriter]] = {
+    "csv": CsvWriter,
+    "tensorboard": TensorBoardWriter,
+    "mlflow": MlflowWriter,
+}
 
 
 def metric_writer(kind: str, directory: str | Path) -> MetricWriter:
@@ -90,5 +94,4 @@ def metric_writer(kind: str, directory: str | Path) -> MetricWriter:
         raise UnknownNameError.of("kind of metrics", kind, _WRITERS)
     place = Path(directory)
     place.mkdir(parents=True, exist_ok=True)
-    writer: MetricWriter = _WRITERS[kind](place)
-    return writer
+    return _WRITERS[kind](place)

@@ -159,7 +159,7 @@ class MixtureOrder:
             mine = whose == number
             if mine.any():
                 first = int(turns_of_own[mine][0])
-                found[mine] = self.bases[number] + _across_epochs(order, first, first + int(mine.sum()))
+                found[mine] = self.bases[number] + order.overall(first, first + int(mine.sum()))
         return found
 
     def blocks_at(self, epoch: int, position: int) -> list[tuple[int, int]]:
@@ -172,17 +172,6 @@ class MixtureOrder:
             base = int(self.bases[number])
             found += [(base + first, base + last) for first, last in order.blocks_at(of_epoch, place)]
         return found
-
-
-def _across_epochs(order: WindowedOrder, start: int, stop: int) -> Samples:
-    """Samples at positions counted through all epochs of a part."""
-    found: list[Samples] = []
-    while start < stop:
-        epoch, position = divmod(start, order.samples)
-        end = min(order.samples, position + stop - start)
-        found.append(order.stretch(epoch, position, end))
-        start += end - position
-    return np.concatenate(found)
 
 
 def _whole_counts(weights: Sequence[float]) -> NDArray[np.int64]:

@@ -136,15 +136,18 @@ class TokenStream:
         return found
 
     def _opened(self, number: int) -> OpenShard:
-        """Open a shard, and let go of the one that was not used for longest if there are too many."""
+        """Open a shard; where there are too many, a quarter is let go of first, those not used for longest."""
         if len(self._open) >= self._limit:
-            del self._open[min(self._open, key=lambda one: self._open[one].used)]
+            by_use = sorted(self._open, key=lambda one: self._open[one].used)
+            for unused in by_use[: 1 + self._limit // 4]:
+                del self._open[unused]
         entry, place = self.stored.manifest.shards[number], self.stored.place
         index = read_index(place.local(entry.name + INDEX), check_offsets=self._verify)
         if (index.tokens, index.documents) != (entry.tokens, entry.documents):
             raise DamagedShardError(f"{entry.name} is not the shard that the manifest means")
         copy = place.shard(entry.name + TOKENS, index.tokens * index.token_bytes)
         self._open[number] = OpenShard(
-            entry.name, self.starts[number], map_tokens(copy.path, index), index, verify=self._verify, fetch=copy.fetch
-        )
+            entry.name, self.starts[number], map_tokens(copy.path, index, may_change=copy.fetch is not None), index,
+            verify=self._verify, fetch=copy.fetch,
+        )  # fmt: skip
         return self._open[number]

@@ -105,6 +105,16 @@ class WindowedOrder:
             start += len(found[-1])
         return found[0] if len(found) == 1 else np.concatenate(found or [np.zeros(0, np.int64)])
 
+    def overall(self, start: int, stop: int) -> Samples:
+        """The samples at positions that are counted through all epochs."""
+        found: list[Samples] = []
+        while start < stop:
+            epoch, position = divmod(start, self.samples)
+            end = min(self.samples, position + stop - start)
+            found.append(self.stretch(epoch, position, end))
+            start += end - position
+        return np.concatenate(found)
+
     def blocks_at(self, epoch: int, position: int) -> list[tuple[int, int]]:
         """The samples, from first to behind last, of each block of the window that a position lies in."""
         if position >= self.samples:

@@ -7,6 +7,7 @@ documents never touches the places, which are 8 bytes for each of them.
 """
 
 import mmap
+import os
 import struct
 import zlib
 from contextlib import suppress
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 TOKENS, INDEX = ".tok", ".idx"
 BLOCK_BYTES = 2**20
 """What one checksum vouches for: small enough to be checked on the way when it is first read."""
+_SMALL_BYTES = 2**16
 _MAGIC = b"PENSTOK1"
 _HEADER = struct.Struct("<8sIIQQIII20x")
 
@@ -84,18 +86,28 @@ def read_index(path: Path, *, check_offsets: bool = False) -> ShardIndex:
     )  # fmt: skip
 
 
-def map_tokens(path: Path, index: ShardIndex) -> Tokens:
-    """The tokens of a shard, without reading any; the length must be the one in the index."""
-    if path.stat().st_size != index.tokens * index.token_bytes:
-        raise DamagedShardError(f"{path.name} has {path.stat().st_size} bytes instead of {index.tokens} tokens")
-    tokens: Tokens = np.frombuffer(mapped(path), token_type(index.token_bytes))
+def map_tokens(path: Path, index: ShardIndex, *, may_change: bool = False) -> Tokens:
+    """The tokens of a shard; the length must be the one in the index."""
+    content = mapped(path, may_change=may_change)
+    if len(content) != index.tokens * index.token_bytes:
+        raise DamagedShardError(f"{path.name} has {len(content)} bytes instead of {index.tokens} tokens")
+    tokens: Tokens = np.frombuffer(content, token_type(index.token_bytes))
     return tokens
 
 
-def mapped(path: Path) -> mmap.mmap | bytes:
-    """A file's content in the page cache, for as long as somebody holds an array on it; an empty file has none."""
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+def mapped(path: Path, *, may_change: bool = False) -> mmap.mmap | bytes:
+    """A file's content in the page cache, for as long as somebody holds an array on it.
+
+    A small file is read instead, unless it is still being filled: that is faster, and keeps no file open.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(handle).st_size
+        if not size or (size <= _SMALL_BYTES and not may_change):
+            return os.read(handle, size)
+        return mmap.mmap(handle, size, access=mmap.ACCESS_READ)
+    finally:
+        os.close(handle)
 
 
 def _places_at(blocks: int) -> int:

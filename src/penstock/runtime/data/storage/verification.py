@@ -46,7 +46,10 @@ def _damages(entry: ShardEntry, place: Place, manifest: DataManifest) -> Iterato
             raise DamagedShardError("its index is not the one that the manifest means")
         if index.token_bytes != manifest.token_bytes:
             raise DamagedShardError("its tokens are of another size than the manifest says")
-        tokens = map_tokens(place.local(entry.name + TOKENS), index)
+        copy = place.shard(entry.name + TOKENS, index.tokens * index.token_bytes)
+        if copy.fetch:
+            copy.fetch(0, len(index.checksums))
+        tokens = map_tokens(copy.path, index)
     except (OSError, DamagedShardError) as problem:
         yield Damage(shard=entry.name, reason=str(problem), tokens=entry.tokens)
         return
