@@ -158,6 +158,9 @@ bench-evaluation: $(STAMP) ## evaluation of a checkpoint beside one job for each
 bench-loader: $(STAMP) ## packed tokens beside JSON lines and a bare memory map: rates, resume, waits, waste, memory (needs PyTorch)
 	$(BIN)/python -m bench.loader $(ARGS)
 
+bench-pretrain: ## the pretraining recipe on the GPU at hand: tokens/s, MFU, input stall; needs PyTorch in PYTHON, installs nothing
+	PYTHONPATH=src $(PYTHON) -m bench.pretrain_gpu $(ARGS)
+
 bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers and submissions on a real Kubernetes and a real Slurm, beside stop and restart
 	$(BIN)/python -m bench.clusters
 

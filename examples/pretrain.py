@@ -157,6 +157,8 @@ class Meter:
             seconds = now - began
             rate = (done - before) * self.args.batch * self.args.sequence / seconds
             values |= {"tokens_per_s": rate, "input_stall": (stall - stalled) / seconds}
+            if self.run.device.type == "cuda":
+                values["memory_gb"] = torch.cuda.max_memory_allocated() / 1e9
             if self.peak:
                 values["mfu"] = rate * self.flops_per_token / (self.peak * self.run.size)
         self.last = (done, now, stall)

@@ -66,7 +66,7 @@ main()
 
 
 def test_ctrl_c_leaves_nothing_that_could_be_taken_for_whole(text: Path, tmp_path: Path) -> None:
-    """The text comes from a pipe that does not end, so the packing is in the middle of it when it is interrupted."""
+    """The text comes from a pipe that ends after the signal, so the packing is in the middle when it hears of it."""
     os.mkfifo(tmp_path / "endless.txt")
     words = ["data", "pack", "text.jsonl", "endless.txt", "--out", "packed", "--shard-size", "4KiB"]
     command = [sys.executable, "-c", _PACK, *words]
@@ -75,7 +75,7 @@ def test_ctrl_c_leaves_nothing_that_could_be_taken_for_whole(text: Path, tmp_pat
         pipe.write("more ")
         pipe.flush()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "the same command goes on behind the last whole shard" in said
     assert not (tmp_path / "packed" / "manifest.json").exists()

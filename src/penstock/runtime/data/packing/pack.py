@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from penstock.core import InputError
 from penstock.runtime.data.packing.sources import (
-    BadDocumentError,
+    BadDocument,
     Piece,
     Source,
     documents_of,
     find_sources,
     pieces_of,
 )
-from penstock.runtime.data.packing.tokenizers import Document, Tokenizer, UnusableDocumentError, tokenizer_named
+from penstock.runtime.data.packing.tokenizers import Document, Tokenizer, tokenizer_named
 from penstock.runtime.data.storage.data_manifest import DataManifest
 from penstock.runtime.data.storage.token_writer import SHARD_BYTES, TokenWriter
 
@@ -51,7 +51,7 @@ class TokenizedPiece:
 
     tokens: NDArray[Any]
     lengths: NDArray[np.int64]
-    bad: tuple[BadDocumentError, ...]
+    bad: tuple[BadDocument, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def pack_text(
         try:
             for position, number, found in _tokenized(sources, writer.cursor, choice, workers):
                 bad_count += len(found.bad)
-                bad += [f"{one.where} {one.reason}" for one in found.bad[: 5 - len(bad)]]
+                bad += [str(one) for one in found.bad[: 5 - len(bad)]]
                 if found.bad and not skip_bad:
                     raise _refusal(found.bad[0])
                 writer.extend(found.tokens, found.lengths, _cursors(position, number, writer.cursor))
@@ -110,26 +110,21 @@ def pack_text(
 
 def tokenize(piece: Piece, choice: TokenizerChoice) -> TokenizedPiece:
     """What a process does with a piece."""
-    found = list(documents_of(piece))
-    good = [(where, document) for where, document in found if not isinstance(document, BadDocumentError)]
-    bad = [document for _, document in found if isinstance(document, BadDocumentError)]
-    arrays = _encoded(_tokenizer(choice), good, bad)
-    kept = [array for array in arrays if len(array)]
+    tokenizer = _tokenizer(choice)
+    good: list[Document] = []
+    bad: list[BadDocument] = []
+    for where, document in documents_of(piece):
+        if isinstance(document, BadDocument):
+            bad.append(document)
+        elif reason := tokenizer.why_not(document):
+            bad.append(BadDocument(where, reason))
+        elif len(document):
+            good.append(document)
+    arrays = tokenizer.encode(good)
     return TokenizedPiece(
-        tokens=np.concatenate(kept) if kept else np.zeros(0, dtype=np.uint16),
-        lengths=np.array([len(array) for array in kept], dtype=np.int64), bad=tuple(bad),
+        tokens=np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.uint16),
+        lengths=np.array([len(array) for array in arrays], dtype=np.int64), bad=tuple(bad),
     )  # fmt: skip
-
-
-def _encoded(tokenizer: Tokenizer, good: list[tuple[str, Document]], bad: list[BadDocumentError]) -> list[NDArray[Any]]:
-    """All documents at once; one that cannot be used is put among the bad ones, and the others are tried again."""
-    while True:
-        try:
-            return tokenizer.encode([document for _, document in good if len(document)])
-        except UnusableDocumentError as problem:
-            good = [(where, document) for where, document in good if len(document)]
-            where, _ = good.pop(problem.position)
-            bad.append(BadDocumentError(where, problem.reason))
 
 
 @cache
@@ -214,8 +209,8 @@ def _useful_processes(sources: Sequence[Source]) -> int:
     return min(_MOST_PROCESSES, len(os.sched_getaffinity(0)))
 
 
-def _refusal(bad: BadDocumentError) -> InputError:
+def _refusal(bad: BadDocument) -> InputError:
     return InputError(
-        f"{bad.where} {bad.reason}", "a document in every line or row",
+        str(bad), "a document in every line or row",
         "Mend it, name another --field, or leave such lines out with --skip-bad",
     )  # fmt: skip

@@ -64,12 +64,15 @@ class Piece:
     data: bytes = b""
 
 
-class BadDocumentError(ValueError):
-    """A line or row that has no document; ``where`` names file and line."""
+@dataclass(frozen=True, slots=True)
+class BadDocument:
+    """A line or row that has no document: where it is, by file and line, and what is wrong."""
 
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where, reason)
-        self.where, self.reason = where, reason
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.reason}"
 
 
 def find_sources(inputs: Sequence[str | Path], *, kind: str | None = None, field: str = "text") -> list[Source]:
@@ -100,7 +103,7 @@ def _count(source: Source) -> int:
         return int(file.num_row_groups)
 
 
-def documents_of(piece: Piece) -> Iterator[tuple[str, Document | BadDocumentError]]:
+def documents_of(piece: Piece) -> Iterator[tuple[str, Document | BadDocument]]:
     """Where each document of a piece comes from, and the document or why there is none."""
     match piece.source.format:
         case SourceFormat.JSONL:
@@ -195,18 +198,18 @@ def _lines(piece: Piece) -> Iterator[tuple[int, bytes]]:
             yield piece.first_line + offset, stripped
 
 
-def _json_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocumentError]]:
+def _json_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocument]]:
     field = piece.source.field
     for number, line in _lines(piece):
         where = f"{piece.source.path}:{number}"
         try:
             value = json.loads(line)
         except ValueError as problem:
-            yield where, BadDocumentError(where, f"is no JSON: {problem}")
+            yield where, BadDocument(where, f"is no JSON: {problem}")
             continue
         if not isinstance(value, dict) or field not in value:
             known = ", ".join(value) if isinstance(value, dict) else type(value).__name__
-            yield where, BadDocumentError(where, f"has no field {field!r}, only {known}")
+            yield where, BadDocument(where, f"has no field {field!r}, only {known}")
         else:
             yield where, _usable(value[field], where)
 
@@ -226,7 +229,7 @@ def _parquet(source: Source) -> Iterator[Any]:
         yield file
 
 
-def _parquet_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocumentError]]:
+def _parquet_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocument]]:
     with _parquet(piece.source) as file:
         column = file.read_row_group(piece.number, columns=[piece.source.field])
     for row, value in enumerate(column.column(0).to_pylist()):
@@ -234,16 +237,16 @@ def _parquet_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocume
         yield where, _usable(value, where)
 
 
-def _usable(value: Any, where: str) -> Document | BadDocumentError:
+def _usable(value: Any, where: str) -> Document | BadDocument:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
         return np.array(value) if value else value
-    return BadDocumentError(where, f"has a {type(value).__name__} where text should be")
+    return BadDocument(where, f"has a {type(value).__name__} where text should be")
 
 
-def _text(data: bytes, where: str) -> Document | BadDocumentError:
+def _text(data: bytes, where: str) -> Document | BadDocument:
     try:
         return data.decode()
     except UnicodeDecodeError as problem:
-        return BadDocumentError(where, f"is not UTF-8: {problem.reason}")
+        return BadDocument(where, f"is not UTF-8: {problem.reason}")

@@ -24,31 +24,32 @@ class Tokenizer(Protocol):
 
     note: TokenizerNote
 
+    def why_not(self, document: Document) -> str | None:
+        """What is wrong with a document that cannot be encoded."""
+        ...
+
     def encode(self, documents: list[Document]) -> list[NDArray[Any]]:
-        """Tokens of each document; a ValueError says which one (its place in the list) cannot be used and why."""
+        """The tokens of each document."""
         ...
 
 
-class UnusableDocumentError(ValueError):
-    """A document that this tokenizer cannot take."""
+class TextTokenizer:
+    """What tokenizers of text have in common."""
 
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(position, reason)
-        self.position, self.reason = position, reason
+    def why_not(self, document: Document) -> str | None:
+        return None if isinstance(document, str) else "is no text"
 
 
-class ByteTokenizer:
+class ByteTokenizer(TextTokenizer):
     """A token for each byte of UTF-8, and 256 behind every document: no file, no vocabulary to agree on."""
 
     def __init__(self) -> None:
         self.note = TokenizerNote(name=BYTES, vocabulary=257, end=_BYTE_END)
 
     def encode(self, documents: list[Document]) -> list[NDArray[Any]]:
-        return [self._encoded(position, document) for position, document in enumerate(documents)]
+        return [self._encoded(str(document)) for document in documents]
 
-    def _encoded(self, position: int, document: Document) -> NDArray[Any]:
-        if not isinstance(document, str):
-            raise UnusableDocumentError(position, "is no text")
+    def _encoded(self, document: str) -> NDArray[Any]:
         data = document.encode("utf-8", "surrogatepass")
         tokens = np.empty(len(data) + 1, dtype=np.uint16)
         tokens[:-1] = np.frombuffer(data, dtype=np.uint8)
@@ -56,7 +57,7 @@ class ByteTokenizer:
         return tokens
 
 
-class FileTokenizer:
+class FileTokenizer(TextTokenizer):
     """A ``tokenizer.json``."""
 
     def __init__(self, path: Path, end: str | None = None) -> None:
@@ -75,9 +76,6 @@ class FileTokenizer:
         )  # fmt: skip
 
     def encode(self, documents: list[Document]) -> list[NDArray[Any]]:
-        for position, document in enumerate(documents):
-            if not isinstance(document, str):
-                raise UnusableDocumentError(position, "is no text")
         behind = [] if self.note.end is None else [self.note.end]
         found = self._tokenizer.encode_batch_fast(documents, add_special_tokens=False)
         return [np.array(one.ids + behind, dtype=np.uint32) for one in found]
@@ -104,16 +102,16 @@ class GivenTokens:
             raise InputError("tokens that are given, without a vocabulary", "--vocabulary N with --tokenizer none")
         self.note = TokenizerNote(name=NONE, vocabulary=vocabulary)
 
-    def encode(self, documents: list[Document]) -> list[NDArray[Any]]:
-        return [self._checked(position, document) for position, document in enumerate(documents)]
-
-    def _checked(self, position: int, document: Document) -> NDArray[Any]:
+    def why_not(self, document: Document) -> str | None:
         tokens = np.asarray(document)
-        if tokens.dtype.kind not in "iu" and len(tokens):
-            raise UnusableDocumentError(position, "is no list of tokens")
+        if len(tokens) and tokens.dtype.kind not in "iu":
+            return "is no list of tokens"
         if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.note.vocabulary:
-            raise UnusableDocumentError(position, f"has tokens outside of 0 to {self.note.vocabulary - 1}")
-        return tokens.astype(np.uint32)
+            return f"has tokens outside of 0 to {self.note.vocabulary - 1}"
+        return None
+
+    def encode(self, documents: list[Document]) -> list[NDArray[Any]]:
+        return [np.asarray(document).astype(np.uint32) for document in documents]
 
 
 def tokenizer_named(name: str, *, end: str | None = None, vocabulary: int | None = None) -> Tokenizer:

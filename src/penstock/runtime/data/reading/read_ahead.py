@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from penstock.runtime.data.reading.windowed_order import EpochOrder
+from penstock.runtime.data.storage.shard_file import DamagedShardError
 
 READERS = 4
 _log = logging.getLogger(__name__)
@@ -57,5 +58,5 @@ class ReadAhead:
         """What goes wrong here goes wrong again when the samples are read, where somebody hears of it."""
         try:
             self._data.expect(first, last)
-        except (OSError, ValueError) as problem:
+        except (OSError, DamagedShardError) as problem:
             _log.debug("samples %d to %d could not be brought: %s", first, last, problem)

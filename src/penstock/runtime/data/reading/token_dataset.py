@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import InputError, UnknownNameError
+from penstock.core import InputError, PenstockError, UnknownNameError
 from penstock.runtime.data.reading.best_fit import Piece, best_fit
 from penstock.runtime.data.reading.token_stream import TokenStream
 from penstock.runtime.data.reading.windowed_order import WINDOW_BLOCKS, WindowedOrder
@@ -56,7 +56,7 @@ class TokenBatch(NamedTuple):
     positions: Any
 
 
-class TooMuchDamageError(ValueError):
+class TooMuchDamageError(PenstockError):
     """More of a data set is damaged than a training should pass over."""
 
 

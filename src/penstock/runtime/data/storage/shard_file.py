@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core import PenstockError
+
 TOKENS, INDEX = ".tok", ".idx"
 BLOCK_BYTES = 2**20
 """What one checksum vouches for: small enough to be checked on the way when it is first read."""
@@ -29,7 +31,7 @@ Offsets = NDArray[np.int64]
 Tokens = NDArray[np.uint16] | NDArray[np.uint32]
 
 
-class DamagedShardError(ValueError):
+class DamagedShardError(PenstockError):
     """A file that is not what was written; says which and where."""
 
 
