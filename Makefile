@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[parquet,optimum,web,oidc,predict,postgres,runtime,kubernetes,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[data,parquet,optimum,web,oidc,predict,postgres,runtime,kubernetes,dev]'
 	@$(COMPILE)
 	@touch $@
 
@@ -154,6 +154,12 @@ bench-checkpoints: $(STAMP) ## how long checkpoints hold training up, beside syn
 
 bench-evaluation: $(STAMP) ## evaluation of a checkpoint beside one job for each data set: Acme's 63 data sets simulated, small real models (needs PyTorch)
 	$(BIN)/python -m bench.evaluation
+
+bench-loader: $(STAMP) ## packed tokens beside JSON lines and a bare memory map: rates, resume, waits, waste, memory (needs PyTorch)
+	$(BIN)/python -m bench.loader $(ARGS)
+
+bench-pretrain: ## the pretraining recipe on the GPU at hand: tokens/s, MFU, input stall; needs PyTorch in PYTHON, installs nothing
+	PYTHONPATH=src $(PYTHON) -m bench.pretrain_gpu $(ARGS)
 
 bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers and submissions on a real Kubernetes and a real Slurm, beside stop and restart
 	$(BIN)/python -m bench.clusters

@@ -20,6 +20,8 @@ def penstock_model(batch):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text(MODEL)
+    for name in ("a.parquet", "a.txt"):
+        (tmp_path / name).write_text("some text")
     write_trace(tmp_path / "trace.csv", generate(5, seed=1, profiles=Profiles.builtin(), mean_interval_s=60))
     return tmp_path
 
@@ -32,6 +34,8 @@ def folder(tmp_path: Path) -> Path:
         ("torch", "runtime,predict", ("profile", "device")),
         ("sklearn", "runtime,predict", ("profile", "device")),
         ("pyarrow", "parquet", ("simulate", "trace.csv", "--policy", "fifo", "--out", "rows", "--rows", "parquet")),
+        ("pyarrow", "data", ("data", "pack", "a.parquet", "--out", "packed")),
+        ("tokenizers", "data", ("data", "pack", "a.txt", "--out", "packed", "--tokenizer", "tokenizer.json")),
         ("scipy", "optimum", ("simulate", "trace.csv", "--policy", "fifo", "--optimum")),
         ("psycopg", "postgres", ("serve", "--data-dir", "data", "--database", "postgresql://a@127.0.0.1/c")),
     ],

@@ -4,6 +4,9 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.agent import Agent, Zygote
+from tests.runtime.buckets import bucket, server
+
+__all__ = ["bucket", "server"]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

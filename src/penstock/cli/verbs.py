@@ -92,6 +92,7 @@ VERBS = {
         "platform.completion", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."
     ),
     "plan": Verb("models.plan", "command", "Find how to split a model over devices"),
+    "data": Verb("models.data", "app", "Pack text into tokens for training; look at them, check them."),
     "simulate": Verb(
         "study.simulate", "command", "Replay a trace under several policies and compare what becomes of the jobs."
     ),

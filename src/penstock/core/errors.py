@@ -43,6 +43,8 @@
     │   ├── SilentError             whoever looks after a run does not answer
     │   └── ShortageError           the machine has too little of something for one more run, at present
     │       └── NotLeadingError     another server acts in the cluster, or nobody can know at present
+    ├── DamagedShardError           packed tokens that are not what was written; other samples are taken instead
+    ├── TooMuchDamageError          more of packed tokens is damaged than a training should pass over
     ├── DeliveryError               a notification did not arrive; it is tried again
     ├── StaleCommandError           a command for a run that has moved on
     ├── ProtocolError               a message between agent and worker that cannot be understood

@@ -11,14 +11,13 @@ import time
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from torch.distributed.checkpoint._fsspec_filesystem import FileSystem, FsspecWriter
 from torch.distributed.checkpoint.storage import StorageWriter
 
-from penstock.core import InputError, require
 from penstock.runtime.checkpoints.manifest import FileSum, Manifest, directory_name, sum_of_stream
 from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft
+from penstock.runtime.file_systems import file_system
 
 _CHUNK = 2**23
 _AGAIN = ".1"
@@ -30,7 +29,7 @@ class ObjectStorage:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._files = _file_system(self._url)
+        self._files = file_system(self._url, "checkpoints", "Change checkpoint.dir")
         self._fetched: tuple[Manifest, Path] | None = None
 
     def draft(self, step: int) -> CheckpointDraft:
@@ -142,22 +141,3 @@ class _Writer(FsspecWriter):
         files = _Files()
         self.path = files.init_path(place)
         self.fs = files  # type: ignore[assignment]  # torch calls two classes FileSystem
-
-
-def _file_system(url: str) -> Any:
-    """What reaches a URL, or a word about what is missing for it."""
-    fsspec = require("fsspec", extra="runtime", why=f"checkpoints at {url}")
-    scheme = url.partition("://")[0]
-    try:
-        return fsspec.filesystem(scheme)
-    except ImportError as missing:
-        raise InputError(
-            f"checkpoints at {url}, which this Python cannot reach: {missing}", "a URL whose package is installed",
-            "Add it to the job's requirements; s3:// comes with penstock[s3]",
-        ) from None  # fmt: skip
-    except ValueError:
-        raise InputError(
-            f"checkpoints at {url}",
-            "a path, or a URL of a kind that fsspec knows, such as s3://",
-            "Change checkpoint.dir",
-        ) from None

@@ -5,9 +5,12 @@ from typing import Protocol
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from penstock.core import InputError
+from penstock.runtime.data.reading.tensor_batches import TensorBatches
+from penstock.runtime.data.reading.token_dataset import TokenDataset
 
 
 class TokenSource(Protocol):
@@ -52,6 +55,30 @@ class FileTokens:
 
     def _sample(self, start: int, sequence: int) -> Tensor:
         return torch.from_numpy(self._tokens[start : start + sequence + 1].astype(np.int64))
+
+
+class PackedTokens:
+    """What ``penstock data pack`` wrote, in its own order; one process reads, the others get their tokens from it."""
+
+    def __init__(self, location: str, vocabulary: int, sequence: int, device: torch.device) -> None:
+        self._dataset = TokenDataset(location, sequence=sequence, boundaries=False)
+        if self._dataset.vocabulary > vocabulary:
+            raise InputError(
+                f"{location} with a vocabulary of {self._dataset.vocabulary}", f"at most the model's {vocabulary}",
+                f"Give --vocabulary {self._dataset.vocabulary}",
+            )  # fmt: skip
+        self._order = self._dataset.order(seed=0)
+        self._batches = TensorBatches(self._dataset, device)
+        self._device = device
+
+    def batch(self, step: int, samples: int, sequence: int) -> tuple[Tensor, Tensor]:
+        if dist.get_rank() == 0:
+            chosen = self._order.overall((step - 1) * samples, step * samples)
+            block = self._batches.read(chosen.tolist()).to(self._device)
+        else:
+            block = self._batches.empty(samples).to(self._device)
+        dist.broadcast(block, 0)
+        return block[0, :, :sequence], block[1, :, :sequence]
 
 
 def _shifted(text: Tensor) -> tuple[Tensor, Tensor]:

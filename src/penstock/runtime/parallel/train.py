@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from penstock.core import MEMORY_DIR, CheckpointFailed, CheckpointSaved, InputError, ParallelPlan, gpt_layers
+from penstock.core import MEMORY_DIR, CheckpointFailed, CheckpointSaved, InputError, ParallelPlan, gpt_layers, is_url
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
 from penstock.runtime.checkpoints.saving import Interval, Keeper, Wish, snapshots_within
@@ -27,7 +27,7 @@ from penstock.runtime.parallel.gpt import GPTShape
 from penstock.runtime.parallel.optimizer import PlannedOptimizer
 from penstock.runtime.parallel.planned import PlannedModel, build
 from penstock.runtime.parallel.planned_state import PlannedState
-from penstock.runtime.parallel.token_data import CountingTokens, FileTokens, TokenSource
+from penstock.runtime.parallel.token_data import CountingTokens, FileTokens, PackedTokens, TokenSource
 
 PLAN_VARIABLE, CHECKPOINT_VARIABLE = "PENSTOCK_PLAN", "PENSTOCK_CHECKPOINT_DIR"
 
@@ -134,7 +134,7 @@ def prepared(
     )  # fmt: skip
     model = build(plan, shape, device=device)
     optimizer = PlannedOptimizer(model, lambda weights: torch.optim.AdamW(weights, lr=options.lr))
-    tokens = FileTokens(options.data, shape.vocabulary) if options.data else CountingTokens(shape.vocabulary)
+    tokens = _tokens(options.data, shape, device)
     keeper = _keeper(options, PlannedState(model, optimizer))
     run = TrainingRun(
         model=model, optimizer=optimizer, source=tokens, stop=stop, steps=options.steps, keeper=keeper,
@@ -165,6 +165,15 @@ def _keeper(options: argparse.Namespace, state: PlannedState) -> Keeper:
     return Keeper(state, PrintedNews(), files, interval, snapshots_within(interval))
 
 
+def _tokens(given: str | None, shape: GPTShape, device: torch.device) -> TokenSource:
+    """Packed tokens, a flat file of them, or some that are made up."""
+    if given is None:
+        return CountingTokens(shape.vocabulary)
+    if is_url(given) or Path(given).is_dir():
+        return PackedTokens(given, shape.vocabulary, shape.sequence, device)
+    return FileTokens(Path(given), shape.vocabulary)
+
+
 def _say(text: str) -> None:
     if dist.get_rank() == 0:
         print(f"penstock: {text}", flush=True)
@@ -180,7 +189,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--vocabulary", type=int, default=256)
     parser.add_argument("--sequence", type=int, default=32)
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--data", type=Path, help="a file of 16-bit tokens; counting tokens if left out")
+    parser.add_argument("--data", help="packed tokens or a file of 16-bit ones; counting tokens if left out")
     parser.add_argument("--checkpoints", default=os.environ.get(CHECKPOINT_VARIABLE), help="where to save")
     parser.add_argument("--checkpoint-every", type=float, default=600.0, help="seconds between checkpoints")
     return parser.parse_args(words)

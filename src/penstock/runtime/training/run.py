@@ -21,6 +21,7 @@ from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
 from penstock.runtime.checkpoints.saving import Interval, Keeper, snapshots_within
 from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.data.reading.prefetch import LoadingStats
 from penstock.runtime.training.data import Loader
 from penstock.runtime.training.metric_log import log_no_more_with, log_with
 from penstock.runtime.training.order import SampleOrder
@@ -44,6 +45,7 @@ class Run:
         self._keeper = keeper
         self._membership = membership
         self._is_over = False
+        self._loader: Loader | None = None
 
     @property
     def rank(self) -> int:
@@ -68,6 +70,11 @@ class Run:
     def completed(self) -> int:
         """Steps that are done and will not be done again."""
         return max(self._membership.completed, 0)
+
+    @property
+    def loading(self) -> LoadingStats | None:
+        """How long training has waited for data, once there is a loop."""
+        return None if self._loader is None else self._loader.stats()
 
     def wrap(self, model: nn.Module, strategy: str = "ddp", *, name: str = "model", **options: Any) -> Wrapped:
         """The model for the loop, part of the state under ``name``. Options go to DDP or to ``fully_shard``."""
@@ -96,22 +103,27 @@ class Run:
         shuffle: bool = True,
         micro_batch: int | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
+        prefetch: int | None = None,
     ) -> Iterator[Step]:
         """The steps that are still to do, each with this worker's share of the global batch.
 
         They end early, with the state saved, when the metric that the job trains until says that training is over.
 
-        ``dataset`` is map-style or a tuple of tensors of one length. ``micro_batch`` caps how many samples are in
-        memory at once: use it with :meth:`Step.parts`, so that a narrow world does not run out of memory.
+        ``dataset`` is packed tokens, map-style, or a tuple of tensors of one length. ``micro_batch`` caps how many
+        samples are in memory at once: use it with :meth:`Step.parts`, so that a narrow world does not run out of
+        memory. ``prefetch`` batches are read ahead in a thread: 4 of packed tokens, none of other data unless given.
         """
-        loader = Loader(dataset, self.device, collate)
-        order = SampleOrder(samples=len(loader), batch=global_batch, seed=seed, shuffle=shuffle)
+        loader = Loader(dataset, self.device, collate, prefetch)
+        order = SampleOrder(
+            samples=len(loader), batch=global_batch, seed=seed, shuffle=shuffle, order=loader.own_order(seed)
+        )
         total = _total(order, steps, epochs)
         if micro_batch is not None and micro_batch < 1:
             raise InputError(f"micro_batch={micro_batch}", "at least 1", "Leave it out to use whole shares")
         if self._membership.started:
             raise InputError("the run has had its loop", "one run.steps() per run", "Train everything in one loop")
         self._parts.check()
+        self._loader = loader
         around = Surroundings(
             membership=self._membership,
             parts=self._parts,
@@ -143,15 +155,20 @@ class Run:
         member = self._membership
         if not member.enter():
             _exit()
+        followed = None
         try:
             while member.completed < total and not self._is_over:
                 number = member.completed
+                if followed != member.generation:
+                    followed = member.generation
+                    around.loader.follow(order, number, total, member.rank, member.size, around.micro_batch)
                 share = order.share(number, member.rank, member.size)
                 step = Step(around, share, number=number, epoch=order.epoch_of(number))
                 yield step
                 self._after(step, share.of, total)
         finally:
             self._keeper.hold()
+            around.loader.close()
         self._finish()
 
     def _after(self, step: Step, samples: int, total: int) -> None:

@@ -25,7 +25,7 @@ from penstock.core import InputError
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.saving import Keeper, Wish
 from penstock.runtime.checkpoints.state import Parts
-from penstock.runtime.training.data import Loader
+from penstock.runtime.training.data import Loader, micro_batches
 from penstock.runtime.training.order import Share, seed_step
 from penstock.runtime.training.wrapping import WORD_SIZE
 from penstock.runtime.world.group import WorldLostError, is_lost
@@ -118,11 +118,10 @@ class Step:
 
     def parts(self) -> Iterator[Any]:
         """This worker's samples in batches of at most ``micro_batch``; gradients add up and are exchanged once."""
-        indices = self._share.indices
-        size = self._around.micro_batch or len(indices)
-        for start in range(0, len(indices), size):
-            chosen = indices[start : start + size]
-            self._is_last = start + size >= len(indices)
+        left = len(self._share.indices)
+        for chosen in micro_batches(self._share.indices, self._around.micro_batch):
+            left -= len(chosen)
+            self._is_last = not left
             self._in_hand = len(chosen) if self._share.counted else 0
             for model in self._around.parts.wrapped:
                 model.sync_gradients(self._is_last)

@@ -1,0 +1,1 @@
+"""From packed tokens to the batches of a training loop."""

@@ -1,0 +1,153 @@
+"""All tokens of a data set as one long row, of which any stretch can be read at once.
+
+Shards are mapped when they are first needed, and the least recently used ones are let go, so that ten thousand of them
+need no more open files than a few. A mebibyte of tokens is compared with its checksum when it is first read.
+"""
+
+import threading
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from itertools import accumulate, count
+
+import numpy as np
+
+from penstock.runtime.data.storage.opening import StoredTokens
+from penstock.runtime.data.storage.shard_file import (
+    BLOCK_BYTES,
+    INDEX,
+    TOKENS,
+    DamagedShardError,
+    ShardIndex,
+    Tokens,
+    advise,
+    map_tokens,
+    read_index,
+)
+
+OPEN_SHARDS = 96
+"""Two open files each: well below the 1,024 that a process may have by default."""
+
+
+class OpenShard:
+    """A mapped shard that knows which of its blocks have been found sound."""
+
+    __slots__ = ("_checksums", "_fetch", "_per_block", "_unchecked", "begin", "name", "offsets", "tokens", "used")
+
+    def __init__(
+        self, name: str, begin: int, tokens: Tokens, index: ShardIndex, *,
+        verify: bool, fetch: Callable[[int, int], None] | None,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.begin = begin
+        self.tokens = tokens
+        self.offsets = index.offsets.data
+        self.used = 0
+        self._checksums = index.checksums
+        self._per_block = BLOCK_BYTES // index.token_bytes
+        self._fetch = fetch
+        self._unchecked = set(range(len(index.checksums))) if verify or fetch else set()
+
+    def stretch(self, start: int, stop: int) -> Tokens:
+        """Tokens by their places in the row of all; :class:`DamagedShardError` if they are not what was written."""
+        start, stop = start - self.begin, stop - self.begin
+        if self._unchecked:
+            self._check(start // self._per_block, -(-stop // self._per_block))
+        return self.tokens[start:stop]
+
+    def borders(self, start: int, stop: int) -> list[int]:
+        """Where documents begin, by their places in the row of all."""
+        first = bisect_left(self.offsets, start - self.begin, 0, len(self.offsets) - 1)
+        last = bisect_left(self.offsets, stop - self.begin, first, len(self.offsets) - 1)
+        return [self.begin + place for place in self.offsets[first:last]]
+
+    def expect(self, start: int, stop: int) -> None:
+        """Bring tokens nearer."""
+        start, stop = start - self.begin, stop - self.begin
+        if self._fetch:
+            self._fetch(start // self._per_block, -(-stop // self._per_block))
+        else:
+            advise(self.tokens, start, stop)
+
+    def _check(self, first: int, last: int) -> None:
+        if self._fetch:
+            self._fetch(first, last)
+        for block in range(first, last):
+            if block in self._unchecked:
+                content = self.tokens[block * self._per_block : (block + 1) * self._per_block].data.cast("B")
+                if zlib.crc32(content) != int(self._checksums[block]):
+                    raise DamagedShardError(f"block {block} of {self.name} differs from its checksum")
+                self._unchecked.discard(block)
+
+
+class TokenStream:
+    """The tokens of a data set, and where its documents begin. May be read from several threads."""
+
+    def __init__(self, stored: StoredTokens, *, verify: bool = True, open_shards: int = OPEN_SHARDS) -> None:
+        self.stored = stored
+        self.starts = [0, *accumulate(shard.tokens for shard in stored.manifest.shards)]
+        self._verify = verify
+        self._limit = open_shards
+        self._open: dict[int, OpenShard] = {}
+        self._lock = threading.Lock()
+        self._clock = count()
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def stretch(self, start: int, stop: int) -> Tokens:
+        """The tokens from ``start`` to before ``stop``: a view where they lie in one shard, else a copy."""
+        number = bisect_right(self.starts, start) - 1
+        if stop <= self.starts[number + 1]:
+            return self._shard(number).stretch(start, stop)
+        joined: Tokens = np.concatenate([part.stretch(first, end) for part, first, end in self._parts(start, stop)])
+        return joined
+
+    def borders(self, start: int, stop: int) -> list[int]:
+        """Where documents begin, from ``start`` to before ``stop``."""
+        if start >= stop:
+            return []
+        number = bisect_right(self.starts, start) - 1
+        if stop <= self.starts[number + 1]:
+            return self._shard(number).borders(start, stop)
+        return [place for shard, first, end in self._parts(start, stop) for place in shard.borders(first, end)]
+
+    def expect(self, start: int, stop: int) -> None:
+        """Bring tokens nearer: from the store to this machine, or from its disk to memory, there in the background."""
+        for shard, first, end in self._parts(start, stop):
+            shard.expect(first, end)
+
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[OpenShard, int, int]]:
+        """The shards a stretch lies in, each with the part of it that it has."""
+        number = bisect_right(self.starts, start) - 1
+        while start < stop:
+            end = min(stop, self.starts[number + 1])
+            if end > start:
+                yield self._shard(number), start, end
+                start = end
+            number += 1
+
+    def _shard(self, number: int) -> OpenShard:
+        found = self._open.get(number)
+        if found is None:
+            with self._lock:
+                found = self._open.get(number) or self._opened(number)
+        found.used = next(self._clock)
+        return found
+
+    def _opened(self, number: int) -> OpenShard:
+        """Open a shard; where there are too many, a quarter is let go of first, those not used for longest."""
+        if len(self._open) >= self._limit:
+            by_use = sorted(self._open, key=lambda one: self._open[one].used)
+            for unused in by_use[: 1 + self._limit // 4]:
+                del self._open[unused]
+        entry, place = self.stored.manifest.shards[number], self.stored.place
+        index = read_index(place.local(entry.name + INDEX), check_offsets=self._verify)
+        if (index.tokens, index.documents) != (entry.tokens, entry.documents):
+            raise DamagedShardError(f"{entry.name} is not the shard that the manifest means")
+        copy = place.shard(entry.name + TOKENS, index.tokens * index.token_bytes)
+        self._open[number] = OpenShard(
+            entry.name, self.starts[number], map_tokens(copy.path, index, may_change=copy.fetch is not None), index,
+            verify=self._verify, fetch=copy.fetch,
+        )  # fmt: skip
+        return self._open[number]

@@ -1,0 +1,1 @@
+"""How packed tokens lie on disk: shards with their indexes and checksums, and one manifest that makes them a set."""

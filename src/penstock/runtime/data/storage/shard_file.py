@@ -1,0 +1,135 @@
+"""A shard: tokens in one file, where their documents begin in another.
+
+``NAME.tok`` holds nothing but tokens, little-endian, 2 or 4 bytes each, so that anything that reads flat token files
+reads it. ``NAME.idx`` has a header of 64 bytes, a CRC-32 for every mebibyte of tokens, and then the place of each
+document, counted in tokens, with the shard's length as the last one. The checksums come first: a reader that needs no
+documents never touches the places, which are 8 bytes for each of them.
+"""
+
+import mmap
+import os
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core import PenstockError
+
+TOKENS, INDEX = ".tok", ".idx"
+BLOCK_BYTES = 2**20
+"""What one checksum vouches for: small enough to be checked on the way when it is first read."""
+_SMALL_BYTES = 2**16
+_MAGIC = b"PENSTOK1"
+_HEADER = struct.Struct("<8sIIQQIII20x")
+
+Offsets = NDArray[np.int64]
+Tokens = NDArray[np.uint16] | NDArray[np.uint32]
+
+
+class DamagedShardError(PenstockError):
+    """A file that is not what was written; says which and where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardIndex:
+    """What the index of a shard says; ``offsets`` is one longer than there are documents."""
+
+    token_bytes: int
+    documents: int
+    tokens: int
+    checksums: NDArray[np.uint32]
+    offsets: Offsets
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05d}"
+
+
+def token_type(token_bytes: int) -> np.dtype[np.unsignedinteger]:
+    return np.dtype("<u2" if token_bytes == 2 else "<u4")
+
+
+def index_bytes(offsets: Offsets, checksums: NDArray[np.uint32], token_bytes: int) -> bytes:
+    """The content of an index file."""
+    sums, places = checksums.astype("<u4").tobytes(), offsets.astype("<i8").tobytes()
+    sums += bytes(_places_at(len(checksums)) - _HEADER.size - len(sums))
+    header = _HEADER.pack(
+        _MAGIC, token_bytes, len(checksums), len(offsets) - 1, int(offsets[-1]),
+        BLOCK_BYTES, zlib.crc32(sums), zlib.crc32(places),
+    )  # fmt: skip
+    return header + sums + places
+
+
+def read_index(path: Path, *, check_offsets: bool = False) -> ShardIndex:
+    """Map an index; the checksums are checked, the places of documents too if asked for (it reads all of them)."""
+    content = mapped(path)
+    if len(content) < _HEADER.size:
+        raise DamagedShardError(f"{path.name} is too short for an index")
+    magic, token_bytes, blocks, documents, tokens, block_bytes, sums_crc, places_crc = _HEADER.unpack_from(content)
+    places_at = _places_at(blocks)
+    if magic != _MAGIC or token_bytes not in (2, 4) or block_bytes != BLOCK_BYTES:
+        raise DamagedShardError(f"{path.name} is no index of this version")
+    if len(content) != places_at + 8 * (documents + 1):
+        raise DamagedShardError(f"{path.name} is cut off or too long")
+    view = memoryview(content)
+    if zlib.crc32(view[_HEADER.size : places_at]) != sums_crc:
+        raise DamagedShardError(f"the checksums in {path.name} are damaged")
+    if check_offsets and zlib.crc32(view[places_at:]) != places_crc:
+        raise DamagedShardError(f"the places of documents in {path.name} are damaged")
+    return ShardIndex(
+        token_bytes=token_bytes, documents=documents, tokens=tokens,
+        checksums=np.frombuffer(content, "<u4", blocks, _HEADER.size),
+        offsets=np.frombuffer(content, "<i8", documents + 1, places_at),
+    )  # fmt: skip
+
+
+def map_tokens(path: Path, index: ShardIndex, *, may_change: bool = False) -> Tokens:
+    """The tokens of a shard; the length must be the one in the index."""
+    content = mapped(path, may_change=may_change)
+    if len(content) != index.tokens * index.token_bytes:
+        raise DamagedShardError(f"{path.name} has {len(content)} bytes instead of {index.tokens} tokens")
+    tokens: Tokens = np.frombuffer(content, token_type(index.token_bytes))
+    return tokens
+
+
+def mapped(path: Path, *, may_change: bool = False) -> mmap.mmap | bytes:
+    """A file's content in the page cache, for as long as somebody holds an array on it.
+
+    A small file is read instead, unless it is still being filled: that is faster, and keeps no file open.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(handle).st_size
+        if not size or (size <= _SMALL_BYTES and not may_change):
+            return os.read(handle, size)
+        return mmap.mmap(handle, size, access=mmap.ACCESS_READ)
+    finally:
+        os.close(handle)
+
+
+def _places_at(blocks: int) -> int:
+    """Where the places of documents begin, aligned to their 8 bytes."""
+    return _HEADER.size + 8 * -(-blocks // 2)
+
+
+def advise(tokens: Tokens, first: int, last: int) -> None:
+    """Have the system read a stretch of mapped tokens ahead, where it can."""
+    held: Any = tokens.base
+    content = held.obj if isinstance(held, memoryview) else held
+    if isinstance(content, mmap.mmap):
+        size = tokens.itemsize
+        at = first * size // mmap.PAGESIZE * mmap.PAGESIZE
+        with suppress(OSError, ValueError):
+            content.madvise(mmap.MADV_WILLNEED, at, last * size - at)
+
+
+def block_checksums(tokens: Tokens) -> NDArray[np.uint32]:
+    data = tokens.data.cast("B")
+    return np.array(
+        [zlib.crc32(data[at : at + BLOCK_BYTES]) for at in range(0, len(data), BLOCK_BYTES)], dtype=np.uint32
+    )

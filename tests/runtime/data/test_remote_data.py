@@ -1,0 +1,114 @@
+"""Data in a bucket is packed and read as in a directory, block by block, and kept on the machine within a budget."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.core import InputError
+from penstock.data import TokenDataset, open_tokens, pack, verify_tokens
+from penstock.runtime.data.storage import places
+from penstock.runtime.data.storage.places import RemotePlace
+from tests.runtime.buckets import Bucket
+from tests.runtime.data.corpora import documents, write
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PENSTOCK_DATA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def kept(cache: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in cache.glob("*/[!.]*"))
+
+
+def test_text_is_packed_into_a_bucket_and_read_from_it(bucket: Bucket, tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "a.txt").write_text("some text " * 5000)
+    pack([tmp_path / "a.txt"], bucket.url, shard_bytes=2**14)
+    pack([tmp_path / "a.txt"], tmp_path / "here", shard_bytes=2**14)
+    assert "manifest.json" in bucket.names()
+    assert "packing.json" not in bucket.names()
+    there, here = TokenDataset(bucket.url, sequence=100), TokenDataset(tmp_path / "here", sequence=100)
+    indices = here.order(1).stretch(0, 0, len(here))
+    for ours, theirs in zip(there.read(indices), here.read(indices), strict=True):
+        assert np.array_equal(ours, theirs)
+    bucket.delete(f"{bucket.prefix}/shard-00000.tok")
+    assert np.array_equal(TokenDataset(bucket.url, sequence=100).read([0]).tokens, here.read([0]).tokens), "kept here"
+
+
+def test_only_blocks_that_are_read_are_fetched(bucket: Bucket, cache: Path) -> None:
+    write(bucket.url, [np.arange(8 * 2**19) % 1000], shard_bytes=2**30)
+    dataset = TokenDataset(bucket.url, sequence=1000)
+    assert dataset.read([2000]).tokens[0].tolist() == list(range(1000))
+    assert kept(cache) <= 2 * 2**20 + 2**16
+    dataset.expect(0, 1000)
+    assert 3 * 2**20 <= kept(cache) <= 4 * 2**20 + 2**16
+    again = TokenDataset(bucket.url, sequence=1000)
+    bucket.delete(f"{bucket.prefix}/shard-00000.tok")
+    assert again.read([0]).tokens[0].tolist() == list(range(1000))
+    with pytest.raises(FileNotFoundError):
+        again.read([4000])
+
+
+def test_damage_on_the_way_is_found(bucket: Bucket, cache: Path) -> None:
+    write(bucket.url, documents(), shard_bytes=2**13)
+    bucket.replace(f"{bucket.prefix}/shard-00001.tok", lambda content: content[:-1] + bytes([content[-1] ^ 1]))
+    assert {one.shard for one in verify_tokens(open_tokens(bucket.url))} == {"shard-00001"}
+
+
+def test_copies_over_the_budget_go_and_another_version_is_not_taken_for_this_one(
+    bucket: Bucket, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_DATA_CACHE_SIZE", "64KiB")
+    write(bucket.url, documents(1500), shard_bytes=2**14)
+    dataset = TokenDataset(bucket.url, sequence=64)
+    first = dataset.read(range(len(dataset))).tokens
+    assert kept(cache) <= 2**16 + 2 * 2**14
+    from penstock.data import TokenWriter
+
+    with TokenWriter(bucket.url, vocabulary=1000, shard_bytes=2**14, force=True) as writer:
+        for document in documents(1500, seed=2):
+            writer.add(document)
+    other = TokenDataset(bucket.url, sequence=64)
+    assert not np.array_equal(other.read(range(100)).tokens, first[:100])
+
+
+def test_a_store_that_does_not_answer_is_asked_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(places.time, "sleep", pauses.append)
+    place = RemotePlace(bucket.url)
+
+    def unreachable() -> str:
+        raise ConnectionResetError("the line is dead")
+
+    with pytest.raises(ConnectionResetError):
+        place._patiently("manifest.json", unreachable)
+    assert pauses == [1.0, 2.0, 4.0, 8.0]
+    with pytest.raises(InputError, match="no packed tokens at"):
+        open_tokens(bucket.url)
+    assert len(pauses) == 4, "what is not there is told at once"
+
+
+def test_a_url_of_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(InputError, match="packed tokens at s4://bucket/data"):
+        open_tokens("s4://bucket/data")
+
+
+def test_packing_and_reading_need_no_torch(tmp_path: Path) -> None:
+    write(tmp_path / "set", documents())
+    program = f"""
+import sys
+sys.modules["torch"] = None
+import penstock.data as data
+assert len(data.TokenDataset({str(tmp_path / "set")!r}, sequence=64).read([0]).tokens[0]) == 64
+assert "pydantic" not in sys.modules and "typer" not in sys.modules and "numba" not in sys.modules
+try:
+    data.TokenLoader
+except ImportError as problem:
+    print(problem)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "penstock.data.TokenLoader needs torch" in done.stdout
