@@ -154,6 +154,8 @@ bench-checkpoints: $(STAMP) ## how long checkpoints hold training up, beside syn
 
 bench-evaluation: $(STAMP) ## evaluation of a checkpoint beside one job for each data set: Acme's 63 data sets simulated, small real models (needs PyTorch)
 	$(BIN)/python -m bench.evaluation
+bench-watch: $(STAMP) ## what watching a run costs: clocks, the watch of the loss, sampled profiles (needs PyTorch)
+	$(BIN)/python -m bench.watch
 
 bench-clusters: $(STAMP) engines engines-kubernetes ## resizes, killed workers and submissions on a real Kubernetes and a real Slurm, beside stop and restart
 	$(BIN)/python -m bench.clusters
