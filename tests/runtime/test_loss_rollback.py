@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.core import CheckpointSaved, LossFault, LossWrong, StateRolledBack
+from penstock.core import MEMORY_DIR, CheckpointSaved, LossFault, LossWrong, StateRolledBack
 from tests.runtime.agent import Agent
 
 BATCH, STEPS, BAD = 8, 60, 40
@@ -29,6 +29,7 @@ def test_two_workers_go_back_together_and_pass_over_the_bad_batch_once(
     launch: Callable[..., Agent], strategy: str
 ) -> None:
     agent = launch("--strategy", strategy, script="poisoned.py")
+    agent.env[MEMORY_DIR] = str(agent.folder / "memory")  # snapshots between checkpoints are of the bad state too
     ends = _ended(agent, "w0", "w1")
     assert ends[0]["completed"] == STEPS
     assert ends[0]["weights"] == ends[1]["weights"]
