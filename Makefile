@@ -154,6 +154,8 @@ bench-checkpoints: $(STAMP) ## how long checkpoints hold training up, beside syn
 
 bench-evaluation: $(STAMP) ## evaluation of a checkpoint beside one job for each data set: Acme's 63 data sets simulated, small real models (needs PyTorch)
 	$(BIN)/python -m bench.evaluation
+bench-watch: $(STAMP) ## what watching a run costs: clocks, the watch of the loss, sampled profiles (needs PyTorch)
+	$(BIN)/python -m bench.watch
 
 bench-loader: $(STAMP) ## packed tokens beside JSON lines and a bare memory map: rates, resume, waits, waste, memory (needs PyTorch)
 	$(BIN)/python -m bench.loader $(ARGS)

@@ -18,6 +18,7 @@ from penstock.core import (
     ReportKind,
     RunState,
     RunStatus,
+    RunWatch,
     Usage,
     Worker,
 )
@@ -94,6 +95,9 @@ class NullBackend:
 
     def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:  # noqa: ARG002
         return ()
+
+    def watched(self, run_id: str) -> RunWatch | None:  # noqa: ARG002
+        return None
 
     def usage(self, run_id: str) -> Usage:  # noqa: ARG002
         return Usage()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.backends.agent.states import Exit, Member, RunPhase, StaleCommandError, WorkerGroup
 from penstock.backends.agent.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
+from penstock.backends.agent.watch.stack_looks import StackLook
 from penstock.core import AgentMessage, DeviceSlot, FinishOrder, LeaveOrder, ReportKind, SuspendOrder, Worker, World
 from tests.backends.watching import ENDINGS, NODE, make_launch, workers
 
@@ -54,6 +55,9 @@ class RecordingHost:
     def report(self, kind: ReportKind, **said: Any) -> None:
         self.reports.append((kind, said))
 
+    def look(self) -> None:
+        self.did.append(("look",))
+
     def sweep(self) -> None:
         assert not self.alive
 
@@ -94,6 +98,12 @@ class Scene:
     def bye(self, worker_id: str) -> None:
         self.host.done.add(worker_id)
         self.run.bye(worker_id)
+
+    def seen(self, **positions: str) -> None:
+        """A look has come back, and a moment passes."""
+        found = {worker_id: (function,) for worker_id, function in positions.items()}
+        self.run.looked(StackLook(text="everybody waits", path="", positions=found))
+        self.later(0.1)
 
     def later(self, seconds: float) -> None:
         self.host.clock += seconds
@@ -263,6 +273,8 @@ def test_a_newcomer_that_never_gets_ready_is_dropped() -> None:
 def test_a_world_that_never_meets_is_a_hang() -> None:
     scene = Scene(2).elastic("w0", "w1")
     scene.later(JOIN_TIMEOUT_S + 1)
+    assert scene.host.did[-1] == ("look",)
+    scene.seen()
     for worker_id in ("w0", "w1"):
         scene.exit(worker_id, 143, 15)
     assert scene.host.told(ReportKind.FAILED) == [{"code": 124, "reason": "hang"}]
@@ -274,7 +286,50 @@ def test_a_first_step_may_take_long_once_the_world_has_met() -> None:
     scene.later(10 * JOIN_TIMEOUT_S)
     assert scene.run.phase is RunPhase.RUNNING
     scene.later(3600.0)
+    assert scene.host.did[-1] == ("look",)
+    assert scene.run.phase is RunPhase.RUNNING
+    scene.seen()
     assert scene.run.phase is RunPhase.ENDING
+
+
+def test_what_is_learned_ends_a_run_whose_workers_have_not_moved() -> None:
+    scene = Scene(2, learns_hangs=True).elastic("w0", "w1").train()
+    for _ in range(10):
+        scene.host.clock += 1.0
+        scene.run.trained("w0")
+    scene.later(61.0)
+    scene.seen(w0="all_reduce", w1="load")
+    assert scene.run.phase is RunPhase.RUNNING
+    assert "the longest time between two steps was 1 s" in scene.host.told(ReportKind.STUCK)[0]["reason"]
+    for _ in range(2):
+        scene.later(300.0)
+        scene.seen(w0="all_reduce", w1="load")
+    assert scene.run.phase is RunPhase.ENDING
+    assert scene.host.did.count(("look",)) == 3
+
+
+def test_what_is_learned_does_not_end_a_plain_run_or_one_that_has_done_its_steps() -> None:
+    plain, done = Scene(1, learns_hangs=True), Scene(1, learns_hangs=True).elastic("w0").train()
+    for scene in (plain, done):
+        for _ in range(10):
+            scene.host.clock += 1.0
+            scene.run.stepped()
+    done.bye("w0")
+    for scene in (plain, done):
+        for _ in range(20):
+            scene.later(1000.0)
+            scene.seen()
+        assert scene.run.phase is RunPhase.RUNNING
+        assert scene.host.did.count(("look",)) == 1
+
+
+def test_a_look_that_comes_back_after_a_sign_of_life_tells_nothing() -> None:
+    scene = Scene(1, hang_after_s=10.0)
+    scene.later(11.0)
+    scene.run.sign_of_life()
+    scene.seen()
+    assert not scene.host.told(ReportKind.STUCK)
+    assert scene.run.phase is RunPhase.RUNNING
 
 
 def test_a_newcomer_waits_for_its_device_and_no_longer() -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from penstock.control.platform.job_files import FilePlaces
+from penstock.core import ReportKind
 from tests.cli.conftest import Penstock
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served
 from tests.control.test_evaluations import evaluate, train
+from tests.control.test_watched_jobs import seen
 
 
 def test_ps_lists_active_jobs_and_with_all_those_that_are_over(world: Platform, penstock: Penstock) -> None:
@@ -42,6 +44,31 @@ def test_an_array_is_one_line_and_is_steered_as_a_whole(world: Platform, penstoc
     assert "penstock ps -a" in penstock("ps").out
     refused = penstock("cancel", "nothing-there")
     assert (refused.code, "There is no job 'nothing-there'" in refused.err) == (2, True)
+
+
+def test_hotspots_are_a_table_and_say_where_there_are_none(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(name="night", work=1e6)
+    world.passes(3)
+    nothing = penstock("hotspots", "night")
+    assert (nothing.code, nothing.out) == (0, "")
+    assert "scripts that use penstock.elastic are timed" in nothing.err
+    world.backend.watches[f"{job}.1"] = seen()
+    shown = penstock("hotspots", "night")
+    assert "a step takes 500 ms on cpu (steps 80 to 82; profiles cost 0.20% of the run)" in shown.out
+    for words in ("communication", "aten::mm", "1.8x slower than the others", "/runs/x/stacks/1"):
+        assert words in shown.out
+    assert penstock("hotspots", job, "--json").json()["profile"]["kernels_s"] == 0.2
+    unknown = penstock("hotspots", "nothing-there")
+    assert (unknown.code, "There is no job 'nothing-there'" in unknown.err) == (2, True)
+
+
+def test_show_says_what_is_seen_in_a_run(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(name="night", work=1e6)
+    world.passes(3)
+    world.backend.tell(f"{job}.1", ReportKind.LOSS_WRONG, step=3, reason="the loss of step 3 is not a number")
+    world.passes()
+    assert "seen: the loss of step 3 is not a number" in penstock("show", job).out
+    assert "the loss of step 3 is not a number" in penstock("why", job).out
 
 
 def test_an_empty_list_says_what_to_look_at(world: Platform, penstock: Penstock) -> None:

@@ -21,6 +21,7 @@ from penstock.core import (
     ReportKind,
     RunState,
     RunStatus,
+    RunWatch,
     UnknownNameError,
     Usage,
     Worker,
@@ -70,6 +71,7 @@ class FakeBackend:
     usage_series: dict[str, list[MetricSeries]] = field(default_factory=dict)
     written: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     metric_series: dict[str, list[MetricSeries]] = field(default_factory=dict)
+    watches: dict[str, RunWatch] = field(default_factory=dict)
     broken: dict[DeviceSlot, str] = field(default_factory=dict)
 
     def nodes(self) -> tuple[Node, ...]:
@@ -171,6 +173,9 @@ class FakeBackend:
 
     def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:
         return tuple(self.usage_series.get(run_id, ()))
+
+    def watched(self, run_id: str) -> RunWatch | None:
+        return self.watches.get(run_id)
 
     def usage(self, run_id: str) -> Usage:  # noqa: ARG002
         return Usage()

@@ -26,6 +26,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "GET /v1/jobs/{job_id}/metrics": (Action.LOOK, None),
     "GET /v1/jobs/{job_id}/usage": (Action.LOOK, None),
     "GET /v1/jobs/{job_id}/evaluations": (Action.LOOK, None),
+    "GET /v1/jobs/{job_id}/hotspots": (Action.LOOK, None),
     "GET /v1/jobs/{job_id}/events": (Action.LOOK, None),
     "GET /v1/jobs/{job_id}/logs": (Action.LOOK, None),
     "GET /v1/jobs/{job_id}/logs/stream": (Action.LOOK, None),

@@ -19,14 +19,26 @@ from penstock.core import (
     CheckpointFailed,
     CheckpointSaved,
     Hello,
+    Hotspots,
+    HotspotsSampled,
     InputError,
     Joined,
     LeaveOrder,
+    LossFault,
+    LossWrong,
+    OperatorTime,
     ProtocolError,
     Ready,
     Refusal,
+    StackFrame,
+    StackOrder,
+    StacksTaken,
+    StateRolledBack,
     StateSuspended,
+    StepsTimed,
+    StepTimes,
     SuspendOrder,
+    ThreadStack,
     TrainingProgress,
     VersionError,
     WorkerMessage,
@@ -39,6 +51,19 @@ _number = st.none() | st.floats(allow_nan=False)
 _seconds = st.floats(0, 1e9)
 _generation = st.integers(0, 2**31 - 1)
 _name = st.text(min_size=1, max_size=128)
+_clean = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
+_times = st.builds(
+    StepTimes, step=_whole, steps=_whole, step_s=_seconds, compute_s=_seconds, input_s=_seconds, wait_s=_seconds,
+    samples=st.floats(0, 1e6),
+)  # fmt: skip
+_operators = st.builds(OperatorTime, name=_clean, seconds=_seconds, calls=st.floats(0, 1e6))
+_hotspots = st.builds(
+    Hotspots, step=_whole, steps=_whole, device=_clean, step_s=_seconds, input_s=_seconds, host_s=_seconds,
+    kernels_s=_seconds, communication_s=_seconds, checkpoint_s=_seconds, cost=st.floats(0, 1),
+    operators=st.lists(_operators, max_size=3).map(tuple),
+)  # fmt: skip
+_frames = st.builds(StackFrame, file=_clean, line=st.integers(0, 10**6), function=_clean)
+_stacks = st.builds(ThreadStack, name=_clean, frames=st.lists(_frames, max_size=3).map(tuple), is_main=st.booleans())
 _from_workers = st.one_of(
     st.builds(Hello, worker=_name, pid=st.integers(1, 2**22), elastic=st.booleans(), secret=_text),
     st.builds(Ready, generation=_generation),
@@ -47,6 +72,13 @@ _from_workers = st.one_of(
     st.builds(CheckpointSaved, step=_whole, path=_text, blocking_s=st.none() | _seconds),
     st.builds(CheckpointFailed, step=_whole, path=_text, reason=_text),
     st.builds(StateSuspended, step=st.none() | _whole),
+    st.builds(StepsTimed, times=_times),
+    st.builds(HotspotsSampled, hotspots=_hotspots),
+    st.builds(StacksTaken, look=_generation, threads=st.lists(_stacks, max_size=3).map(tuple)),
+    st.builds(LossWrong, step=_whole, fault=st.sampled_from(LossFault), reason=_clean),
+    st.builds(
+        StateRolledBack, step=_whole, skips=_whole, until=_whole, fault=st.sampled_from(LossFault), reason=_clean
+    ),
     st.just(Bye()),
 )
 _worlds = st.lists(_text, min_size=1, max_size=5, unique=True).map(
@@ -55,7 +87,10 @@ _worlds = st.lists(_text, min_size=1, max_size=5, unique=True).map(
         survivors=tuple(names[:1]),
     )
 )  # fmt: skip
-_from_agents = st.one_of(_worlds, st.just(LeaveOrder()), st.just(SuspendOrder()), st.builds(Refusal, reason=_text))
+_from_agents = st.one_of(
+    _worlds, st.just(LeaveOrder()), st.just(SuspendOrder()), st.builds(StackOrder, look=_generation),
+    st.builds(Refusal, reason=_text),
+)  # fmt: skip
 
 
 @given(_from_workers)
@@ -73,6 +108,9 @@ def test_what_agents_say_is_what_workers_hear(message: AgentMessage) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
+        (b'{"type": "stacks", "look": 1, "threads": [{"name": "a\\u0000", "frames": []}]}\n', "at most 4000"),
+        (b'{"type": "loss_wrong", "step": 1, "fault": "sad", "reason": ""}\n', "a loss_wrong that cannot be read"),
+        (b'{"type": "rolled_back", "step": -1, "skips": 1, "until": 2, "fault": "spike", "reason": ""}\n', "step, "),
         (b"\xff\xfe\n", "not a line of JSON"),
         (b"[1]\n", "a JSON object"),
         (b"{}\n", "unknown message 'None'"),

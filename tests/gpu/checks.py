@@ -16,6 +16,9 @@ from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
 from penstock.core import CheckpointSaved, Launch, ReportKind, StateSuspended, SuspendOrder, Worker
 from penstock.runtime.checkpoints.checkpoint import Checkpoints, Saved
 from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.watch.hotspot_table import INPUT
+from penstock.runtime.watch.profile_sampler import ProfileSampler, marked
+from penstock.runtime.watch.step_clock import StepClock
 from penstock.tools import Nvml
 from tests.runtime.agent import Agent, Zygote
 
@@ -159,6 +162,38 @@ def a_job_of_the_local_backend(_zygote: Zygote, folder: Path) -> None:
         print(f"    {used.cpu_s:.1f} CPU s, {used.energy_j:.0f} J, up to {power:.0f} W")
 
 
+def steps_are_profiled_and_timed(zygote: Zygote, folder: Path) -> None:
+    """The kernels of a step are found on the device, and the parts of its time add up."""
+    device = torch.device("cuda", 0)
+    model = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(8)]).to(device)
+    data = torch.randn(4096, 4096)
+    clock, sampler = StepClock(device), ProfileSampler(device, budget=1e9, first_cost_s=0.0)
+    clock.watch(model)
+    tables = []
+    for number in range(12):
+        sampler.before_step()
+        clock.begin(256)
+        with clock.fetching(), marked(INPUT):
+            batch = data.to(device)
+        model(batch).pow(2).mean().backward()
+        torch.cuda.synchronize()
+        clock.exchanged(2)
+        for parameter in model.parameters():
+            parameter.grad = None
+        tables += [found] if (found := sampler.after_step(number, checkpoint_s=0.0)) is not None else []
+    sampler.close()
+    table = tables[-1]
+    print(table)
+    parts = (table.input_s, table.host_s, table.kernels_s, table.communication_s, table.checkpoint_s)
+    assert math.isclose(sum(parts), table.step_s, rel_tol=1e-6)
+    assert table.device == torch.cuda.get_device_name(device)
+    assert table.kernels_s > 0.3 * table.step_s, "a step of large matrices is mostly kernels"
+    assert table.kernels_s + table.input_s + table.host_s <= table.step_s * 1.001
+    assert any("gemm" in one.name.lower() or "nvjet" in one.name.lower() for one in table.operators), table.operators
+    waits = [wait for _, _, wait, _ in clock._steps]
+    assert all(0.0 <= wait < 0.1 for wait in waits), waits
+
+
 CHECKS: tuple[Callable[[Zygote, Path], None], ...] = (
     one_worker_in_bfloat16,
     two_workers_share_one_gpu,
@@ -168,6 +203,7 @@ CHECKS: tuple[Callable[[Zygote, Path], None], ...] = (
     a_snapshot_is_not_disturbed_by_training,
     a_sharded_model_on_one_gpu,
     a_job_of_the_local_backend,
+    steps_are_profiled_and_timed,
 )
 
 

@@ -93,6 +93,11 @@ def test_impossible_loops_are_refused(run: elastic.Run, options: dict[str, int],
         run.steps(DATA, **options)
 
 
+def test_a_policy_for_losses_that_does_not_exist_is_refused_before_anything_begins() -> None:
+    with pytest.raises(UnknownNameError, match="rollback"):
+        elastic.init(watch_loss="rolback")
+
+
 def test_data_that_cannot_be_indexed_is_refused(run: elastic.Run) -> None:
     with pytest.raises(InputError, match="map-style"):
         run.steps(iter([1, 2]), global_batch=1, steps=1)

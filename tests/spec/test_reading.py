@@ -205,9 +205,21 @@ def test_python_may_use_its_own_types() -> None:
     assert (found.script, found.grace, found.checkpoint.dir) == ("train.py", 5.0, "/states")
 
 
-def test_never_hanging_is_the_default() -> None:
+def test_what_is_watched_reaches_the_workers() -> None:
+    assert small().watch.variables == {"PENSTOCK_WATCH_LOSS": "auto", "PENSTOCK_WATCH_HOTSPOTS": "on"}
+    found = parse_job(parse_yaml("command: x\nwork: 5\nwatch: {loss: off, hotspots: false}\n", "x").values)
+    assert found.watch.variables == {"PENSTOCK_WATCH_LOSS": "off", "PENSTOCK_WATCH_HOTSPOTS": "off"}
+    assert parse_job(to_mapping(found)) == found
+
+
+def test_what_is_a_hang_is_learned_unless_the_file_says_it() -> None:
     assert small().hang_after is None
-    assert small(hang_after="never").hang_after is None
+    assert (small().learns_hangs, small().hang_limit_s) == (True, None)
+    assert small(hang_after="learned").hang_after is None
+    never = small(hang_after="never")
+    assert (never.learns_hangs, never.hang_limit_s) == (False, None)
+    assert to_mapping(never)["hang_after"] == "never"
+    assert (small(hang_after="30m").learns_hangs, small(hang_after="30m").hang_limit_s) == (False, 1800.0)
 
 
 COUNTS = st.integers(1, 10**6)

@@ -101,14 +101,15 @@ def test_the_guide_has_every_key_in_a_table() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \|", GUIDE.read_text(), re.MULTILINE)
     schema = json_schema()
     nested = {
-        "goal": "GoalPart", "environment": "EnvironmentPart", "checkpoint": "CheckpointPart", "limits": "LimitsPart"
+        "goal": "GoalPart", "environment": "EnvironmentPart", "checkpoint": "CheckpointPart", "limits": "LimitsPart",
+        "watch": "WatchPart",
     }  # fmt: skip
     wanted = set(schema["properties"])
     wanted |= {f"{key}.{inner}" for key, part in nested.items() for inner in schema["$defs"][part]["properties"]}
     wanted |= {"devices.min", "devices.max", "retries.max", "retries.backoff"}
     wanted |= {f"evaluate.{inner}" for inner in EvaluatePart.model_fields}
 
-    assert set(rows) == wanted - {"environment", "checkpoint", "goal", "limits"}
+    assert set(rows) == wanted - {"environment", "checkpoint", "goal", "limits", "watch"}
 
 
 def test_every_example_in_the_guide_is_accepted() -> None:

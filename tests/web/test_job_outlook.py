@@ -9,11 +9,21 @@ from typing import cast
 import pytest
 
 from penstock.core import Usage
-from penstock.web.pages.job_facts import ending_html, goal_text, usage_tiles
+from penstock.web.pages.job_facts import ending_html, goal_text, notices_html, usage_tiles
+from penstock.web.pages.job_hotspots import hotspots_html
 from penstock.web.pages.job_outlook import summary_html, table_of
 from penstock.web.pages.job_usage import lines_of
 from penstock.web.view_models import ActiveJob, ForecastBand, JobOverview, Risk, UrgentJobs, most_urgent
-from penstock.wire import JobDetail, JobGlance, JobMetricsView, MetricView, QuoteView, UsageView, ValueStepView
+from penstock.wire import (
+    JobDetail,
+    JobGlance,
+    JobHotspotsView,
+    JobMetricsView,
+    MetricView,
+    QuoteView,
+    UsageView,
+    ValueStepView,
+)
 from tests.control.build import ADMIN
 from tests.web.world import Seen, seen
 
@@ -109,6 +119,30 @@ def test_usage_is_the_latest_with_the_peak_of_all_answers(there: Seen, monkeypat
 def job(state: str, **fields: object) -> JobDetail:
     base = {"id": "j-1", "number": 1, "name": "n", "tenant": "blue", "state": state, "submitted_at": NOW}
     return JobDetail.model_validate(base | fields)
+
+
+def test_what_is_seen_in_a_run_and_where_its_time_goes() -> None:
+    assert notices_html(job("running")) == ""
+    shown = notices_html(job("running", notices=[f"worker {EVIL} is slow"]))
+    assert "Seen in its run" in shown
+    assert "<img" not in shown
+    parts = {
+        "step_s": 0.5,
+        "input_s": 0.1,
+        "host_s": 0.1,
+        "kernels_s": 0.2,
+        "communication_s": 0.1,
+        "checkpoint_s": 0.0,
+    }
+    operators = [{"name": EVIL, "seconds": 0.2, "calls": 4.0}]
+    profile = {"step": 1, "steps": 3, "device": "cpu", "cost": 0.001, "operators": operators, **parts}
+    times = {"step": 9, "step_s": 0.5, "compute_s": 0.3, "input_s": 0.1, "wait_s": 0.1, "slower": 1.8}
+    workers = [{"worker": "w1", "rank": 1, "place": "node-0/1", **times}]
+    found = JobHotspotsView.model_validate({"job_id": "j-1", "name": "n", "profile": profile, "workers": workers})
+    table = hotspots_html(found)
+    for words in ("kernels", "200 ms", "40%", "1.8x slower", "&lt;img"):
+        assert words in table
+    assert "<img" not in table
 
 
 def test_a_failed_job_begins_with_its_reason_and_the_authors_lines() -> None:

@@ -18,6 +18,7 @@ from penstock.core import (
     Recipe,
     Report,
     RunStatus,
+    RunWatch,
     Usage,
     Worker,
 )
@@ -121,6 +122,10 @@ class Backend(Protocol):
 
     def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:
         """What the run used over time, thinned, by whole seconds; also of one that was forgotten. None is no error."""
+        ...
+
+    def watched(self, run_id: str) -> RunWatch | None:
+        """What was seen last of how the run trains; also of one that was forgotten. None is no error."""
         ...
 
     def usage(self, run_id: str) -> Usage:

@@ -59,6 +59,7 @@ VERBS = {
     ),
     "metrics": Verb("jobs.metrics", "metrics", "Metrics that jobs have logged: loss, accuracy, anything else"),
     "evaluations": Verb("jobs.evaluations", "evaluations", "What evaluations of a job's checkpoints found"),
+    "hotspots": Verb("jobs.hotspots", "hotspots", "Where the time of a job's steps goes"),
     "events": Verb("jobs.events", "events", "The log: what was recorded, in order."),
     "report": Verb("platform.report", "command", "Promises kept and missed, device time and energy, failures, resizes"),
     "wait": Verb(

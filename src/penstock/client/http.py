@@ -26,6 +26,7 @@ from penstock.wire import (
     EventView,
     FileList,
     JobDetail,
+    JobHotspotsView,
     JobMetricsView,
     JobPage,
     JobReport,
@@ -187,6 +188,10 @@ class Client:
     def usage(self, job_id: str) -> JobMetricsView:
         """What a job used over time: ``client.usage(job)["cpu_percent"].values``; steps are whole seconds."""
         return self._get(JobMetricsView, _job(job_id, "usage"))
+
+    def hotspots(self, job_id: str) -> JobHotspotsView:
+        """Where the time of a job's steps goes: ``client.hotspots(job).profile.kernels_s``, worker by worker below."""
+        return self._get(JobHotspotsView, _job(job_id, "hotspots"))
 
     def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 100) -> EventPage:
         return self._get(EventPage, _job(job_id, "events") if job_id else "/v1/events", after=after, limit=limit)

@@ -49,6 +49,7 @@
     ├── StaleCommandError           a command for a run that has moved on
     ├── ProtocolError               a message between agent and worker that cannot be understood
     │   └── VersionError            agent and worker speak different versions
+    ├── DivergedError               training went wrong again after it went back as often as it may
     ├── RefusedError                an agent does not accept a worker
     ├── WorldLostError              a member of a group of workers is gone
     ├── WorldOverError              a group of workers has been left for the next one

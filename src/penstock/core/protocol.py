@@ -10,20 +10,25 @@ Nothing here needs more than the standard library, so a worker pays nothing for 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.core.codec import build, plain
 from penstock.core.errors import PenstockError
-from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, is_count, is_duration
+from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, is_count, is_duration, is_figure, is_storable
 from penstock.core.metric_series import MetricValue
+from penstock.core.watching import Hotspots, LossFault, StepTimes, ThreadStack
 
 PROTOCOL_VERSION = 1
 LONGEST_LINE = 2**20
 """Bytes of one message with its newline."""
 MOST_AT_ONCE = 2000
 """Values of metrics in one message."""
+MOST_THREADS, MOST_FRAMES = 64, 100
+"""Of the stacks in one message."""
+MOST_OPERATORS = 50
+"""Of the hotspots in one message."""
 
 _CONSTANTS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
 _SHOWN = 200
@@ -161,6 +166,84 @@ class StateSuspended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepsTimed:
+    """How long the steps of this worker took since the last such message. Only the latest counts."""
+
+    times: StepTimes
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.times.step) and is_count(self.times.steps), "times.step", _STEP)
+        seconds = (self.times.step_s, self.times.compute_s, self.times.input_s, self.times.wait_s)
+        _require(all(map(is_duration, seconds)), "times", "seconds from 0 to a century")
+        _require(is_figure(self.times.samples), "times.samples", "a finite number")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotspotsSampled:
+    """Where the time of a few steps went, from a profile of this worker."""
+
+    hotspots: Hotspots
+
+    def __post_init__(self) -> None:
+        spots = self.hotspots
+        _require(is_count(spots.step) and is_count(spots.steps), "hotspots.step", _STEP)
+        parts = (
+            spots.step_s, spots.input_s, spots.host_s, spots.kernels_s, spots.communication_s, spots.checkpoint_s,
+            *(operator.seconds for operator in spots.operators),
+        )  # fmt: skip
+        _require(all(map(is_duration, parts)), "hotspots", "seconds from 0 to a century")
+        _require(0.0 <= spots.cost <= 1.0, "hotspots.cost", "a share from 0 to 1")
+        _require(len(spots.operators) <= MOST_OPERATORS, "hotspots.operators", f"at most {MOST_OPERATORS} of them")
+        names = (spots.device, *(operator.name for operator in spots.operators))
+        _require(_are_texts(names), "hotspots", _TEXT)
+        _require(all(is_figure(one.calls) for one in spots.operators), "hotspots.operators", "finite numbers of calls")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StacksTaken:
+    """What every thread of this worker is doing, in answer to a :class:`StackOrder` of the same ``look``."""
+
+    look: int
+    threads: tuple[ThreadStack, ...]
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.look, _MOST_GENERATIONS), "look", _GENERATION)
+        _require(len(self.threads) <= MOST_THREADS, "threads", f"at most {MOST_THREADS} of them")
+        for thread in self.threads:
+            _require(len(thread.frames) <= MOST_FRAMES, "frames", f"at most {MOST_FRAMES} in each thread")
+            names = (thread.name, *(text for frame in thread.frames for text in (frame.file, frame.function)))
+            _require(_are_texts(names), "threads", _TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossWrong:
+    """The loss of the batch of ``step`` is not what it should be, and nothing is done about it, as ``reason`` says."""
+
+    step: int
+    fault: LossFault
+    reason: str
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.step), "step", _STEP)
+        _require(_are_texts((self.reason,)), "reason", _TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRolledBack:
+    """Training goes on from the checkpoint of ``step``, without the batches of steps ``skips`` to ``until``."""
+
+    step: int
+    skips: int
+    until: int
+    fault: LossFault
+    reason: str
+
+    def __post_init__(self) -> None:
+        _require(all(map(is_count, (self.step, self.skips, self.until))), "step, skips and until", _STEP)
+        _require(_are_texts((self.reason,)), "reason", _TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bye:
     """A worker has done its work and ends."""
 
@@ -207,6 +290,16 @@ class FinishOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StackOrder:
+    """Say at once what every thread is doing; ``look`` is repeated in the answer."""
+
+    look: int
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.look, _MOST_GENERATIONS), "look", _GENERATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """The agent does not accept the worker that said hello, for a reason a person can read."""
 
@@ -215,9 +308,10 @@ class Refusal:
 
 WorkerMessage = (
     Hello | Ready | Met | Joined | TrainingProgress | MetricsLogged
-    | CheckpointSaved | CheckpointFailed | StateSuspended | Bye
+    | CheckpointSaved | CheckpointFailed | StateSuspended | StepsTimed | HotspotsSampled | StacksTaken | LossWrong
+    | StateRolledBack | Bye
 )  # fmt: skip
-AgentMessage = World | LeaveOrder | SuspendOrder | FinishOrder | Refusal
+AgentMessage = World | LeaveOrder | SuspendOrder | FinishOrder | StackOrder | Refusal
 
 MessageT = TypeVar("MessageT")
 
@@ -253,11 +347,14 @@ class Vocabulary(Generic[MessageT]):
 WORKER_MESSAGES: Vocabulary[WorkerMessage] = Vocabulary({
     "hello": Hello, "ready": Ready, "met": Met, "joined": Joined, "progress": TrainingProgress,
     "metrics": MetricsLogged,
-    "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended, "bye": Bye,
+    "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended,
+    "times": StepsTimed, "hotspots": HotspotsSampled, "stacks": StacksTaken, "loss_wrong": LossWrong,
+    "rolled_back": StateRolledBack, "bye": Bye,
 })  # fmt: skip
-AGENT_MESSAGES: Vocabulary[AgentMessage] = Vocabulary(
-    {"world": World, "leave": LeaveOrder, "suspend": SuspendOrder, "finish": FinishOrder, "refused": Refusal}
-)
+AGENT_MESSAGES: Vocabulary[AgentMessage] = Vocabulary({
+    "world": World, "leave": LeaveOrder, "suspend": SuspendOrder, "finish": FinishOrder, "take_stacks": StackOrder,
+    "refused": Refusal,
+})  # fmt: skip
 
 
 def _check_version(spoken: object) -> None:
@@ -272,6 +369,11 @@ def _check_version(spoken: object) -> None:
 def _require(holds: bool, field: str, allowed: str) -> None:
     if not holds:
         raise ValueError(f"{field} must be {allowed}")
+
+
+def _are_texts(words: Iterable[str]) -> bool:
+    """Whether every file and database takes them, and none is too long."""
+    return all(len(word) <= LONGEST_TEXT and is_storable(word) for word in words)
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -108,6 +108,7 @@ class Recipe:
     :meth:`~penstock.backends.Backend.prepare` returns starts in an environment that is ready. ``tenant`` is whose job
     it is: a backend may run it as that tenant's user. What is said meanwhile goes to the file ``preparation_log``.
     ``retries_early_exits``: whether a script that ends by itself before its first step is tried again like any other.
+    ``learns_hangs``: without ``hang_after_s``, how long a step may take is learned from the run itself.
     """
 
     command: tuple[str, ...]
@@ -116,6 +117,7 @@ class Recipe:
     checkpoint_dir: str = ""
     grace_s: float = 30.0
     hang_after_s: float | None = None
+    learns_hangs: bool = False
     fingerprint: str = ""
     max_retries: int = 3
     retries_early_exits: bool = True
@@ -160,6 +162,7 @@ class Launch:
     checkpoint_dir: str = ""
     grace_s: float = 30.0
     hang_after_s: float | None = None
+    learns_hangs: bool = False
     plans: tuple[ParallelPlan, ...] = ()
     container: Container | None = None
     limits: ResourceLimits = NO_LIMITS
@@ -184,10 +187,22 @@ class ReportKind(StrEnum):
     FAILED = "failed"
     METRIC = "metric"
     """The metric that the job trains until: its ``value`` at a ``step``."""
+    STUCK = "stuck"
+    """No step for longer than is usual: ``reason`` says what the workers do, ``path`` is where their stacks are."""
+    STRAGGLER = "straggler"
+    """A ``worker`` is slower than the others, by ``value`` times, or not any more: then there is no value."""
+    LOSS_WRONG = "loss_wrong"
+    """The loss is not what it should be; nothing is done about it."""
+    ROLLED_BACK = "rolled_back"
+    """Training went back to ``step`` because of its loss, and passes over the batches that ``reason`` names."""
     RESUMABLE = "resumable"
     """It can go on from where it was when its devices change: its script speaks the protocol."""
     NONSENSE = "nonsense"
     """Something that could not be read or cannot be true; ``reason`` says what. It is ignored."""
+
+
+WATCHED = (ReportKind.STUCK, ReportKind.STRAGGLER, ReportKind.LOSS_WRONG, ReportKind.ROLLED_BACK)
+"""What is seen in a run that trains and goes on; ``reason`` says it in words."""
 
 
 class FailureReason(StrEnum):

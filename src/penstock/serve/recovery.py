@@ -160,6 +160,6 @@ def _recipe(run: FoundRun) -> Recipe:
         return Recipe(command=("true",))
     return Recipe(
         command=launch.command, env=launch.env, working_dir=launch.working_dir, checkpoint_dir=launch.checkpoint_dir,
-        grace_s=launch.grace_s, hang_after_s=launch.hang_after_s, container=launch.container, limits=launch.limits,
-        tenant=launch.tenant,
+        grace_s=launch.grace_s, hang_after_s=launch.hang_after_s, learns_hangs=launch.learns_hangs,
+        container=launch.container, limits=launch.limits, tenant=launch.tenant,
     )  # fmt: skip

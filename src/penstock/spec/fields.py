@@ -1,5 +1,6 @@
 """The types of keys in a job file: each reads what people write, says why it refuses and tells editors about itself."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -11,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wi
 from penstock.core import (
     SECRET_NAME,
     InputError,
+    LossPolicy,
     PenstockError,
     Strictness,
     UnknownNameError,
@@ -199,6 +201,9 @@ def _read_values(value: object) -> dict[str, float]:
     return {read_deadline(deadline): read_percent(share) for deadline, share in value.items()}
 
 
+_NEVER, _LEARNED = "never", "learned"
+
+
 class Profiling(StrEnum):
     """When the speed of a job that was never measured is measured."""
 
@@ -223,8 +228,26 @@ def _read_flag(value: object) -> bool:
     raise InputError(f"{shown(value)} is neither true nor false", "true or false")
 
 
+def _read_loss_policy(value: object) -> LossPolicy:
+    """YAML makes ``off`` a flag."""
+    word = "off" if value is False else str(value).lower()
+    try:
+        return LossPolicy(word)
+    except ValueError:
+        raise UnknownNameError.of("way to watch a loss", str(value), [str(one) for one in LossPolicy]) from None
+
+
 def _read_hang(value: object) -> float | None:
-    return None if value is None or value == "never" else read_duration(value)
+    """Seconds, endless for never; nothing where the run itself shows what is long."""
+    if value is None or value == _LEARNED:
+        return None
+    return math.inf if value == _NEVER else read_duration(value)
+
+
+def _hang_text(seconds: float | None) -> str:
+    if seconds is None:
+        return _LEARNED
+    return duration_text(seconds) if math.isfinite(seconds) else _NEVER
 
 
 def _word(value: object, what: str = "") -> str:
@@ -270,8 +293,8 @@ Delay = Annotated[float, reading(read_duration_or_zero), _AS_DURATION, described
 HangAfter = Annotated[
     float | None,
     reading(_read_hang),
-    PlainSerializer(lambda seconds: "never" if seconds is None else duration_text(seconds), return_type=str),
-    described(*_DURATION_FORMS, {"type": "null"}),
+    PlainSerializer(_hang_text, return_type=str),
+    described(text_like("30m", _NEVER, _LEARNED), {"type": "number", "minimum": 0}, {"type": "null"}),
 ]
 _UNLIKELY = [str(behaviour) for behaviour in Unlikely]
 _AMOUNT_FORM = {"anyOf": [text_like("50 epochs"), _integer(1)]}
@@ -318,6 +341,7 @@ LaterValues = Annotated[
     PlainSerializer(lambda values: {at: percent_text(share) for at, share in values.items()}, return_type=dict),
     described({"type": "object", "additionalProperties": text_like("50%"), "examples": [{"8h": "50%", "12h": "20%"}]}),
 ]
+LossPolicyName = Annotated[LossPolicy, reading(_read_loss_policy), described({"enum": [*map(str, LossPolicy), False]})]
 ProfileMode = Annotated[Profiling, reading(_read_profiling), described({"enum": [str(mode) for mode in Profiling]})]
 Flag = Annotated[bool, reading(_read_flag), described({"type": "boolean"})]
 Text = Annotated[str, reading(read_text), described(text_like())]

@@ -52,7 +52,7 @@ from penstock.spec.fingerprint import fingerprint_of
 from penstock.spec.launchers import LauncherUse, find_launcher
 from penstock.spec.local_modules import imports_elastic
 from penstock.spec.notify_part import Notify
-from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart
+from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart, WatchPart
 from penstock.spec.quantities import MOST_WORK, WorkUnit
 from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
@@ -120,8 +120,11 @@ class JobFile(JobFilePart):
     evaluate: Evaluate | None = Field(
         default=None, description="How its checkpoints are evaluated, by jobs of their own while it trains."
     )
+    watch: WatchPart = Field(default=WatchPart(), description="What is looked at while it trains, and what is done.")
     hang_after: HangAfter = Field(
-        default=None, description="Stop and retry a job that reports nothing for this long; never by default."
+        default=None,
+        description="Stop and retry a job that reports nothing for this long, or never; learned from how long its"
+        " steps take by default, for scripts that use penstock.elastic.",
     )
     grace: Delay = Field(default=30.0, description="Time between the polite request to stop and the end.")
     resumable: Flag | None = Field(
@@ -170,6 +173,16 @@ class JobFile(JobFilePart):
             return int(self.work.value) if self.work.value == int(self.work.value) else None
         per_epoch = self.steps_in_epoch
         return self.steps // per_epoch if per_epoch and self.steps % per_epoch == 0 else None
+
+    @property
+    def learns_hangs(self) -> bool:
+        """Whether how long a step may take is learned from the run itself."""
+        return self.hang_after is None
+
+    @property
+    def hang_limit_s(self) -> float | None:
+        """How long the job may be silent, where the file says so."""
+        return self.hang_after if self.hang_after is not None and math.isfinite(self.hang_after) else None
 
     @property
     def working_dir(self) -> Path:

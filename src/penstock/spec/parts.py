@@ -6,11 +6,14 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from penstock.core import (
+    WATCH_HOTSPOTS,
+    WATCH_LOSS,
     BestEffort,
     Deadline,
     Goal,
     InputError,
     JobError,
+    LossPolicy,
     Strictness,
     ValueStep,
     parse_deadline,
@@ -23,6 +26,7 @@ from penstock.spec.fields import (
     Flag,
     JobFilePart,
     LaterValues,
+    LossPolicyName,
     Refused,
     StrictnessName,
     Text,
@@ -132,6 +136,24 @@ class CheckpointPart(JobFilePart):
     def every_s(self) -> float:
         """What is given, or what holds where nothing is known."""
         return _UNLEARNED_S if self.every is None else self.every
+
+
+class WatchPart(JobFilePart):
+    """What is looked at while the job trains with penstock.elastic, and what is done about it."""
+
+    loss: LossPolicyName = Field(
+        default=LossPolicy.AUTO,
+        description="A loss that goes wrong: auto goes back to a checkpoint from one that stays NaN or infinite and"
+        " tells of spikes, rollback goes back from spikes that last too, tell only tells, off looks away.",
+    )
+    hotspots: Flag = Field(
+        default=True, description="Whether a few steps are profiled now and then, at half a percent of its time."
+    )
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """How workers are told."""
+        return {WATCH_LOSS: self.loss.value, WATCH_HOTSPOTS: "on" if self.hotspots else "off"}
 
 
 class RetriesPart(JobFilePart):

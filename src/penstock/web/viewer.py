@@ -60,6 +60,7 @@ from penstock.wire import (
     EvaluationList,
     FileList,
     JobDetail,
+    JobHotspotsView,
     JobMetricsView,
     LogPage,
     QuotaRequest,
@@ -314,6 +315,10 @@ class Viewer:
     def evaluations(self, job_id: str) -> EvaluationList:
         """What evaluations of a job's checkpoints found."""
         return self._platform.evaluations(job_id, self.who)
+
+    def hotspots(self, job_id: str) -> JobHotspotsView:
+        """Where the time of a job's steps goes."""
+        return self._platform.hotspots(job_id, self.who)
 
     def usage(self, job_id: str) -> JobMetricsView:
         """What a job used over time."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         FileList,
         FileView,
     )
+    from penstock.wire.hotspot_views import HotspotsView, JobHotspotsView, OperatorView, WorkerTimesView
     from penstock.wire.metric_views import JobMetricsView, MetricBand, MetricView
     from penstock.wire.overview import BOOKKEEPING, DeviceView, JobGlance, NodeGlance, OverviewView
     from penstock.wire.phases import ACTIVE, OVER, JobPhase
@@ -137,9 +138,11 @@ __all__ = [
     "ForbiddenError",
     "ForecastView",
     "HealthView",
+    "HotspotsView",
     "JobCountsView",
     "JobDetail",
     "JobGlance",
+    "JobHotspotsView",
     "JobMetricsView",
     "JobPage",
     "JobPhase",
@@ -153,6 +156,7 @@ __all__ = [
     "NodeGlance",
     "NodeView",
     "NoteView",
+    "OperatorView",
     "OverviewView",
     "PeriodReport",
     "PolicyParameterView",
@@ -191,6 +195,7 @@ __all__ = [
     "VersionView",
     "WhatIfReport",
     "WhatIfRequest",
+    "WorkerTimesView",
     "error_from",
     "nested_tenants",
     "problem",

@@ -144,6 +144,9 @@ class JobDetail(JobView):
     history: list[StintView] = []
     until: StopView | None = Field(default=None, description="For a job that ends when its metric says so.")
     usage: UsageView | None = Field(default=None, description="As its backend told lately; none where it never did.")
+    notices: list[str] = Field(
+        default=[], description="What is seen in its run now: workers that are slow or stuck, a loss that went wrong."
+    )
 
 
 QUIET_S = 20.0

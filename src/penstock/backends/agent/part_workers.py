@@ -153,6 +153,9 @@ class PartWorkers:
             self._tasks.start(self._engine.delete(part.name, 0.0))
         self._end(worker_id, kill=True)
 
+    def dump_stacks(self, worker_id: str) -> None:
+        """Only what workers answer over their own lines is seen: signals do not travel."""
+
     def sweep(self) -> None:
         """Hosts do that, each for its own worker."""
 

@@ -177,6 +177,16 @@ def is_known(pid: int) -> bool:
     return _parent_and_state(pid)[1] != ""
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; one that has none might end by it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (number - 1) & 1)
+
+
 def is_child_of(pid: int, parent: int) -> bool:
     """Whether a process was started by another, or came to it as an orphan."""
     return _parent_and_state(pid)[0] == parent

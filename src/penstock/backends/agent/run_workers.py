@@ -36,6 +36,10 @@ class RunWorkers(Protocol):
 
     def kill(self, worker_id: str) -> None: ...
 
+    def dump_stacks(self, worker_id: str) -> None:
+        """Have a worker that uses our library write its stacks to its output, where a signal reaches it."""
+        ...
+
     def sweep(self) -> None:
         """End what workers left behind."""
         ...
@@ -114,6 +118,9 @@ class ProcessWorkers:
 
     def kill(self, worker_id: str) -> None:
         self._spawner.kill(worker_id)
+
+    def dump_stacks(self, worker_id: str) -> None:
+        self._spawner.dump_stacks(worker_id)
 
     def sweep(self) -> None:
         self._spawner.sweep()

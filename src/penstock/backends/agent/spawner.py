@@ -26,7 +26,7 @@ from penstock.backends.agent.processes import SHORTAGES
 from penstock.backends.agent.run_limits import RunLimits
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
-from penstock.core import Launch
+from penstock.core import STACK_SIGNAL, Launch
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """What shells return for a command that does not exist, or cannot be run."""
@@ -147,6 +147,13 @@ class Spawner:
             processes.kill_group(process.pid)
         elif process:
             self._gone(process, *DROPPED)
+
+    def dump_stacks(self, worker_id: str) -> None:
+        """Send the signal on which our library writes stacks; the process of a container is not the worker's own."""
+        process = self._processes.get(worker_id)
+        if process and process.pid and self._container is None and processes.catches(process.pid, STACK_SIGNAL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, STACK_SIGNAL)
 
     def sweep(self) -> None:
         """Kill what the workers left behind; the zygote stays warm."""

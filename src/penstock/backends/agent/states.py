@@ -120,6 +120,10 @@ class RunHost(Protocol):
         """Tell the server something, durably."""
         ...
 
+    def look(self) -> None:
+        """See what all processes are doing; ``looked`` follows within a few seconds."""
+        ...
+
     def sweep(self) -> None:
         """End whatever the workers left behind."""
         ...

@@ -23,6 +23,8 @@ from penstock.backends.agent.states import (
     WorkerGroup,
     in_rank_order,
 )
+from penstock.backends.agent.watch.hang_watch import HangStep, HangWatch
+from penstock.backends.agent.watch.stack_looks import StackLook
 from penstock.core import (
     FailureReason,
     FinishOrder,
@@ -69,7 +71,7 @@ class Supervisor:
         self._finishing = False
         self._is_over = False
         self._nonsense = 0
-        self._alive_at = host.now()
+        self._hang = HangWatch(launch.hang_after_s, learns=launch.learns_hangs, now=host.now())
         self.members: dict[str, Member] = {}
         self.phase = RunPhase.RUNNING
         self.world = WorkerGroup(launch.generation, in_rank_order(launch.workers), host.now())
@@ -168,6 +170,7 @@ class Supervisor:
         if generation != world.generation or world.joined or not world.announced:
             return
         world.joined, self._first_death = True, None
+        self._hang.begin(self._host.now())
         if world.interim and self._next:
             self._next.owed_s += pause_s
         elif world.in_place:
@@ -179,7 +182,7 @@ class Supervisor:
 
     def trained(self, worker_id: str) -> None:
         """Progress over the protocol. It proves that a first world met, even if nobody said so."""
-        self.sign_of_life()
+        self.stepped()
         member = self.members.get(worker_id)
         if member and member.elastic and not self.world.announced:
             self.world.announced = self.world.joined = True
@@ -251,9 +254,26 @@ class Supervisor:
             return False
         return worker_id not in self.world.ids or self._can_go_on(self.world.without(worker_id))
 
+    def stepped(self) -> None:
+        """Progress, however it was told."""
+        self._hang.stepped(self._host.now())
+
     def sign_of_life(self) -> None:
-        """Output or progress of any worker."""
-        self._alive_at = self._host.now()
+        """Output of any worker."""
+        self._hang.alive(self._host.now())
+
+    def looked(self, look: StackLook) -> None:
+        """What the workers are doing while nothing is heard of them; nobody asks any more if something was."""
+        if not self._hang.is_silence:
+            return
+        now = self._host.now()
+        silent_s, usual_s = self._hang.silent_for(now), self._hang.usual_s
+        usual = f" (the longest time between two steps was {usual_s:.3g} s)" if usual_s else ""
+        where = f"; stacks in {look.path}" if look.path else ""
+        self._hang.seen(look.positions)
+        self._host.report(
+            ReportKind.STUCK, reason=f"no sign of life for {silent_s:.0f} s{usual}: {look.text}{where}", path=look.path
+        )
 
     def exited(self, worker_id: str, how: Exit) -> None:
         """A worker's process has ended."""
@@ -312,7 +332,7 @@ class Supervisor:
 
     def _open(self, world: WorkerGroup) -> None:
         self.world, self.phase, self._next, self._finishing = world, RunPhase.RUNNING, None, False
-        self._alive_at = self._host.now()
+        self._hang.begin(self._host.now())
         for worker in world.workers:
             self._spawn(world, worker)
 
@@ -385,7 +405,7 @@ class Supervisor:
 
     def _announce(self, world: WorkerGroup) -> None:
         world.announced, world.since = True, self._host.now()
-        self._alive_at = self._host.now()
+        self._hang.begin(self._host.now())
         meeting = self._host.rendezvous(world)
         for rank, worker_id in enumerate(world.ids):
             member = self.members[worker_id]
@@ -487,12 +507,19 @@ class Supervisor:
                 self._host.kill(member)
 
     def _end_if_hung(self, now: float) -> None:
-        limit = self._launch.hang_after_s
+        """Nothing is ended before it was looked at. What is learned holds for steps, not for what follows the last."""
         started = all(member.pid is not None for member in self.members.values())
-        silent = limit is not None and started and now - self._alive_at > limit
         met = self.world.met or self.world.joined
         unmet = self.world.announced and not met and now - self.world.since > JOIN_TIMEOUT_S
-        if silent or unmet:
+        if unmet:
+            step = self._hang.look_before_end(now)
+        elif started:
+            step = self._hang.next(now, may_end=self._is_elastic() and not self._finishing)
+        else:
+            return
+        if step is HangStep.LOOK:
+            self._host.look()
+        elif step is HangStep.END:
             self._end(RunEnding(ReportKind.FAILED, {"code": HANG_CODE, "reason": FailureReason.HANG}))
 
     # --- ending -------------------------------------------------------------------------------------------------

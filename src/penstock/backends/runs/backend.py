@@ -26,6 +26,7 @@ from penstock.backends.agent.plan_file import with_plan_path
 from penstock.backends.agent.processes import kill_strays
 from penstock.backends.agent.report_journal import ReportJournalReader
 from penstock.backends.agent.usage import totals
+from penstock.backends.agent.watch.run_observer import read_watch
 from penstock.backends.base import BackendError, ShortageError, SilentError
 from penstock.backends.runs.agent_launcher import AgentLauncher, shortages_told
 from penstock.backends.runs.orphan_reaper import OrphanReaper
@@ -54,6 +55,7 @@ from penstock.core import (
     Report,
     RunState,
     RunStatus,
+    RunWatch,
     UnknownNameError,
     Usage,
     Worker,
@@ -274,6 +276,9 @@ class AgentBackend:
 
     def usage_curves(self, run_id: str) -> tuple[MetricSeries, ...]:
         return tuple(read_metrics(self._directory(run_id).usage_curves))
+
+    def watched(self, run_id: str) -> RunWatch | None:
+        return read_watch(self._directory(run_id).watch_file)
 
     def usage(self, run_id: str) -> Usage:
         run_dir = self._known(run_id)

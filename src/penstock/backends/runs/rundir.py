@@ -47,6 +47,8 @@ class RunDir:
         self.usage = path / "usage.json"
         self.usage_curves = path / "usage.jsonl"
         self.metrics = path / "metrics.jsonl"
+        self.watch_file = path / "watch.json"
+        self.stacks = path / "stacks"
         self.state_file = path / "state"
         self.secret_file = path / "secret"
         self.secrets = path / "secrets"

@@ -133,6 +133,8 @@ assert os.path.isdir(os.environ['PENSTOCK_CHECKPOINT_DIR']) and os.path.isdir(os
         last = wait_for_end(backend, "run-1")
         assert (last.kind, last.reason) == (ReportKind.FAILED, "hang")
         assert "here" in last.tail
+        told = [report.kind for report in backend.reports("run-1", 0)]
+        assert told.index(ReportKind.STUCK) < told.index(ReportKind.WORKER_EXITED), "looked at before it is ended"
 
     def test_output_keeps_the_watchdog_quiet(self, backend: Backend) -> None:
         code = "import time\nfor i in range(12): print(i, flush=True); time.sleep(0.1)"

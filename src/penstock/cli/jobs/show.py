@@ -55,6 +55,8 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
         out.print(line, soft_wrap=True)
     for line in usage_lines(detail):
         out.print(line, soft_wrap=True)
+    for notice in detail.notices:
+        out.print(f"seen: {notice}", soft_wrap=True)
     for stint in detail.history:
         until = clock(stint.until) if stint.until else "now"
         out.print(f"{clock(stint.since)} to {until}: {len(stint.devices)} x {stint.kind} {stint.devices}")

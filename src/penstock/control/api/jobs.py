@@ -20,6 +20,7 @@ from penstock.wire import (
     EvaluationList,
     EventPage,
     JobDetail,
+    JobHotspotsView,
     JobMetricsView,
     JobPage,
     LogPage,
@@ -170,6 +171,12 @@ def job_evaluations(job_id: JobId, platform: Service, who: Caller) -> Evaluation
 def job_usage(job_id: JobId, platform: Service, who: Caller) -> JobMetricsView:
     """What the job used over time: processors, memory, devices and power, as far as its backend can tell."""
     return platform.usage(job_id, who)
+
+
+@router.get("/jobs/{job_id}/hotspots")
+def job_hotspots(job_id: JobId, platform: Service, who: Caller) -> JobHotspotsView:
+    """Where the time of the job's steps goes: a sampled profile, and the times of each worker."""
+    return platform.hotspots(job_id, who)
 
 
 @router.get("/jobs/{job_id}/events")

@@ -238,6 +238,6 @@ def _launch_of(want: Wanted, recipe: Recipe) -> Launch:
         run_id=want.run_id, job_id=want.job_id, command=recipe.command, workers=want.workers,
         generation=want.generation, attempt=want.attempt, env=recipe.env, working_dir=recipe.working_dir,
         checkpoint_dir=recipe.checkpoint_dir, grace_s=recipe.grace_s, hang_after_s=recipe.hang_after_s,
-        plans=want.plans, container=recipe.container, limits=recipe.limits, tenant=recipe.tenant,
-        secrets=recipe.secrets, until=want.until, best=want.best,
+        learns_hangs=recipe.learns_hangs, plans=want.plans, container=recipe.container, limits=recipe.limits,
+        tenant=recipe.tenant, secrets=recipe.secrets, until=want.until, best=want.best,
     )  # fmt: skip

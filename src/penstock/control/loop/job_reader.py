@@ -113,10 +113,10 @@ class JobReader:
             fingerprint = scoped_fingerprint(file.fingerprint(), tenant)
         recipe = Recipe(
             command=command, tenant=tenant, secrets=file.secret_uses,
-            env=tuple(sorted({CHECKPOINT_EVERY: f"{file.checkpoint.every_s:g}", **file.variables}.items())),
+            env=tuple(sorted(_variables(file).items())),
             working_dir=str(file.working_dir),
             checkpoint_dir=file.checkpoint.dir or str(self._checkpoints / job_id),
-            grace_s=file.grace, hang_after_s=file.hang_after, fingerprint=fingerprint,
+            grace_s=file.grace, hang_after_s=file.hang_limit_s, learns_hangs=file.learns_hangs, fingerprint=fingerprint,
             max_retries=_MOST_RETRIES if file.retries.max is None else file.retries.max,
             retries_early_exits=file.retries.max is not None, backoff_s=file.retries.backoff,
             requirements=() if wanted is None or isinstance(wanted, str) else tuple(wanted),
@@ -140,6 +140,11 @@ class JobReader:
         if self._predicts and source is not Source.MEASURED and _offers_model(file, user):
             return _NO_BATCH if file.global_batch is None else _PREDICTED if source is Source.PREDICTED else ""
         return _NOT_MEASURED if source is Source.GUESSED else ""
+
+
+def _variables(file: "JobFile") -> dict[str, str]:
+    """What workers find in their environment: what our library reads there, and what the file adds to it."""
+    return {CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.watch.variables, **file.variables}
 
 
 def needs_plans(file: "JobFile", fingerprint: str, stores: LearningStores) -> bool:

@@ -18,12 +18,13 @@ from penstock.control.state.entries import (
     RunFinished,
     RunNoted,
     RunSuspended,
+    RunWatched,
     SaveFailed,
     WorkerLost,
 )
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
-from penstock.core import SURE, Diagnosis, FailureReason, Remedy, Report, ReportKind
+from penstock.core import SURE, WATCHED, Diagnosis, FailureReason, Remedy, Report, ReportKind
 
 _MOST_DOUBLINGS = 30
 _SAME_TOTAL = 0.01
@@ -150,6 +151,11 @@ class ReportReader:
             at=at, job_id=record.id, run_id=report.run_id, step=report.step, reason=report.reason or "no reason given"
         )
 
+    def _watched(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
+        return RunWatched(
+            at=at, job_id=record.id, run_id=report.run_id, kind=report.kind, text=report.reason or report.kind
+        )
+
     def _suspended(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
 
@@ -197,6 +203,7 @@ _UNDERSTOOD: dict[ReportKind, Callable[[ReportReader, Report, JobRecord, Platfor
     ReportKind.RESIZED: ReportReader._resized,
     ReportKind.WORKER_EXITED: ReportReader._worker_exited,
     ReportKind.CHECKPOINT_FAILED: ReportReader._save_failed,
+    **dict.fromkeys(WATCHED, ReportReader._watched),
     ReportKind.SUSPENDED: ReportReader._suspended,
     ReportKind.FINISHED: ReportReader._finished,
     ReportKind.METRIC: ReportReader._metric,

@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.observe.job_counts import JobCounts, promised
-from penstock.control.state.entries import Entry, Launched, Resized, RunFailed, Submitted, WorkerLost
+from penstock.control.state.entries import Entry, Launched, Resized, RunFailed, RunWatched, Submitted, WorkerLost
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
-from penstock.core import LATE_TOLERANCE_S, FailureReason, Verdict
+from penstock.core import LATE_TOLERANCE_S, WATCHED, FailureReason, Verdict
 from penstock.policies import TenantTable
 from penstock.wire import OVER, JobPhase
 
@@ -62,6 +62,7 @@ class Metrics:
         self.resizes = counter("resizes", "Changes of the number of workers, in place or by a restart.", "in_place")
         self.pauses = histogram("resize_pause_seconds", "How long training stood still for a resize.", _PAUSES)
         self.failures = counter("run_failures", "Runs that ended badly.", "reason")
+        self.notices = counter("run_notices", "What was seen in runs while they train.", "kind")
         self.restarts = counter("run_restarts", "Failed runs that are tried again.")
         self.worker_losses = counter("worker_losses", "Workers that died under a run that went on.")
         self.decisions = histogram("decision_duration_seconds", "Taking in one entry and deciding on it.", _SHORT)
@@ -116,6 +117,8 @@ class Metrics:
                     self.pauses.observe(entry.pause_s)
             case WorkerLost():
                 self.worker_losses.inc()
+            case RunWatched():
+                self.notices.labels(entry.kind if entry.kind in set(WATCHED) else OTHER).inc()
             case RunFailed():
                 self.failures.labels(entry.reason if entry.reason in set(FailureReason) else OTHER).inc()
                 if entry.retry_at is not None:

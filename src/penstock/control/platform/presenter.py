@@ -105,6 +105,7 @@ class JobPresenter:
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
             diagnosis=None if record.diagnosis is None else DiagnosisView.of(record.diagnosis),
             history=self._history(record), usage=self._usage(record.id), until=self._until(record),
+            notices=self._notices(record),
         )  # fmt: skip
 
     def _expected_value(self, record: JobRecord, row: JobRow) -> float | None:
@@ -147,6 +148,10 @@ class JobPresenter:
         latest = {name: getattr(found.latest, name) for name in _USED}
         peaks = {name: getattr(found, name) for name in _PEAKS}
         return UsageView.model_validate({"at": stamp(found.at), **latest, **peaks})
+
+    def _notices(self, record: JobRecord) -> list[str]:
+        figures = None if record.over else self._reconciler.run_figures.get(record.run_id)
+        return [] if figures is None else list(figures.notices.values())
 
     def _until(self, record: JobRecord) -> StopView | None:
         if record.until is None:

@@ -26,6 +26,7 @@ from penstock.control.platform.credentials import Credentials
 from penstock.control.platform.history import PlatformHistory
 from penstock.control.platform.job_commands import JobCommands
 from penstock.control.platform.job_files import FilePlaces
+from penstock.control.platform.job_hotspots import hotspots_view
 from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.platform.job_metrics import metric_views, usage_views
 from penstock.control.platform.job_references import resolve_job
@@ -52,6 +53,7 @@ from penstock.wire import (
     EventPage,
     HealthView,
     JobDetail,
+    JobHotspotsView,
     JobMetricsView,
     JobPage,
     JobReport,
@@ -310,6 +312,13 @@ class Platform:
         found = self._evaluations.of(record.id) if record.has_evaluations else ()
         views = [evaluation_view(each) for each in found]
         return EvaluationList(job_id=record.id, name=record.submission.name, evaluations=views)
+
+    def hotspots(self, job_id: str, who: Principal) -> JobHotspotsView:
+        """Where the time of a job's steps goes, as its latest run that was looked at tells."""
+        record = self.find(job_id, who)
+        with self._journal.reading():
+            runs = list(record.runs)
+        return hotspots_view(self._reconciler.backend, record.id, record.submission.name, runs)
 
     def usage(self, job_id: str, who: Principal) -> JobMetricsView:
         """What the processes and devices of a job used over time, across all its runs."""

@@ -254,6 +254,17 @@ class RunNoted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunWatched:
+    """Something that was seen in a run while it trains, by its ``kind``: stuck, a straggler, its loss. It goes on."""
+
+    at: float
+    job_id: str
+    run_id: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended:
     """The run ended because it was told to; what it saved is kept.
 
@@ -460,8 +471,8 @@ class Ticked:
 
 AboutJob = (
     Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
-    | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunSuspended | RunFinished | RunFailed | CurveLearned
-    | ResumableLearned | MetricReported | Evaluated
+    | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunWatched | RunSuspended | RunFinished | RunFailed
+    | CurveLearned | ResumableLearned | MetricReported | Evaluated
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
 Entry = (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.core import CHECKPOINT_EVERY, MEMORY_DIR, AgentAddress, InputError
+from penstock.core import CHECKPOINT_EVERY, MEMORY_DIR, WATCH_HOTSPOTS, WATCH_LOSS, AgentAddress, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class WorkerEnvironment:
     checkpoint_every: str | None = None
     memory: str | None = None
     rendezvous: str = ""
+    watch_loss: str | None = None
+    profiles: bool = True
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] = os.environ) -> "WorkerEnvironment":
@@ -40,6 +42,8 @@ class WorkerEnvironment:
             checkpoint_every=env.get(CHECKPOINT_EVERY) or None,
             memory=env.get(MEMORY_DIR) or None,
             rendezvous="env://" if env.get("MASTER_ADDR") else "",
+            watch_loss=env.get(WATCH_LOSS) or None,
+            profiles=env.get(WATCH_HOTSPOTS) != "off",
         )
 
 

@@ -31,11 +31,16 @@ from penstock.core import (
     PenstockError,
     ProtocolError,
     Refusal,
+    StackOrder,
+    StacksTaken,
+    StepsTimed,
+    StepTimes,
     SuspendOrder,
     TrainingProgress,
     WorkerMessage,
     World,
 )
+from penstock.runtime.watch.stacks import take_stacks
 
 _log = logging.getLogger(__name__)
 _REDIAL_S = 0.2
@@ -66,6 +71,7 @@ class AgentLink:
         self._outbox: deque[bytes] = deque()
         self._progress: bytes | None = None
         self._progress_at = 0.0
+        self._times: bytes | None = None
         self._metrics: deque[MetricValue] = deque(maxlen=_MOST_WAITING)
         self._metrics_at = 0.0
         self._closing = False
@@ -116,6 +122,12 @@ class AgentLink:
         message = TrainingProgress(step=step, total=total, loss=loss, samples_per_s=samples_per_s)
         self._progress = WORKER_MESSAGES.encode(message)
         self._wake()
+
+    def time_steps(self, times: StepTimes) -> None:
+        """Say how long steps take. Only the latest word counts here too."""
+        if self._agent is not None:
+            self._times = WORKER_MESSAGES.encode(StepsTimed(times=times))
+            self._wake()
 
     def log(self, values: Iterable[MetricValue]) -> None:
         """Say values of metrics, with others that come soon."""
@@ -189,6 +201,9 @@ class AgentLink:
             line.sendall(progress)
             if self._progress is progress:
                 self._progress = None
+        if times := self._times:
+            line.sendall(times)
+            self._times = None
         while self._metrics:
             values = [self._metrics.popleft() for _ in range(min(len(self._metrics), MOST_AT_ONCE))]
             line.sendall(WORKER_MESSAGES.encode(MetricsLogged(values=tuple(values))))
@@ -213,6 +228,8 @@ class AgentLink:
                     self._suspend = True
                 case FinishOrder():
                     self._finish = True
+                case StackOrder():
+                    self.say(StacksTaken(look=message.look, threads=take_stacks()))
                 case Refusal():
                     self._refused = message.reason
                     _log.error("the agent refused this worker: %s", message.reason)

@@ -219,10 +219,10 @@ class Checkpoints:
         except OSError:
             return -1
 
-    def newest(self, step: int | None = None) -> Manifest | None:
-        """The newest checkpoint, or the one of a step, whose every byte is what its manifest says."""
+    def newest(self, step: int | None = None, *, at_most: int | None = None) -> Manifest | None:
+        """The newest checkpoint whose every byte is what its manifest says; of a step, or of ``at_most`` so many."""
         for name in self._storage.manifests():
-            if step is not None and step_of(name) != step:
+            if (step is not None and step_of(name) != step) or (at_most is not None and step_of(name) > at_most):
                 continue
             try:
                 manifest = self._storage.read_manifest(name)
@@ -235,6 +235,15 @@ class Checkpoints:
             else:
                 return manifest
         return None
+
+    def drop_after(self, step: int, *, is_main: bool) -> None:
+        """Remove what is of later steps: training goes back behind it. What is saved, rank 0 alone removes."""
+        if self._copying is not None:
+            wait((self._copying.kept,))
+        if self.memory is not None:
+            self.memory.place.drop_after(step)
+        if is_main:
+            self._storage.drop_after(step)
 
     def fetch(self, manifest: Manifest) -> Path:
         """A directory of this machine with the files of a checkpoint, until :meth:`release`."""

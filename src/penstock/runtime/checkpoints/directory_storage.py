@@ -3,6 +3,7 @@
 import errno
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +83,13 @@ class DirectoryStorage:
                 _remove(directory)
 
     def keep_newest(self, count: int) -> None:
-        for name in self.manifests()[count:]:
+        self._drop(self.manifests()[count:])
+
+    def drop_after(self, step: int) -> None:
+        self._drop(name for name in self.manifests() if name > f"{directory_name(step)}.json")
+
+    def _drop(self, manifests: Iterable[str]) -> None:
+        for name in manifests:
             path = self.directory / name
             path.unlink(missing_ok=True)
             shutil.rmtree(path.with_suffix(""), ignore_errors=True)

@@ -8,6 +8,7 @@ beside the old one, and the manifest changes over in one write. To be read, the 
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -84,7 +85,13 @@ class ObjectStorage:
             self._remove_unnamed()
 
     def keep_newest(self, count: int) -> None:
-        for name in self.manifests()[count:]:
+        self._drop(self.manifests()[count:])
+
+    def drop_after(self, step: int) -> None:
+        self._drop(name for name in self.manifests() if name > f"{directory_name(step)}.json")
+
+    def _drop(self, manifests: Iterable[str]) -> None:
+        for name in manifests:
             with suppress(OSError):
                 self._remove(f"{self._url}/{name}")
         self._remove_unnamed()

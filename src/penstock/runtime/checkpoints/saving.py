@@ -153,6 +153,11 @@ class Keeper:
         remembers = self._memory is not None and self._memory_interval.due(step) and self._files.has_room
         return Wish.REMEMBER if remembers else Wish.NOTHING
 
+    @property
+    def may_begin(self) -> bool:
+        """Whether a checkpoint could be begun now, due or not."""
+        return self._files is not None and not self._files.busy
+
     def tidy(self) -> None:
         if self._files is not None:
             self._files.sweep()
@@ -283,8 +288,24 @@ class Keeper:
             self._files.close_memory()
             self._memory.remove()
 
-    def _newest_saved(self, *, is_main: bool) -> Manifest | None:
-        found = [self._files.newest() if self._files is not None and (is_main or self.group is None) else None]
+    def has_before(self, step: int) -> bool:
+        """Whether there is a whole checkpoint of at most so many steps."""
+        return self._files is not None and self._files.newest(at_most=step) is not None
+
+    def go_back(self, at_most: int, *, is_main: bool) -> int:
+        """Take over the newest checkpoint of at most so many steps, whatever is later being removed; returns its step.
+
+        With a group all do it together; of replicated state rank 0 loads, and every worker forgets its snapshots.
+        """
+        if self._files is not None:
+            self._files.drop_after(at_most, is_main=is_main)
+        if not (is_main or self._parts.sharded):
+            return 0
+        return self.load(Found(None, self._newest_saved(is_main=is_main, at_most=at_most), "", ()))
+
+    def _newest_saved(self, *, is_main: bool, at_most: int | None = None) -> Manifest | None:
+        looks = self._files is not None and (is_main or self.group is None)
+        found = [self._files.newest(at_most=at_most) if self._files is not None and looks else None]
         if self.group is not None:
             dist.broadcast_object_list(found, src=0, group=self.group)
         return found[0]

@@ -86,6 +86,8 @@ class Parts:
     models: dict[str, nn.Module] = field(default_factory=dict)
     optimizers: dict[str, torch.optim.Optimizer] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, Any] = field(default_factory=dict)
+    """What the loop itself keeps in the state; states that earlier versions saved do not have it."""
     applied: set[str] = field(default_factory=set)
     """Optimizers that have stepped since this was last cleared."""
     buffers: list[torch.Tensor] = field(default_factory=list)
@@ -139,7 +141,7 @@ class Parts:
         for key, value in self._entries():
             (tensors if isinstance(value, torch.Tensor) else values)[key] = value
         groups = {name: [_options(group) for group in o.param_groups] for name, o in self.optimizers.items()}
-        parts = {name: part.state_dict() for name, part in self.others.items()}
+        parts = {name: part.state_dict() for name, part in (self.others | self.own).items()}
         host = [key for key, value in tensors.items() if value.device.type == "cpu"]
         extras = {"values": values, "groups": groups, "parts": parts, "host": host}
         return Snapshot(step=step, tensors=tensors, extras=copy.deepcopy(extras), updated=self._updated(tensors))
@@ -164,6 +166,8 @@ class Parts:
             self._restore_optimizer(optimizer, _below(everything, f"optimizer/{name}/"), extras["groups"][name])
         for name, part in self.others.items():
             part.load_state_dict(extras["parts"][name])
+        for name in self.own.keys() & extras["parts"].keys():
+            self.own[name].load_state_dict(extras["parts"][name])
 
     def drop_gradients(self) -> None:
         for optimizer in self.optimizers.values():

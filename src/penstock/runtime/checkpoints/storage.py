@@ -68,3 +68,7 @@ class CheckpointStorage(Protocol):
     def keep_newest(self, count: int) -> None:
         """Remove all but the newest checkpoints."""
         ...
+
+    def drop_after(self, step: int) -> None:
+        """Remove all checkpoints of later steps."""
+        ...

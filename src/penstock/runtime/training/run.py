@@ -9,17 +9,26 @@ import atexit
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import nn
 
-from penstock.core import Bye, InputError, Joined, StateSuspended, metric_values, parse_duration
+from penstock.core import (
+    Bye,
+    InputError,
+    Joined,
+    LossPolicy,
+    StateSuspended,
+    UnknownNameError,
+    metric_values,
+    parse_duration,
+)
 from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
-from penstock.runtime.checkpoints.saving import Interval, Keeper, snapshots_within
+from penstock.runtime.checkpoints.saving import Interval, Keeper, Wish, snapshots_within
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.data.reading.prefetch import LoadingStats
 from penstock.runtime.training.data import Loader
@@ -27,7 +36,11 @@ from penstock.runtime.training.metric_log import log_no_more_with, log_with
 from penstock.runtime.training.order import SampleOrder
 from penstock.runtime.training.step import Step, Surroundings, Word
 from penstock.runtime.training.wrapping import Wrapped, wrap
+from penstock.runtime.watch.loss_guard import Rollback, diverged
+from penstock.runtime.watch.run_watching import RunWatching
+from penstock.runtime.watch.stacks import answer_signals
 from penstock.runtime.world.accelerators import take_device
+from penstock.runtime.world.group import WorldLostError, is_lost
 from penstock.runtime.world.membership import Membership
 
 _DEFAULT_INTERVAL_S = 300.0
@@ -37,7 +50,13 @@ class Run:
     """The worker's part in an elastic run; made by :func:`init`."""
 
     def __init__(
-        self, link: AgentLink, parts: Parts, keeper: Keeper, membership: Membership, device: torch.device
+        self,
+        link: AgentLink,
+        parts: Parts,
+        keeper: Keeper,
+        membership: Membership,
+        device: torch.device,
+        watch: RunWatching,
     ) -> None:
         self.device = device
         self._link = link
@@ -46,6 +65,8 @@ class Run:
         self._membership = membership
         self._is_over = False
         self._loader: Loader | None = None
+        self._watch = watch
+        parts.own["penstock.skipped"] = watch.guard.skipped
 
     @property
     def rank(self) -> int:
@@ -132,7 +153,10 @@ class Run:
             loader=loader,
             seed=seed,
             micro_batch=micro_batch,
+            guard=self._watch.guard,
+            clock=self._watch.clock,
         )
+        self._watch.begin(self._parts)
         return self._iterate(around, order, total)
 
     def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
@@ -155,21 +179,29 @@ class Run:
         member = self._membership
         if not member.enter():
             _exit()
-        followed = None
+        announced = None
         try:
-            while member.completed < total and not self._is_over:
-                number = member.completed
-                if followed != member.generation:
-                    followed = member.generation
+            while (number := self._next_step()) < total and not self._is_over:
+                if announced != (member.generation, number):
                     around.loader.follow(order, number, total, member.rank, member.size, around.micro_batch)
+                announced = (member.generation, number + 1)
                 share = order.share(number, member.rank, member.size)
                 step = Step(around, share, number=number, epoch=order.epoch_of(number))
+                self._watch.before_step(is_main=self.is_main)
                 yield step
+                self._watch.after_step(number)
                 self._after(step, share.of, total)
         finally:
+            self._watch.end()
             self._keeper.hold()
             around.loader.close()
         self._finish()
+
+    def _next_step(self) -> int:
+        """How many steps are done; those that are skipped count as done."""
+        member = self._membership
+        member.completed = self._watch.guard.skipped.next(member.completed)
+        return member.completed
 
     def _after(self, step: Step, samples: int, total: int) -> None:
         if not step.entered or (step.word is None and not step.lost):
@@ -179,6 +211,7 @@ class Run:
             self._change_world()
             return
         self._membership.completed += 1
+        self._watch.guard.note(step.number, step.loss, is_main=self.is_main)
         self._report(step, samples, total)
         assert step.word is not None
         self._obey(step.word)
@@ -186,6 +219,7 @@ class Run:
     def _report(self, step: Step, samples: int, total: int) -> None:
         pace, done = self._membership.pace, self._membership.completed
         pace.end(samples)
+        self._watch.tell_times(done)
         if not self.is_main:
             return
         if pace.fresh:
@@ -207,18 +241,40 @@ class Run:
             _exit()
         elif word.finish:
             self._is_over = True
+        elif word.rollback:
+            self._go_back()
         elif word.switch:
             if self._parts.sharded and not self._keeper.save_and_wait(done, is_main=self.is_main):
                 self._keeper.put_off()
                 return
             self._membership.part()
             self._change_world()
+        elif word.save:
+            with self._watch.clock.saving():
+                self._keeper.obey(word.save, done, is_main=self.is_main)
+            if word.save is Wish.SAVE:
+                self._watch.guard.saved(done)
+
+    def _go_back(self) -> None:
+        """Everyone returns to a healthy state together; should a peer be lost meanwhile, whoever has it is ahead."""
+        guard, member = self._watch.guard, self._membership
+        try:
+            order = cast("Rollback", member.hear_from_first(guard.wanted))
+            if order.hopeless:
+                raise diverged(order)
+            member.go_back(order.before)
+        except (RuntimeError, ConnectionError, WorldLostError) as error:
+            if not is_lost(error):
+                raise
+            member.close()
+            self._change_world()
         else:
-            self._keeper.obey(word.save, done, is_main=self.is_main)
+            guard.rolled_back(order, member.completed, is_main=self.is_main)
 
     def _change_world(self) -> None:
         if not self._membership.advance():
             _exit()
+        self._watch.clock.new_world()
 
     def _finish(self) -> None:
         saved = not self._keeper.regular or self._keeper.save_and_wait(self.completed, is_main=self.is_main)
@@ -240,6 +296,7 @@ def init(
     arena_bytes: int | None = None,
     timeout_s: float = 120.0,
     patience_s: float = 600.0,
+    watch_loss: str | None = None,
 ) -> Run:
     """Join the run this process belongs to; alone, it is a world of one and everything works the same.
 
@@ -248,9 +305,13 @@ def init(
     directory of a memory file system (the platform gives one), every ``memory_every`` or ``memory_steps``: ten times as
     often as checkpoints if neither is given. ``arena_bytes`` bounds the host memory that copies of the state take. A
     peer that answers no more counts as lost after ``timeout_s``, one that died at once; a worker waits ``patience_s``
-    for a new world before it gives up.
+    for a new world before it gives up. ``watch_loss`` is what to do about a loss that goes wrong: "auto" (the default),
+    "rollback", "tell" or "off"; see ``docs/watching.md``.
     """
     place = WorkerEnvironment.from_environment()
+    policy = _loss_policy(watch_loss or place.watch_loss)
+    if place.agent is not None:
+        answer_signals()
     device = take_device(place.local_rank)
     location = checkpoint_dir if checkpoint_dir is not None else place.checkpoints
     link = AgentLink(place.agent, place.worker, place.secret)
@@ -259,9 +320,9 @@ def init(
     files = Checkpoints(location, keep, memory=memory, arena_bytes=arena_bytes) if location is not None else None
     interval = _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every)
     keeper = Keeper(parts, link, files, interval, _memory_interval(memory_every, memory_steps, interval))
-    run = Run(
-        link, parts, keeper, Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s), device
-    )
+    member = Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s)
+    watch = RunWatching(link, keeper, device, loss=policy, profiles=place.profiles)
+    run = Run(link, parts, keeper, member, device, watch)
     atexit.register(run.close)
     log_with(run)
     return run
@@ -278,6 +339,13 @@ def _memory_interval(every: float | str | None, steps: int | None, between: Inte
     if every is None and steps is None:
         return snapshots_within(between)
     return Interval(parse_duration(every) if isinstance(every, str) else every, steps, ("memory_every", "memory_steps"))
+
+
+def _loss_policy(name: str | None) -> LossPolicy:
+    try:
+        return LossPolicy(name or LossPolicy.AUTO)
+    except ValueError:
+        raise UnknownNameError.of("policy for losses", str(name), tuple(LossPolicy)) from None
 
 
 def _total(order: SampleOrder, steps: int | None, epochs: int | None) -> int:

@@ -1,9 +1,10 @@
 """One step of training: this worker's samples, the exchange of gradients, and what all workers agree on meanwhile.
 
 Along with the gradients travels one short word per worker (its part of the loss; whether it has heard of a new world;
-whether to save, suspend or end), and every worker draws the same conclusion at the same border. With DDP it is the
-gradient of one more parameter, so agreement costs no exchange of its own; where that is not possible (several models,
-shards, DDP with unused parameters) it is an exchange beside theirs, begun before the backward pass and read after it.
+whether to save, suspend, end or go back), and every worker draws the same conclusion at the same border. With DDP it is
+the gradient of one more parameter, so agreement costs no exchange of its own; where that is not possible (several
+models, shards, DDP with unused parameters) it is an exchange beside theirs, begun before the backward pass and read
+after it.
 
 If a peer is lost, the error leaves the ``with`` block before the optimizer has touched anything; the block swallows it
 and the loop hands the same samples out again in the next world. Should one worker have finished the step before the
@@ -12,7 +13,7 @@ loss reached it, its result is complete and right: the next world starts from th
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
@@ -28,6 +29,10 @@ from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.training.data import Loader, micro_batches
 from penstock.runtime.training.order import Share, seed_step
 from penstock.runtime.training.wrapping import WORD_SIZE
+from penstock.runtime.watch.hotspot_table import INPUT
+from penstock.runtime.watch.loss_guard import LossGuard
+from penstock.runtime.watch.profile_sampler import marked
+from penstock.runtime.watch.step_clock import StepClock
 from penstock.runtime.world.group import WorldLostError, is_lost
 from penstock.runtime.world.membership import Membership
 
@@ -46,15 +51,24 @@ class Surroundings:
     loader: Loader
     seed: int
     micro_batch: int | None
+    guard: LossGuard
+    clock: StepClock
 
-    def wishes(self) -> tuple[bool, bool, int, bool]:
-        """Has this worker heard of a new world, should it suspend, what should be saved, is training over?
+    def wishes(self) -> tuple[bool, bool, int, bool, bool]:
+        """Has this worker heard of a new world, should it suspend, what should be saved, is training over, go back?
 
-        Rank 0 alone decides on saving.
+        Rank 0 alone decides on saving and on going back.
         """
-        save = self.keeper.due(self.membership.completed + 1) if self.membership.rank == 0 else Wish.NOTHING
+        is_main = self.membership.rank == 0
         heard = self.link.order is not None and self.keeper.may_move
-        return heard, self.link.suspend, save, self.link.finish
+        save = self._saving(self.membership.completed + 1) if is_main else Wish.NOTHING
+        return heard, self.link.suspend, save, self.link.finish, is_main and self.guard.wanted is not None
+
+    def _saving(self, step: int) -> Wish:
+        """A state whose loss is wrong is not worth keeping."""
+        if not self.guard.may_save:
+            return Wish.NOTHING
+        return Wish.SAVE if self.guard.must_save(step) and self.keeper.may_begin else self.keeper.due(step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +80,7 @@ class Word:
     suspend: bool
     save: Wish
     finish: bool = False
+    rollback: bool = False
 
 
 class Step:
@@ -108,13 +123,14 @@ class Step:
     def __enter__(self) -> Any:
         self.entered = True
         around = self._around
+        around.clock.begin(self._share.counted)
         seed_step(around.seed, self.number, around.membership.rank)
         around.parts.applied.clear()
         for model in around.parts.wrapped:
             model.begin_step()
         if self._size > 1:
             self._buffers = [(buffer, buffer.clone()) for buffer in around.parts.buffers]
-        return None if around.micro_batch else around.loader.fetch(self._share.indices)
+        return None if around.micro_batch else self._fetch(self._share.indices)
 
     def parts(self) -> Iterator[Any]:
         """This worker's samples in batches of at most ``micro_batch``; gradients add up and are exchanged once."""
@@ -125,7 +141,7 @@ class Step:
             self._in_hand = len(chosen) if self._share.counted else 0
             for model in self._around.parts.wrapped:
                 model.sync_gradients(self._is_last)
-            yield self._around.loader.fetch(chosen)
+            yield self._fetch(chosen)
 
     def backward(self, loss: torch.Tensor, *, report: torch.Tensor | None = None) -> None:
         """Backward pass of the mean loss of the samples in hand, weighted for the global batch.
@@ -148,6 +164,10 @@ class Step:
             return False
         self._give_up(error)
         return True
+
+    def _fetch(self, indices: Sequence[int]) -> Any:
+        with self._around.clock.fetching(), marked(INPUT):
+            return self._around.loader.fetch(indices)
 
     def _agree_late(self) -> BaseException | None:
         """A pass without :meth:`backward` must agree too, or the others would wait."""
@@ -184,8 +204,12 @@ class Step:
 
     def _read_word(self) -> None:
         loss, *said = self._sums()
-        heard, suspend, save, finish = (round(one) for one in said)
-        self.word = Word(loss=loss, switch=heard == self._size, suspend=suspend > 0, save=Wish(save), finish=finish > 0)
+        heard, suspend, save, finish, rollback = (round(one) for one in said)
+        self.word = Word(
+            loss=loss, switch=heard == self._size, suspend=suspend > 0, save=Wish(save), finish=finish > 0,
+            rollback=rollback > 0,
+        )  # fmt: skip
+        self._around.clock.exchanged(self._size)
 
     def _sums(self) -> list[float]:
         """The words of all workers, added up. DDP has divided what it carried by their number."""

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from penstock.core import InputError, UnknownNameError
 
 STRATEGIES = ("ddp", "fsdp2")
-WORD_SIZE = 5
+WORD_SIZE = 6
 """Numbers in a worker's word; see :mod:`penstock.runtime.training.step`."""
 
 

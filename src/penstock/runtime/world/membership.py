@@ -88,6 +88,23 @@ class Membership:
                 return True
         return False
 
+    def go_back(self, at_most: int) -> None:
+        """Take over the newest checkpoint of at most so many steps, all members together; the later ones are gone."""
+        self._keeper.settle()
+        self.completed = _NOTHING
+        self.completed = self._keeper.go_back(at_most, is_main=self.rank == 0)
+        if not self._parts.sharded and self.size > 1:
+            self._hand_over(0, list(range(1, self.size)))
+        self._parts.drop_gradients()
+        self.pace.resume()
+
+    def hear_from_first(self, said: object) -> object:
+        """What the first worker says, for everyone."""
+        told = [said]
+        if self.size > 1:
+            dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
+        return told[0]
+
     def part(self) -> None:
         """Leave a world that is still whole."""
         self.rest()

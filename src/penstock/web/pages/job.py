@@ -20,6 +20,7 @@ from penstock.web.pages.job_facts import (
     expected,
     facts_html,
     forecast_rows,
+    notices_html,
     planned_end,
     progress_html,
     speed_is_guessed,
@@ -27,6 +28,7 @@ from penstock.web.pages.job_facts import (
     tiles_html,
     widths_of,
 )
+from penstock.web.pages.job_hotspots import JobHotspotsPanel
 from penstock.web.pages.job_usage import JobUsagePanel
 from penstock.web.pages.joblog import LogPane
 from penstock.web.progress_history import speeds
@@ -82,6 +84,7 @@ class _JobPage:
         self._metrics = MetricPanel(viewer, [job_id])
         self._evaluations = EvaluationPanel(viewer, job_id)
         self._usage = JobUsagePanel(viewer, job_id)
+        self._hotspots = JobHotspotsPanel(viewer, job_id)
         with ui.element("div").classes("ps-grid2"):
             self._scaling = Figure("Throughput: measured and predicted", 250)
         with ui.element("div").classes("ps-grid2"):
@@ -96,7 +99,7 @@ class _JobPage:
 
     async def refresh(self) -> None:
         """The parts that look for themselves."""
-        for part in (self._metrics, self._evaluations, self._usage, self._saved, self._log):
+        for part in (self._metrics, self._evaluations, self._usage, self._hotspots, self._saved, self._log):
             await part.refresh()
 
     def _buttons(self) -> None:
@@ -145,7 +148,7 @@ class _JobPage:
     def show(self, overview: JobOverview) -> None:
         state = overview.detail.state
         self._title.show(f"<h2 style='font-size:1.15rem'>{html.escape(overview.detail.name)} {badge(state)}</h2>")
-        self._failure.show(ending_html(overview.detail))
+        self._failure.show(ending_html(overview.detail) + notices_html(overview.detail))
         self._bar.show(progress_html(overview))
         self._facts.show(facts_html(overview))
         self._tiles.show(tiles_html(overview))

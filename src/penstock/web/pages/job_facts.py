@@ -139,6 +139,14 @@ def _diagnosis_html(job: JobDetail) -> str:
     return "".join(f"<p class='ps-diagnosis'>{html.escape(line)}</p>" for line in lines if line)
 
 
+def notices_html(job: JobDetail) -> str:
+    """What is seen in its run now: a worker that is slow or stuck, a loss that went wrong."""
+    if not job.notices:
+        return ""
+    rows = "".join(f"<p>{html.escape(notice)}</p>" for notice in job.notices)
+    return f"<section class='ps-card' aria-label='Seen in its run'><h2>Seen in its run</h2>{rows}</section>"
+
+
 def tiles_html(overview: JobOverview) -> str:
     """When it ends, what was promised, and what its processes use, side by side."""
     return tiles_of([*_promise_tiles(overview), *usage_tiles(overview.detail)])

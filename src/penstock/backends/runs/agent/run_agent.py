@@ -15,7 +15,7 @@ from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.line_certificate import LineCertificate
 from penstock.backends.agent.meeting_stores import MeetingStores
 from penstock.backends.agent.metrics.stop_metric import StopMetric
-from penstock.backends.agent.outputs import RunLog
+from penstock.backends.agent.outputs import TAIL_LINES, RunLog
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartFate
 from penstock.backends.agent.progress import ProgressFile
@@ -25,6 +25,8 @@ from penstock.backends.agent.secrets import Mask
 from penstock.backends.agent.states import Exit, Member, RunPhase, WorkerGroup
 from penstock.backends.agent.supervisor import Supervisor
 from penstock.backends.agent.usage_curves import UsageCurves
+from penstock.backends.agent.watch.run_observer import RunObserver
+from penstock.backends.agent.watch.stack_looks import StackLooks
 from penstock.backends.agent.worker_lines import WorkerLines
 from penstock.backends.runs.agent.agent_options import AgentOptions
 from penstock.backends.runs.agent.request_server import RequestServer
@@ -77,6 +79,7 @@ class Agent:
         self._output = RunLog(run_dir.path, self._on_line, Mask(secrets.values()), self._clock)
         self._usage_curves = UsageCurves(run_dir.usage_curves, self._clock, self._output.remark)
         self._stores = MeetingStores()
+        self._observer = RunObserver(run_dir.watch_file, self._clock, self._journal.append, self._output.remark)
         self._set_up_workers(options, secrets)
         self._requests = RequestServer(self._supervisor, self._workers)
         self._state_file = StateFile(run_dir.state_file)
@@ -99,9 +102,11 @@ class Agent:
             serve_host = parts.serve
         self._stop_metric = StopMetric(self._launch, self._record_metric, self._supervisor.finish)
         metrics = setup.metrics(self._clock, self._user, self._stop_metric.take, is_local=options.engine is None)
+        self._looks = StackLooks(self._run_dir.stacks, self, is_local=options.engine is None)
         self._telemetry = told = RunTelemetry(
-            self._supervisor, self._journal, metrics, ProgressFile(self._run_dir.progress), self._output.remark
-        )
+            self._supervisor, self._journal, metrics, ProgressFile(self._run_dir.progress), self._output.remark,
+            observer=self._observer, looks=self._looks,
+        )  # fmt: skip
         self._lines = WorkerLines(secret, self._stores, hear=told.message, doubt=told.doubt, host=serve_host)
 
     async def run(self) -> None:
@@ -157,8 +162,22 @@ class Agent:
         if kind is ReportKind.FINISHED and (ending := self._stop_metric.ending):
             said["reason"] = ending
         if kind is ReportKind.FAILED and not said.get("tail"):
-            said["tail"] = self._output.tail()
-        self._journal.append(kind, said)
+            seen = self._looks.lines if said.get("reason") == FailureReason.HANG else []
+            said["tail"] = (*self._output.tail(), *seen)[-TAIL_LINES:]
+        if kind is ReportKind.STUCK:
+            self._observer.stuck(said["reason"], said["path"])
+        else:
+            self._journal.append(kind, said)
+
+    def look(self) -> None:
+        self._background.start(self._look())
+
+    def dump_stacks(self, worker_id: str) -> None:
+        self._workers.dump_stacks(worker_id)
+
+    async def _look(self) -> None:
+        self._supervisor.looked(await self._looks.take(list(self._supervisor.members.values())))
+        self._ended.set()
 
     def sweep(self) -> None:
         self._workers.sweep()
@@ -216,6 +235,7 @@ class Agent:
 
     def _tick(self) -> None:
         self._telemetry.tick()
+        self._observer.tick()
         if time.monotonic() - self._metered_at >= METER_EVERY_S:
             self._meter_usage()
         self._journal.flush()
@@ -233,6 +253,7 @@ class Agent:
         await self._workers.close()
         self._telemetry.close()
         self._usage_curves.flush()
+        self._observer.flush()
         self._output.close()
         self._journal.close()
         discard_sockets(self._sockets, self._run_dir.path)

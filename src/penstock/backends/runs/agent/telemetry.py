@@ -9,17 +9,24 @@ from penstock.backends.agent.metrics.run_metrics import RunMetrics
 from penstock.backends.agent.progress import ProgressFile, ProgressRecorder, complaint, parse_line
 from penstock.backends.agent.report_journal import ReportJournalWriter
 from penstock.backends.agent.supervisor import Supervisor
+from penstock.backends.agent.watch.run_observer import RunObserver
+from penstock.backends.agent.watch.stack_looks import StackLooks
 from penstock.core import (
     Bye,
     CheckpointFailed,
     CheckpointSaved,
     Hello,
+    HotspotsSampled,
     Joined,
+    LossWrong,
     Met,
     MetricsLogged,
     Ready,
     ReportKind,
+    StacksTaken,
+    StateRolledBack,
     StateSuspended,
+    StepsTimed,
     TrainingProgress,
     WorkerMessage,
     plain,
@@ -39,6 +46,9 @@ class RunTelemetry:
         metrics: RunMetrics,
         progress_file: ProgressFile,
         remark: Callable[[str], None],
+        *,
+        observer: RunObserver,
+        looks: StackLooks,
     ) -> None:
         self._supervisor = supervisor
         self._journal = journal
@@ -46,6 +56,8 @@ class RunTelemetry:
         self._progress = ProgressRecorder(self._record_progress)
         self._progress_file = progress_file
         self._remark = remark
+        self._observer = observer
+        self._looks = looks
         self._quiet_until: float | None = time.monotonic() + QUIET_S
 
     def expect(self, pid: int) -> None:
@@ -74,12 +86,23 @@ class RunTelemetry:
                 run.checkpoint_failed(_said(message))
             case StateSuspended():
                 run.suspended(message.step)
+            case StepsTimed():
+                self._observer.times(worker_id, message.times, run.world)
+            case HotspotsSampled():
+                self._observer.hotspots(message.hotspots)
+            case StacksTaken():
+                self._looks.answer(worker_id, message)
+            case LossWrong():
+                self._observer.loss_wrong(message)
+            case StateRolledBack():
+                self._observer.rolled_back(message)
             case Bye():
                 run.bye(worker_id)
 
     def line(self, worker_id: str, stream: str, line: str) -> None:
         """A line of a worker's output: any is a sign of life, the first worker's may say more."""
-        self._supervisor.sign_of_life()
+        if not self._looks.is_dumping(worker_id):
+            self._supervisor.sign_of_life()
         member = self._supervisor.members.get(worker_id)
         if stream != "stdout" or member is None or member.rank != 0:
             return
@@ -90,6 +113,7 @@ class RunTelemetry:
         if said and said[0] is ReportKind.CHECKPOINTED:
             self._supervisor.checkpointed(said[1])
         elif said:
+            self._supervisor.stepped()
             self._progress.take(said[1])
             self._metrics.reached(said[1]["step"])
         elif what := complaint(line):
@@ -102,7 +126,7 @@ class RunTelemetry:
 
     def file_progress(self, said: dict[str, Any]) -> None:
         """What stands in a progress file, wherever that was read."""
-        self._supervisor.sign_of_life()
+        self._supervisor.stepped()
         self._take_progress(said)
 
     def tick(self) -> None:

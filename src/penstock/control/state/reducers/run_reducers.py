@@ -10,6 +10,7 @@ from penstock.control.state.entries import (
     RunFinished,
     RunNoted,
     RunSuspended,
+    RunWatched,
     SaveFailed,
     WorkerLost,
 )
@@ -55,7 +56,7 @@ def _save_failed(state: FoldedState, entry: SaveFailed) -> None:
     state.live(entry.job_id).tell(entry.at, f"its state could not be saved{where}: {entry.reason}; it goes on")
 
 
-def _run_noted(state: FoldedState, entry: RunNoted) -> None:
+def _run_noted(state: FoldedState, entry: RunNoted | RunWatched) -> None:
     state.live(entry.job_id).tell(entry.at, entry.text)
 
 
@@ -117,6 +118,7 @@ RUN_REDUCERS: Reducers = {
     WorkerLost: _worker_lost,
     SaveFailed: _save_failed,
     RunNoted: _run_noted,
+    RunWatched: _run_noted,
     RunSuspended: _run_suspended,
     RunFinished: _run_finished,
     RunFailed: _run_failed,

@@ -123,6 +123,13 @@ class MemoryDirectory:
             held.setdefault((name.set, name.step, name.size), set()).add(name.rank)
         return max((step for (_, step, size), ranks in held.items() if len(ranks) == size), default=-1)
 
+    def drop_after(self, step: int) -> None:
+        """Of snapshots of later steps nothing is known any more; their bytes are written over."""
+        for path in list(self.path.glob(RECORDS)):
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                if ShardRecord.parse(path.read_text()).name.step > step:
+                    path.unlink(missing_ok=True)
+
     def slots(self, set_id: str, rank: int) -> "ShardSlots":
         return ShardSlots(self, set_id, rank)
 
