@@ -91,6 +91,8 @@ VERBS = {
     "completion": Verb(
         "platform.completion", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."
     ),
+    "preflight": Verb("platform.preflight", "command", "Check this node before it trains"),
+    "check-ops": Verb("models.check_ops", "command", "Replay every operator of a model"),
     "plan": Verb("models.plan", "command", "Find how to split a model over devices"),
     "simulate": Verb(
         "study.simulate", "command", "Replay a trace under several policies and compare what becomes of the jobs."
