@@ -190,6 +190,9 @@ bench-hardware: $(STAMP) ## models of links and power against public measurement
 bench-plan: $(STAMP) ## parallel plans: our search beside Aceso's on its own profile database and cost model
 	$(BIN)/python -m bench.plan
 
+bench-preflight: $(STAMP) ## seconds of a node's check, mutants found and located, what watching a model costs
+	$(BIN)/python -m bench.preflight
+
 clean: ## remove what the targets built
 	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,8 +16,11 @@ def test_nodes_are_listed_drained_and_used_again(world: Platform, penstock: Pens
     assert "node-0" in penstock("nodes").out
     assert penstock("nodes", "drain", "node-0").code == 0
     assert penstock("nodes", "--json").json()[0]["state"] == "drained"
+    assert penstock("nodes", "drain", "node-0", "--reason", "its fan is loud").code == 0
+    assert "its fan is loud" in penstock("nodes").out
     assert penstock("nodes", "undrain", "node-0").code == 0
-    assert penstock("nodes", "--json").json()[0]["state"] == "up"
+    (node,) = penstock("nodes", "--json").json()
+    assert (node["state"], node["unusable"]) == ("up", [])
     refused = penstock("nodes", "drain", "node-7")
     assert refused.code == 2
     assert "unknown node 'node-7'. Allowed: node-0. Did you mean 'node-0'?" in refused.err

@@ -92,7 +92,9 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         ),
         st.builds(CostsLearned, at=st.just(at), fingerprint=st.just("f"), costs=st.sampled_from(COSTS)),
         st.builds(Quarantined, **_just(about), seq=st.just(10_000), kind=st.just("Ticked"), why=st.just("a fault")),
-        st.builds(NodeLeft, at=st.just(at), node=st.just(node.name), why=st.just(why)),
+        st.builds(
+            NodeLeft, at=st.just(at), node=st.just(node.name), why=st.just(why), reason=st.sampled_from(["", "hot"])
+        ),
         st.builds(NodeCame, at=st.just(at), node=st.just(node), why=st.just(why)),
         st.builds(NodeReshaped, at=st.just(at), node=st.sampled_from([node, replace(node, device_count=3)])),
         st.builds(DeviceLeft, at=st.just(at), node=st.just(node.name), slot=small),

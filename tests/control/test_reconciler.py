@@ -310,6 +310,7 @@ def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) 
         world.backend.total = 1000
         world.passes(3)
         world.commands.drain("a")
+        world.commands.drain("a", "its fan is loud")
         world.passes(3)
         grant = world.record(job).grant
         assert grant is not None
@@ -317,7 +318,9 @@ def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) 
         world.restart()
         world.passes(3)
         assert world.journal.state.absent == {"a": Absence.DRAINED}
+        assert world.journal.state.drained_because == {"a": "its fan is loud"}
         world.commands.undrain("a")
+        assert world.journal.state.drained_because == {}
         world.passes(3)
         assert world.backend.width(world.record(job).run_id) == 4
         with pytest.raises(InputError, match="unknown node 'c'"):

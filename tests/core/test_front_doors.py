@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 ROOMS = [
-    "backends", "client", "control", "core", "learn", "parallel", "placement", "policies", "predict", "runtime",
-    "scheduler", "serve", "simulate", "simulate.traces", "spec", "tools", "wire",
+    "backends", "client", "control", "core", "diagnose", "learn", "parallel", "placement", "policies", "predict",
+    "runtime", "scheduler", "serve", "simulate", "simulate.traces", "spec", "tools", "wire",
 ]  # fmt: skip
 
 

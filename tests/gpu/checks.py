@@ -14,12 +14,14 @@ import torch
 
 from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
 from penstock.core import CheckpointSaved, Launch, ReportKind, StateSuspended, SuspendOrder, Worker
+from penstock.diagnose import NodeCheck, check_operators
 from penstock.runtime.checkpoints.checkpoint import Checkpoints, Saved
 from penstock.runtime.checkpoints.state import Parts
 from penstock.runtime.watch.hotspot_table import INPUT
 from penstock.runtime.watch.profile_sampler import ProfileSampler, marked
 from penstock.runtime.watch.step_clock import StepClock
 from penstock.tools import Nvml
+from tests.diagnose.networks import everything_step
 from tests.runtime.agent import Agent, Zygote
 
 SCRIPT = Path(__file__).parents[1] / "runtime" / "scripts" / "train.py"
@@ -194,6 +196,29 @@ def steps_are_profiled_and_timed(zygote: Zygote, folder: Path) -> None:
     assert all(0.0 <= wait < 0.1 for wait in waits), waits
 
 
+def the_node_is_fit(_zygote: Zygote, folder: Path) -> None:
+    """Speeds against the data sheet, operators in every dtype and layout, updates in every way."""
+    report = NodeCheck(device="cuda", folder=folder).run(lambda words: print(f"    {words}", flush=True))
+    for check in report.checks:
+        print(f"    {check.status:<5} {check.line}")
+    print(f"    {report.seconds:.1f} s, facts {report.facts}")
+    assert not [check.line for check in report.failures if "operator" in check.name or "update" in check.name]
+
+
+def operators_of_a_model_are_right(_zygote: Zygote, _folder: Path) -> None:
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        started = time.perf_counter()
+        step = everything_step(torch.optim.AdamW, dtype=dtype, device="cuda")
+        step.plain()
+        plain = time.perf_counter() - started
+        report = check_operators(step)
+        seconds = time.perf_counter() - started - plain
+        told = report.to_data()
+        print(f"    {dtype}: {told['calls']} calls, {told['judged_by']}, {plain:.1f} s plain, {seconds:.1f} s checked")
+        print(f"    not judged: {told['unjudged']}")
+        assert report.ok, told["defects"]
+
+
 CHECKS: tuple[Callable[[Zygote, Path], None], ...] = (
     one_worker_in_bfloat16,
     two_workers_share_one_gpu,
@@ -204,6 +229,8 @@ CHECKS: tuple[Callable[[Zygote, Path], None], ...] = (
     a_sharded_model_on_one_gpu,
     a_job_of_the_local_backend,
     steps_are_profiled_and_timed,
+    the_node_is_fit,
+    operators_of_a_model_are_right,
 )
 
 

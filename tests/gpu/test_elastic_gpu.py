@@ -13,6 +13,7 @@ from tests.runtime.agent import Zygote  # noqa: E402
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),
     pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning"),
 ]
 

@@ -92,6 +92,8 @@ VERBS = {
     "completion": Verb(
         "platform.completion", "completion", "Print a completion script: `penstock completion bash >> ~/.bashrc`."
     ),
+    "preflight": Verb("platform.preflight", "command", "Check this node before it trains"),
+    "check-ops": Verb("models.check_ops", "command", "Replay every operator of a model"),
     "plan": Verb("models.plan", "command", "Find how to split a model over devices"),
     "data": Verb("models.data", "app", "Pack text into tokens for training; look at them, check them."),
     "simulate": Verb(

@@ -307,8 +307,10 @@ class Client:
     def nodes(self) -> list[NodeView]:
         return _NODES.validate_python(self._ask("GET", "/v1/nodes"))
 
-    def drain(self, node: str) -> list[NodeView]:
-        return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/drain"))
+    def drain(self, node: str, *, reason: str = "") -> list[NodeView]:
+        """No more jobs there; the reason is shown with the node."""
+        wanted = {"reason": reason}
+        return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/drain", json=wanted))
 
     def undrain(self, node: str) -> list[NodeView]:
         return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/undrain"))

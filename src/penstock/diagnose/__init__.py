@@ -1,4 +1,4 @@
-"""Why did it fail? One cause and one remedy, from the logs of all ranks and what the platform knows besides."""
+"""Why did it fail, is this node sane? Causes from logs of all ranks, checks of nodes, the first wrong operator."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,16 @@ if TYPE_CHECKING:
     from penstock.diagnose.doctor import Doctor, LogSource
     from penstock.diagnose.facts import RunFacts, WorkerEnd
     from penstock.diagnose.logs.kernel_log import kernel_lines
+    from penstock.diagnose.operators.checking import OperatorReport, check_operators
+    from penstock.diagnose.operators.script_check import check_model
+    from penstock.diagnose.operators.shrinking import repeating_script, shrunk
+    from penstock.diagnose.operators.training_step import TrainingStep
+    from penstock.diagnose.preflight.gate import shared_report
+    from penstock.diagnose.preflight.node import NodeCheck
+    from penstock.diagnose.preflight.nodes import NodesCheck, NodesReport
+    from penstock.diagnose.preflight.pairing import Located, locate
+    from penstock.diagnose.preflight.reaching import Reach
+    from penstock.diagnose.preflight.report import Check, NodeReport, Status
     from penstock.diagnose.signatures.catalogue import Catalogue, shipped_catalogue
     from penstock.diagnose.signatures.model import Category, Level, Signature
     from penstock.diagnose.signatures.own import add_signature, catalogue_with
@@ -17,18 +27,34 @@ if TYPE_CHECKING:
 __all__ = [
     "Catalogue",
     "Category",
+    "Check",
     "Doctor",
     "Level",
+    "Located",
     "LogSource",
+    "NodeCheck",
+    "NodeReport",
+    "NodesCheck",
+    "NodesReport",
+    "OperatorReport",
+    "Reach",
     "RunFacts",
     "Signature",
+    "Status",
+    "TrainingStep",
     "Trial",
     "WorkerEnd",
     "add_signature",
     "catalogue_with",
+    "check_model",
+    "check_operators",
     "kernel_lines",
+    "locate",
     "log_sources",
+    "repeating_script",
+    "shared_report",
     "shipped_catalogue",
+    "shrunk",
     "text_source",
     "tried",
 ]

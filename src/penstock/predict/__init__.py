@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         read_measurements,
         read_power,
     )
-    from penstock.predict.model_sources import load_hook, offers_hook
+    from penstock.predict.model_sources import load_hook, offers_hook, setup_of
     from penstock.predict.predicted_curve import predict_curve
     from penstock.predict.prediction import ModelPrediction, PredictedPoint, predict_model
     from penstock.predict.prediction_cache import PredictionCache, PredictionRequest, counts_up_to
@@ -61,6 +61,7 @@ __all__ = [
     "profile_named",
     "read_measurements",
     "read_power",
+    "setup_of",
     "training_task",
 ]
 

@@ -274,7 +274,8 @@ def _incident(line: Line, node: str) -> str:
     payload = line.payload
     match line.kind:
         case "NodeLeft":
-            return f"{node} was {payload.get('why', 'lost')}"
+            reason = f": {payload['reason']}" if payload.get("reason") else ""
+            return f"{node} was {payload.get('why', 'lost')}{reason}"
         case "NodeCame":
             return f"{node} came back"
         case "WorkerLost":

@@ -240,7 +240,12 @@ class NodeView(WireModel):
     devices: list[int]
     state: str = Field(description="up, lost or drained")
     jobs: list[str] = []
-    unusable: list[str] = Field(default=[], description="Why devices of it cannot be used, as its backend says.")
+    unusable: list[str] = Field(default=[], description="Why it was drained, or devices of it cannot be used.")
+
+
+class DrainRequest(WireModel):
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[StorableText, Field(max_length=1000, description="Why, for whoever looks at the node.")] = ""
 
 
 class LogPage(WireModel):

@@ -32,10 +32,10 @@ def listing(context: typer.Context, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def drain(node: NodeArgument) -> None:
+def drain(node: NodeArgument, reason: Annotated[str, typer.Option(help="Why; shown with the node.")] = "") -> None:
     """No more jobs there; those that run save their state and go elsewhere."""
     with connect() as client:
-        client.drain(node)
+        client.drain(node, reason=reason)
 
 
 @app.command()

@@ -34,4 +34,4 @@ def _cordon(entry: RunFailed, node: str, state: PlatformState) -> Iterator[Entry
         told = f"node {node} looks bad ({cause}) and is the only one, so it goes on being used"
         yield RunNoted(at=entry.at, job_id=entry.job_id, run_id=entry.run_id, text=told)
         return
-    yield NodeLeft(at=entry.at, node=node, why=Absence.DRAINED, reason=cause)
+    yield NodeLeft(at=entry.at, node=node, why=Absence.DRAINED, reason=f"the doctor found {cause}")

@@ -185,12 +185,13 @@ class Commands:
             self._journal.record(edit_entry(wanted, record, self._journal.state, self.quotas, now, who.name))
         self._done()
 
-    def drain(self, node: str) -> None:
-        """No more jobs on a node; those that run there save their state and go elsewhere."""
+    def drain(self, node: str, reason: str = "") -> None:
+        """No more jobs on a node; those that run there save their state and go elsewhere. A new reason is kept."""
         self._node(node)
         with self._journal.reading() as state:
-            if state.absent.get(node) is not Absence.DRAINED:
-                self._journal.record(NodeLeft(at=self._journal.now(), node=node, why=Absence.DRAINED))
+            news = reason and reason != state.drained_because.get(node)
+            if news or state.absent.get(node) is not Absence.DRAINED:
+                self._journal.record(NodeLeft(at=self._journal.now(), node=node, why=Absence.DRAINED, reason=reason))
         self._done()
 
     def undrain(self, node: str) -> None:

@@ -241,7 +241,7 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
 
 
 def _drain_reasons(reason: str | None) -> list[str]:
-    return [] if reason is None else [f"drained by the doctor: {reason}"]
+    return [] if reason is None else [f"drained: {reason}"]
 
 
 def _faults(node: Node, unusable: Mapping[DeviceSlot, str]) -> list[str]:

@@ -48,6 +48,7 @@ from penstock.core import plain
 from penstock.wire import (
     ArraySubmission,
     ArrayView,
+    DrainRequest,
     EditRequest,
     EvaluationList,
     EventPage,
@@ -378,11 +379,11 @@ class Platform:
     def _nodes(self, who: Principal) -> list[NodeView]:
         return node_views(self._journal, who, self._reconciler.backend.unusable())
 
-    def drain(self, node: str, who: Principal) -> list[NodeView]:
+    def drain(self, node: str, who: Principal, how: DrainRequest | None = None) -> list[NodeView]:
         """No more jobs on a node; those that run there save their state and go elsewhere."""
         with self.audit.recorded(who, "drain", node):
             require(who, Action.DRAIN)
-            self._commands.drain(node)
+            self._commands.drain(node, how.reason if how else "")
         return self._nodes(who)
 
     def undrain(self, node: str, who: Principal) -> list[NodeView]:

@@ -402,7 +402,7 @@ class Absence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLeft:
-    """A node takes no jobs any more; ``reason`` says what was found wrong with one that we drained ourselves."""
+    """A node takes no jobs any more; ``reason`` says why one was drained, if whoever did it said so."""
 
     at: float
     node: str

@@ -73,11 +73,12 @@ def node_html(node: NodeUse) -> str:
     held = sum(holder is not None for holder in node.holders)
     free = f"{len(view.devices) - held} free" if view.state == "up" else f"none free, for it is {view.state}"
     load = "not measured yet" if node.utilisation is None else f"{percent(node.utilisation)} busy"
+    why = f"<dt>Not used</dt><dd>{html.escape('; '.join(view.unusable))}</dd>" if view.unusable else ""
     return (
         f'<div class="ps-slots" aria-hidden="true">{slots}</div>'
         f'<dl class="ps-facts" style="margin-top:10px"><dt>Devices</dt><dd>{len(view.devices)} × '
         f"{html.escape(view.kind)}, {held} held, {free}</dd><dt>Load</dt><dd>{load}</dd>"
-        f"<dt>Jobs on it</dt><dd>{jobs}</dd></dl>"
+        f"<dt>Jobs on it</dt><dd>{jobs}</dd>{why}</dl>"
     )
 
 

@@ -6,11 +6,13 @@ from penstock.core import DeviceLost, DeviceRestored, DeviceSlot, NodeChanged, N
 
 
 def _node_left(state: FoldedState, entry: NodeLeft) -> None:
+    if entry.reason:
+        state.drained_because[entry.node] = entry.reason
+    if entry.why is state.absent.get(entry.node) is Absence.DRAINED:
+        return
     state.feed(NodeLost(entry.at, entry.node))
     if state.absent.get(entry.node) is not Absence.DRAINED:
         state.absent[entry.node] = entry.why
-        if entry.reason:
-            state.drained_because[entry.node] = entry.reason
 
 
 def _node_came(state: FoldedState, entry: NodeCame) -> None:

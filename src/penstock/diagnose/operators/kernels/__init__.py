@@ -1,0 +1,1 @@
+"""Which reference answers for which call of PyTorch's operator library, forward and backward."""
