@@ -11,8 +11,9 @@ from torch.utils.checkpoint import CheckpointError
 
 from penstock.core import InputError
 from penstock.predict.capture.composites import FusedOperations
+from penstock.predict.capture.optimizers import OPTIMIZERS
 from penstock.predict.capture.recorder import Recorder, TrainingPhase
-from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, TrainingTask, arithmetic, total_bytes, training_task
+from penstock.predict.capture.setup import Hook, Setup, TrainingTask, arithmetic, total_bytes, training_task
 from penstock.predict.kernels.calls import KernelCall, Precision
 
 _STATES = {"sgd": 1, "adamw": 2, "adamw-foreach": 2}

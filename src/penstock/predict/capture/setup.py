@@ -10,25 +10,26 @@ from torch import Tensor, nn
 from torch.overrides import _get_current_function_mode_stack
 
 from penstock.core import InputError, UnknownNameError
+from penstock.predict.capture.optimizers import OPTIMIZERS
 from penstock.predict.kernels.calls import ImageLayout
 
 Hook = Callable[[int], Any]
 """What a script offers: ``penstock_model(batch)`` returns ``model, inputs`` or ``model, inputs, loss``."""
 
-_PURE = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_PURE = {
+    "fp32": torch.float32, "tf32": torch.float32, "default": torch.float32, "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}  # fmt: skip
 _AUTOCAST = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 PRECISIONS = (*_PURE, *_AUTOCAST)
-
-OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
-    "sgd": lambda weights: torch.optim.SGD(weights, lr=1e-4, momentum=0.9, weight_decay=1e-4, foreach=True),
-    "adamw": lambda weights: torch.optim.AdamW(weights, lr=1e-5, fused=True),
-    "adamw-foreach": lambda weights: torch.optim.AdamW(weights, lr=1e-5, foreach=True),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """``precision`` is one of :data:`PRECISIONS`: the dtype of everything, or autocast over fp32 (``amp-``)."""
+    """``precision`` is one of :data:`PRECISIONS`: the dtype of everything, or autocast over fp32 (``amp-``).
+
+    ``default`` is what PyTorch does unless it is told otherwise: fp32, but convolutions in TF32.
+    """
 
     precision: str = "bf16"
     layout: ImageLayout = ImageLayout.CHANNELS_FIRST
@@ -51,6 +52,12 @@ class Setup:
 
     @property
     def tf32(self) -> bool:
+        """Whether products of fp32 matrices may use TF32."""
+        return self.precision not in ("fp32", "default")
+
+    @property
+    def tf32_convolutions(self) -> bool:
+        """Whether what cuDNN computes on fp32 may: PyTorch lets it unless it is told otherwise."""
         return self.precision != "fp32"
 
 
@@ -181,7 +188,7 @@ def _entered(modes: Sequence[AbstractContextManager[Any]]) -> Iterator[None]:
 def arithmetic(setup: Setup) -> Iterator[None]:
     """TF32 switched as the setup says, for the backward pass too; as before afterwards."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = setup.tf32
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = setup.tf32, setup.tf32_convolutions
     try:
         yield
     finally:
