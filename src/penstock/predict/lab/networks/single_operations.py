@@ -268,6 +268,14 @@ def _first(found: Any) -> Tensor:
     return found[0]  # type: ignore[no-any-return]
 
 
+class _Clipping:
+    def __init__(self, weights: list[Tensor]) -> None:
+        self.weights = weights
+
+    def step(self) -> None:
+        nn.utils.clip_grad_norm_(self.weights, 1.0, foreach=True)
+
+
 OPERATIONS: dict[str, Sizes] = {
     "cumsum": _forward(lambda v: v.cumsum(-1)),
     "cumsum across": _forward(lambda v: v.cumsum(0)),
@@ -366,11 +374,3 @@ OPERATIONS: dict[str, Sizes] = {
     "sgd": _optimized(lambda w: torch.optim.SGD(w, lr=1e-3, foreach=True)),
     "clipping": _optimized(_Clipping),
 }
-
-
-class _Clipping:
-    def __init__(self, weights: list[Tensor]) -> None:
-        self.weights = weights
-
-    def step(self) -> None:
-        nn.utils.clip_grad_norm_(self.weights, 1.0, foreach=True)
