@@ -5,40 +5,77 @@ turns, a size each, so that a run that is cut off has seen all of them.
 """
 
 import argparse
+import faulthandler
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 
-from bench.strangers.measure import append
+from bench.strangers.measure import append, records
 from penstock.predict.lab.measuring.environment import environment, measured_gpu
 from penstock.predict.lab.measuring.operation_timing import record
+from penstock.predict.lab.measuring.training import _laps_on_cpu, _laps_on_gpu
 from penstock.predict.lab.networks.single_operations import OPERATIONS, Prepared, Sizes
 
 _TOGETHER = 16
+_STUCK_S = 11.0
+UNWATCHED = ("lstm", "lstm trained", "gru", "gru trained", "rnn trained")
+SLOW = ("cholesky", "qr", "solve", "inverse", "slogdet", "svd", "eigh")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else "")
-    parser.add_argument("--out", type=Path, required=True, help="a .jsonl.gz file")
+    parser.add_argument("--out", type=Path, required=True, help="a .jsonl file, gone on from if it is there")
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--only", default="", help="comma-separated names")
     parser.add_argument("--most-elements", type=float, default=6e7)
     given = parser.parse_args()
     end = time.time() + 60 * given.minutes
-    append(given.out, {"environment": environment(given.device, measured_gpu(given.device))})
-    wanted = set(filter(None, given.only.split(","))) or set(OPERATIONS)
-    turns = list(in_turns({name: OPERATIONS[name] for name in OPERATIONS if name in wanted}, given.most_elements))
-    for place in range(0, len(turns), _TOGETHER):
+    if not given.out.exists():
+        append(given.out, {"environment": environment(given.device, measured_gpu(given.device))})
+    done = {each["group"] for each in records(given.out) if "group" in each}
+    for place, group in enumerate(groups(given.most_elements)):
+        if place in done:
+            continue
         if time.time() > end:
-            print(f"time is up after {place} of {len(turns)}", flush=True)
+            print(f"time is up at group {place}", flush=True)
             return
-        append(given.out, timed(turns[place : place + _TOGETHER], given.device))
-    print(f"{len(turns)} measured", flush=True)
+        print(f"begin group {place}", flush=True)
+        faulthandler.dump_traceback_later(_STUCK_S)
+        whole = group[0][0] in UNWATCHED
+        found = by_events(group, given.device) if whole else timed(group, given.device)
+        faulthandler.cancel_dump_traceback_later()
+        append(given.out, {"group": place, **found})
+
+
+def groups(most: float) -> list[list[tuple[str, Prepared]]]:
+    """Some operations together; what may hang comes last, and what hangs with a profiler is timed without one."""
+    safe = {name: sizes for name, sizes in OPERATIONS.items() if name not in UNWATCHED and name not in SLOW}
+    found = []
+    for names in (safe, {name: OPERATIONS[name] for name in UNWATCHED}, {name: OPERATIONS[name] for name in SLOW}):
+        turns = list(in_turns(names, most))
+        found += [turns[place : place + _TOGETHER] for place in range(0, len(turns), _TOGETHER)]
+    return found
+
+
+def by_events(some: Sequence[tuple[str, Prepared]], device: str) -> dict[str, Any]:
+    """Seconds of each as a whole, without looking inside."""
+    whole, errors = [], []
+    for name, prepare in some:
+        try:
+            with torch.device(device):
+                run = prepare()
+            for _ in range(3):
+                run()
+            marks = _laps_on_gpu(run, 0.02) if device == "cuda" else _laps_on_cpu(run, 0.001)
+            whole.append([name, repr(getattr(prepare, "args", ())), median(marks)])
+        except Exception as problem:
+            errors.append(f"{name}: {type(problem).__name__}: {problem}"[:300])
+    return {"names": [name for name, _ in some], "errors": errors, "whole": whole}
 
 
 def in_turns(operations: dict[str, Sizes], most: float) -> Iterator[tuple[str, Prepared]]:

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from penstock.core import InputError
 from penstock.predict.capture import Capture, TrainingPhase
 from penstock.predict.hardware import Bound
-from penstock.predict.kernels import KernelModel
+from penstock.predict.kernels import KernelModel, Predictions, named
 
 HOST = "host"
-ISSUED_KINDS = (*map(str, TrainingPhase), "convolution")
-"""What the host issues: operations of each phase, and convolutions, whose kernels are looked up."""
+ISSUED_KINDS = (*map(str, TrainingPhase), "convolution", "view", "listed")
+"""What the host issues: operations of each phase, convolutions, whose kernels are looked up, views, and tensors in the
+lists that optimizers go over."""
 _SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
 
@@ -33,15 +34,26 @@ _FASTER = math.log(0.85)
 _COMMON_SPREAD = 0.04
 """Relative error that kernels of one network share, so that it does not average out over them."""
 
+_SHARED_DOUBT = 0.5
+"""How much of what kernels that were never timed may be off by they share, being of one network."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCost:
-    """Seconds the host needs per operation it issues, by phase, and on top per convolution."""
+    """Seconds the host needs per operation it issues, by phase, per view, and on top per convolution and per tensor of
+    an optimizer's lists; ``wait_s`` is what it costs device and host to meet because a value has to be seen.
+
+    ``doubt`` is half the width of the logarithm's error bar.
+    """
 
     forward_s: float = 2e-5
     backward_s: float = 1.5e-5
     optimizer_s: float = 2e-5
     convolution_s: float = 5e-5
+    view_s: float = 2e-6
+    listed_s: float = 5e-7
+    wait_s: float = 3e-5
+    doubt: float = 0.3
 
     def seconds(self, issued: Mapping[str, int]) -> float:
         return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in ISSUED_KINDS)
@@ -61,6 +73,8 @@ class IterationTime:
     by_phase: Mapping[TrainingPhase, float] = field(default_factory=lambda: MappingProxyType({}))
     beyond: float = 0.0
     """Share of the kernel time that was predicted outside of what was profiled."""
+    unseen: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Operations that were never timed, each with its share of the kernel time."""
 
     @property
     def dominated_by(self) -> str:
@@ -88,9 +102,14 @@ class IterationModel:
         counts = np.array([each.count for each in seen.calls], dtype=float)
         factor = self.device_factor
         each_s = (found.mean_s + self.gap_s) * counts * factor
+        waiting = self.host.wait_s * seen.waits
         device, host = float(each_s.sum()), self.host.seconds(seen.issued) * self.host_factor
-        total = device + host if self.serial else _slower(device, host)
-        spread = self._spread(found.low, found.high, each_s)
+        total = self._together(device, host) + waiting
+        spread = self._spread(found, each_s)
+        low, high = (
+            self._together(device * math.exp(side * spread), host * math.exp(side * self.host.doubt)) + waiting
+            for side in (-1, 1)
+        )
         by_bound: dict[Bound, float] = defaultdict(float)
         by_family: dict[str, float] = defaultdict(float)
         by_phase: dict[TrainingPhase, float] = defaultdict(float)
@@ -99,10 +118,13 @@ class IterationModel:
             by_family[each.call.family] += seconds
             by_phase[each.phase] += seconds
         return IterationTime(
-            seconds=total, low=total * math.exp(-spread), high=total * math.exp(spread), device_s=device, host_s=host,
+            seconds=total, low=low, high=high, device_s=device, host_s=host,
             by_bound=dict(by_bound), by_family=dict(by_family), by_phase=dict(by_phase),
-            beyond=float(each_s[~found.in_range].sum()) / max(device, 1e-12),
+            beyond=float(each_s[~found.in_range].sum()) / max(device, 1e-12), unseen=_unseen(seen, found, each_s),
         )  # fmt: skip
+
+    def _together(self, device_s: float, host_s: float) -> float:
+        return device_s + host_s if self.serial else _slower(device_s, host_s)
 
     def calibrated(self, seen: Capture, measured_s: float) -> "IterationModel":
         """The same model, corrected by one measured iteration of the network at whatever batch size.
@@ -129,12 +151,21 @@ class IterationModel:
             host_factor=self.host_factor * math.exp(host),
         )
 
-    def _spread(self, low: NDArray[np.float64], high: NDArray[np.float64], each_s: NDArray[np.float64]) -> float:
-        """Errors of kernels are mostly their own and average out; a part is common to all of them."""
+    def _spread(self, found: Predictions, each_s: NDArray[np.float64]) -> float:
+        """Errors of kernels are mostly their own and average out; a part is common to all of them. Those that were
+        never timed are off together, the more so the more of the time they take."""
         shares = each_s / max(float(each_s.sum()), 1e-12)
-        widths = np.log(high / low) / 2
+        widths = np.log(found.high / found.low) / 2
         own, common = float(np.sqrt(np.sum((shares * widths) ** 2))), 0.2 * float(np.sum(shares * widths))
-        return math.hypot(own, common, 1.64 * _COMMON_SPREAD)
+        strange = _SHARED_DOUBT * float(np.sum((shares * widths)[~found.in_range]))
+        return math.hypot(own, common, strange, 1.64 * _COMMON_SPREAD)
+
+
+def _unseen(seen: Capture, found: Predictions, each_s: NDArray[np.float64]) -> dict[str, float]:
+    shares: dict[str, float] = defaultdict(float)
+    for place in np.flatnonzero(~found.seen):
+        shares[named(seen.calls[int(place)].call)] += float(each_s[place]) / max(float(each_s.sum()), 1e-12)
+    return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
 
 def _density(off: float, doubt: float) -> float:

@@ -15,6 +15,8 @@ from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.iteration import IterationTime
 from penstock.predict.memory import MemoryPrediction
 
+_UNSEEN, _NAMED = 0.01, 6
+"""Share of the kernel time in operations never timed from which on they are named, and how many of them are."""
 _NOTABLE = 0.1
 """Share of an iteration predicted beyond what was profiled from which on it is said."""
 
@@ -92,7 +94,7 @@ def predict_model(
     assert seen is not None
     return ModelPrediction(
         device=profile.name, batch=batch, setup=setup, parameters=seen.parameters,
-        flops=seen.flops / points[-1].share * batch, points=tuple(points), notes=tuple(_notes(profile, points)),
+        flops=seen.flops / points[-1].share * batch, points=tuple(points), notes=(*_notes(profile, points), *seen.assumed),
     )  # fmt: skip
 
 
@@ -126,5 +128,9 @@ def _notes(profile: DeviceProfile, points: Sequence[PredictedPoint]) -> Iterable
     beyond = max(point.time.beyond for point in points)
     if profile.measured and beyond > _NOTABLE:
         yield f"{beyond:.0%} of the kernel time lies outside of what was profiled: bars are wider there"
+    unseen = points[0].time.unseen
+    if profile.measured and sum(unseen.values()) > _UNSEEN:
+        names = ", ".join(list(unseen)[:_NAMED])
+        yield f"never timed on {profile.name}: {names} ({sum(unseen.values()):.0%} of the kernel time); `penstock profile op` does"
     if not any(point.memory.fits(profile.chip.memory_bytes) for point in points):
         yield f"does not fit: needs {points[-1].memory.needed / 1e9:.1f} GB of {profile.chip.memory_bytes / 1e9:.0f} GB"

@@ -36,8 +36,11 @@ _COPIES = {
     "copy_": "copy", "clone": "copy", "_to_copy": "copy", "cat": "cat", "stack": "cat", "zeros": "fill",
     "zero_": "fill", "ones_like": "fill", "zeros_like": "fill", "fill_": "fill", "new_zeros": "fill", "full": "fill",
     "full_like": "fill", "new_ones": "fill", "ones": "fill", "slice_backward": "pad", "select_backward": "pad",
-    "constant_pad_nd": "pad", "roll": "roll", "repeat": "repeat", "index_select": "gather",
+    "constant_pad_nd": "pad",
 }  # fmt: skip
+
+_POINTWISE = frozenset(["arange", "bernoulli_", "uniform_", "normal_", "native_dropout", "native_dropout_backward"])
+"""Element by element although PyTorch does not say so of them."""
 
 _REDUCTIONS = frozenset([
     "sum", "mean", "amax", "amin", "max", "min", "var", "var_mean", "std", "norm", "linalg_vector_norm", "any",
@@ -47,9 +50,9 @@ _REDUCTIONS = frozenset([
 
 def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, *, tf32: bool) -> KernelCall | None:
     """What the device does for one operation; ``tf32`` says whether fp32 products may use tensor cores."""
-    name = str(func._schema.name).removeprefix("aten::")
-    if name in _FREE or getattr(func, "is_view", False) or func.namespace != "aten":
+    if is_free(func):
         return None
+    name = _name(func)
     bound = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
     outputs = [t for t in _tensors([out]) if t.numel()]
     if _on_host(bound, outputs):
@@ -65,7 +68,18 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any,
         return _copy(name, bound, outputs, tf32)
     if name in _REDUCTIONS:
         return _reduction(name, bound, outputs, tf32)
-    return _elementwise(name, bound, outputs, tf32)
+    if torch.Tag.pointwise in func.tags or name in _POINTWISE:
+        return _elementwise(name, bound, outputs, tf32)
+    return _operation(name, bound, outputs, tf32)
+
+
+def is_free(func: Any) -> bool:
+    """Whether an operation only looks at memory otherwise, or hands it out."""
+    return func.namespace != "aten" or bool(getattr(func, "is_view", False)) or _name(func) in _FREE
+
+
+def _name(func: Any) -> str:
+    return str(func._schema.name).removeprefix("aten::")
 
 
 def split(args: Sequence[Any], device: str) -> Iterator[tuple[Any, ...]]:
@@ -400,6 +414,31 @@ def _elementwise(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) ->
         flops=float(elements), read_bytes=_moved(sources), written_bytes=_moved(outputs),
         variant=name.strip("_") + _shape_of_access(sources, out),
     )  # fmt: skip
+
+
+def _operation(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
+    """Whatever has no family of its own: its elements, and along which of them it has to go one after another."""
+    sources = list(_tensors(bound.values()))
+    elements = max(t.numel() for t in [*sources, *outputs])
+    dim = bound.get("dim")
+    along = sources[0] if sources else outputs[0]
+    if isinstance(dim, int) and along.dim():
+        steps, inner = along.shape[dim], along.stride(dim) == 1
+    else:
+        steps, inner = max(along.shape, default=1), True
+    added = "+" if bound.get("accumulate") else ""
+    largest = max([*sources, *outputs], key=lambda t: t.numel() * t.is_floating_point())
+    return KernelCall(
+        family="operation", dims=(elements, max(1, steps)), precision=_precision(largest),
+        flops=_arithmetic(name, along), read_bytes=_moved(sources), written_bytes=_moved(outputs),
+        variant=name.strip("_") + added + ("" if inner else "/across"),
+    )  # fmt: skip
+
+
+def _arithmetic(name: str, along: Tensor) -> float:
+    """Operations on square matrices take their side times as many as they have elements."""
+    square = along.dim() > 1 and along.shape[-1] == along.shape[-2]
+    return float(along.numel() * (along.shape[-1] if "linalg" in name and square else 1))
 
 
 def _unbroken(source: Tensor, out: Tensor) -> int:

@@ -1,13 +1,12 @@
 """How a model is trained: arithmetic, layout, optimizer, recomputation. It decides the time as much as the shape."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import _get_current_function_mode_stack
 
 from penstock.core import InputError, UnknownNameError
 from penstock.predict.capture.optimizers import OPTIMIZERS
@@ -108,7 +107,7 @@ def mean_of(output: Any) -> Tensor:
     found = getattr(output, "loss", None)
     if isinstance(found, Tensor):
         return found
-    values = [value for value in _leaves(output) if value.is_floating_point()]
+    values = [value for value in leaves(output) if value.is_floating_point()]
     if not values:
         raise InputError(
             "a model without a floating point output", "a tensor", "Return a loss as the hook's third value"
@@ -116,14 +115,15 @@ def mean_of(output: Any) -> Tensor:
     return torch.stack([value.float().mean() for value in values]).sum()
 
 
-def _leaves(value: Any) -> Iterator[Tensor]:
+def leaves(value: Any) -> Iterator[Tensor]:
+    """The tensors in whatever a model takes or returns."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
+        yield from leaves(list(value.values()))
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _leaves(inner)
+            yield from leaves(inner)
 
 
 def _placed(values: Any, device: str, dtype: torch.dtype) -> Any:
@@ -164,24 +164,9 @@ def _checkpointed(block: nn.Module) -> None:
     inner = block.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return checkpoint(
-            inner, *args, use_reentrant=False, preserve_rng_state=False, context_fn=_with_same_modes, **kwargs
-        )
+        return checkpoint(inner, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
     block.forward = forward
-
-
-def _with_same_modes() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """What is active in the forward pass is active again when it is recomputed; autograd's threads start without."""
-    return nullcontext(), _entered(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _entered(modes: Sequence[AbstractContextManager[Any]]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for mode in modes:
-            stack.enter_context(mode)
-        yield
 
 
 @contextmanager
