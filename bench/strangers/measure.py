@@ -25,7 +25,6 @@ from penstock.predict.lab.measuring.environment import environment, measured_gpu
 from penstock.predict.lab.measuring.operation_timing import record
 from penstock.predict.lab.measuring.training import Training
 
-
 _STUCK_S = 11.0
 RECURRENT = frozenset(["recurrent"])
 """Kinds that are measured without the profiler, and last: with it they may hang."""

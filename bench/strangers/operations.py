@@ -8,6 +8,7 @@ import argparse
 import faulthandler
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import median
@@ -17,7 +18,7 @@ import torch
 
 from bench.strangers.measure import append, records
 from penstock.predict.lab.measuring.environment import environment, measured_gpu
-from penstock.predict.lab.measuring.operation_timing import record
+from penstock.predict.lab.measuring.operation_timing import OperationWatcher, record
 from penstock.predict.lab.measuring.training import _laps_on_cpu, _laps_on_gpu
 from penstock.predict.lab.networks.single_operations import OPERATIONS, Prepared, Sizes
 
@@ -53,10 +54,10 @@ def main() -> None:
 
 
 def groups(most: float) -> list[list[tuple[str, Prepared]]]:
-    """Some operations together; what may hang comes last, and what hangs with a profiler is timed without one."""
+    """Some operations together; what hangs with a profiler is timed without one, what is slow comes last."""
     safe = {name: sizes for name, sizes in OPERATIONS.items() if name not in UNWATCHED and name not in SLOW}
     found = []
-    for names in (safe, {name: OPERATIONS[name] for name in UNWATCHED}, {name: OPERATIONS[name] for name in SLOW}):
+    for names in ({name: OPERATIONS[name] for name in UNWATCHED}, safe, {name: OPERATIONS[name] for name in SLOW}):
         turns = list(in_turns(names, most))
         found += [turns[place : place + _TOGETHER] for place in range(0, len(turns), _TOGETHER)]
     return found

@@ -68,11 +68,12 @@ def predict_model(
     *,
     devices: Sequence[int] = (1,),
     link: str | None = None,
-    measured: tuple[int, float] | None = None,
+    measured: Sequence[tuple[int, float]] = (),
 ) -> ModelPrediction:
     """Predict a model on one or more devices of a kind.
 
-    ``measured`` is one observed (batch, seconds) of the same model on one such device: it corrects the rest.
+    ``measured`` is what was observed of the same model on one such device, (batch, seconds) each: one corrects the
+    rest, two of different sizes tell the device from the host.
 
     >>> from penstock.predict.device_profile import profile_named
     >>> from penstock.predict.zoo import network_named
@@ -82,10 +83,9 @@ def predict_model(
     """
     setup = setup or Setup()
     counts, wire = _counts(devices, batch), link_named(link or profile.chip.link)
-    if measured is not None:
-        at, seconds = measured
-        model = profile.iteration.calibrated(capture(hook, at, setup, device=profile.kind), seconds)
-        profile = replace(profile, iteration=model)
+    if measured:
+        first, *more = [(capture(hook, at, setup, device=profile.kind), seconds) for at, seconds in measured]
+        profile = replace(profile, iteration=profile.iteration.calibrated(*first, *more))
     points, seen = [], None
     for count in counts:
         share = math.ceil(batch / count)
@@ -94,7 +94,8 @@ def predict_model(
     assert seen is not None
     return ModelPrediction(
         device=profile.name, batch=batch, setup=setup, parameters=seen.parameters,
-        flops=seen.flops / points[-1].share * batch, points=tuple(points), notes=(*_notes(profile, points), *seen.assumed),
+        flops=seen.flops / points[-1].share * batch, points=tuple(points),
+        notes=(*_notes(profile, points), *seen.assumed),
     )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ def _notes(profile: DeviceProfile, points: Sequence[PredictedPoint]) -> Iterable
         yield f"{beyond:.0%} of the kernel time lies outside of what was profiled: bars are wider there"
     unseen = points[0].time.unseen
     if profile.measured and sum(unseen.values()) > _UNSEEN:
-        names = ", ".join(list(unseen)[:_NAMED])
-        yield f"never timed on {profile.name}: {names} ({sum(unseen.values()):.0%} of the kernel time); `penstock profile op` does"
+        share, names = sum(unseen.values()), ", ".join(list(unseen)[:_NAMED])
+        yield f"{share:.0%} of the kernel time in operations never timed here: {names} (`penstock profile op` times them)"
     if not any(point.memory.fits(profile.chip.memory_bytes) for point in points):
         yield f"does not fit: needs {points[-1].memory.needed / 1e9:.1f} GB of {profile.chip.memory_bytes / 1e9:.0f} GB"

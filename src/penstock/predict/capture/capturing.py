@@ -71,7 +71,7 @@ class Capture:
 
     @property
     def issued(self) -> dict[str, int]:
-        """What the host has to do: operations by phase, views, and convolutions, whose kernels are looked up each time."""
+        """What the host has to do: operations by phase, views, and convolutions, whose kernels are looked up."""
         looked_up = sum(each.count for each in self.calls if each.call.family.startswith("conv"))
         return {
             **{str(phase): self.dispatches.get(phase, 0) - self.views.get(phase, 0) for phase in TrainingPhase},
@@ -156,10 +156,11 @@ def _optimize(weights: list[torch.nn.Parameter], recorder: Recorder, setup: Setu
     optimizer, resident = OPTIMIZERS[setup.optimizer](weights), recorder.live.now
     optimizer.step()
     recorder.return_to(before)
-    states = recorder.live.now - resident
+    added = recorder.live.now - resident
     recorder.live.peak = recorder.live.now
     optimizer.step()
-    return states, max(training + states, recorder.live.peak)
+    states = total_bytes([each for each in leaves(list(optimizer.state.values())) if each.device.type == "meta"])
+    return states, max(training + added, recorder.live.peak)
 
 
 def reserved_bytes(events: Sequence[Event], began: int, ended: int, states: int) -> int:

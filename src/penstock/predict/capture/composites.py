@@ -188,7 +188,8 @@ def attention(
 ) -> Tensor:  # fmt: skip
     """Attention by the kernel PyTorch 2.11 chooses on a data-centre GPU.
 
-    cuDNN's for half precision without a mask and heads of up to 128, flash for larger heads, else the efficient one.
+    cuDNN's for half precision without a mask and heads of up to 128, flash for larger heads, else the efficient one;
+    none of them takes heads whose elements lie apart, for which it computes products and a softmax.
     """
     if enable_gqa:
         times = query.shape[1] // key.shape[1]
@@ -197,6 +198,10 @@ def attention(
         return _folded(device, query, key, value, attn_mask, dropout_p, is_causal, scale)
     if device == "cpu":
         return _attention_on_cpu(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    if any(part.stride(-1) != 1 for part in (query, key, value)):
+        return _aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale
+        )[0]
     half = attn_mask is None and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] % 8 == 0
     keep = query.requires_grad
     if half and query.shape[-1] <= 128:

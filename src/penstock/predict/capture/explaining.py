@@ -10,7 +10,13 @@ from torch import nn
 
 from penstock.core import InputError, PenstockError
 
-_DATA_DEPENDENT = ("meta tensors", "Cannot copy out of meta tensor", "data-dependent", "_local_scalar_dense")
+_DATA_DEPENDENT = (
+    "meta tensors",
+    "Cannot copy out of meta tensor",
+    "data-dependent",
+    "_local_scalar_dense",
+    "meta device",
+)
 _COMPILED = "fail_on_recompile"
 
 

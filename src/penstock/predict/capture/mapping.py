@@ -7,6 +7,7 @@ as elementwise with their own name as variant: they move the bytes they touch.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -39,7 +40,10 @@ _COPIES = {
     "constant_pad_nd": "pad",
 }  # fmt: skip
 
-_POINTWISE = frozenset(["arange", "bernoulli_", "uniform_", "normal_", "native_dropout", "native_dropout_backward"])
+_POINTWISE = frozenset([
+    "arange", "bernoulli_", "uniform_", "normal_", "native_dropout", "native_dropout_backward", "hardtanh_backward",
+    "mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward", "masked_fill", "masked_fill_", "where",
+])  # fmt: skip
 """Element by element although PyTorch does not say so of them."""
 
 _REDUCTIONS = frozenset([
@@ -68,7 +72,7 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any,
         return _copy(name, bound, outputs, tf32)
     if name in _REDUCTIONS:
         return _reduction(name, bound, outputs, tf32)
-    if torch.Tag.pointwise in func.tags or name in _POINTWISE:
+    if is_pointwise(func):
         return _elementwise(name, bound, outputs, tf32)
     return _operation(name, bound, outputs, tf32)
 
@@ -76,6 +80,15 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any,
 def is_free(func: Any) -> bool:
     """Whether an operation only looks at memory otherwise, or hands it out."""
     return func.namespace != "aten" or bool(getattr(func, "is_view", False)) or _name(func) in _FREE
+
+
+@cache
+def is_pointwise(func: Any) -> bool:
+    """Whether PyTorch says that an operation goes element by element, or says so of what it is the gradient of."""
+    name = _name(func)
+    forward = getattr(torch.ops.aten, name.removesuffix("_backward"), None)
+    related = [func, *(getattr(forward, overload) for overload in (forward.overloads() if forward else ()))]
+    return name in _POINTWISE or any(torch.Tag.pointwise in each.tags for each in related)
 
 
 def _name(func: Any) -> str:
@@ -462,11 +475,17 @@ def _pitch(source: Tensor, out: Tensor) -> int:
     return max(1, source.stride(min(wide, key=out.stride)))
 
 
+def _stretch(source: Tensor, dim: int) -> int:
+    """Elements of one of several joined tensors that stay together; stacked behind its last dimension, one."""
+    if not -source.dim() <= dim < source.dim():
+        return 1
+    return max(1, source.stride(dim)) * source.shape[dim]
+
+
 def _walk(kind: str, sources: Sequence[Tensor], out: Tensor, dim: int) -> tuple[int, int]:
     """Length of the straight stretches, and their distance in the source; when joining, the number of tensors."""
     if kind == "cat" and sources:
-        stretches = [max(1, source.stride(dim)) * source.shape[dim] if source.dim() else 1 for source in sources]
-        return min(stretches), len(sources)
+        return min(_stretch(source, dim) for source in sources), len(sources)
     if kind == "copy" and sources:
         return _unbroken(sources[0], out), _pitch(sources[0], out)
     return out.numel(), 1

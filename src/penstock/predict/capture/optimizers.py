@@ -15,6 +15,8 @@ from torch import Tensor, nn
 class Steps(Protocol):
     """What an iteration needs of an optimizer."""
 
+    @property
+    def state(self) -> Any: ...
     def step(self) -> Any: ...
     def zero_grad(self) -> None: ...
 
@@ -26,7 +28,7 @@ class Lion(torch.optim.Optimizer):
         super().__init__(weights, {"lr": lr, "decay": decay})
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             gradients = [weight.grad for weight in weights]

@@ -14,7 +14,7 @@ from penstock.predict.hardware import Chip
 from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.family import FamilyModel
 from penstock.predict.kernels.files import read_model, write_model
-from penstock.predict.kernels.operations import OperationTable, unseen_width
+from penstock.predict.kernels.operations import OperationTable, named, unseen_width
 from penstock.predict.kernels.tiling import Array
 
 _CONV_DIMS = 10
@@ -90,7 +90,7 @@ class KernelModel:
     def _predict_distinct(self, calls: Sequence[KernelCall]) -> Predictions:
         seconds, mean_s, width = np.zeros((3, len(calls)))
         bounds, in_range = np.empty(len(calls), dtype=object), np.zeros(len(calls), dtype=np.bool_)
-        seen = np.array([self._fitted(call) for call in calls], dtype=np.bool_)
+        seen = np.array([self.fitted(call) for call in calls], dtype=np.bool_)
         names = np.array([kind_of(call) for call in calls], dtype=str)
         for name in np.unique(names):
             mine = np.flatnonzero(names == name)
@@ -110,10 +110,20 @@ class KernelModel:
             seen=seen,
         )
 
-    def _fitted(self, call: KernelCall) -> bool:
+    def fitted(self, call: KernelCall) -> bool:
         """Whether a family was fitted to rows of this very operation."""
         model = self.families.get(kind_of(call))
         return model is not None and call.variant in model.variants
+
+    def _has_kin(self, call: KernelCall) -> bool:
+        """Whether the same operation was fitted to as it walks through memory otherwise."""
+        model = self.families.get(kind_of(call))
+        return model is not None and named(call) in {variant.split("/", maxsplit=1)[0] for variant in model.variants}
+
+    def extra_launches(self, call: KernelCall) -> float:
+        """Kernels beyond the first that the device runs for an operation which no family was fitted to."""
+        time = None if self.fitted(call) else self.operations.of(call)
+        return max(0.0, time.launches - 1) if time else 0.0
 
     def _correct(
         self, calls: Sequence[KernelCall], places: npt.NDArray[np.int64], seconds: Array, mean_s: Array, width: Array,
@@ -123,12 +133,13 @@ class KernelModel:
         width[places] = np.maximum(width[places], unseen_width([calls[int(place)] for place in places]))
         for place in map(int, places):
             time = self.operations.of(calls[place])
+            seen[place] = time is not None or self._has_kin(calls[place])
             if time is None:
                 continue
             one = calls[place : place + 1]
             seconds[place] = mean_s[place] = time.seconds(one, mean_s[place : place + 1])[0]
             width[place] = time.widths(one)[0]
-            seen[place], in_range[place] = True, bool(time.covers(one)[0])
+            in_range[place] = bool(time.covers(one)[0])
 
     def save(self, path: Path) -> None:
         """One ``.npz`` of arrays and a JSON header; no pickles."""

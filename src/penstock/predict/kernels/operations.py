@@ -28,10 +28,14 @@ class OperationTime:
 
     launch_s: float = 0.0
     byte_s: float = 0.0
+    written_s: float = 0.0
+    """On top for every byte that is written: what is gathered or scattered goes by that, not by the table's size."""
     flop_s: float = 0.0
     step_s: float = 0.0
     factor: float = 0.0
     width: float = UNSEEN_WIDTH
+    launches: float = 1.0
+    """Kernels that the device runs for it: the host has to launch each of them."""
     smallest: float = 0.0
     largest: float = float("inf")
     """Bytes of the calls that were timed."""
@@ -39,7 +43,7 @@ class OperationTime:
     def seconds(self, calls: Sequence[KernelCall], physics: Array) -> Array:
         if self.factor:
             return np.asarray(self.factor * physics)
-        line = np.array([self.launch_s, self.byte_s, self.flop_s, self.step_s])
+        line = np.array([self.launch_s, self.byte_s, self.written_s, self.flop_s, self.step_s])
         return np.asarray(terms_of(calls) @ line)
 
     def widths(self, calls: Sequence[KernelCall]) -> Array:
@@ -53,10 +57,11 @@ class OperationTime:
 
 
 def terms_of(calls: Sequence[KernelCall]) -> Array:
-    """One row per call: a launch, bytes, arithmetic operations, serial steps."""
-    return np.array(
-        [(1.0, call.read_bytes + call.written_bytes, call.flops, steps_of(call)) for call in calls], dtype=float
-    ).reshape(-1, 4)
+    """One row per call: a launch, bytes, those written, arithmetic operations, serial steps."""
+    rows = [
+        (1.0, call.read_bytes + call.written_bytes, call.written_bytes, call.flops, steps_of(call)) for call in calls
+    ]
+    return np.array(rows, dtype=float).reshape(-1, 5)
 
 
 def steps_of(call: KernelCall) -> float:
@@ -67,6 +72,11 @@ def steps_of(call: KernelCall) -> float:
 
 def key_of(call: KernelCall) -> str:
     return f"{call.family}:{call.variant}"
+
+
+def precise_key_of(call: KernelCall) -> str:
+    """Apart by arithmetic: sums into half-precision memory take other ways than those into single precision."""
+    return f"{key_of(call)}:{call.precision}"
 
 
 def named(call: KernelCall) -> str:
@@ -81,9 +91,9 @@ class OperationTable:
     times: Mapping[str, OperationTime] = field(default_factory=dict)
 
     def of(self, call: KernelCall) -> OperationTime | None:
-        """The operation as it walks through memory, else however it does."""
-        found = self.times.get(key_of(call))
-        return found or self.times.get(f"{call.family}:{named(call)}")
+        """The operation in its arithmetic, else in any; as it walks through memory, else however it does."""
+        keys = (precise_key_of(call), key_of(call), f"{call.family}:{named(call)}")
+        return next((self.times[key] for key in keys if key in self.times), None)
 
     def joined(self, other: "OperationTable") -> "OperationTable":
         """Both; where both know an operation, the other one's word counts."""

@@ -8,7 +8,7 @@ from penstock.predict.iteration import ISSUED_KINDS, HostCost
 from penstock.tools import nonnegative_least_squares
 
 
-def fit_host_costs(issued: Sequence[tuple[Mapping[str, int], float]], whole: Sequence[float] = ()) -> HostCost:
+def fit_host_costs(issued: Sequence[tuple[Mapping[str, float], float]], whole: Sequence[float] = ()) -> HostCost:
     """From (what was issued, seconds that took), on errors relative to those; no cost is below 0.
 
     Where the seconds are what is left of an iteration beside its kernels, errors count relative to the iteration:

@@ -28,7 +28,7 @@ class Recording:
     """Kernels and copies that the device ran in it."""
 
 
-class _OperationWatcher(_Watcher):
+class OperationWatcher(_Watcher):
     """Keeps what each operation was beside what it is read as."""
 
     def __init__(self, device: str, around: Callable[[int], Any]) -> None:
@@ -48,7 +48,7 @@ class _OperationWatcher(_Watcher):
 def record(step: Callable[[], Any], device: str, *, steps: int = 2) -> Recording:
     """Run ``step`` a few times, watched and unwatched."""
     if device != "cuda":
-        watchers = [_watched(step, _OperationWatcher("cpu", lambda _: nullcontext())) for _ in range(steps)]
+        watchers = [_watched(step, OperationWatcher("cpu", lambda _: nullcontext())) for _ in range(steps)]
         return Recording(operations=_joined(watchers), busy_s=0.0, kernels=0)
     from torch.profiler import ProfilerActivity, profile
 
@@ -58,7 +58,7 @@ def record(step: Callable[[], Any], device: str, *, steps: int = 2) -> Recording
             step()
         torch.cuda.synchronize()
         for index in range(steps):
-            watchers.append(_watched(step, _OperationWatcher("cuda", _labels(index))))
+            watchers.append(_watched(step, OperationWatcher("cuda", _labels(index))))
         torch.cuda.synchronize()
     events = profiler.profiler.kineto_results.events()
     _attribute(events, [watcher.seen for watcher in watchers])
@@ -71,13 +71,13 @@ def record(step: Callable[[], Any], device: str, *, steps: int = 2) -> Recording
     )
 
 
-def _watched(step: Callable[[], Any], watcher: _OperationWatcher) -> _OperationWatcher:
+def _watched(step: Callable[[], Any], watcher: OperationWatcher) -> OperationWatcher:
     with watcher:
         step()
     return watcher
 
 
-def _joined(watchers: list[_OperationWatcher]) -> tuple[TimedOperation, ...]:
+def _joined(watchers: list[OperationWatcher]) -> tuple[TimedOperation, ...]:
     """Alike operations together, those that launched nothing as well."""
     groups: dict[Operation, list[_Timed]] = defaultdict(list)
     for watcher in watchers:
