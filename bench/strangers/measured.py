@@ -15,7 +15,7 @@ from penstock.predict.lab.records.operations import TimedOperation
 FOLDER = Path(__file__).parent / "measurements"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredStranger:
     """A stranger at a batch size: seconds of an iteration, of its host and of its device, bytes, operations."""
 

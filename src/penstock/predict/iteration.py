@@ -20,9 +20,10 @@ from penstock.predict.hardware import Bound
 from penstock.predict.kernels import KernelModel, Predictions, named
 
 HOST = "host"
-ISSUED_KINDS = (*map(str, TrainingPhase), "convolution", "view", "listed", "launched")
-"""What the host issues: operations of each phase, convolutions, whose kernels are looked up, views, tensors in the lists
-that optimizers go over, and kernels beyond the first of an operation."""
+ISSUED_KINDS = (*map(str, TrainingPhase), "convolution", "view", "listed", "launched", "iteration")
+"""What the host issues: operations of forward and backward pass, those of optimizers on lists, convolutions, whose
+kernels are looked up, views, tensors in the lists, kernels beyond the first of an operation, and the iteration itself.
+"""
 _SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
 
@@ -54,6 +55,7 @@ class HostCost:
     view_s: float = 2e-6
     listed_s: float = 5e-7
     launched_s: float = 4e-6
+    iteration_s: float = 0.0
     wait_s: float = 3e-5
     doubt: float = 0.3
 

@@ -58,6 +58,8 @@ class Capture:
     """Operations the host issues, views included."""
     views: dict[TrainingPhase, int] = field(default_factory=dict)
     """Those among them that only look at memory otherwise."""
+    lists: int = 0
+    """Operations of an optimizer on lists of tensors."""
     listed: int = 0
     """Tensors in the lists that optimizers go over, once for every operation on a list."""
     waits: int = 0
@@ -71,11 +73,16 @@ class Capture:
 
     @property
     def issued(self) -> dict[str, int]:
-        """What the host has to do: operations by phase, views, and convolutions, whose kernels are looked up."""
+        """What the host has to do, see :data:`~penstock.predict.iteration.ISSUED_KINDS`.
+
+        Operations of an optimizer on single tensors are issued like those of a forward pass.
+        """
         looked_up = sum(each.count for each in self.calls if each.call.family.startswith("conv"))
+        made = {phase: self.dispatches.get(phase, 0) - self.views.get(phase, 0) for phase in TrainingPhase}
         return {
-            **{str(phase): self.dispatches.get(phase, 0) - self.views.get(phase, 0) for phase in TrainingPhase},
-            "convolution": looked_up, "view": sum(self.views.values()), "listed": self.listed,
+            "forward": made[TrainingPhase.FORWARD] + made[TrainingPhase.OPTIMIZER] - self.lists,
+            "backward": made[TrainingPhase.BACKWARD], "optimizer": self.lists, "convolution": looked_up,
+            "view": sum(self.views.values()), "listed": self.listed, "iteration": 1,
         }  # fmt: skip
 
     @property
@@ -132,7 +139,7 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
     states, peak = _optimize(weights, recorder, setup)
     return Capture(
         calls=tuple(CountedCall(call=call, phase=phase, count=n) for (call, phase), n in recorder.calls.items()),
-        dispatches=dict(recorder.dispatches), views=dict(recorder.views), listed=recorder.listed,
+        dispatches=dict(recorder.dispatches), views=dict(recorder.views), lists=recorder.lists, listed=recorder.listed,
         waits=recorder.values.waits, assumed=tuple(recorder.values.assumed),
         memory=MemoryUse(
             weights=total_bytes(list(work.model.parameters())), gradients=total_bytes(gradients), optimizer=states,
@@ -192,7 +199,8 @@ def _fused_adamw(weights: list[torch.nn.Parameter], recorder: Recorder) -> None:
         steps = 4.0 * len(same)
         recorder.note(_adamw(elements, len(same), low, size, steps))
         recorder.dispatches[TrainingPhase.OPTIMIZER] += 2
-        recorder.listed += 2 * len(same)
+        recorder.lists += 2
+        recorder.listed += 6 * len(same)
         if recorder.device == "cpu":
             continue
         recorder.note(

@@ -71,6 +71,7 @@ class Counted(NamedTuple):
     calls: Counter[tuple[KernelCall, TrainingPhase]]
     dispatches: Counter[TrainingPhase]
     views: Counter[TrainingPhase]
+    lists: int
     listed: int
 
 
@@ -84,8 +85,8 @@ class Recorder(TorchDispatchMode):
         self.dispatches: Counter[TrainingPhase] = Counter()
         self.views: Counter[TrainingPhase] = Counter()
         """Dispatches that only look at memory otherwise."""
-        self.listed = 0
-        """Tensors in the lists of optimizers."""
+        self.lists = self.listed = 0
+        """Operations of optimizers on lists, and the tensors in those."""
         self.values = UnknownValues()
         self.live = LiveBytes()
         self.device, self._tf32 = device, tf32
@@ -112,6 +113,7 @@ class Recorder(TorchDispatchMode):
         self.dispatches[self.phase] += 1
         self.views[self.phase] += is_free(func)
         if self.phase is TrainingPhase.OPTIMIZER and args and isinstance(args[0], list | tuple):
+            self.lists += 1
             self.listed += len(args[0])
 
     def note(self, call: KernelCall | None) -> None:
@@ -119,12 +121,12 @@ class Recorder(TorchDispatchMode):
             self.calls[call, self.phase] += 1
 
     def counted(self) -> "Counted":
-        return Counted(Counter(self.calls), Counter(self.dispatches), Counter(self.views), self.listed)
+        return Counted(Counter(self.calls), Counter(self.dispatches), Counter(self.views), self.lists, self.listed)
 
     def return_to(self, before: "Counted") -> None:
         """Forget what was counted since."""
         self.calls, self.dispatches = Counter(before.calls), Counter(before.dispatches)
-        self.views, self.listed = Counter(before.views), before.listed
+        self.views, self.lists, self.listed = Counter(before.views), before.lists, before.listed
 
     def rms_norm(
         self, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None

@@ -186,4 +186,6 @@ def autocast(setup: Setup, device: str) -> AbstractContextManager[Any]:
 
 
 def total_bytes(tensors: Sequence[Tensor]) -> int:
-    return sum(tensor.numel() * tensor.itemsize for tensor in tensors)
+    """Sparse ones are as large as what they keep."""
+    dense = [tensor._values() if tensor.layout is torch.sparse_coo else tensor for tensor in tensors]
+    return sum(tensor.numel() * tensor.itemsize for tensor in dense)

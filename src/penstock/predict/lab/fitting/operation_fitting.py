@@ -10,6 +10,7 @@ from penstock.predict.hardware import Chip
 from penstock.predict.kernels import KernelCall, KernelModel, OperationTable, OperationTime
 from penstock.predict.kernels.operations import UNSEEN_WIDTH, key_of, precise_key_of, terms_of
 from penstock.predict.kernels.tiling import Array
+from penstock.predict.lab.fitting.positive_fitting import fit_positive
 
 _NINE_OF_TEN = 1.64
 _NARROWEST = 0.12
@@ -17,8 +18,8 @@ _LINES = ("operation", "recurrent")
 """Families without physics of their own."""
 _FEWEST = 3
 """Sizes from which on an operation has a line of its own in one arithmetic."""
-_FREEDOM, _STEPS = 4.0, 60
-"""How far, as a logarithm, a coefficient may be from what the data sheet lets expect; steps of the search."""
+_FREEDOM = 4.0
+"""How far, as a logarithm, a coefficient may be from what the data sheet lets expect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,30 +73,10 @@ def _fitted(rows: Sequence[TimedCall], kernels: KernelModel) -> OperationTime:
 
 
 def _line(calls: Sequence[KernelCall], seconds: Array, chip: Chip) -> OperationTime:
-    """Coefficients by the squares of logarithms, so that small calls count as much as large ones, held near what the
-    device's data sheet lets expect where there are few (Levenberg and Marquardt's steps, all of them positive)."""
-    terms = terms_of(calls)
-    expected = np.log([2e-6, 1 / chip.bandwidth, 0.2 / chip.bandwidth, 1e-3 / chip.vector_peak, 1e-12])
-    found, damping = expected.copy(), 1.0
-    best = _distance(found, terms, seconds, expected)
-    for _ in range(_STEPS):
-        parts = terms * np.exp(found)
-        whole = parts.sum(axis=1)
-        slopes = np.vstack([parts / whole[:, None], np.eye(len(found)) / _FREEDOM])
-        rest = np.concatenate([np.log(seconds / whole), (expected - found) / _FREEDOM])
-        step = np.linalg.solve(slopes.T @ slopes + damping * np.eye(len(found)), slopes.T @ rest)
-        distance = _distance(found + step, terms, seconds, expected)
-        if distance < best:
-            found, best, damping = found + step, distance, damping / 3
-        else:
-            damping *= 4
-    launch, byte, written, flop, serial = map(float, np.exp(found))
+    """Coefficients held near what the device's data sheet lets expect where there are few rows."""
+    expected = np.array([2e-6, 1 / chip.bandwidth, 0.2 / chip.bandwidth, 1e-3 / chip.vector_peak, 1e-12])
+    launch, byte, written, flop, serial = map(float, fit_positive(terms_of(calls), seconds, expected, _FREEDOM))
     return OperationTime(launch_s=launch, byte_s=byte, written_s=written, flop_s=flop, step_s=serial)
-
-
-def _distance(found: Array, terms: Array, seconds: Array, expected: Array) -> float:
-    off = np.log(seconds / (terms * np.exp(found)).sum(axis=1))
-    return float(np.sum(off**2) + np.sum(((found - expected) / _FREEDOM) ** 2))
 
 
 def _off(form: OperationTime, used: int, calls: Sequence[KernelCall], seconds: Array, physics: Array) -> float:
