@@ -7,8 +7,8 @@ apart from those that calibrate. Beside ours stands a roofline: operations over 
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -101,7 +101,8 @@ def print_lines(compared: Sequence[Compared]) -> None:
         print(
             f"{one.stranger.name + (' *' if one.stranger.tests else ''):18s}{one.stranger.kind:15s}{one.batch:6d}"
             f"{1e3 * one.seconds:10.2f}{1e3 * time.seconds:10.2f}  [{1e3 * time.low:7.2f},{1e3 * time.high:7.2f}]"
-            f"{'' if each.inside else '!':1s}{100 * each.error:+6.1f}%{other}{100 * (each.roofline_s / one.seconds - 1):+8.0f}%"
+            f"{'' if each.inside else '!':1s}{100 * each.error:+6.1f}%{other}"
+            f"{100 * (each.roofline_s / one.seconds - 1):+8.0f}%"
             f"{1e3 * time.device_s:9.2f}{1e3 * time.host_s:7.2f}{100 * sum(time.unseen.values()):6.0f} % | "
             f"{one.reserved / 1e9:6.2f} {each.needed / 1e9:6.2f}{'' if each.needed >= one.reserved else ' TOO LOW'}"
         )
@@ -132,10 +133,6 @@ def _sums(name: str, some: Sequence[Compared]) -> str:
         f"{100 * np.mean([each.inside for each in some]):8.0f}{100 * other.mean():19.1f}{100 * np.median(other):8.1f}"
         f"{low:12d}{100 * flat:10.0f}"
     )
-
-
-def spread(values: Iterable[float]) -> float:
-    return float(np.std(list(values)))
 
 
 if __name__ == "__main__":

@@ -177,6 +177,22 @@ def _experts(block: Callable[[], nn.Module], batch: int) -> Any:
     return _words(model, 512, 32000, batch)
 
 
+def _mamba(batch: int) -> Any:
+    return _words(partial(sequences.Mamba, 512, 8, 32000), 512, 32000, batch)
+
+
+def _retnet(batch: int) -> Any:
+    return _words(partial(sequences.RetNet, 512, 6, 8, 32000), 512, 32000, batch)
+
+
+def _mixtral(batch: int) -> Any:
+    return _experts(partial(relations.MaskedExperts, 512, 1536, 8, 2), batch)
+
+
+def _switch(batch: int) -> Any:
+    return _experts(partial(relations.CapacityExperts, 512, 1536, 16), batch)
+
+
 def _encoder(batch: int) -> Any:
     inputs = (torch.randint(30000, (batch, 256)), torch.zeros(batch, 256, dtype=torch.bool))
     labels = torch.randint(2, (batch,))
@@ -263,10 +279,10 @@ def _stranger(
 
 
 STRANGERS: tuple[Stranger, ...] = (
-    _stranger("mamba", "state space", partial(_words, partial(sequences.Mamba, 512, 8, 32000), 512, 32000), (8, 24), "amp-bf16", "adamw-foreach"),
+    _stranger("mamba", "state space", _mamba, (8, 24), "amp-bf16", "adamw-foreach"),
     _stranger("gcn", "graph", _gcn, (20, 60), "default", "adam"),
     _stranger("ddpm", "diffusion", _ddpm, (16, 64), "amp-bf16", "adamw-foreach"),
-    _stranger("mixtral", "experts", partial(_experts, partial(relations.MaskedExperts, 512, 1536, 8, 2)), (8, 32), "bf16", "adamw-foreach"),
+    _stranger("mixtral", "experts", _mixtral, (8, 32), "bf16", "adamw-foreach"),
     _stranger("dlrm", "recommendation", _dlrm, (2048, 8192), "default", "adagrad"),
     _stranger("word-lstm", "recurrent", _word_model, (64, 256), "default", "sgd-plain"),
     _stranger("encoder", "encoder", _encoder, (32, 128), "amp-bf16", "adamw-foreach"),
@@ -284,7 +300,7 @@ STRANGERS: tuple[Stranger, ...] = (
     _stranger("s4", "state space", _s4, (8, 32), "default", "adamw-foreach"),
     _stranger("gat", "graph", _gat, (20, 60), "default", "adam"),
     _stranger("dit", "diffusion", _dit, (16, 64), "bf16", "adamw"),
-    _stranger("switch", "experts", partial(_experts, partial(relations.CapacityExperts, 512, 1536, 16)), (8, 32), "amp-bf16", "adafactor"),
+    _stranger("switch", "experts", _switch, (8, 32), "amp-bf16", "adafactor"),
     _stranger("deepfm", "recommendation", _deepfm, (4096, 16384), "default", "adam"),
     _stranger("tagger", "recurrent", _tagger, (32, 128), "amp-fp16", "adamw-foreach"),
     _stranger("seq2seq", "encoder", _seq2seq, (32, 128), "default", "adam"),
@@ -299,7 +315,7 @@ STRANGERS: tuple[Stranger, ...] = (
     _stranger("plain", "table", _plain, (1024, 16384), "default", "adamw-foreach"),
     _stranger("simclr", "contrast", _simclr, (128, 512), "amp-bf16", "sgd", "nhwc"),
     _stranger("relative", "encoder", _biased, (16, 64), "amp-bf16", "lion"),
-    _stranger("retnet", "state space", partial(_words, partial(sequences.RetNet, 512, 6, 8, 32000), 512, 32000), (8, 32), "bf16", "adamw-foreach"),
+    _stranger("retnet", "state space", _retnet, (8, 32), "bf16", "adamw-foreach"),
     _stranger("molecules", "graph", _molecules, (128, 1024), "default", "adam"),
     _stranger("sasrec", "recommendation", _sasrec, (128, 512), "default", "adam"),
     _stranger("vit-mha", "encoder", _vision, (64, 256), "amp-bf16", "adamw-foreach"),

@@ -6,9 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from bench.strangers.catalogue import STRANGERS, Stranger
 from bench.strangers.measure import records
-from penstock.predict.capture import Capture, capture
+from penstock.predict.capture import Capture, Setup, capture
+from penstock.predict.kernels import KernelCall
 from penstock.predict.lab.fitting.operation_fitting import TimedCall
 from penstock.predict.lab.records.operations import TimedOperation
 
@@ -74,3 +78,40 @@ def single_operations(folder: Path = FOLDER) -> Iterator[TimedCall]:
     for found in records(folder / "operations.jsonl.gz"):
         operations = tuple(map(TimedOperation.read, found.get("operations", [])))
         yield from timed_calls(operations, tf32=False, tf32_convolutions=True)
+
+
+_RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+class _Recurrent(nn.Module):
+    def __init__(self, kind: str, inward: int, hidden: int, layers: int, both: bool) -> None:
+        super().__init__()
+        self.layer = _RECURRENT[kind](inward, hidden, layers, bidirectional=both)
+
+    def forward(self, value: Tensor) -> Tensor:
+        return self.layer(value)[0]  # type: ignore[no-any-return]
+
+
+def recurrent_layers(folder: Path = FOLDER) -> Iterator[TimedCall]:
+    """Recurrent layers, which were timed as a whole: forward alone, and with the gradients that are the rest."""
+    whole: dict[tuple[str, str], float] = {}
+    for found in records(folder / "operations.jsonl.gz"):
+        whole.update({(name, shape): seconds for name, shape, seconds in found.get("whole", [])})
+    for (name, shape), seconds in whole.items():
+        forward = whole.get((name.removesuffix(" trained"), shape))
+        if name.endswith(" trained") and forward is not None:
+            calls = _recurrent_calls(name.removesuffix(" trained"), shape)
+            yield TimedCall(call=calls[0], seconds=forward)
+            yield TimedCall(call=calls[1], seconds=max(seconds - forward, 0.2 * seconds))
+
+
+def _recurrent_calls(kind: str, shape: str) -> list[KernelCall]:
+    *sizes, dtype = shape.strip("()").split(", ")
+    length, batch, inward, hidden, layers = map(int, sizes[:5])
+
+    def hook(rows: int) -> Any:
+        return _Recurrent(kind, inward, hidden, layers, sizes[5] == "True"), torch.randn(length, rows, inward)
+
+    precision = "fp16" if dtype.endswith("16") else "default"
+    seen = capture(hook, batch, Setup(precision=precision, optimizer="sgd-plain"))
+    return [each.call for each in seen.calls if each.call.family == "recurrent"]

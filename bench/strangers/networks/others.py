@@ -126,8 +126,9 @@ class ConformerBlock(nn.Module):
         self.attention = nn.MultiheadAttention(width, heads, 0.1, batch_first=True)
         self.before = nn.LayerNorm(width)
         self.mix = nn.Sequential(
-            nn.Conv1d(width, 2 * width, 1), nn.GLU(dim=1), nn.Conv1d(width, width, window, padding=window // 2, groups=width),
-            nn.BatchNorm1d(width), nn.SiLU(), nn.Conv1d(width, width, 1),
+            nn.Conv1d(width, 2 * width, 1), nn.GLU(dim=1),
+            nn.Conv1d(width, width, window, padding=window // 2, groups=width), nn.BatchNorm1d(width), nn.SiLU(),
+            nn.Conv1d(width, width, 1),
         )  # fmt: skip
 
     def forward(self, value: Tensor) -> Tensor:

@@ -50,7 +50,8 @@ class DiffusionUNet(nn.Module):
         )
         self.halve = nn.ModuleList(nn.Conv2d(c, c, 3, stride=2, padding=1) for c in (width, 2 * width))
         self.middle = nn.ModuleList(
-            [NoisyBlock(2 * width, 2 * width, time), PictureAttention(2 * width), NoisyBlock(2 * width, 2 * width, time)]
+            [NoisyBlock(2 * width, 2 * width, time), PictureAttention(2 * width),
+             NoisyBlock(2 * width, 2 * width, time)]
         )  # fmt: skip
         self.up = nn.ModuleList(
             [NoisyBlock(4 * width, 2 * width, time), NoisyBlock(4 * width, 2 * width, time),

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         measure_random_networks,
         read_measurements,
         read_power,
+        time_model,
+        time_named,
+        with_operations,
     )
     from penstock.predict.model_sources import load_hook, offers_hook
     from penstock.predict.predicted_curve import predict_curve
@@ -64,7 +67,10 @@ __all__ = [
     "profile_named",
     "read_measurements",
     "read_power",
+    "time_model",
+    "time_named",
     "training_task",
+    "with_operations",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -6,8 +6,9 @@ gaps between them, and what the host needs to issue its operations. On a CPU bot
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -28,13 +29,14 @@ _SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
 
 _NINE_OF_TEN = 1.64
-_NOISE = 0.01
-"""How far a measured iteration is off itself."""
-_FARTHEST, _ROUNDS, _STEPS = 20.0, 6, 16
-"""Corrections that are searched: by how much at most, and how finely."""
+_NOISE, _HOST_NOISE = 0.01, 0.15
+"""How far a measured iteration is off itself; hosts take longer at one time than at another."""
+_FIRST_STEP, _LAST_STEP = 0.1, 1e-4
+"""Steps of the search for corrections, as logarithms."""
 
-_COMMON_SPREAD = 0.04
-"""Relative error that kernels of one network share, so that it does not average out over them."""
+_COMMON_SPREAD = 0.08
+"""Relative error that kernels of one network share, so that it does not average out over them: what covers nine of ten
+networks of kinds that nothing was learned from."""
 
 _SHARED_DOUBT = 0.5
 """How much of what kernels that were never timed may be off by they share, being of one network."""
@@ -43,7 +45,8 @@ _SHARED_DOUBT = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCost:
     """Seconds the host needs per operation it issues, by phase, per view, and on top per convolution, per tensor of an
-    optimizer's lists and per further kernel of an operation; ``wait_s`` is what it costs device and host to meet because a value has to be seen.
+    optimizer's lists and per further kernel of an operation; ``wait_s`` is what it costs device and host to meet
+    because a value has to be seen.
 
     ``doubt`` is half the width of the logarithm's error bar.
     """
@@ -177,19 +180,43 @@ def _unseen(seen: Capture, found: Predictions, each_s: NDArray[np.float64]) -> d
 
 
 def _likeliest(guesses: Sequence[tuple[IterationTime, float]], host_doubt: float) -> tuple[float, float]:
-    """Factors on device and host, by a search over their logarithms that closes in on the best."""
-    centre, reach = np.zeros(2), math.log(_FARTHEST)
-    for _ in range(_ROUNDS):
-        steps = np.linspace(-reach, reach, 2 * _STEPS + 1)
-        device, host = np.meshgrid(centre[0] + steps, centre[1] + steps, indexing="ij")
-        off = (host / host_doubt) ** 2
+    """Factors on device and host: a search downhill from each way to blame one of them for a measured iteration."""
+
+    def off(device: float, host: float) -> float:
+        found = (host / host_doubt) ** 2
         for guess, seconds in guesses:
-            waited = guess.seconds - _slower(guess.device_s, guess.host_s)
-            found = _slower(guess.device_s * np.exp(device), guess.host_s * np.exp(host)) + waited
-            off += (np.log(found / seconds) / _NOISE) ** 2 + (device / guess.device_doubt) ** 2 / len(guesses)
-        best = np.unravel_index(int(np.argmin(off)), off.shape)
-        centre, reach = np.array([device[best], host[best]]), 2 * reach / _STEPS
-    return math.exp(centre[0]), math.exp(centre[1])
+            waited = guess.seconds - float(_slower(guess.device_s, guess.host_s))
+            on_device, on_host = guess.device_s * math.exp(device), guess.host_s * math.exp(host)
+            taken = float(_slower(on_device, on_host)) + waited
+            noise = math.hypot(_NOISE, _HOST_NOISE * _share(on_host, on_device))
+            found += (math.log(taken / seconds) / noise) ** 2 + (device / guess.device_doubt) ** 2 / len(guesses)
+            found += 2 * math.log(noise)
+        return found
+
+    starts = [(0.0, 0.0)]
+    for guess, seconds in guesses:
+        starts += [(math.log(seconds / guess.device_s), 0.0), (0.0, math.log(seconds / guess.host_s))]
+    starts += [(device, host) for device, _ in starts[1::2] for _, host in starts[2::2]]
+    device, host = min((_downhill(off, start) for start in starts), key=lambda place: off(*place))
+    return math.exp(device), math.exp(host)
+
+
+def _share(one: float, other: float) -> float:
+    """How much of a rounded maximum is the one: 0 where it is hidden, 1 where it hides the other."""
+    return 1 / (1 + (other / one) ** _SHARPNESS) if one else 0.0
+
+
+def _downhill(off: Callable[[float, float], float], place: tuple[float, float]) -> tuple[float, float]:
+    """In ever smaller steps along the axes and between them."""
+    step, least = _FIRST_STEP, off(*place)
+    while step > _LAST_STEP:
+        around = [(place[0] + step * x, place[1] + step * y) for x, y in product((-1, 0, 1), repeat=2)]
+        best = min(around, key=lambda each: off(*each))
+        if off(*best) < least:
+            place, least = best, off(*best)
+        else:
+            step /= 2
+    return place
 
 
 def _slower(device_s: Any, host_s: Any) -> Any:

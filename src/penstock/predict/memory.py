@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from penstock.predict.capture.capturing import MemoryUse
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPrediction:
     """Bytes at the peak of an iteration. ``needed`` is what a device must have for it to run without trouble."""

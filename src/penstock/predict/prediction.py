@@ -132,6 +132,6 @@ def _notes(profile: DeviceProfile, points: Sequence[PredictedPoint]) -> Iterable
     unseen = points[0].time.unseen
     if profile.measured and sum(unseen.values()) > _UNSEEN:
         share, names = sum(unseen.values()), ", ".join(list(unseen)[:_NAMED])
-        yield f"{share:.0%} of the kernel time in operations never timed here: {names} (`penstock profile op` times them)"
+        yield f"{share:.0%} of the kernel time in operations never timed: {names} (`penstock profile op` times them)"
     if not any(point.memory.fits(profile.chip.memory_bytes) for point in points):
         yield f"does not fit: needs {points[-1].memory.needed / 1e9:.1f} GB of {profile.chip.memory_bytes / 1e9:.0f} GB"

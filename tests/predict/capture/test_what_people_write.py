@@ -112,13 +112,13 @@ def test_checkpoints_run_again_as_they_ran_first() -> None:
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 def test_every_optimizer_is_followed_with_its_state(optimizer: str) -> None:
-    seen = followed(lambda me, v: v, Setup(precision="default", optimizer=optimizer))
+    seen = followed(lambda _, v: v, Setup(precision="default", optimizer=optimizer))
     assert (seen.memory.optimizer > 0) == (optimizer != "sgd-plain")
     assert seen.memory.peak >= seen.memory.weights + seen.memory.gradients + seen.memory.optimizer
 
 
 def test_lists_of_tensors_are_stepped_in_few_operations() -> None:
-    seen = followed(lambda me, v: v, Setup(precision="default", optimizer="adamw-foreach"))
+    seen = followed(lambda _, v: v, Setup(precision="default", optimizer="adamw-foreach"))
     assert 5 <= seen.lists <= 20
     assert seen.listed >= 2 * seen.lists - 2
 
@@ -165,7 +165,10 @@ def _raises(batch: int) -> Any:
         (_raises, "no such data"),
         (lambda batch: (nn.Linear(8, 2), torch.randn(batch, 9)), "dim|multiplied"),
         (lambda batch: (nn.Linear(8, 2), torch.randn(batch, 8), lambda out: out), "scalar"),
-        (lambda batch: (torch.compile(nn.Linear(8, 2), backend="eager"), torch.randn(batch, 8)), r"compiled with torch\.compile"),
+        (
+            lambda batch: (torch.compile(nn.Linear(8, 2), backend="eager"), torch.randn(batch, 8)),
+            r"compiled with torch\.compile",
+        ),
     ],
 )
 def test_what_cannot_be_followed_is_said_and_not_raised(hook: Any, words: str) -> None:
@@ -176,4 +179,4 @@ def test_what_cannot_be_followed_is_said_and_not_raised(hook: Any, words: str) -
 def test_a_compiled_function_inside_is_refused_by_name() -> None:
     compiled = torch.compile(lambda value: value.relu(), backend="eager")
     with pytest.raises(InputError, match=r"compiled with torch\.compile"):
-        followed(lambda me, v: compiled(v))
+        followed(lambda _, v: compiled(v))

@@ -189,7 +189,7 @@ def attention(
     """Attention by the kernel PyTorch 2.11 chooses on a data-centre GPU.
 
     cuDNN's for half precision without a mask and heads of up to 128, flash for larger heads, else the efficient one;
-    none of them takes heads whose elements lie apart, for which it computes products and a softmax.
+    none of them takes heads or masks whose elements lie apart, for which it computes products and a softmax.
     """
     if enable_gqa:
         times = query.shape[1] // key.shape[1]
@@ -198,7 +198,7 @@ def attention(
         return _folded(device, query, key, value, attn_mask, dropout_p, is_causal, scale)
     if device == "cpu":
         return _attention_on_cpu(query, key, value, attn_mask, dropout_p, is_causal, scale)
-    if any(part.stride(-1) != 1 for part in (query, key, value)):
+    if any(part is not None and part.stride(-1) != 1 for part in (query, key, value, attn_mask)):
         return _aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale
         )[0]

@@ -20,7 +20,7 @@ def recomputed_alike() -> Iterator[None]:
     """Checkpoints made inside recompute as the forward pass ran."""
     inner, backward = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction.backward
 
-    def generator(fn: Any, preserve: Any, context_fn: Callable[[], tuple[Any, Any]], *args: Any, **kwargs: Any) -> Any:
+    def generator(fn: Any, _: Any, context_fn: Callable[[], tuple[Any, Any]], *args: Any, **kwargs: Any) -> Any:
         around = _around()
 
         def contexts() -> tuple[Any, Any]:

@@ -85,7 +85,7 @@ def lstm_cell(note: Note, value: Tensor, state: Sequence[Tensor], into: Tensor, 
 
 class _Cell(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, note: Note, into: Tensor, again: Tensor, cell: Tensor) -> Any:
+    def forward(ctx: Any, note: Note, into: Tensor, _: Tensor, cell: Tensor) -> Any:
         ctx.note, ctx.like = note, (into, cell)
         note(_gates(into, cell, "lstm_cell"))
         return torch.empty_like(cell), torch.empty_like(cell)

@@ -66,7 +66,7 @@ def terms_of(calls: Sequence[KernelCall]) -> Array:
 
 def steps_of(call: KernelCall) -> float:
     if call.family == "recurrent":
-        return float(call.dims[0] * call.dims[3])
+        return float(call.dims[0] * call.dims[3] * call.dims[4])
     return float(call.dims[1]) if call.family in ("operation", "optimizer") else 0.0
 
 

@@ -37,6 +37,9 @@ def fit_host_of_gpu(issued: Sequence[tuple[Mapping[str, float], float]], doubt: 
     """The same on logarithms, held near what hosts of GPUs usually need: kinds that always come together stay apart."""
     rows = np.array([[counts.get(kind, 0.0) for kind in ISSUED_KINDS] for counts, _ in issued], dtype=float)
     costs = fit_positive(
-        rows, np.array([seconds for _, seconds in issued]), np.array([_EXPECTED[kind] for kind in ISSUED_KINDS]), _FREEDOM
+        rows,
+        np.array([seconds for _, seconds in issued]),
+        np.array([_EXPECTED[kind] for kind in ISSUED_KINDS]),
+        _FREEDOM,
     )
     return HostCost(**{f"{kind}_s": float(cost) for kind, cost in zip(ISSUED_KINDS, costs, strict=True)}, doubt=doubt)
