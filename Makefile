@@ -178,6 +178,9 @@ bench-web: $(STAMP) ## the dashboard in a real browser: pages and updates with 5
 bench-predict: $(STAMP) ## kernels and iterations on an H200 predicted without running, against measurements (no GPU needed)
 	$(BIN)/python -m bench.predict
 
+bench-strangers: $(STAMP) ## networks of kinds that no profile learned from, on an H200: error, bars, memory (no GPU needed)
+	$(BIN)/python -m bench.strangers
+
 bench-predict-cpu: $(STAMP) ## whole iterations on this CPU after three minutes of profiling, against what they take
 	$(BIN)/python -m bench.predict_cpu
 

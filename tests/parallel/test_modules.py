@@ -169,11 +169,11 @@ def test_few_large_micro_batches_where_the_host_is_the_bound(tmp_path: Path) -> 
 
 class TestRefusals:
     def test_values_that_decide_the_path(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"train.py.*fails with a batch of|reads the value of a tensor"):
-            module_family(script(tmp_path, extra="x = x * x.sum().item()"), 8)
+        with pytest.raises(InputError, match="reads the value of a tensor"):
+            module_family(script(tmp_path, extra="x = x[: int(x.argmax())]"), 8)
 
     def test_a_hook_that_raises(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"fails with a batch of .*no such data"):
+        with pytest.raises(InputError, match=r"train.py:\d+: .*no such data"):
             module_family(script(tmp_path, before="raise ValueError('no such data')"), 8)
 
     def test_a_script_without_the_hook(self, tmp_path: Path) -> None:

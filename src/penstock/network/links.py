@@ -53,6 +53,10 @@ _NVLINK2_SHARES = MappingProxyType({2: 0.166, 3: 0.333, 4: 0.631, 5: 0.273, 6: 0
 LINKS: dict[str, Link] = {
     link.name: link
     for link in (
+        Link(name="nvlink5", start_s=34.5e-6, hop_s=0.0, bandwidth=696e9, ramp_s=4.8e-9,
+             source="900 GB/s per direction at the share nvlink3 reaches"),
+        Link(name="infinity-fabric", start_s=34.5e-6, hop_s=5e-6, bandwidth=300e9, ramp_s=6.8e-9,
+             source="448 GB/s per direction (seven links of an MI300X) at two thirds"),
         Link(name="nvlink4", start_s=34.5e-6, hop_s=0.0, bandwidth=348e9, ramp_s=6.8e-9,
              source="450 GB/s per direction at the share nvlink3 reaches"),
         Link(name="nvlink3", start_s=34.5e-6, hop_s=0.0, bandwidth=232.3e9, ramp_s=8.28e-9,
@@ -77,6 +81,8 @@ def _node_network(gigabytes: float, source: str) -> Link:
 
 
 NODE_NETWORKS: dict[str, Link] = {
+    "nvlink5": _node_network(400, "eight NDR InfiniBand ports per node"),
+    "infinity-fabric": _node_network(400, "eight NDR InfiniBand ports per node"),
     "nvlink4": _node_network(400, "eight NDR InfiniBand ports per node"),
     "nvlink3": _node_network(100, "four HDR InfiniBand ports per node"),
     "nvlink2": _node_network(12.5, "one EDR InfiniBand port per node"),

@@ -6,10 +6,11 @@ from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
     from penstock.predict.capture import Hook, Setup, TrainingPhase
-    from penstock.predict.capture.capturing import explained
-    from penstock.predict.capture.composites import FusedOperations
+    from penstock.predict.capture.capturing import followable_task, following
+    from penstock.predict.capture.explaining import explained
+    from penstock.predict.capture.mapping import is_free
     from penstock.predict.capture.recorder import Recorder
-    from penstock.predict.capture.setup import TrainingTask, arithmetic, training_task
+    from penstock.predict.capture.setup import TrainingTask, autocast, training_task
     from penstock.predict.device_profile import SHIPPED, DeviceProfile, own_profiles, profile_named
     from penstock.predict.hardware import DEVICES, Chip, Precision, device_named
     from penstock.predict.kernels import ImageLayout, KernelCall, KernelModel
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
         measure_random_networks,
         read_measurements,
         read_power,
+        time_model,
+        time_named,
+        with_operations,
     )
     from penstock.predict.model_sources import load_hook, offers_hook, setup_of
     from penstock.predict.predicted_curve import predict_curve
@@ -31,7 +35,6 @@ __all__ = [
     "SHIPPED",
     "Chip",
     "DeviceProfile",
-    "FusedOperations",
     "Hook",
     "ImageLayout",
     "KernelCall",
@@ -46,11 +49,14 @@ __all__ = [
     "Setup",
     "TrainingPhase",
     "TrainingTask",
-    "arithmetic",
+    "autocast",
     "counts_up_to",
     "device_named",
     "explained",
     "fit_profile",
+    "followable_task",
+    "following",
+    "is_free",
     "load_hook",
     "local_chip",
     "measure_random_networks",
@@ -62,7 +68,10 @@ __all__ = [
     "read_measurements",
     "read_power",
     "setup_of",
+    "time_model",
+    "time_named",
     "training_task",
+    "with_operations",
 ]
 
 __getattr__ = lazy_door(__name__)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 from penstock.core import InputError, UnknownNameError
 from penstock.predict.hardware import DEVICES, Bound, Chip, ClassPower, device_named
 from penstock.predict.iteration import HostCost, IterationModel
-from penstock.predict.kernels import KernelModel
+from penstock.predict.kernels import KernelModel, OperationTable
 from penstock.predict.memory import MemoryModel
 
 SHIPPED = Path(__file__).parent / "profiles"
-_FORMAT = 1
+_FORMAT = 2
 _KERNELS, _ABOUT = "kernels.npz", "profile.json"
 
 
@@ -53,7 +53,7 @@ class DeviceProfile:
             "device_factor": self.iteration.device_factor,
             "serial": self.iteration.serial, "memory": asdict(self.memory),
             "power": {"idle_w": self.power.idle_w, "watts": {str(k): v for k, v in self.power.watts.items()}},
-            "environment": self.environment,
+            "operations": self.iteration.kernels.operations.plain(), "environment": self.environment,
         }  # fmt: skip
         (folder / _ABOUT).write_text(json.dumps(about, indent=1))
 
@@ -66,6 +66,7 @@ class DeviceProfile:
             power = about["power"]
             watts = {Bound(bound): value for bound, value in power["watts"].items()}
             kernels = KernelModel.load(folder / _KERNELS)
+            kernels = replace(kernels, operations=OperationTable.read(about.get("operations", {})))
             model = IterationModel(
                 kernels=kernels,
                 host=HostCost(**about["host"]),

@@ -6,9 +6,11 @@ gaps between them, and what the host needs to issue its operations. On a CPU bot
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,34 +18,51 @@ from numpy.typing import NDArray
 from penstock.core import InputError
 from penstock.predict.capture import Capture, TrainingPhase
 from penstock.predict.hardware import Bound
-from penstock.predict.kernels import KernelModel
+from penstock.predict.kernels import KernelModel, Predictions, named
 
 HOST = "host"
-ISSUED_KINDS = (*map(str, TrainingPhase), "convolution")
-"""What the host issues: operations of each phase, and convolutions, whose kernels are looked up."""
+ISSUED_KINDS = (*map(str, TrainingPhase), "convolution", "view", "listed", "launched", "iteration")
+"""What the host issues: operations of forward and backward pass, those of optimizers on lists, convolutions, whose
+kernels are looked up, views, tensors in the lists, kernels beyond the first of an operation, and the iteration itself.
+"""
 _SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
 
-_DEVICE_DOUBT, _HOST_DOUBT = 0.05, 0.2
-"""How far off, as a logarithm, the sums over kernels and over issued operations usually are."""
+_NINE_OF_TEN = 1.64
+_NOISE, _HOST_NOISE = 0.01, 0.15
+"""How far a measured iteration is off itself; hosts take longer at one time than at another."""
+_FIRST_STEP, _LAST_STEP = 0.1, 1e-4
+"""Steps of the search for corrections, as logarithms."""
 
-_FASTER = math.log(0.85)
-"""What is found not to have been the slower one was, as far as we know, this much faster."""
+_COMMON_SPREAD = 0.08
+"""Relative error that kernels of one network share, so that it does not average out over them: what covers nine of ten
+networks of kinds that nothing was learned from."""
 
-_COMMON_SPREAD = 0.04
-"""Relative error that kernels of one network share, so that it does not average out over them."""
+_SHARED_DOUBT = 0.5
+"""How much of what kernels that were never timed may be off by they share, being of one network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCost:
-    """Seconds the host needs per operation it issues, by phase, and on top per convolution."""
+    """Seconds the host needs per operation it issues, by phase, per view, and on top per convolution, per tensor of an
+    optimizer's lists and per further kernel of an operation; ``wait_s`` is what it costs device and host to meet
+    because a value has to be seen.
+
+    ``doubt`` is half the width of the logarithm's error bar.
+    """
 
     forward_s: float = 2e-5
     backward_s: float = 1.5e-5
     optimizer_s: float = 2e-5
     convolution_s: float = 5e-5
+    view_s: float = 2e-6
+    listed_s: float = 5e-7
+    launched_s: float = 4e-6
+    iteration_s: float = 0.0
+    wait_s: float = 3e-5
+    doubt: float = 0.3
 
-    def seconds(self, issued: Mapping[str, int]) -> float:
+    def seconds(self, issued: Mapping[str, float]) -> float:
         return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in ISSUED_KINDS)
 
 
@@ -56,11 +75,15 @@ class IterationTime:
     high: float
     device_s: float
     host_s: float
+    device_doubt: float = 0.05
+    """How far off the sum over kernels usually is, as a logarithm."""
     by_bound: Mapping[Bound, float] = field(default_factory=lambda: MappingProxyType({}))
     by_family: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     by_phase: Mapping[TrainingPhase, float] = field(default_factory=lambda: MappingProxyType({}))
     beyond: float = 0.0
     """Share of the kernel time that was predicted outside of what was profiled."""
+    unseen: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Operations that were never timed, each with its share of the kernel time."""
 
     @property
     def dominated_by(self) -> str:
@@ -88,9 +111,14 @@ class IterationModel:
         counts = np.array([each.count for each in seen.calls], dtype=float)
         factor = self.device_factor
         each_s = (found.mean_s + self.gap_s) * counts * factor
-        device, host = float(each_s.sum()), self.host.seconds(seen.issued) * self.host_factor
-        total = device + host if self.serial else _slower(device, host)
-        spread = self._spread(found.low, found.high, each_s)
+        waiting = self.host.wait_s * seen.waits
+        device, host = float(each_s.sum()), self.host_s(seen)
+        total = self._together(device, host) + waiting
+        spread = self._spread(found, each_s)
+        low, high = (
+            self._together(device * math.exp(side * spread), host * math.exp(side * self.host.doubt)) + waiting
+            for side in (-1, 1)
+        )
         by_bound: dict[Bound, float] = defaultdict(float)
         by_family: dict[str, float] = defaultdict(float)
         by_phase: dict[TrainingPhase, float] = defaultdict(float)
@@ -99,52 +127,99 @@ class IterationModel:
             by_family[each.call.family] += seconds
             by_phase[each.phase] += seconds
         return IterationTime(
-            seconds=total, low=total * math.exp(-spread), high=total * math.exp(spread), device_s=device, host_s=host,
+            seconds=total, low=low, high=high, device_s=device, host_s=host, device_doubt=spread / _NINE_OF_TEN,
             by_bound=dict(by_bound), by_family=dict(by_family), by_phase=dict(by_phase),
-            beyond=float(each_s[~found.in_range].sum()) / max(device, 1e-12),
+            beyond=float(each_s[~found.in_range].sum()) / max(device, 1e-12), unseen=_unseen(seen, found, each_s),
         )  # fmt: skip
 
-    def calibrated(self, seen: Capture, measured_s: float) -> "IterationModel":
-        """The same model, corrected by one measured iteration of the network at whatever batch size.
+    def issued(self, seen: Capture) -> dict[str, float]:
+        """What the host has to do for an iteration; how many kernels an operation is belongs to the device."""
+        launched = sum(self.kernels.extra_launches(each.call) * each.count for each in seen.calls)
+        return {**seen.issued, "launched": launched}
 
-        Either the device took that long, or the host did; the likelier of the two is corrected, and the other one as
-        far as it cannot have been slower. Kernels are known better than hosts are.
+    def host_s(self, seen: Capture) -> float:
+        """What the host needs to issue an iteration."""
+        return self.host.seconds(self.issued(seen)) * self.host_factor
+
+    def _together(self, device_s: float, host_s: float) -> float:
+        return device_s + host_s if self.serial else float(_slower(device_s, host_s))
+
+    def calibrated(self, seen: Capture, measured_s: float, *more: tuple[Capture, float]) -> "IterationModel":
+        """The same model, corrected by measured iterations of the network at whatever batch sizes.
+
+        Either the device took that long, or the host did. How far each of them was off is what fits best together with
+        how far they usually are: one iteration corrects the one that was slower, two of different sizes tell them
+        apart. What was not the slower one stays as it was, as far as it can have been hidden.
         """
-        if not (math.isfinite(measured_s) and measured_s > 0):
-            raise InputError(f"a measured iteration of {measured_s} s", "a positive, finite time")
-        guess = self.predict(seen)
+        measured = ((seen, measured_s), *more)
+        for _, seconds in measured:
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise InputError(f"a measured iteration of {seconds} s", "a positive, finite time")
+        guesses = [(self.predict(each), seconds) for each, seconds in measured]
         if self.serial:
-            ratio = measured_s / guess.seconds
+            ratio = math.exp(np.mean([math.log(seconds / guess.seconds) for guess, seconds in guesses]))
             return replace(self, device_factor=self.device_factor * ratio, host_factor=self.host_factor * ratio)
-        device, host = math.log(measured_s / guess.device_s), math.log(measured_s / guess.host_s)
-        by_device = _density(device, _DEVICE_DOUBT) * _at_most(host, _HOST_DOUBT)
-        by_host = _density(host, _HOST_DOUBT) * _at_most(device, _DEVICE_DOUBT)
-        if by_device < by_host:
-            device = min(0.0, device + _FASTER)
-        else:
-            host = min(0.0, host + _FASTER)
-        return replace(
-            self,
-            device_factor=self.device_factor * math.exp(device),
-            host_factor=self.host_factor * math.exp(host),
-        )
+        device, host = _likeliest(guesses, self.host.doubt / _NINE_OF_TEN)
+        return replace(self, device_factor=self.device_factor * device, host_factor=self.host_factor * host)
 
-    def _spread(self, low: NDArray[np.float64], high: NDArray[np.float64], each_s: NDArray[np.float64]) -> float:
-        """Errors of kernels are mostly their own and average out; a part is common to all of them."""
+    def _spread(self, found: Predictions, each_s: NDArray[np.float64]) -> float:
+        """Errors of kernels are mostly their own and average out; a part is common to all of them. Those that were
+        never timed are off together, the more so the more of the time they take."""
         shares = each_s / max(float(each_s.sum()), 1e-12)
-        widths = np.log(high / low) / 2
+        widths = np.log(found.high / found.low) / 2
         own, common = float(np.sqrt(np.sum((shares * widths) ** 2))), 0.2 * float(np.sum(shares * widths))
-        return math.hypot(own, common, 1.64 * _COMMON_SPREAD)
+        strange = _SHARED_DOUBT * float(np.sum((shares * widths)[~found.in_range]))
+        return math.hypot(own, common, strange, _NINE_OF_TEN * _COMMON_SPREAD)
 
 
-def _density(off: float, doubt: float) -> float:
-    return math.exp(-((off / doubt) ** 2) / 2) / doubt
+def _unseen(seen: Capture, found: Predictions, each_s: NDArray[np.float64]) -> dict[str, float]:
+    shares: dict[str, float] = defaultdict(float)
+    for place in np.flatnonzero(~found.seen):
+        shares[named(seen.calls[int(place)].call)] += float(each_s[place]) / max(float(each_s.sum()), 1e-12)
+    return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
 
-def _at_most(off: float, doubt: float) -> float:
-    return 0.5 * math.erfc(-off / doubt / math.sqrt(2))
+def _likeliest(guesses: Sequence[tuple[IterationTime, float]], host_doubt: float) -> tuple[float, float]:
+    """Factors on device and host: a search downhill from each way to blame one of them for a measured iteration."""
+
+    def off(device: float, host: float) -> float:
+        found = (host / host_doubt) ** 2
+        for guess, seconds in guesses:
+            waited = guess.seconds - float(_slower(guess.device_s, guess.host_s))
+            on_device, on_host = guess.device_s * math.exp(device), guess.host_s * math.exp(host)
+            taken = float(_slower(on_device, on_host)) + waited
+            noise = math.hypot(_NOISE, _HOST_NOISE * _share(on_host, on_device))
+            found += (math.log(taken / seconds) / noise) ** 2 + (device / guess.device_doubt) ** 2 / len(guesses)
+            found += 2 * math.log(noise)
+        return found
+
+    starts = [(0.0, 0.0)]
+    for guess, seconds in guesses:
+        starts += [(math.log(seconds / guess.device_s), 0.0), (0.0, math.log(seconds / guess.host_s))]
+    starts += [(device, host) for device, _ in starts[1::2] for _, host in starts[2::2]]
+    device, host = min((_downhill(off, start) for start in starts), key=lambda place: off(*place))
+    return math.exp(device), math.exp(host)
 
 
-def _slower(device_s: float, host_s: float) -> float:
-    longer, shorter = max(device_s, host_s), min(device_s, host_s)
-    return float(longer * (1 + (shorter / longer) ** _SHARPNESS) ** (1 / _SHARPNESS)) if longer else 0.0
+def _share(one: float, other: float) -> float:
+    """How much of a rounded maximum is the one: 0 where it is hidden, 1 where it hides the other."""
+    return 1 / (1 + (other / one) ** _SHARPNESS) if one else 0.0
+
+
+def _downhill(off: Callable[[float, float], float], place: tuple[float, float]) -> tuple[float, float]:
+    """In ever smaller steps along the axes and between them."""
+    step, least = _FIRST_STEP, off(*place)
+    while step > _LAST_STEP:
+        around = [(place[0] + step * x, place[1] + step * y) for x, y in product((-1, 0, 1), repeat=2)]
+        best = min(around, key=lambda each: off(*each))
+        if off(*best) < least:
+            place, least = best, off(*best)
+        else:
+            step /= 2
+    return place
+
+
+def _slower(device_s: Any, host_s: Any) -> Any:
+    """A maximum with a rounded corner, of numbers or of arrays."""
+    longer, shorter = np.maximum(device_s, host_s), np.minimum(device_s, host_s)
+    return longer * (1 + (shorter / np.maximum(longer, 1e-30)) ** _SHARPNESS) ** (1 / _SHARPNESS)

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 
 from penstock.predict.capture.capturing import MemoryUse
 
-_CONTEXT_BYTES = 6e8
-"""What a CUDA process holds besides its tensors."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPrediction:
@@ -27,12 +24,20 @@ class MemoryPrediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryModel:
-    """Workspaces of libraries, and how much more than that the allocator holds."""
+    """Workspaces of libraries, how much more than that the allocator holds, and what a process needs beside it.
+
+    ``fragmentation`` covers what was measured: a device that has ``needed`` bytes has had enough for all of it.
+    """
 
     workspace: float = 1e8
-    fragmentation: float = 1.06
+    fragmentation: float = 1.2
+    context: float = 8e8
 
     def predict(self, use: MemoryUse) -> MemoryPrediction:
         allocated = use.peak + self.workspace
-        needed = allocated * self.fragmentation + _CONTEXT_BYTES
+        needed = self.held(use) * self.fragmentation + self.context
         return MemoryPrediction(use=use, workspace=self.workspace, allocated=allocated, needed=needed)
+
+    def held(self, use: MemoryUse) -> float:
+        """By the allocator, if nothing but the tensors and workspaces were there."""
+        return max(use.peak, use.reserved) + self.workspace

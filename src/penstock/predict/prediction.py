@@ -15,6 +15,8 @@ from penstock.predict.device_profile import DeviceProfile
 from penstock.predict.iteration import IterationTime
 from penstock.predict.memory import MemoryPrediction
 
+_UNSEEN, _NAMED = 0.01, 6
+"""Share of the kernel time in operations never timed from which on they are named, and how many of them are."""
 _NOTABLE = 0.1
 """Share of an iteration predicted beyond what was profiled from which on it is said."""
 
@@ -66,11 +68,12 @@ def predict_model(
     *,
     devices: Sequence[int] = (1,),
     link: str | None = None,
-    measured: tuple[int, float] | None = None,
+    measured: Sequence[tuple[int, float]] = (),
 ) -> ModelPrediction:
     """Predict a model on one or more devices of a kind.
 
-    ``measured`` is one observed (batch, seconds) of the same model on one such device: it corrects the rest.
+    ``measured`` is what was observed of the same model on one such device, (batch, seconds) each: one corrects the
+    rest, two of different sizes tell the device from the host.
 
     >>> from penstock.predict.device_profile import profile_named
     >>> from penstock.predict.zoo import network_named
@@ -80,10 +83,9 @@ def predict_model(
     """
     setup = setup or Setup()
     counts, wire = _counts(devices, batch), link_named(link or profile.chip.link)
-    if measured is not None:
-        at, seconds = measured
-        model = profile.iteration.calibrated(capture(hook, at, setup, device=profile.kind), seconds)
-        profile = replace(profile, iteration=model)
+    if measured:
+        first, *more = [(capture(hook, at, setup, device=profile.kind), seconds) for at, seconds in measured]
+        profile = replace(profile, iteration=profile.iteration.calibrated(*first, *more))
     points, seen = [], None
     for count in counts:
         share = math.ceil(batch / count)
@@ -92,7 +94,8 @@ def predict_model(
     assert seen is not None
     return ModelPrediction(
         device=profile.name, batch=batch, setup=setup, parameters=seen.parameters,
-        flops=seen.flops / points[-1].share * batch, points=tuple(points), notes=tuple(_notes(profile, points)),
+        flops=seen.flops / points[-1].share * batch, points=tuple(points),
+        notes=(*_notes(profile, points), *seen.assumed),
     )  # fmt: skip
 
 
@@ -126,5 +129,9 @@ def _notes(profile: DeviceProfile, points: Sequence[PredictedPoint]) -> Iterable
     beyond = max(point.time.beyond for point in points)
     if profile.measured and beyond > _NOTABLE:
         yield f"{beyond:.0%} of the kernel time lies outside of what was profiled: bars are wider there"
+    unseen = points[0].time.unseen
+    if profile.measured and sum(unseen.values()) > _UNSEEN:
+        share, names = sum(unseen.values()), ", ".join(list(unseen)[:_NAMED])
+        yield f"{share:.0%} of the kernel time in operations never timed: {names} (`penstock profile op` times them)"
     if not any(point.memory.fits(profile.chip.memory_bytes) for point in points):
         yield f"does not fit: needs {points[-1].memory.needed / 1e9:.1f} GB of {profile.chip.memory_bytes / 1e9:.0f} GB"

@@ -24,13 +24,21 @@ def command(
     device: Annotated[str, typer.Option(help="Kind of device; see `penstock profile device`.")] = "h200",
     batch: Annotated[int, typer.Option(min=1, help="Samples per iteration over all devices.")] = 32,
     devices: Annotated[str, typer.Option(help='Device counts, "1,2,4,8".')] = "1",
-    precision: Annotated[str, typer.Option(help="fp32, tf32, bf16, fp16, amp-bf16 or amp-fp16.")] = "bf16",
+    precision: Annotated[
+        str, typer.Option(help="default (PyTorch's own), fp32, tf32, bf16, fp16, amp-bf16 or amp-fp16.")
+    ] = "bf16",
     layout: Annotated[str, typer.Option(help="Images as nchw, or as nhwc (channels_last).")] = "nchw",
-    optimizer: Annotated[str, typer.Option(help="adamw, adamw-foreach or sgd.")] = "adamw",
+    optimizer: Annotated[
+        str,
+        typer.Option(
+            help="adamw (fused), adamw-foreach, adam, sgd, sgd-plain, rmsprop, adagrad, adafactor, lion or muon."
+        ),
+    ] = "adamw",
     recompute: Annotated[bool, typer.Option("--recompute", help="Keep only inputs of blocks; run them twice.")] = False,
     link: Annotated[str | None, typer.Option(help="Link between devices, if not the device's own.")] = None,
     measured: Annotated[
-        str | None, typer.Option(help='One iteration you timed, "BATCH:SECONDS": corrects the rest.')
+        list[str] | None,
+        typer.Option(help='An iteration you timed, "BATCH:SECONDS": corrects the rest; two tell device from host.'),
     ] = None,
     compare_layouts: Annotated[bool, typer.Option("--compare-layouts", help="Would channels_last be faster?")] = False,
     compare_precisions: Annotated[bool, typer.Option("--compare-precisions", help="What would bf16 bring?")] = False,
@@ -39,7 +47,9 @@ def command(
     """Predict how long an iteration takes, what it needs and draws, on one device and on more."""
     require("torch", extra="runtime", why="penstock predict")
     wanted = setups(precision, layout, optimizer, recompute, compare_layouts, compare_precisions)
-    predictions = _predictions(model, device, batch, device_counts(devices), wanted, link, _measured(measured))
+    predictions = _predictions(
+        model, device, batch, device_counts(devices), wanted, link, [_measured(each) for each in measured or ()]
+    )
     if as_json:
         mapped = [as_mapping(each) for each in predictions]
         print(json.dumps(mapped if len(mapped) > 1 else mapped[0], indent=2))
@@ -51,7 +61,7 @@ def command(
 
 def _predictions(
     model: str, device: str, batch: int, counts: Sequence[int], wanted: "Sequence[Setup]", link: str | None,
-    measured: tuple[int, float] | None,
+    measured: Sequence[tuple[int, float]],
 ) -> "list[ModelPrediction]":  # fmt: skip
     from penstock.predict import load_hook, predict_model, profile_named
 
@@ -76,9 +86,7 @@ def setups(
     return [replace(one, precision=each, layout=way) for each in precisions for way in layouts]
 
 
-def _measured(text: str | None) -> tuple[int, float] | None:
-    if text is None:
-        return None
+def _measured(text: str) -> tuple[int, float]:
     batch, _, seconds = text.partition(":")
     try:
         return int(batch), float(seconds)

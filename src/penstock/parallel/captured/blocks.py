@@ -18,16 +18,17 @@ from torch import Tensor, nn
 
 from penstock.core import InputError
 from penstock.predict import (
-    FusedOperations,
     Hook,
     KernelCall,
     Recorder,
     Setup,
     TrainingPhase,
     TrainingTask,
-    arithmetic,
+    autocast,
     explained,
-    training_task,
+    followable_task,
+    following,
+    is_free,
 )
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList)
@@ -67,10 +68,10 @@ class CapturedBlock:
 def follow(hook: Hook, batch: int, setup: Setup, device: str = "cuda") -> list[CapturedBlock]:
     """The segments of the model the hook offers, in the order they run; ``device`` as for capture."""
     with explained():
-        work = training_task(hook, batch, setup, "meta")
+        work = followable_task(hook, batch, setup)
         recorder = _Recorder(device, work.model, tf32=setup.tf32 and device == "cuda")
-        with arithmetic(setup), FusedOperations(device, setup.autocast, recorder.rms_norm), recorder:
-            return _followed(work, recorder)
+        with following(recorder, setup):
+            return _followed(work, recorder, setup)
 
 
 def blocks_of(module: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
@@ -98,7 +99,7 @@ class _Recorder(Recorder):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.here.issued[self.phase] += 1
+        self.here.issued[self.phase] += not is_free(func)
         for value in args:
             if isinstance(value, Tensor) and id(value) in self._parameters:
                 self.here.weights[id(value)] = value.numel()
@@ -165,12 +166,13 @@ class _Recorder(Recorder):  # type: ignore[no-untyped-call]
         self.here.transient = max(self.here.transient, float(self.live.peak - self._alive - stays))
 
 
-def _followed(work: TrainingTask, recorder: _Recorder) -> list[CapturedBlock]:
+def _followed(work: TrainingTask, recorder: _Recorder, setup: Setup) -> list[CapturedBlock]:
     blocks = list(blocks_of(work.model))
     handles = [block.register_forward_pre_hook(lambda *_, path=path: recorder.begin(path)) for path, block in blocks]
     handles += [block.register_forward_hook(lambda *_: recorder.leave()) for _, block in blocks]
     recorder.settle_in(work)
-    loss = work.forward()
+    with autocast(setup, "cuda"):
+        loss = work.forward()
     recorder.end_forward()
     for handle in handles:
         handle.remove()

@@ -1,22 +1,28 @@
 """A model to the list of kernels one of its training iterations runs, and to the memory it needs."""
 
-import traceback
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
-from torch.utils.checkpoint import CheckpointError
 
-from penstock.core import InputError
-from penstock.predict.capture.composites import FusedOperations
+from penstock.predict.capture.allocator import CachingAllocator, Event
+from penstock.predict.capture.composites import FusedOperations, imagined_gpu, looked_into
+from penstock.predict.capture.explaining import explained, refuse_compiled
+from penstock.predict.capture.optimizers import OPTIMIZERS
+from penstock.predict.capture.recomputing import recomputed_alike
 from penstock.predict.capture.recorder import Recorder, TrainingPhase
-from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, TrainingTask, arithmetic, total_bytes, training_task
+from penstock.predict.capture.setup import (
+    Hook,
+    Setup,
+    TrainingTask,
+    arithmetic,
+    autocast,
+    leaves,
+    total_bytes,
+    training_task,
+)
 from penstock.predict.kernels.calls import KernelCall, Precision
-
-_STATES = {"sgd": 1, "adamw": 2, "adamw-foreach": 2}
-"""Tensors as large as the weights that each optimizer keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,8 @@ class MemoryUse:
     """What the forward pass leaves for the backward pass."""
     peak: int
     """The most that lives at once, everything included."""
+    reserved: int = 0
+    """What PyTorch's allocator holds for that after a few iterations; 0 where it was not followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +56,16 @@ class Capture:
     calls: tuple[CountedCall, ...]
     dispatches: dict[TrainingPhase, int]
     """Operations the host issues, views included."""
+    views: dict[TrainingPhase, int] = field(default_factory=dict)
+    """Those among them that only look at memory otherwise."""
+    lists: int = 0
+    """Operations of an optimizer on lists of tensors."""
+    listed: int = 0
+    """Tensors in the lists that optimizers go over, once for every operation on a list."""
+    waits: int = 0
+    """How often the host has to see a value before it can go on."""
+    assumed: tuple[str, ...] = ()
+    """What had to be assumed about values that nobody has computed."""
     memory: MemoryUse
     parameters: int
     tensors: int
@@ -55,9 +73,17 @@ class Capture:
 
     @property
     def issued(self) -> dict[str, int]:
-        """What the host has to do: operations by phase, and convolutions, whose kernels are looked up each time."""
+        """What the host has to do, see :data:`~penstock.predict.iteration.ISSUED_KINDS`.
+
+        Operations of an optimizer on single tensors are issued like those of a forward pass.
+        """
         looked_up = sum(each.count for each in self.calls if each.call.family.startswith("conv"))
-        return {**{str(phase): self.dispatches.get(phase, 0) for phase in TrainingPhase}, "convolution": looked_up}
+        made = {phase: self.dispatches.get(phase, 0) - self.views.get(phase, 0) for phase in TrainingPhase}
+        return {
+            "forward": made[TrainingPhase.FORWARD] + made[TrainingPhase.OPTIMIZER] - self.lists,
+            "backward": made[TrainingPhase.BACKWARD], "optimizer": self.lists, "convolution": looked_up,
+            "view": sum(self.views.values()), "listed": self.listed, "iteration": 1,
+        }  # fmt: skip
 
     @property
     def flops(self) -> float:
@@ -74,49 +100,94 @@ def capture(hook: Hook, batch: int, setup: Setup | None = None, *, device: str =
     """
     setup = setup or Setup()
     with explained():
-        work = training_task(hook, batch, setup, "meta")
-        recorder = Recorder(device, tf32=setup.tf32 and device == "cuda")
-        with arithmetic(setup), FusedOperations(device, setup.autocast, recorder.rms_norm), recorder:
+        work = followable_task(hook, batch, setup)
+        on_gpu = device == "cuda"
+        recorder = Recorder(device, tf32=setup.tf32 and on_gpu, tf32_convolutions=setup.tf32_convolutions and on_gpu)
+        with following(recorder, setup):
             return _follow(work, recorder, setup)
+
+
+def followable_task(hook: Hook, batch: int, setup: Setup) -> TrainingTask:
+    """What the hook describes, on the meta device; a compiled model is refused."""
+    with imagined_gpu():
+        work = training_task(hook, batch, setup, "meta")
+    refuse_compiled(work.model)
+    return work
+
+
+@contextmanager
+def following(recorder: Recorder, setup: Setup) -> Iterator[None]:
+    """Everything that runs inside is written down by the recorder, as the setup would run it on its device."""
+    fused = FusedOperations(recorder.device, recorder.rms_norm, recorder.note)
+    with imagined_gpu(), looked_into(), arithmetic(setup), fused, recomputed_alike(), recorder:
+        yield
 
 
 def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
     weights = work.weights()
-    for tensor in [*work.model.parameters(), *work.model.buffers(), *work.inputs, *work.named_inputs.values()]:
-        if isinstance(tensor, torch.Tensor):
-            recorder.live.see(tensor)
-    resident = recorder.live.now
-    loss = work.forward()
+    for tensor in [*work.model.parameters(), *work.model.buffers(), *leaves([work.inputs, work.named_inputs])]:
+        recorder.live.see(tensor)
+    resident, began = recorder.live.now, len(recorder.live.events)
+    with autocast(setup, "cuda"):
+        loss = work.forward()
     activations = recorder.live.now - resident
     recorder.phase = TrainingPhase.BACKWARD
-    loss.backward()  # type: ignore[no-untyped-call]
-    recorder.phase = TrainingPhase.OPTIMIZER
-    peak = recorder.live.peak
+    torch.autograd.backward(loss)
+    del loss
+    recorder.phase, ended = TrainingPhase.OPTIMIZER, len(recorder.live.events)
     gradients = [weight.grad for weight in weights if weight.grad is not None]
-    _optimize(weights, recorder, setup)
-    states = _STATES[setup.optimizer] * total_bytes(weights)
+    states, peak = _optimize(weights, recorder, setup)
     return Capture(
         calls=tuple(CountedCall(call=call, phase=phase, count=n) for (call, phase), n in recorder.calls.items()),
-        dispatches=dict(recorder.dispatches),
+        dispatches=dict(recorder.dispatches), views=dict(recorder.views), lists=recorder.lists, listed=recorder.listed,
+        waits=recorder.values.waits, assumed=tuple(recorder.values.assumed),
         memory=MemoryUse(
             weights=total_bytes(list(work.model.parameters())), gradients=total_bytes(gradients), optimizer=states,
-            activations=activations, peak=peak + states,
+            activations=activations, peak=peak, reserved=reserved_bytes(recorder.live.events, began, ended, states),
         ),
         parameters=sum(weight.numel() for weight in weights), tensors=len(weights),
         gradient_bytes=total_bytes(gradients),
     )  # fmt: skip
 
 
-def _optimize(weights: list[torch.nn.Parameter], recorder: Recorder, setup: Setup) -> None:
-    """The second step of the optimizer, when its state is there."""
+def _optimize(weights: list[torch.nn.Parameter], recorder: Recorder, setup: Setup) -> tuple[int, int]:
+    """The second step of the optimizer, when its state is there; bytes of that state, and the peak of an iteration.
+
+    The state is there in the forward and backward pass too, from the second iteration on.
+    """
+    before, training = recorder.counted(), recorder.live.peak
     if setup.optimizer == "adamw":
         _fused_adamw(weights, recorder)
-        return
-    optimizer = OPTIMIZERS[setup.optimizer](weights)
-    before = Counter(recorder.calls), Counter(recorder.dispatches)
+        states = 2 * total_bytes(weights)
+        return states, training + states
+    optimizer, resident = OPTIMIZERS[setup.optimizer](weights), recorder.live.now
     optimizer.step()
-    recorder.calls, recorder.dispatches = before
+    recorder.return_to(before)
+    added = recorder.live.now - resident
+    recorder.live.peak = recorder.live.now
     optimizer.step()
+    states = total_bytes([each for each in leaves(list(optimizer.state.values())) if each.device.type == "meta"])
+    return states, max(training + added, recorder.live.peak)
+
+
+def reserved_bytes(events: Sequence[Event], began: int, ended: int, states: int) -> int:
+    """What the allocator holds after the second iteration: the optimizer's state came after the first one's end.
+
+    ``events[began:ended]`` are those of forward and backward; gradients are let go before the next iteration.
+    """
+    allocator = CachingAllocator()
+    allocator.follow(events[:ended])
+    pass_through = events[began:ended]
+    after = events[ended:] or [(-1, states)]
+    allocator.follow(after)
+    gone = {number for number, size in events if not size}
+    born = {number for number, size in pass_through if size}
+    allocator.follow((number, 0) for number in born - gone)
+    allocator.follow((_AGAIN + number, size) for number, size in pass_through)
+    return allocator.reserved
+
+
+_AGAIN = 1 << 40
 
 
 def _fused_adamw(weights: list[torch.nn.Parameter], recorder: Recorder) -> None:
@@ -128,6 +199,8 @@ def _fused_adamw(weights: list[torch.nn.Parameter], recorder: Recorder) -> None:
         steps = 4.0 * len(same)
         recorder.note(_adamw(elements, len(same), low, size, steps))
         recorder.dispatches[TrainingPhase.OPTIMIZER] += 2
+        recorder.lists += 2
+        recorder.listed += 6 * len(same)
         if recorder.device == "cpu":
             continue
         recorder.note(
@@ -143,37 +216,3 @@ def _adamw(elements: int, tensors: int, low: Precision, size: float, steps: floa
         family="optimizer", dims=(elements, tensors), precision=low, flops=12.0 * elements,
         read_bytes=4 * size + steps, written_bytes=4 * size + steps, variant="fused_adamw",
     )  # fmt: skip
-
-
-_DATA_DEPENDENT = ("meta tensors", "Cannot copy out of meta tensor", "data-dependent", "_local_scalar_dense")
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """A model whose path depends on values cannot be followed: say where it looks at one."""
-    try:
-        yield
-    except CheckpointError as problem:
-        raise InputError(
-            "the model recomputes parts of itself with torch.utils.checkpoint, which cannot be followed",
-            "a model without checkpointing",
-            "Leave it out of penstock_model and give --recompute",
-        ) from problem
-    except (RuntimeError, NotImplementedError) as problem:
-        if not any(words in str(problem) for words in _DATA_DEPENDENT):
-            raise
-        raise InputError(
-            f"the model reads the value of a tensor at {_culprit(problem)}",
-            "models whose operations do not depend on the data",
-            "Leave .item(), .tolist() and `if tensor:` out of the path that is predicted, or profile the job instead",
-        ) from problem
-
-
-def _culprit(problem: BaseException) -> str:
-    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if not _is_ours(frame.filename)]
-    frame = frames[-1] if frames else traceback.extract_tb(problem.__traceback__)[-1]
-    return f"{frame.filename}:{frame.lineno}: {frame.line or frame.name}"
-
-
-def _is_ours(filename: str) -> bool:
-    return "/torch/" in filename or "/penstock/predict/capture/" in filename

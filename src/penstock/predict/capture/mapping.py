@@ -7,6 +7,7 @@ as elementwise with their own name as variant: they move the bytes they touch.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -36,8 +37,14 @@ _COPIES = {
     "copy_": "copy", "clone": "copy", "_to_copy": "copy", "cat": "cat", "stack": "cat", "zeros": "fill",
     "zero_": "fill", "ones_like": "fill", "zeros_like": "fill", "fill_": "fill", "new_zeros": "fill", "full": "fill",
     "full_like": "fill", "new_ones": "fill", "ones": "fill", "slice_backward": "pad", "select_backward": "pad",
-    "constant_pad_nd": "pad", "roll": "roll", "repeat": "repeat", "index_select": "gather",
+    "constant_pad_nd": "pad",
 }  # fmt: skip
+
+_POINTWISE = frozenset([
+    "arange", "bernoulli_", "uniform_", "normal_", "native_dropout", "native_dropout_backward", "hardtanh_backward",
+    "mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward", "masked_fill", "masked_fill_", "where",
+])  # fmt: skip
+"""Element by element although PyTorch does not say so of them."""
 
 _REDUCTIONS = frozenset([
     "sum", "mean", "amax", "amin", "max", "min", "var", "var_mean", "std", "norm", "linalg_vector_norm", "any",
@@ -47,9 +54,9 @@ _REDUCTIONS = frozenset([
 
 def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, *, tf32: bool) -> KernelCall | None:
     """What the device does for one operation; ``tf32`` says whether fp32 products may use tensor cores."""
-    name = str(func._schema.name).removeprefix("aten::")
-    if name in _FREE or getattr(func, "is_view", False) or func.namespace != "aten":
+    if is_free(func):
         return None
+    name = _name(func)
     bound = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
     outputs = [t for t in _tensors([out]) if t.numel()]
     if _on_host(bound, outputs):
@@ -65,7 +72,27 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any,
         return _copy(name, bound, outputs, tf32)
     if name in _REDUCTIONS:
         return _reduction(name, bound, outputs, tf32)
-    return _elementwise(name, bound, outputs, tf32)
+    if is_pointwise(func):
+        return _elementwise(name, bound, outputs, tf32)
+    return _operation(name, bound, outputs, tf32)
+
+
+def is_free(func: Any) -> bool:
+    """Whether an operation only looks at memory otherwise, or hands it out."""
+    return func.namespace != "aten" or bool(getattr(func, "is_view", False)) or _name(func) in _FREE
+
+
+@cache
+def is_pointwise(func: Any) -> bool:
+    """Whether PyTorch says that an operation goes element by element, or says so of what it is the gradient of."""
+    name = _name(func)
+    forward = getattr(torch.ops.aten, name.removesuffix("_backward"), None)
+    related = [func, *(getattr(forward, overload) for overload in (forward.overloads() if forward else ()))]
+    return name in _POINTWISE or any(torch.Tag.pointwise in each.tags for each in related)
+
+
+def _name(func: Any) -> str:
+    return str(func._schema.name).removeprefix("aten::")
 
 
 def split(args: Sequence[Any], device: str) -> Iterator[tuple[Any, ...]]:
@@ -402,6 +429,31 @@ def _elementwise(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) ->
     )  # fmt: skip
 
 
+def _operation(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
+    """Whatever has no family of its own: its elements, and along which of them it has to go one after another."""
+    sources = list(_tensors(bound.values()))
+    elements = max(t.numel() for t in [*sources, *outputs])
+    dim = bound.get("dim")
+    along = sources[0] if sources else outputs[0]
+    if isinstance(dim, int) and along.dim():
+        steps, inner = along.shape[dim], along.stride(dim) == 1
+    else:
+        steps, inner = max(along.shape, default=1), True
+    added = "+" if bound.get("accumulate") else ""
+    largest = max([*sources, *outputs], key=lambda t: t.numel() * t.is_floating_point())
+    return KernelCall(
+        family="operation", dims=(elements, max(1, steps)), precision=_precision(largest),
+        flops=_arithmetic(name, along), read_bytes=_moved(sources), written_bytes=_moved(outputs),
+        variant=name.strip("_") + added + ("" if inner else "/across"),
+    )  # fmt: skip
+
+
+def _arithmetic(name: str, along: Tensor) -> float:
+    """Operations on square matrices take their side times as many as they have elements."""
+    square = along.dim() > 1 and along.shape[-1] == along.shape[-2]
+    return float(along.numel() * (along.shape[-1] if "linalg" in name and square else 1))
+
+
 def _unbroken(source: Tensor, out: Tensor) -> int:
     """Elements that lie side by side in source and result alike: how long a copy's straight stretches are."""
     if source.shape != out.shape:
@@ -423,11 +475,17 @@ def _pitch(source: Tensor, out: Tensor) -> int:
     return max(1, source.stride(min(wide, key=out.stride)))
 
 
+def _stretch(source: Tensor, dim: int) -> int:
+    """Elements of one of several joined tensors that stay together; stacked behind its last dimension, one."""
+    if not -source.dim() <= dim < source.dim():
+        return 1
+    return max(1, source.stride(dim)) * source.shape[dim]
+
+
 def _walk(kind: str, sources: Sequence[Tensor], out: Tensor, dim: int) -> tuple[int, int]:
     """Length of the straight stretches, and their distance in the source; when joining, the number of tensors."""
     if kind == "cat" and sources:
-        stretches = [max(1, source.stride(dim)) * source.shape[dim] if source.dim() else 1 for source in sources]
-        return min(stretches), len(sources)
+        return min(_stretch(source, dim) for source in sources), len(sources)
     if kind == "copy" and sources:
         return _unbroken(sources[0], out), _pitch(sources[0], out)
     return out.numel(), 1

@@ -4,18 +4,18 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from penstock.predict.capture.mapping import COPY, call_of, format_of, is_split, split, turned
+from penstock.predict.capture.allocator import ALLOCATION, Event
+from penstock.predict.capture.mapping import COPY, call_of, format_of, is_free, is_split, split, turned
+from penstock.predict.capture.missing_shapes import MISSING
+from penstock.predict.capture.unknown_values import UnknownValues
 from penstock.predict.kernels.calls import KernelCall, Precision
-
-_ALLOCATION = 512
-"""CUDA's caching allocator hands out memory in multiples of this."""
 
 
 class TrainingPhase(StrEnum):
@@ -27,54 +27,106 @@ class TrainingPhase(StrEnum):
 
 
 class LiveBytes:
-    """Bytes of the storages that are alive, and the most there were at once."""
+    """Bytes of the storages that are alive, the most there were at once, and how they came and went."""
 
     def __init__(self) -> None:
         self.now = self.peak = 0
+        self.events: list[Event] = []
+        self._number = 0
         self._known: dict[int, weakref.ref[Any]] = {}
 
     def see(self, tensor: Tensor) -> None:
+        if tensor.device.type != "meta":
+            return
+        if tensor.layout is not torch.strided:
+            self._see_parts(tensor)
+            return
         storage = tensor.untyped_storage()
         key = storage._cdata
-        if key in self._known or tensor.device.type != "meta":
+        if key in self._known:
             return
-        size = -(-storage.nbytes() // _ALLOCATION) * _ALLOCATION
-        self._known[key] = weakref.ref(storage, lambda _: self._gone(key, size))
+        size = -(-storage.nbytes() // ALLOCATION) * ALLOCATION
+        number = self._number = self._number + 1
+        self._known[key] = weakref.ref(storage, lambda _: self._gone(key, size, number))
+        if size:
+            self.events.append((number, size))
         self.now += size
         self.peak = max(self.peak, self.now)
 
-    def _gone(self, key: int, size: int) -> None:
+    def _see_parts(self, tensor: Tensor) -> None:
+        """A sparse tensor is as large as what it keeps."""
+        if tensor.layout is torch.sparse_coo:
+            self.see(tensor._indices())
+            self.see(tensor._values())
+
+    def _gone(self, key: int, size: int, number: int) -> None:
         self._known.pop(key, None)
         self.now -= size
+        self.events.append((number, 0))
+
+
+class Counted(NamedTuple):
+    """What a recorder had counted at some time."""
+
+    calls: Counter[tuple[KernelCall, TrainingPhase]]
+    dispatches: Counter[TrainingPhase]
+    views: Counter[TrainingPhase]
+    lists: int
+    listed: int
 
 
 class Recorder(TorchDispatchMode):
-    """Counts kernel calls by phase, dispatches by phase, and live bytes."""
+    """Counts kernel calls by phase, what the host issues, and live bytes."""
 
-    def __init__(self, device: str, *, tf32: bool) -> None:
+    def __init__(self, device: str, *, tf32: bool, tf32_convolutions: bool | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase = TrainingPhase.FORWARD
         self.calls: Counter[tuple[KernelCall, TrainingPhase]] = Counter()
         self.dispatches: Counter[TrainingPhase] = Counter()
+        self.views: Counter[TrainingPhase] = Counter()
+        """Dispatches that only look at memory otherwise."""
+        self.lists = self.listed = 0
+        """Operations of optimizers on lists, and the tensors in those."""
+        self.values = UnknownValues()
         self.live = LiveBytes()
         self.device, self._tf32 = device, tf32
+        self._tf32_convolutions = tf32 if tf32_convolutions is None else tf32_convolutions
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        out = _laid_out(func, args, func(*args, **kwargs))
-        self.dispatches[self.phase] += 1
+        unknown = MISSING.get(func)
+        made = unknown(*args) if unknown else self.values.run(func, args, kwargs)
+        out = _laid_out(func, args, made)
+        self.values.learn(func, args, kwargs, out)
+        self._count(func, args)
+        tf32 = self._tf32_convolutions if "convolution" in str(func) else self._tf32
         for each, part, options, made in _parts(func, args, kwargs, out, self.device):
-            self.note(call_of(each, part, options, made, tf32=self._tf32))
+            self.note(call_of(each, part, options, made, tf32=tf32))
         for tensor in out if isinstance(out, list | tuple) else (out,):
             if isinstance(tensor, Tensor):
                 self.live.see(tensor)
         return out
 
+    def _count(self, func: Any, args: tuple[Any, ...]) -> None:
+        self.dispatches[self.phase] += 1
+        self.views[self.phase] += is_free(func)
+        if self.phase is TrainingPhase.OPTIMIZER and args and isinstance(args[0], list | tuple):
+            self.lists += 1
+            self.listed += len(args[0])
+
     def note(self, call: KernelCall | None) -> None:
         if call is not None:
             self.calls[call, self.phase] += 1
+
+    def counted(self) -> "Counted":
+        return Counted(Counter(self.calls), Counter(self.dispatches), Counter(self.views), self.lists, self.listed)
+
+    def return_to(self, before: "Counted") -> None:
+        """Forget what was counted since."""
+        self.calls, self.dispatches = Counter(before.calls), Counter(before.dispatches)
+        self.views, self.lists, self.listed = Counter(before.views), before.lists, before.listed
 
     def rms_norm(
         self, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None

@@ -1,34 +1,34 @@
 """How a model is trained: arithmetic, layout, optimizer, recomputation. It decides the time as much as the shape."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import _get_current_function_mode_stack
 
 from penstock.core import InputError, UnknownNameError
+from penstock.predict.capture.optimizers import OPTIMIZERS
 from penstock.predict.kernels.calls import ImageLayout
 
 Hook = Callable[[int], Any]
 """What a script offers: ``penstock_model(batch)`` returns ``model, inputs`` or ``model, inputs, loss``."""
 
-_PURE = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_PURE = {
+    "fp32": torch.float32, "tf32": torch.float32, "default": torch.float32, "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}  # fmt: skip
 _AUTOCAST = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 PRECISIONS = (*_PURE, *_AUTOCAST)
-
-OPTIMIZERS: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
-    "sgd": lambda weights: torch.optim.SGD(weights, lr=1e-4, momentum=0.9, weight_decay=1e-4, foreach=True),
-    "adamw": lambda weights: torch.optim.AdamW(weights, lr=1e-5, fused=True),
-    "adamw-foreach": lambda weights: torch.optim.AdamW(weights, lr=1e-5, foreach=True),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """``precision`` is one of :data:`PRECISIONS`: the dtype of everything, or autocast over fp32 (``amp-``)."""
+    """``precision`` is one of :data:`PRECISIONS`: the dtype of everything, or autocast over fp32 (``amp-``).
+
+    ``default`` is what PyTorch does unless it is told otherwise: fp32, but convolutions in TF32.
+    """
 
     precision: str = "bf16"
     layout: ImageLayout = ImageLayout.CHANNELS_FIRST
@@ -51,6 +51,12 @@ class Setup:
 
     @property
     def tf32(self) -> bool:
+        """Whether products of fp32 matrices may use TF32."""
+        return self.precision not in ("fp32", "default")
+
+    @property
+    def tf32_convolutions(self) -> bool:
+        """Whether what cuDNN computes on fp32 may: PyTorch lets it unless it is told otherwise."""
         return self.precision != "fp32"
 
 
@@ -101,7 +107,7 @@ def mean_of(output: Any) -> Tensor:
     found = getattr(output, "loss", None)
     if isinstance(found, Tensor):
         return found
-    values = [value for value in _leaves(output) if value.is_floating_point()]
+    values = [value for value in leaves(output) if value.is_floating_point()]
     if not values:
         raise InputError(
             "a model without a floating point output", "a tensor", "Return a loss as the hook's third value"
@@ -109,14 +115,15 @@ def mean_of(output: Any) -> Tensor:
     return torch.stack([value.float().mean() for value in values]).sum()
 
 
-def _leaves(value: Any) -> Iterator[Tensor]:
+def leaves(value: Any) -> Iterator[Tensor]:
+    """The tensors in whatever a model takes or returns."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
+        yield from leaves(list(value.values()))
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _leaves(inner)
+            yield from leaves(inner)
 
 
 def _placed(values: Any, device: str, dtype: torch.dtype) -> Any:
@@ -157,31 +164,16 @@ def _checkpointed(block: nn.Module) -> None:
     inner = block.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return checkpoint(
-            inner, *args, use_reentrant=False, preserve_rng_state=False, context_fn=_with_same_modes, **kwargs
-        )
+        return checkpoint(inner, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
     block.forward = forward
-
-
-def _with_same_modes() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """What is active in the forward pass is active again when it is recomputed; autograd's threads start without."""
-    return nullcontext(), _entered(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _entered(modes: Sequence[AbstractContextManager[Any]]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for mode in modes:
-            stack.enter_context(mode)
-        yield
 
 
 @contextmanager
 def arithmetic(setup: Setup) -> Iterator[None]:
     """TF32 switched as the setup says, for the backward pass too; as before afterwards."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = setup.tf32
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = setup.tf32, setup.tf32_convolutions
     try:
         yield
     finally:
@@ -194,4 +186,6 @@ def autocast(setup: Setup, device: str) -> AbstractContextManager[Any]:
 
 
 def total_bytes(tensors: Sequence[Tensor]) -> int:
-    return sum(tensor.numel() * tensor.itemsize for tensor in tensors)
+    """Sparse ones are as large as what they keep."""
+    dense = [tensor._values() if tensor.layout is torch.sparse_coo else tensor for tensor in tensors]
+    return sum(tensor.numel() * tensor.itemsize for tensor in dense)

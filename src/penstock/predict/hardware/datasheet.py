@@ -61,6 +61,26 @@ _ALL = (
         source="NVIDIA H100 SXM datasheet",
     ),
     _device(
+        "b200", tflops={"fp32": 75, "tf32": 1125, "bf16": 2250, "fp16": 2250}, gb_s=7700, l2_mb=126, units=148,
+        mhz=1965, memory_gb=180, link="nvlink5", tdp_w=1000, idle_w=140, generation=10.0, process_nm=4,
+        source="NVIDIA HGX B200 datasheet, per GPU (half its rates with sparsity)",
+    ),
+    _device(
+        "l40s", tflops={"fp32": 91.6, "tf32": 183, "bf16": 362, "fp16": 362}, gb_s=864, l2_mb=96, units=142,
+        mhz=2520, memory_gb=48, link="pcie4", tdp_w=350, idle_w=35, generation=8.9, process_nm=4,
+        source="NVIDIA L40S datasheet (half its rates with sparsity)",
+    ),
+    _device(
+        "rtx4090", tflops={"fp32": 82.6, "tf32": 82.6, "bf16": 165.2, "fp16": 165.2}, gb_s=1008, l2_mb=72, units=128,
+        mhz=2520, memory_gb=24, link="pcie4", tdp_w=450, idle_w=25, generation=8.9, process_nm=4,
+        source="NVIDIA Ada architecture white paper (half precision with fp32 accumulation)",
+    ),
+    _device(
+        "mi300x", tflops={"fp32": 163.4, "tf32": 653.7, "bf16": 1307.4, "fp16": 1307.4}, gb_s=5300, l2_mb=256,
+        units=304, mhz=2100, memory_gb=192, link="infinity-fabric", tdp_w=750, idle_w=140, generation=0.0, process_nm=5,
+        source="AMD Instinct MI300X datasheet; the last-level cache stands for the shared one",
+    ),
+    _device(
         "a100-80gb", tflops={"fp32": 19.5, "tf32": 156, "bf16": 312, "fp16": 312}, gb_s=2039, l2_mb=40, units=108,
         mhz=1410, memory_gb=80, link="nvlink3", tdp_w=400, idle_w=55, generation=8.0, process_nm=7,
         source="NVIDIA A100 SXM 80 GB datasheet",
@@ -119,7 +139,10 @@ _ALL = (
 
 DEVICES: dict[str, Chip] = {device.name: device for device in _ALL}
 
-_ALIASES = {"a100": "a100-80gb", "a100-80": "a100-80gb", "a100-40": "a100-40gb", "910b": "ascend-910b"}
+_ALIASES = {
+    "a100": "a100-80gb", "a100-80": "a100-80gb", "a100-40": "a100-40gb", "910b": "ascend-910b", "4090": "rtx4090",
+    "rtx-4090": "rtx4090",
+}  # fmt: skip
 
 
 def device_named(name: str) -> Chip:
@@ -137,8 +160,8 @@ def device_named(name: str) -> Chip:
 
 def _by_driver_name(key: str) -> str | None:
     """Driver names contain ours, with a vendor in front and a form factor inside: every part of ours must be there."""
-    vendor, *parts = key.replace("rtx-6000", "rtx6000").split("-")
-    if vendor not in {"nvidia", "tesla", "quadro", "huawei"}:
+    vendor, *parts = re.sub(r"rtx-(\d)", r"rtx\1", key).split("-")
+    if vendor not in {"nvidia", "tesla", "quadro", "huawei", "amd"}:
         return None
     parts.append("40gb" if "40g" in key else "80gb")
     found = [name for name in DEVICES if set(name.split("-")) <= set(parts)]

@@ -21,6 +21,8 @@ pool           elements of the output, window
 pool_bwd       the same
 copy           elements, length of straight stretches, their distance in the source (joined tensors: their number)
 optimizer      parameters, tensors
+recurrent      steps in time, rows, hidden width, layers, directions
+operation      elements, steps one after another: everything else, named by its variant
 =============  ==============================================================================================
 """
 

@@ -14,9 +14,12 @@ from penstock.predict.hardware import Chip
 from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.family import FamilyModel
 from penstock.predict.kernels.files import read_model, write_model
+from penstock.predict.kernels.operations import OperationTable, named, unseen_width
 from penstock.predict.kernels.tiling import Array
 
 _CONV_DIMS = 10
+_LAUNCHES_OF_A_STEP = 4
+"""Kernels that cuDNN launches for one step of a recurrent layer: 27 to 39 us of the host on an H200's machine."""
 
 
 def kind_of(call: KernelCall) -> str:
@@ -40,6 +43,8 @@ class Predictions:
     high: Array
     bounds: npt.NDArray[np.object_]
     in_range: npt.NDArray[np.bool_]
+    seen: npt.NDArray[np.bool_]
+    """False where the operation itself was never timed, at whatever size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,8 @@ class KernelModel:
 
     chip: Chip
     families: Mapping[str, FamilyModel] = field(default_factory=dict)
+    operations: OperationTable = field(default_factory=OperationTable)
+    """What no family was fitted to, operation by operation."""
 
     @classmethod
     def unprofiled(cls, chip: Chip) -> "KernelModel":
@@ -79,18 +86,22 @@ class KernelModel:
             high=found.high[places],
             bounds=found.bounds[places],
             in_range=found.in_range[places],
+            seen=found.seen[places],
         )
 
     def _predict_distinct(self, calls: Sequence[KernelCall]) -> Predictions:
         seconds, mean_s, width = np.zeros((3, len(calls)))
         bounds, in_range = np.empty(len(calls), dtype=object), np.zeros(len(calls), dtype=np.bool_)
+        seen = np.array([self.fitted(call) for call in calls], dtype=np.bool_)
         names = np.array([kind_of(call) for call in calls], dtype=str)
         for name in np.unique(names):
             mine = np.flatnonzero(names == name)
             model = self.families.get(str(name)) or FamilyModel(family=calls[int(mine[0])].family)
             found = model.predict([calls[int(place)] for place in mine], self.chip)
             seconds[mine], mean_s[mine], width[mine] = found.seconds, found.mean_s, found.log_width
-            bounds[mine], in_range[mine] = found.bounds, found.in_range
+            bounds[mine], in_range[mine] = found.bounds, found.in_range & seen[mine]
+        if self.profiled:
+            self._correct(calls, np.flatnonzero(~seen), seconds, mean_s, width, in_range, seen)
         return Predictions(
             seconds=seconds,
             mean_s=mean_s,
@@ -98,7 +109,42 @@ class KernelModel:
             high=seconds * np.exp(width),
             bounds=bounds,
             in_range=in_range,
+            seen=seen,
         )
+
+    def fitted(self, call: KernelCall) -> bool:
+        """Whether a family was fitted to rows of this very operation."""
+        model = self.families.get(kind_of(call))
+        return model is not None and call.variant in model.variants
+
+    def _has_kin(self, call: KernelCall) -> bool:
+        """Whether the same operation was fitted to as it walks through memory otherwise."""
+        model = self.families.get(kind_of(call))
+        return model is not None and named(call) in {variant.split("/", maxsplit=1)[0] for variant in model.variants}
+
+    def extra_launches(self, call: KernelCall) -> float:
+        """Kernels beyond the first that the device runs for an operation which no family was fitted to."""
+        if call.family == "recurrent":
+            length, _, _, layers, both = call.dims
+            return float(_LAUNCHES_OF_A_STEP * length * layers * both)
+        time = None if self.fitted(call) else self.operations.of(call)
+        return max(0.0, time.launches - 1) if time else 0.0
+
+    def _correct(
+        self, calls: Sequence[KernelCall], places: npt.NDArray[np.int64], seconds: Array, mean_s: Array, width: Array,
+        in_range: npt.NDArray[np.bool_], seen: npt.NDArray[np.bool_],
+    ) -> None:  # fmt: skip
+        """What no family was fitted to: by its own line if it has one, else by the physics with a wide bar."""
+        width[places] = np.maximum(width[places], unseen_width([calls[int(place)] for place in places]))
+        for place in map(int, places):
+            time = self.operations.of(calls[place])
+            seen[place] = time is not None or self._has_kin(calls[place])
+            if time is None:
+                continue
+            one = calls[place : place + 1]
+            seconds[place] = mean_s[place] = time.seconds(one, mean_s[place : place + 1])[0]
+            width[place] = time.widths(one)[0]
+            in_range[place] = bool(time.covers(one)[0])
 
     def save(self, path: Path) -> None:
         """One ``.npz`` of arrays and a JSON header; no pickles."""

@@ -126,14 +126,17 @@ def work_of(family: str, calls: Sequence[KernelCall]) -> TiledWork:
         return _attention(dims, moved, flops)
     if family in ROW_FAMILIES:
         return _rows(family, dims, moved, flops)
-    launches = dims[:, 1] if family == "optimizer" else np.ones(len(dims))
-    return _stream(dims, moved, flops, launches)
+    steps = {"optimizer": dims[:, 1], "recurrent": dims[:, 0] * dims[:, -2] * _STEPS_OF_A_CELL}
+    elements = dims.prod(axis=1) if family == "recurrent" else dims[:, 0]
+    return _stream(elements, dims, moved, flops, steps.get(family, np.ones(len(dims))))
 
 
+_STEPS_OF_A_CELL = 40.0
+"""Serial steps of one time step of a recurrent layer: a product, and the gates."""
 _ARITY = {
     "gemm": 4, "conv": 10, "conv_dgrad": 10, "conv_wgrad": 10, "attention": 6, "attention_bwd": 6, "elementwise": 3,
     "reduction": 3, "softmax": 2, "softmax_bwd": 2, "norm": 3, "norm_bwd": 3, "embedding": 3, "embedding_bwd": 3,
-    "pool": 2, "pool_bwd": 2, "copy": 3, "optimizer": 2,
+    "pool": 2, "pool_bwd": 2, "copy": 3, "optimizer": 2, "operation": 2, "recurrent": 5,
 }  # fmt: skip
 
 
@@ -319,8 +322,8 @@ def _strides(columns: Array, threads: Array) -> Array:
     return np.select([columns % 4 == 0, columns % 2 == 0], by_length, starts.mean(axis=0))
 
 
-def _stream(dims: Array, moved: Array, flops: Array, steps: Array) -> TiledWork:
-    blocks = np.ceil(np.maximum(dims[:, 0], 1.0) / _ELEMENTS_PER_BLOCK)
+def _stream(elements: Array, dims: Array, moved: Array, flops: Array, steps: Array) -> TiledWork:
+    blocks = np.ceil(np.maximum(elements, 1.0) / _ELEMENTS_PER_BLOCK)
     return _single(
         moved=moved,
         blocks=blocks,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from penstock.predict.lab.fitting.profile_fitting import fit_profile
     from penstock.predict.lab.measuring.campaigns import measure_random_networks
     from penstock.predict.lab.measuring.local_chip import local_chip
+    from penstock.predict.lab.measuring.operation_campaign import time_model, time_named, with_operations
     from penstock.predict.lab.measuring.session import MeasuringSession
     from penstock.predict.lab.records.measurements import read_measurements, read_power
 
@@ -22,6 +23,9 @@ __all__ = [
     "measure_random_networks",
     "read_measurements",
     "read_power",
+    "time_model",
+    "time_named",
+    "with_operations",
 ]
 
 __getattr__ = lazy_door(__name__)

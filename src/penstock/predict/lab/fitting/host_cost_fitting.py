@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from penstock.predict.iteration import ISSUED_KINDS, HostCost
+from penstock.predict.lab.fitting.positive_fitting import fit_positive
 from penstock.tools import nonnegative_least_squares
 
 
-def fit_host_costs(issued: Sequence[tuple[Mapping[str, int], float]], whole: Sequence[float] = ()) -> HostCost:
+def fit_host_costs(issued: Sequence[tuple[Mapping[str, float], float]], whole: Sequence[float] = ()) -> HostCost:
     """From (what was issued, seconds that took), on errors relative to those; no cost is below 0.
 
     Where the seconds are what is left of an iteration beside its kernels, errors count relative to the iteration:
@@ -23,3 +24,22 @@ def fit_host_costs(issued: Sequence[tuple[Mapping[str, int], float]], whole: Seq
     shares = np.array([seconds / scale for (_, seconds), scale in zip(issued, scales, strict=True)])
     costs = nonnegative_least_squares(rows, shares)
     return HostCost(**{f"{kind}_s": float(cost) for kind, cost in zip(ISSUED_KINDS, costs, strict=True)})
+
+
+_EXPECTED = {
+    "forward": 2e-5, "backward": 1.4e-5, "optimizer": 6e-5, "convolution": 4e-5, "view": 6e-6, "listed": 1e-6,
+    "launched": 6e-6, "iteration": 5e-4,
+}  # fmt: skip
+_FREEDOM = 0.7
+
+
+def fit_host_of_gpu(issued: Sequence[tuple[Mapping[str, float], float]], doubt: float) -> HostCost:
+    """The same on logarithms, held near what hosts of GPUs usually need: kinds that always come together stay apart."""
+    rows = np.array([[counts.get(kind, 0.0) for kind in ISSUED_KINDS] for counts, _ in issued], dtype=float)
+    costs = fit_positive(
+        rows,
+        np.array([seconds for _, seconds in issued]),
+        np.array([_EXPECTED[kind] for kind in ISSUED_KINDS]),
+        _FREEDOM,
+    )
+    return HostCost(**{f"{kind}_s": float(cost) for kind, cost in zip(ISSUED_KINDS, costs, strict=True)}, doubt=doubt)

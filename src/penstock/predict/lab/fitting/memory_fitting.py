@@ -21,4 +21,6 @@ def fit_memory(measured: Sequence[MeasuredMemory]) -> MemoryModel:
     if not measured:
         return MemoryModel()
     workspace = median(max(0.0, float(each.allocated - each.use.peak)) for each in measured)
-    return MemoryModel(workspace=workspace, fragmentation=median(each.reserved / each.allocated for each in measured))
+    model = MemoryModel(workspace=workspace)
+    ratios = [each.reserved / model.held(each.use) for each in measured]
+    return MemoryModel(workspace=workspace, fragmentation=max(1.0, *ratios))

@@ -20,7 +20,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from penstock.predict.capture.mapping import COPY, call_of, is_split, split, turned
-from penstock.predict.capture.setup import OPTIMIZERS, Hook, Setup, arithmetic, autocast, training_task
+from penstock.predict.capture.optimizers import OPTIMIZERS
+from penstock.predict.capture.setup import Hook, Setup, arithmetic, autocast, training_task
 from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.lab.records.kernel_rows import KernelRow
 from penstock.tools import NvmlDevice
