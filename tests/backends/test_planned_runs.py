@@ -71,4 +71,4 @@ def test_a_planned_model_trains_on_through_a_resize(state_dir: Path, tmp_path: P
     losses = [float(line.partition("loss=")[2]) for line in told]
     border = steps.index(step)
     assert abs(losses[border + 1] - losses[border]) < 0.5, "training goes on where it was"
-    assert json.loads((tmp_path / f"step-{steps[-1]:09d}" / "manifest.json").read_text())["step"] == steps[-1]
+    assert json.loads((tmp_path / f"step-{steps[-1]:010d}.json").read_text())["step"] == steps[-1]
