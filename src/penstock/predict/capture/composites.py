@@ -231,11 +231,11 @@ def _folded(
 ) -> Tensor:  # fmt: skip
     """Inputs with other than four dimensions: everything before the last two is a batch of heads."""
     shape = query.shape
-    parts = [part.reshape(-1, 1, *part.shape[-2:]) for part in (query, key, value)]
+    heads = [part.reshape(-1, 1, *part.shape[-2:]) for part in (query, key, value)]
     wide = (
         mask.expand(*shape[:-1], key.shape[-2]).reshape(-1, 1, shape[-2], key.shape[-2]) if mask is not None else None
     )
-    out = attention(device, *parts, wide, rest[0], rest[1], scale=rest[2])
+    out = attention(device, heads[0], heads[1], heads[2], wide, rest[0], rest[1], scale=rest[2])
     return out.reshape(*shape[:-1], value.shape[-1])
 
 

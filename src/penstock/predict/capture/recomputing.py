@@ -18,7 +18,8 @@ from penstock.predict.capture.replacing import replaced
 @contextmanager
 def recomputed_alike() -> Iterator[None]:
     """Checkpoints made inside recompute as the forward pass ran."""
-    inner, backward = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction.backward
+    inner: Any = checkpoint._checkpoint_without_reentrant_generator
+    backward: Any = checkpoint.CheckpointFunction.backward
 
     def generator(fn: Any, _: Any, context_fn: Callable[[], tuple[Any, Any]], *args: Any, **kwargs: Any) -> Any:
         around = _around()

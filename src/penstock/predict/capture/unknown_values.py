@@ -46,7 +46,7 @@ class UnknownValues:
         if name == "nonzero":
             return self._places(args[0])
         if name == "masked_select":
-            kept = torch.broadcast_to(args[1], torch.broadcast_shapes(args[0].shape, args[1].shape))
+            kept = args[1].expand(torch.broadcast_shapes(args[0].shape, args[1].shape))  # type: ignore[no-untyped-call]
             return args[0].new_empty(self._kept(kept, args[1]))
         if name == "_local_scalar_dense":
             return self._value(args[0])

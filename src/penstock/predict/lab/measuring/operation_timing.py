@@ -28,7 +28,7 @@ class Recording:
     """Kernels and copies that the device ran in it."""
 
 
-class OperationWatcher(_Watcher):
+class OperationWatcher(_Watcher):  # type: ignore[no-untyped-call]
     """Keeps what each operation was beside what it is read as."""
 
     def __init__(self, device: str, around: Callable[[int], Any]) -> None:

@@ -101,7 +101,7 @@ def _matrices(function: Callable[[Tensor], Any]) -> Sizes:
     return sizes
 
 
-def _recurrent(kind: type[nn.RNNBase], backward: bool) -> Sizes:
+def _recurrent(kind: Callable[..., nn.Module], backward: bool) -> Sizes:
     def sizes(most: float) -> Iterator[Prepared]:
         shapes = (
             (35, 16, 128, 128, 1, False), (70, 64, 650, 650, 2, False), (128, 32, 256, 512, 2, True),
@@ -183,7 +183,7 @@ def _optimized(build: Callable[[list[Tensor]], Any]) -> Sizes:
     """Steps over lists as long as networks have them."""
 
     def sizes(most: float) -> Iterator[Prepared]:
-        lists = (
+        lists: tuple[list[tuple[int, ...]], ...] = (
             [(64,), (64, 64)] * 5, [(512, 512), (512,)] * 30, [(768, 3072), (3072,), (3072, 768), (768,)] * 12,
             [(256, 256, 3, 3), (256,)] * 40, [(1000000, 16)], [(1024, 4096), (1024,)] * 60,
         )  # fmt: skip
@@ -195,8 +195,8 @@ def _optimized(build: Callable[[list[Tensor]], Any]) -> Sizes:
         weights = [torch.randn(shape) for shape in shapes]
         for weight in weights:
             weight.grad = torch.randn_like(weight)
-        optimizer = build(weights)
-        return optimizer.step
+        step: Callable[[], Any] = build(weights).step
+        return step
 
     return sizes
 
