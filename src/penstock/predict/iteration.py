@@ -31,6 +31,8 @@ _SHARPNESS = 24.0
 _NINE_OF_TEN = 1.64
 _NOISE, _HOST_NOISE = 0.01, 0.15
 """How far a measured iteration is off itself; hosts take longer at one time than at another."""
+_SURPRISE = 0.3
+"""A measured iteration that stays farther off than this, as a logarithm, is no noise."""
 _FIRST_STEP, _LAST_STEP = 0.1, 1e-4
 """Steps of the search for corrections, as logarithms."""
 
@@ -160,7 +162,16 @@ class IterationModel:
             ratio = math.exp(np.mean([math.log(seconds / guess.seconds) for guess, seconds in guesses]))
             return replace(self, device_factor=self.device_factor * ratio, host_factor=self.host_factor * ratio)
         device, host = _likeliest(guesses, self.host.doubt / _NINE_OF_TEN)
-        return replace(self, device_factor=self.device_factor * device, host_factor=self.host_factor * host)
+        found = replace(self, device_factor=self.device_factor * device, host_factor=self.host_factor * host)
+        return found._surprised(measured)
+
+    def _surprised(self, measured: Sequence[tuple[Capture, float]]) -> "IterationModel":
+        """What is left of a measurement that nobody would have believed is still true of the whole."""
+        left = float(np.mean([math.log(seconds / self.predict(each).seconds) for each, seconds in measured]))
+        if abs(left) <= _SURPRISE:
+            return self
+        ratio = math.exp(left)
+        return replace(self, device_factor=self.device_factor * ratio, host_factor=self.host_factor * ratio)
 
     def _spread(self, found: Predictions, each_s: NDArray[np.float64]) -> float:
         """Errors of kernels are mostly their own and average out; a part is common to all of them. Those that were
