@@ -72,6 +72,7 @@ def go_through(zygote: Zygote, folder: Path, size: int) -> None:
         assert ended["code"] == 0, output.read_text()[-4000:]
 
 
+@pytest.mark.long
 def test_every_layout_takes_over_from_every_other(zygote: Zygote, tmp_path: Path) -> None:
     before = trained()
     expected = before.capture(1).tensors
