@@ -40,8 +40,9 @@ class Bucket:
         self.client.delete_object(Bucket=BUCKET, Key=key)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[str]:
+    """One for all tests of a process: fsspec keeps what it has opened, with the address that it was opened by."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
