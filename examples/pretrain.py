@@ -33,7 +33,9 @@ def main() -> None:
 
     tokens = corpus(args.data, args)
     shape = replace(SIZES[args.size], vocabulary=tokens.vocabulary, sequence=args.sequence)
-    model = run.wrap(Llama(shape, recompute=args.recompute), strategy=args.strategy, **engine_options(args, run.device))
+    with run.device:
+        llama = Llama(shape, recompute=args.recompute)
+    model = run.wrap(llama, strategy=args.strategy, **engine_options(args, run.device))
     if args.compile:
         Block.forward = torch.compile(Block.forward)  # of the class: FSDP2 makes new blocks for every world
     optimizer = adamw(model, args, run.device)
