@@ -20,18 +20,18 @@ def use(peak: int) -> MemoryUse:
 def test_memory_is_tensors_and_workspace_then_the_allocators_share_and_the_context() -> None:
     found = MemoryModel(workspace=2e8, fragmentation=1.1).predict(use(1_800_000_000))
     assert found.allocated == 2.0e9
-    assert found.needed == pytest.approx(2.0e9 * 1.1 + 6e8)
-    assert found.fits(2.9e9)
-    assert not found.fits(2.7e9)
+    assert found.needed == pytest.approx(2.0e9 * 1.1 + 8e8)
+    assert found.fits(3.1e9)
+    assert not found.fits(2.9e9)
 
 
-def test_a_memory_model_is_the_median_of_what_was_measured() -> None:
+def test_a_memory_model_has_the_usual_workspace_and_a_margin_that_covers_everything() -> None:
     measured = [
         MeasuredMemory(use=use(1000), allocated=1100, reserved=2200),
         MeasuredMemory(use=use(1000), allocated=1300, reserved=1300),
         MeasuredMemory(use=use(2000), allocated=1900, reserved=2090),
     ]
-    assert fit_memory(measured) == MemoryModel(workspace=100.0, fragmentation=pytest.approx(1.1))  # type: ignore[arg-type]
+    assert fit_memory(measured) == MemoryModel(workspace=100.0, fragmentation=pytest.approx(2.0))  # type: ignore[arg-type]
     assert fit_memory([]) == MemoryModel()
 
 
