@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock.predict.capture.explaining import explained
     from penstock.predict.capture.mapping import is_free
     from penstock.predict.capture.recorder import Recorder
-    from penstock.predict.capture.setup import TrainingTask, autocast, training_task
+    from penstock.predict.capture.setup import TrainingTask, arithmetic, autocast, training_task
     from penstock.predict.device_profile import SHIPPED, DeviceProfile, own_profiles, profile_named
     from penstock.predict.hardware import DEVICES, Chip, Precision, device_named
     from penstock.predict.kernels import ImageLayout, KernelCall, KernelModel
@@ -49,6 +49,7 @@ __all__ = [
     "Setup",
     "TrainingPhase",
     "TrainingTask",
+    "arithmetic",
     "autocast",
     "counts_up_to",
     "device_named",

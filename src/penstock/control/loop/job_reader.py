@@ -144,7 +144,7 @@ class JobReader:
 
 def _variables(file: "JobFile") -> dict[str, str]:
     """What workers find in their environment: what our library reads there, and what the file adds to it."""
-    return {CHECKPOINT_EVERY: f"{file.checkpoint.every:g}", **file.watch.variables, **file.variables}
+    return {CHECKPOINT_EVERY: f"{file.checkpoint.every_s:g}", **file.watch.variables, **file.variables}
 
 
 def needs_plans(file: "JobFile", fingerprint: str, stores: LearningStores) -> bool:
