@@ -1,8 +1,10 @@
 """A bucket of a real S3-compatible server in this process."""
 
+import atexit
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -40,16 +42,24 @@ class Bucket:
         self.client.delete_object(Bucket=BUCKET, Key=key)
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """One for all tests of a process: fsspec keeps what it has opened, with the address that it was opened by."""
+@cache
+def _address() -> str:
+    """One server for a process, up to its end: fsspec keeps what it has opened, with the address it was opened by.
+
+    A fixture would not do. A worker that has nothing to do for a moment ends those of its session and makes new ones.
+    """
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    atexit.register(server.stop)
     host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    return f"http://{host}:{port}"
+
+
+@pytest.fixture(scope="session")
+def server() -> str:
+    return _address()
 
 
 @pytest.fixture

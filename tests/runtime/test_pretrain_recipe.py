@@ -87,9 +87,9 @@ def test_it_goes_on_at_another_width_with_the_same_samples_and_the_same_curve(
 def test_it_refuses_to_go_on_with_other_data(zygote: Zygote, corpora: list[Path], tmp_path: Path) -> None:
     saved = {"PENSTOCK_CHECKPOINT_DIR": str(tmp_path / "saved")}
     short = ["--size", "tiny", "--sequence", "32", "--batch", "2", "--checkpoint-every", "1h"]
-    finish(zygote, "first", tmp_path, SCRIPT, "--data", str(corpora[0]), "--steps", "2", *short, **saved)
+    finish(zygote, "on its data", tmp_path, SCRIPT, "--data", str(corpora[0]), "--steps", "2", *short, **saved)
     with pytest.raises(AssertionError, match="training began on other data"):
-        finish(zygote, "other", tmp_path, SCRIPT, "--data", str(corpora[1]), "--steps", "3", *short, **saved)
+        finish(zygote, "on other data", tmp_path, SCRIPT, "--data", str(corpora[1]), "--steps", "3", *short, **saved)
 
 
 def test_the_job_file_is_one_and_the_hook_offers_the_model() -> None:
