@@ -45,6 +45,8 @@ def test_standard_input_and_an_exit_code_are_taken(penstock: Penstock, monkeypat
 def test_a_path_that_is_not_there_is_named(penstock: Penstock) -> None:
     ended = penstock("doctor", "logs/no.log")
     assert (ended.code, "logs/no.log: no such file" in ended.err) == (2, True)
+    ended = penstock("doctor", "no.log")
+    assert (ended.code, "no.log: no such file" in ended.err) == (2, True), "no server is asked for a job of that name"
 
 
 def test_a_failed_job_is_asked_of_its_server(world: Platform, penstock: Penstock) -> None:

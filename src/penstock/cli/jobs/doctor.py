@@ -13,6 +13,7 @@ from penstock.core import InputError
 if TYPE_CHECKING:
     from penstock.core import Diagnosis
 
+_OF_LOGS = (".log", ".txt", ".out", ".err", ".gz")
 WHAT = "A failed job; or logs: files, directories of them (one file per rank, a kernel log, …), - for standard input."
 
 
@@ -35,8 +36,10 @@ def doctor(
 
 
 def _names_job(what: list[str]) -> bool:
-    """Whether it is a job that is meant: one word that no file is called."""
-    return len(what) == 1 and what[0] != "-" and "/" not in what[0] and not Path(what[0]).exists()
+    """Whether it is a job that is meant: one word that no file is called, nor would be."""
+    first = Path(what[0])
+    is_word = len(what) == 1 and what[0] != "-" and "/" not in what[0] and first.suffix not in _OF_LOGS
+    return is_word and not first.exists()
 
 
 def _of_logs(paths: list[str], exit_code: int | None) -> "Diagnosis":
