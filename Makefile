@@ -53,6 +53,10 @@ unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	@$(COMPILE)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -m '$(SELECT)' $(TESTS)
 
+unit-again: $(STAMP) ## the few tests that failed last, named and run once more by themselves; one that fails again has failed
+	@$(BIN)/python -m tests.tools.few_failures
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(NO_HANGS) -m '$(SELECT)' $(TESTS)
+
 test-long: $(STAMP) engines ## what make test leaves out: whole traces, a minute of chaos, fuzzing, every module of the wheel
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -m 'long and not gpu' $(TESTS)
 
