@@ -3,6 +3,10 @@
 ``python -m bench.strangers.measure --out FILE --minutes M`` needs PyTorch and NumPy only. A network that fails is
 written down with its error. What is there already is not measured again, so that ``bench.strangers.campaign`` can end
 a run that hangs and go on behind it.
+
+``--profile`` records kernels instead of timing iterations: a process in which the profiler ran once launches kernels
+more slowly ever after. Hosts take longer at one time than at another, so iterations are measured in several passes
+(``--pass``), each in a process of its own, and a loop of small operations is timed beside each of them.
 """
 
 import argparse
@@ -21,11 +25,14 @@ from typing import Any
 import torch
 
 from bench.strangers.catalogue import STRANGERS, Stranger
+from penstock.predict.capture import Setup
 from penstock.predict.lab.measuring.environment import environment, measured_gpu
-from penstock.predict.lab.measuring.operation_timing import record
+from penstock.predict.lab.measuring.operation_timing import host_seconds, record
 from penstock.predict.lab.measuring.training import Training
+from penstock.predict.zoo import NETWORKS
 
 _STUCK_S = 11.0
+_REFERENCE = 300
 RECURRENT = frozenset(["recurrent"])
 """Kinds that are measured without the profiler, and last: with it they may hang."""
 
@@ -37,6 +44,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.35, help="how long to watch each network")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--only", default="", help="comma-separated names")
+    parser.add_argument("--pass", dest="round", type=int, default=1, help="which time this is")
+    parser.add_argument("--profile", action="store_true", help="kernels instead of iterations")
+    parser.add_argument("--zoo", action="store_true", help="networks of the zoo that are not held out instead")
     parser.add_argument("--largest", type=int, default=0, help="batches of at most so much, to try it out")
     given = parser.parse_args()
     end = time.time() + 60 * given.minutes
@@ -49,43 +59,52 @@ def main() -> None:
             return
         print(f"begin {stranger.name} {batch}", flush=True)
         faulthandler.dump_traceback_later(_STUCK_S)
-        watched = batch >= min(stranger.batches[1], given.largest or 1 << 40) and stranger.kind not in RECURRENT
-        measured(stranger, batch, given, gpu, watched)
+        measured(stranger, batch, given, gpu)
         faulthandler.cancel_dump_traceback_later()
 
 
 def wanted(given: argparse.Namespace) -> Iterator[tuple[Stranger, int]]:
-    """First everyone's larger batch, then the smaller ones, and last what may hang; what is there is left out."""
+    """Networks in turns, both batches of each one after the other, what may hang last; what is there is left out."""
     names = set(filter(None, given.only.split(",")))
-    done = {(each["name"], each["batch"]) for each in records(given.out) if "name" in each}
-    safe = [each for each in STRANGERS if each.kind not in RECURRENT]
-    rest = [each for each in STRANGERS if each.kind in RECURRENT]
-    for some, place in ((safe, 1), (safe, 0), (rest, 1), (rest, 0)):
-        for stranger in some:
-            batch = min(stranger.batches[place], given.largest or 1 << 40)
-            if (stranger.name, batch) not in done and (not names or stranger.name in names):
-                done.add((stranger.name, batch))
+    done = {(each["name"], each["batch"], each.get("pass")) for each in records(given.out) if "name" in each}
+    ordered = sorted(zoo() if given.zoo else STRANGERS, key=lambda each: each.kind in RECURRENT)
+    for stranger in ordered:
+        if (given.profile and stranger.kind in RECURRENT) or (names and stranger.name not in names):
+            continue
+        for batch in stranger.batches[1:] if given.profile else stranger.batches:
+            batch = min(batch, given.largest or 1 << 40)
+            if (stranger.name, batch, given.round) not in done:
+                done.add((stranger.name, batch, given.round))
                 yield stranger, batch
 
 
-def measured(stranger: Stranger, batch: int, given: argparse.Namespace, gpu: Any, watched: bool) -> None:
-    """Times first; they are written down before anything is watched."""
+def zoo() -> list[Stranger]:
+    """Networks that predictions may learn from, at their smallest batch, in two precisions by turns."""
+    known = [network for network in NETWORKS if not network.held_out]
+    return [
+        Stranger(
+            name=network.name, kind="zoo", build=network.hook, batches=(network.batches[0], network.batches[0]),
+            setup=Setup(precision=("bf16", "amp-bf16", "tf32")[place % 3], optimizer=network.optimizer),
+        )
+        for place, network in enumerate(known)
+    ]  # fmt: skip
+
+
+def measured(stranger: Stranger, batch: int, given: argparse.Namespace, gpu: Any) -> None:
     about: dict[str, Any] = {
         "name": stranger.name, "kind": stranger.kind, "batch": batch, "precision": stranger.setup.precision,
-        "layout": str(stranger.setup.layout), "optimizer": stranger.setup.optimizer,
+        "layout": str(stranger.setup.layout), "optimizer": stranger.setup.optimizer, "pass": given.round,
     }  # fmt: skip
     began = time.perf_counter()
     try:
         setup = stranger.setup if given.device == "cuda" else replace(stranger.setup, precision="fp32")
         training = Training(stranger.hook, batch, setup, given.device)
-        found = about | _times(training, given.seconds, gpu) | {"took_s": time.perf_counter() - began}
-        append(given.out, found)
-        print(summary(found), flush=True)
-        if watched:
-            seen = record(training.step, given.device)
-            operations = [each.plain() for each in seen.operations]
-            append(given.out, {**about, "busy_s": seen.busy_s, "kernels": seen.kernels, "operations": operations})
-            print(f"  busy {1e3 * seen.busy_s:.2f} ms, {len(operations)} operations", flush=True)
+        if given.profile:
+            append(given.out, about | _operations(training))
+        else:
+            found = about | _times(training, given.seconds, gpu) | {"took_s": time.perf_counter() - began}
+            append(given.out, found)
+            print(summary(found), flush=True)
     except Exception as problem:
         traceback.print_exc()
         append(given.out, about | {"error": f"{type(problem).__name__}: {problem}"[:2000]})
@@ -99,11 +118,35 @@ def measured(stranger: Stranger, batch: int, given: argparse.Namespace, gpu: Any
             torch.cuda.reset_peak_memory_stats()
 
 
+def _operations(training: Training) -> dict[str, Any]:
+    training.warm_up(2)
+    seen = record(training.step, training.device)
+    print(f"  busy {1e3 * seen.busy_s:.2f} ms, {len(seen.operations)} operations", flush=True)
+    operations = [each.plain() for each in seen.operations]
+    return {"busy_s": seen.busy_s, "kernels": seen.kernels, "operations": operations}
+
+
 def _times(training: Training, seconds: float, gpu: Any) -> dict[str, Any]:
     whole = asdict(training.time(seconds, gpu))
     used = _used_bytes() if training.device == "cuda" else None
     issued = sorted(training._issue() for _ in range(5))[2]
-    return whole | {"issue_s": issued, "used_bytes": used, "clock_mhz": gpu.clock_mhz() if gpu else None}
+    reference = min(_reference_s(training.device) for _ in range(3))
+    return whole | {
+        "issue_s": issued, "used_bytes": used, "clock_mhz": gpu.clock_mhz() if gpu else None,
+        "reference_s": reference, "host_s": host_seconds(training.step),
+    }  # fmt: skip
+
+
+def _reference_s(device: str) -> float:
+    """Seconds of the host for a few hundred small operations: how fast it is just now."""
+    value = torch.ones(16, device=device)
+    start = time.perf_counter()
+    for _ in range(_REFERENCE):
+        value = value * 1.0
+    taken = time.perf_counter() - start
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return taken / _REFERENCE
 
 
 def _used_bytes() -> int:

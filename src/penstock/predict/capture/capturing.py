@@ -58,6 +58,10 @@ class Capture:
     """Operations the host issues, views included."""
     views: dict[TrainingPhase, int] = field(default_factory=dict)
     """Those among them that only look at memory otherwise."""
+    operations: dict[str, int] = field(default_factory=dict)
+    """All of them by name."""
+    modules: int = 0
+    """Modules that are called in a forward pass."""
     lists: int = 0
     """Operations of an optimizer on lists of tensors."""
     listed: int = 0
@@ -82,7 +86,7 @@ class Capture:
         return {
             "forward": made[TrainingPhase.FORWARD] + made[TrainingPhase.OPTIMIZER] - self.lists,
             "backward": made[TrainingPhase.BACKWARD], "optimizer": self.lists, "convolution": looked_up,
-            "view": sum(self.views.values()), "listed": self.listed, "iteration": 1,
+            "view": sum(self.views.values()), "listed": self.listed, "module": self.modules, "iteration": 1,
         }  # fmt: skip
 
     @property
@@ -128,7 +132,7 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
     for tensor in [*work.model.parameters(), *work.model.buffers(), *leaves([work.inputs, work.named_inputs])]:
         recorder.live.see(tensor)
     resident, began = recorder.live.now, len(recorder.live.events)
-    with autocast(setup, "cuda"):
+    with autocast(setup, "cuda"), counted_modules() as modules:
         loss = work.forward()
     activations = recorder.live.now - resident
     recorder.phase = TrainingPhase.BACKWARD
@@ -139,7 +143,8 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
     states, peak = _optimize(weights, recorder, setup)
     return Capture(
         calls=tuple(CountedCall(call=call, phase=phase, count=n) for (call, phase), n in recorder.calls.items()),
-        dispatches=dict(recorder.dispatches), views=dict(recorder.views), lists=recorder.lists, listed=recorder.listed,
+        dispatches=dict(recorder.dispatches), views=dict(recorder.views), operations=dict(recorder.names),
+        modules=len(modules), lists=recorder.lists, listed=recorder.listed,
         waits=recorder.values.waits, assumed=tuple(recorder.values.assumed),
         memory=MemoryUse(
             weights=total_bytes(list(work.model.parameters())), gradients=total_bytes(gradients), optimizer=states,
@@ -148,6 +153,19 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
         parameters=sum(weight.numel() for weight in weights), tensors=len(weights),
         gradient_bytes=total_bytes(gradients),
     )  # fmt: skip
+
+
+@contextmanager
+def counted_modules() -> Iterator[list[str]]:
+    """The name of every module that is called meanwhile, in order: each call costs the host some Python."""
+    called: list[str] = []
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, _: called.append(type(module).__name__)
+    )
+    try:
+        yield called
+    finally:
+        hook.remove()
 
 
 def _optimize(weights: list[torch.nn.Parameter], recorder: Recorder, setup: Setup) -> tuple[int, int]:
@@ -199,6 +217,7 @@ def _fused_adamw(weights: list[torch.nn.Parameter], recorder: Recorder) -> None:
         steps = 4.0 * len(same)
         recorder.note(_adamw(elements, len(same), low, size, steps))
         recorder.dispatches[TrainingPhase.OPTIMIZER] += 2
+        recorder.names.update(["_fused_adamw_", "_foreach_add_"])
         recorder.lists += 2
         recorder.listed += 6 * len(same)
         if recorder.device == "cpu":

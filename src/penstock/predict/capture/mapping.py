@@ -36,8 +36,7 @@ _FREE = frozenset([
 _COPIES = {
     "copy_": "copy", "clone": "copy", "_to_copy": "copy", "cat": "cat", "stack": "cat", "zeros": "fill",
     "zero_": "fill", "ones_like": "fill", "zeros_like": "fill", "fill_": "fill", "new_zeros": "fill", "full": "fill",
-    "full_like": "fill", "new_ones": "fill", "ones": "fill", "slice_backward": "pad", "select_backward": "pad",
-    "constant_pad_nd": "pad",
+    "full_like": "fill", "new_ones": "fill", "ones": "fill", "constant_pad_nd": "pad",
 }  # fmt: skip
 
 _POINTWISE = frozenset([
@@ -56,7 +55,7 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any,
     """What the device does for one operation; ``tf32`` says whether fp32 products may use tensor cores."""
     if is_free(func):
         return None
-    name = _name(func)
+    name = operation_name(func)
     bound = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | dict(kwargs)
     outputs = [t for t in _tensors([out]) if t.numel()]
     if _on_host(bound, outputs):
@@ -79,19 +78,19 @@ def call_of(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any,
 
 def is_free(func: Any) -> bool:
     """Whether an operation only looks at memory otherwise, or hands it out."""
-    return func.namespace != "aten" or bool(getattr(func, "is_view", False)) or _name(func) in _FREE
+    return func.namespace != "aten" or bool(getattr(func, "is_view", False)) or operation_name(func) in _FREE
 
 
 @cache
 def is_pointwise(func: Any) -> bool:
     """Whether PyTorch says that an operation goes element by element, or says so of what it is the gradient of."""
-    name = _name(func)
+    name = operation_name(func)
     forward = getattr(torch.ops.aten, name.removesuffix("_backward"), None)
     related = [func, *(getattr(forward, overload) for overload in (forward.overloads() if forward else ()))]
     return name in _POINTWISE or any(torch.Tag.pointwise in each.tags for each in related)
 
 
-def _name(func: Any) -> str:
+def operation_name(func: Any) -> str:
     return str(func._schema.name).removeprefix("aten::")
 
 
@@ -116,10 +115,35 @@ COPY = torch.ops.aten.clone.default
 def turned(args: Sequence[Any], device: str) -> torch.memory_format | None:
     """How a convolution's gradient has to lie where it comes in lying otherwise: a GPU then copies it, once for all."""
     gradient, image, weight = args[:3]
-    if device == "cpu" or gradient.dim() != 4:
+    if device == "cpu" or gradient.dim() not in (3, 4):
         return None
-    wanted = format_of(image, weight)
+    wanted = format_of(image, weight) if gradient.dim() == 4 else torch.contiguous_format
     return None if gradient.is_contiguous(memory_format=wanted) else wanted
+
+
+_CONTIGUOUS = {
+    "native_layer_norm": (0,), "native_layer_norm_backward": (0, 1), "_softmax": (0,), "_log_softmax": (0,),
+    "_softmax_backward_data": (0, 1), "_log_softmax_backward_data": (0, 1), "cumsum": (0,), "cumprod": (0,),
+    "logcumsumexp": (0,), "embedding_dense_backward": (0,),
+}  # fmt: skip
+
+
+def copied_first(func: Any, args: Sequence[Any]) -> tuple[int, ...]:
+    """Which arguments the device copies before the operation itself: its kernel wants them side by side in memory."""
+    places = _CONTIGUOUS.get(operation_name(func), ())
+    if operation_name(func) == "convolution" and args[0].dim() == 3:
+        places = (0,)
+    return tuple(place for place in places if not args[place].is_contiguous())
+
+
+_PUT_BACK = {"select_backward": torch.ops.aten.select.int, "slice_backward": torch.ops.aten.slice.Tensor}
+ZEROS, PUT = torch.ops.aten.new_zeros.default, torch.ops.aten.copy_.default
+
+
+def put_back(func: Any, args: Sequence[Any]) -> Callable[[Tensor], Tensor] | None:
+    """Of the gradient of a cut: where in zeros of the whole size it is put. The device does one after the other."""
+    view = _PUT_BACK.get(operation_name(func)) if func.namespace == "aten" else None
+    return None if view is None else lambda whole: view(whole, *args[2:])
 
 
 def format_of(image: Tensor, weight: Tensor) -> torch.memory_format:
@@ -285,6 +309,7 @@ def _norm(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> Kernel
     if "batch_norm" in name:
         channels = image.shape[1]
         kind = "batch" if bound.get("training", bound.get("train", True)) else "batch-eval"
+        kind += "" if isinstance(bound.get("weight"), Tensor) else "-plain"
         call = _rows_call(family, kind, channels, image.numel() // channels, bound, outputs)
         return replace(call, dims=(*call.dims, _plane(image)))
     if "group_norm" in name:
@@ -433,25 +458,38 @@ def _operation(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> K
     """Whatever has no family of its own: its elements, and along which of them it has to go one after another."""
     sources = list(_tensors(bound.values()))
     elements = max(t.numel() for t in [*sources, *outputs])
-    dim = bound.get("dim")
-    along = sources[0] if sources else outputs[0]
-    if isinstance(dim, int) and along.dim():
-        steps, inner = along.shape[dim], along.stride(dim) == 1
-    else:
-        steps, inner = max(along.shape, default=1), True
+    steps, across = _serial(bound, sources[0] if sources else outputs[0])
     added = "+" if bound.get("accumulate") else ""
     largest = max([*sources, *outputs], key=lambda t: t.numel() * t.is_floating_point())
     return KernelCall(
         family="operation", dims=(elements, max(1, steps)), precision=_precision(largest),
-        flops=_arithmetic(name, along), read_bytes=_moved(sources), written_bytes=_moved(outputs),
-        variant=name.strip("_") + added + ("" if inner else "/across"),
+        flops=_arithmetic(name, elements, sources, outputs), read_bytes=_moved(sources), written_bytes=_moved(outputs),
+        variant=name.strip("_") + added + ("/across" if across else ""),
     )  # fmt: skip
 
 
-def _arithmetic(name: str, along: Tensor) -> float:
-    """Operations on square matrices take their side times as many as they have elements."""
-    square = along.dim() > 1 and along.shape[-1] == along.shape[-2]
-    return float(along.numel() * (along.shape[-1] if "linalg" in name and square else 1))
+def _serial(bound: Bound, along: Tensor) -> tuple[int, bool]:
+    """Steps one after another: rows that are picked by an index, or elements along a dimension; and whether that one
+    goes across memory."""
+    dim = bound.get("dim")
+    across = isinstance(dim, int) and along.dim() > 0 and along.stride(dim) != 1
+    picked = list(_tensors([bound.get("index"), bound.get("indices")]))
+    if picked:
+        return max(footprint(each) // each.itemsize for each in picked), across
+    if isinstance(dim, int) and along.dim():
+        return along.shape[dim], across
+    return max(along.shape, default=1), False
+
+
+def _arithmetic(name: str, elements: int, sources: Sequence[Tensor], outputs: Sequence[Tensor]) -> float:
+    """Operations on square matrices take their side times as many as they have elements; gradients of enlarged
+    pictures are summed up where they come from, and wait for each other there."""
+    along = sources[0] if sources else outputs[0]
+    if "linalg" in name and along.dim() > 1 and along.shape[-1] == along.shape[-2]:
+        return float(along.numel() * along.shape[-1])
+    if name.startswith("upsample") and name.endswith("_backward"):
+        return float(along.numel()) ** 2 / max(1, outputs[0].numel())
+    return float(elements)
 
 
 def _unbroken(source: Tensor, out: Tensor) -> int:
@@ -491,10 +529,18 @@ def _walk(kind: str, sources: Sequence[Tensor], out: Tensor, dim: int) -> tuple[
     return out.numel(), 1
 
 
+def _turned_parts(sources: Sequence[Tensor], out: Tensor) -> str:
+    """Parts that lie otherwise than the whole does are joined element by element."""
+    wanted = suggest_memory_format(out)
+    alike = all(part.is_contiguous(memory_format=wanted if part.dim() == out.dim() else torch.contiguous_format)
+                for part in sources)  # fmt: skip
+    return "" if alike else "/s"
+
+
 def _copy(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> KernelCall:
     kind, out = _COPIES[name], outputs[0]
     sources = [] if kind == "fill" else list(_tensors([bound["src"]] if "src" in bound else bound.values()))
-    access = _shape_of_access(sources, out) if kind == "copy" else ""
+    access = _shape_of_access(sources, out) if kind == "copy" else _turned_parts(sources, out) if kind == "cat" else ""
     return KernelCall(
         family="copy", dims=(out.numel(), *_walk(kind, sources, out, bound.get("dim", 0))), precision=_precision(out),
         flops=0.0, read_bytes=_moved(sources), written_bytes=_moved(outputs), layout=_channels_last(out),

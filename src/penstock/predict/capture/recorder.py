@@ -12,7 +12,20 @@ from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from penstock.predict.capture.allocator import ALLOCATION, Event
-from penstock.predict.capture.mapping import COPY, call_of, format_of, is_free, is_split, split, turned
+from penstock.predict.capture.mapping import (
+    COPY,
+    PUT,
+    ZEROS,
+    call_of,
+    copied_first,
+    format_of,
+    is_free,
+    is_split,
+    operation_name,
+    put_back,
+    split,
+    turned,
+)
 from penstock.predict.capture.missing_shapes import MISSING
 from penstock.predict.capture.unknown_values import UnknownValues
 from penstock.predict.kernels.calls import KernelCall, Precision
@@ -71,6 +84,7 @@ class Counted(NamedTuple):
     calls: Counter[tuple[KernelCall, TrainingPhase]]
     dispatches: Counter[TrainingPhase]
     views: Counter[TrainingPhase]
+    names: Counter[str]
     lists: int
     listed: int
 
@@ -85,6 +99,8 @@ class Recorder(TorchDispatchMode):
         self.dispatches: Counter[TrainingPhase] = Counter()
         self.views: Counter[TrainingPhase] = Counter()
         """Dispatches that only look at memory otherwise."""
+        self.names: Counter[str] = Counter()
+        """Dispatches by the name of their operation."""
         self.lists = self.listed = 0
         """Operations of optimizers on lists, and the tensors in those."""
         self.values = UnknownValues()
@@ -112,6 +128,7 @@ class Recorder(TorchDispatchMode):
     def _count(self, func: Any, args: tuple[Any, ...]) -> None:
         self.dispatches[self.phase] += 1
         self.views[self.phase] += is_free(func)
+        self.names[operation_name(func)] += 1
         if self.phase is TrainingPhase.OPTIMIZER and args and isinstance(args[0], list | tuple):
             self.lists += 1
             self.listed += len(args[0])
@@ -121,12 +138,16 @@ class Recorder(TorchDispatchMode):
             self.calls[call, self.phase] += 1
 
     def counted(self) -> "Counted":
-        return Counted(Counter(self.calls), Counter(self.dispatches), Counter(self.views), self.lists, self.listed)
+        return Counted(
+            Counter(self.calls), Counter(self.dispatches), Counter(self.views), Counter(self.names), self.lists,
+            self.listed,
+        )  # fmt: skip
 
     def return_to(self, before: "Counted") -> None:
         """Forget what was counted since."""
         self.calls, self.dispatches = Counter(before.calls), Counter(before.dispatches)
-        self.views, self.lists, self.listed = Counter(before.views), before.lists, before.listed
+        self.views, self.names = Counter(before.views), Counter(before.names)
+        self.lists, self.listed = before.lists, before.listed
 
     def rms_norm(
         self, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
@@ -173,7 +194,16 @@ _Part = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
 
 def _parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, device: str) -> Iterator[_Part]:
     """An operation as the kernels that make it up: which one, its arguments and its results."""
+    place = put_back(func, args)
+    if place is not None:
+        yield ZEROS, args[:2], {}, out
+        yield PUT, (place(out), args[0]), {}, place(out)
+        return
     if not is_split(func):
+        for position in copied_first(func, args) if device != "cpu" else ():
+            copied = args[position].contiguous()
+            yield COPY, args[position : position + 1], {}, copied
+            args = (*args[:position], copied, *args[position + 1 :])
         yield func, args, kwargs, out
         return
     wanted = turned(args, device)

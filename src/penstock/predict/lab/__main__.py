@@ -14,6 +14,7 @@ from penstock.predict.lab.measuring.campaigns import (
 )
 from penstock.predict.lab.measuring.session import MeasuringSession
 from penstock.predict.lab.measuring.steady_power import power_by_family
+from penstock.predict.lab.networks.uncommon_layers import UNCOMMON_KINDS
 
 
 def main() -> None:
@@ -23,6 +24,7 @@ def main() -> None:
     parser.add_argument("--suite-minutes", type=float, default=0.0, help="random networks for so long")
     parser.add_argument("--network-minutes", type=float, default=0.0, help="networks of the zoo for at most so long")
     parser.add_argument("--layer-minutes", type=float, default=0.0, help="bags of random layers for so long")
+    parser.add_argument("--uncommon-minutes", type=float, default=0.0, help="bags of uncommon layers for so long")
     parser.add_argument("--kernel-minutes", type=float, default=0.0, help="kernels of random networks for so long")
     parser.add_argument("--power", action="store_true", help="energy of single families under steady load")
     parser.add_argument("--seed", type=int, default=1)
@@ -53,6 +55,10 @@ def main() -> None:
         )
     if options.layer_minutes:
         measure_layer_bags(session, time.monotonic() + 60 * options.layer_minutes, seed=options.seed)
+    if options.uncommon_minutes:
+        measure_layer_bags(
+            session, time.monotonic() + 60 * options.uncommon_minutes, seed=options.seed, kinds=UNCOMMON_KINDS
+        )
     if options.kernel_minutes:
         measure_network_kernels(session, time.monotonic() + 60 * options.kernel_minutes, seed=options.seed)
     session.save()

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count, product
 
 from penstock.core import PenstockError
@@ -11,6 +11,7 @@ from penstock.predict.kernels.calls import ImageLayout
 from penstock.predict.lab.measuring.affordable_networks import MeasuringLimits, affordable, affordable_network
 from penstock.predict.lab.measuring.session import MeasuringSession
 from penstock.predict.lab.networks.layer_bags import layer_bag
+from penstock.predict.lab.networks.layers import Kind
 from penstock.predict.lab.networks.random_networks import RandomNetwork, random_network
 from penstock.predict.zoo import NETWORKS
 
@@ -35,10 +36,13 @@ def measure_random_networks(session: MeasuringSession, end: float, *, seed: int,
     return _one_by_one(session, end, seed, measure)
 
 
-def measure_layer_bags(session: MeasuringSession, end: float, *, seed: int) -> int:
-    """Bags of random layers until ``end`` on the monotonic clock; returns how many were measured."""
+def measure_layer_bags(
+    session: MeasuringSession, end: float, *, seed: int, kinds: Mapping[Kind, float] | None = None
+) -> int:  # fmt: skip
+    """Bags of random layers, the common kinds unless others are given, until ``end`` on the monotonic clock; returns
+    how many were measured."""
     return _one_by_one(
-        session, end, seed, lambda number: session.measure_layers(layer_bag(number, session.memory_budget()))
+        session, end, seed, lambda number: session.measure_layers(layer_bag(number, session.memory_budget(), kinds))
     )
 
 

@@ -13,7 +13,9 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from penstock.predict.capture.mapping import operation_name
 from penstock.predict.lab.measuring.training import _CPU, _attribute, _labels, _Timed, _Watcher
 from penstock.predict.lab.records.operations import Operation, TimedOperation
 
@@ -69,6 +71,33 @@ def record(step: Callable[[], Any], device: str, *, steps: int = 2) -> Recording
     return Recording(
         operations=_joined(watchers), busy_s=sum(e.duration_ns() for e in unwatched) / 2e9, kernels=len(unwatched) // 2
     )
+
+
+class HostClock(TorchDispatchMode):
+    """How long the host takes to hand each operation to the device, by name, without what calls and records it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        start = time.perf_counter()
+        out = func(*args, **(kwargs or {}))
+        self.seconds[operation_name(func)].append(time.perf_counter() - start)
+        return out
+
+
+def host_seconds(step: Callable[[], Any], *, steps: int = 3) -> dict[str, float]:
+    """The median for every operation of a few iterations; the device must be idle enough not to hold the host up."""
+    clock = HostClock()
+    for _ in range(steps):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        with clock:
+            step()
+    return {name: median(each) for name, each in sorted(clock.seconds.items())}
 
 
 def _watched(step: Callable[[], Any], watcher: OperationWatcher) -> OperationWatcher:

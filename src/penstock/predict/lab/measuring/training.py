@@ -19,7 +19,17 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from penstock.predict.capture.mapping import COPY, call_of, is_split, split, turned
+from penstock.predict.capture.mapping import (
+    COPY,
+    PUT,
+    ZEROS,
+    call_of,
+    copied_first,
+    is_split,
+    put_back,
+    split,
+    turned,
+)
 from penstock.predict.capture.optimizers import OPTIMIZERS
 from penstock.predict.capture.setup import Hook, Setup, arithmetic, autocast, training_task
 from penstock.predict.kernels.calls import KernelCall
@@ -172,7 +182,8 @@ class KernelRecords:
 
 
 class _Watcher(TorchDispatchMode):
-    """Wraps every operation that runs in ``around(index)``; convolution gradients run one by one."""
+    """Wraps every operation that runs in ``around(index)``; what the device does one after the other runs one by one:
+    gradients of convolutions and of cuts, and copies that a kernel wants first."""
 
     def __init__(self, device: str, tf32: bool, around: Callable[[int], AbstractContextManager[Any]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -183,7 +194,15 @@ class _Watcher(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        place = put_back(func, args)
+        if place is not None:
+            whole = self._run(ZEROS, args[:2], {})
+            self._run(PUT, (place(whole), args[0]), {})
+            return whole
         if not is_split(func):
+            for position in copied_first(func, args) if self._device != "cpu" else ():
+                copied = self._run(COPY, args[position : position + 1], {"memory_format": torch.contiguous_format})
+                args = (*args[:position], copied, *args[position + 1 :])
             return self._run(func, args, kwargs)
         wanted = turned(args, self._device)
         if wanted is not None:

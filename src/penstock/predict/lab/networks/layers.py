@@ -4,7 +4,7 @@ What is drawn follows what networks use: windows of 1 and 3 pixels mostly, width
 halved a few times; and beside that anything else, rarely.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -48,19 +48,20 @@ class Layer:
         return replace(self, shape=(batch, *self.shape[1:]), out=self.out * share, flops=self.flops * share)
 
 
-def any_layer(rng: Random, precision: str) -> Layer:
-    """One of the kinds below, at a batch that is not too expensive."""
-    layer = rng.choices(list(_KINDS), list(_KINDS.values()))[0](rng)
+def any_layer(rng: Random, precision: str, kinds: "Mapping[Kind, float] | None" = None) -> Layer:
+    """One of some kinds, by how often each is wanted, at a batch that is not too expensive."""
+    kinds = kinds or COMMON_KINDS
+    layer = rng.choices(list(kinds), list(kinds.values()))[0](rng)
     while layer.shape[0] > 1 and _too_large(layer, precision):
         layer = layer.halved()
-    return layer if not _too_large(layer, precision) else any_layer(rng, precision)
+    return layer if not _too_large(layer, precision) else any_layer(rng, precision, kinds)
 
 
 def _too_large(layer: Layer, precision: str) -> bool:
     return layer.flops > _MOST_SECONDS * _RATES[precision] or prod(layer.shape) + layer.out > _MOST_ELEMENTS
 
 
-def _channels(rng: Random, low: float, high: float) -> int:
+def any_channels(rng: Random, low: float, high: float) -> int:
     multiple = rng.choices([64, 32, 16, 8, 4, 2, 1], [0.3, 0.24, 0.2, 0.16, 0.05, 0.03, 0.02])[0]
     return rounded(log_uniform(rng, low, high), multiple)
 
@@ -71,7 +72,7 @@ def _side(rng: Random, largest: int) -> int:
     return round(log_uniform(rng, 3, largest))
 
 
-def _picture(rng: Random, channels: int) -> tuple[int, int]:
+def any_picture(rng: Random, channels: int) -> tuple[int, int]:
     """Wide layers have small pictures; now and then one is not square, or a single pixel as behind a pooling."""
     if rng.random() < 0.03:
         return 1, 1
@@ -103,8 +104,8 @@ def _padding(rng: Random, window: tuple[int, int]) -> tuple[int, int]:
 
 
 def _convolution(rng: Random) -> Layer:
-    inward = 3 if rng.random() < 0.04 else _channels(rng, 8, 2048)
-    outward = _channels(rng, max(8, inward / 8), min(2560, inward * 8))
+    inward = 3 if rng.random() < 0.04 else any_channels(rng, 8, 2048)
+    outward = any_channels(rng, max(8, inward / 8), min(2560, inward * 8))
     *window, stride = _window(rng)
     if stride == window[0] > 2 and rng.random() < 0.6:
         inward = 3
@@ -115,10 +116,10 @@ def _grouped_convolution(rng: Random) -> Layer:
     """One channel a group mostly, as in mobile networks; else 4 to 64."""
     side, stride = rng.choices([3, 5, 7, 9], [0.55, 0.25, 0.17, 0.03])[0], rng.choice([1, 1, 1, 2])
     if rng.random() < 0.6:
-        channels = _channels(rng, 16, 2048)
+        channels = any_channels(rng, 16, 2048)
         return _convolved(rng, channels, channels, (side, side), stride, channels)
     groups = rng.choice([2, 3, 4, 8, 8, 16, 16, 32, 32, 64])
-    inward, outward = (groups * _channels(rng, 4, min(256, 2048 // groups)) for _ in range(2))
+    inward, outward = (groups * any_channels(rng, 4, min(256, 2048 // groups)) for _ in range(2))
     side = rng.choices([1, 3, 5], [0.08, 0.8, 0.12])[0]
     return _convolved(rng, inward, inward if rng.random() < 0.7 else outward, (side, side), stride, groups)
 
@@ -126,7 +127,7 @@ def _grouped_convolution(rng: Random) -> Layer:
 def _convolved(
     rng: Random, inward: int, outward: int, window: tuple[int, int], stride: int, groups: int
 ) -> Layer:  # fmt: skip
-    height, width = _picture(rng, max(inward, outward))
+    height, width = any_picture(rng, max(inward, outward))
     if stride >= 4:
         height = width = rng.choice([64, 96, 128, 160, 192, 224, 256, 288, 384])
     padding = (0, 0) if stride == window[0] > 1 else _padding(rng, window)
@@ -148,7 +149,7 @@ def _convolved(
 
 
 def _linear(rng: Random) -> Layer:
-    inward, outward = (_channels(rng, 16, 20000) for _ in range(2))
+    inward, outward = (any_channels(rng, 16, 20000) for _ in range(2))
     tokens = any_batch(rng, 16, 60000)
     if rng.random() < 0.08:
         outward = any_vocabulary(rng)
@@ -171,7 +172,7 @@ def _product(rng: Random) -> Layer:
     rows, columns = (rounded(log_uniform(rng, 16, 4096), rng.choice([1, 8, 64])) for _ in range(2))
     if rng.random() < 0.5:
         columns = rows
-    depth, batch = _channels(rng, 16, 1024), any_batch(rng, 2, 1024)
+    depth, batch = any_channels(rng, 16, 1024), any_batch(rng, 2, 1024)
     out = batch * rows * columns
     return Layer(build=partial(_Product, rows), shape=(batch, rows + columns, depth), out=out, flops=2.0 * out * depth)
 
@@ -199,8 +200,8 @@ class _Joined(nn.Module):
 
 
 def _join(rng: Random) -> Layer:
-    sizes = [_channels(rng, 8, 512) for _ in range(rng.choice([2, 2, 2, 3, 4, 4, 6, 9, 16]))]
-    height, width = _picture(rng, sum(sizes))
+    sizes = [any_channels(rng, 8, 512) for _ in range(rng.choice([2, 2, 2, 3, 4, 4, 6, 9, 16]))]
+    height, width = any_picture(rng, sum(sizes))
     batch = any_batch(rng, 4, 400)
     return Layer(
         build=partial(_Joined, sizes), shape=(batch, sum(sizes), height, width), out=batch * sum(sizes) * height * width
@@ -208,8 +209,8 @@ def _join(rng: Random) -> Layer:
 
 
 def _margin(rng: Random) -> Layer:
-    channels = _channels(rng, 8, 2048)
-    height, width = _picture(rng, channels)
+    channels = any_channels(rng, 8, 2048)
+    height, width = any_picture(rng, channels)
     batch, wide = any_batch(rng, 4, 400), rng.randint(1, 3)
     out = batch * channels * (height + 2 * wide) * (width + 2 * wide)
     return Layer(build=partial(nn.ZeroPad2d, wide), shape=(batch, channels, height, width), out=out)
@@ -217,7 +218,7 @@ def _margin(rng: Random) -> Layer:
 
 def _embedding(rng: Random) -> Layer:
     table = rng.choice([any_vocabulary(rng), round(log_uniform(rng, 2, 5000))])
-    columns = _channels(rng, 32, 8192)
+    columns = any_channels(rng, 32, 8192)
     rows = round(log_uniform(rng, 128, 60000))
     if table * columns > _MOST_ELEMENTS * 5:
         return _embedding(rng)
@@ -225,8 +226,8 @@ def _embedding(rng: Random) -> Layer:
 
 
 def _pool(rng: Random) -> Layer:
-    channels = _channels(rng, 8, 2048)
-    height, width = _picture(rng, channels)
+    channels = any_channels(rng, 8, 2048)
+    height, width = any_picture(rng, channels)
     side = rng.choice([2, 2, 3, 3, 3, 5])
     stride, padding = rng.choice([(2, 0), (2, side // 2), (1, side // 2), (2, side // 2)])
     build: Callable[[], nn.Module] = partial(rng.choice([nn.MaxPool2d, nn.AvgPool2d]), side, stride, padding)
@@ -240,14 +241,14 @@ def _pool(rng: Random) -> Layer:
 
 def _norm(rng: Random) -> Layer:
     if rng.random() < 0.6:
-        channels = _channels(rng, 8, 2048)
-        height, width = _picture(rng, channels)
+        channels = any_channels(rng, 8, 2048)
+        height, width = any_picture(rng, channels)
         batch = any_batch(rng, 4, 400)
         shape = (batch, channels, height, width)
         whole: Callable[[], nn.Module] = partial(nn.GroupNorm, 1, channels)
         build = partial(nn.BatchNorm2d, channels) if rng.random() < 0.7 else whole
         return Layer(build=build, shape=shape, out=prod(shape))
-    columns, rows = _channels(rng, 32, 16384), round(log_uniform(rng, 64, 60000))
+    columns, rows = any_channels(rng, 32, 16384), round(log_uniform(rng, 64, 60000))
     build = partial(rng.choice([nn.LayerNorm, nn.RMSNorm]), columns)
     return Layer(build=build, shape=(rows, columns), out=rows * columns)
 
@@ -275,7 +276,7 @@ def _attention(rng: Random) -> Layer:
 
 
 Kind = Callable[[Random], Layer]
-_KINDS: dict[Kind, float] = {
+COMMON_KINDS: dict[Kind, float] = {
     _convolution: 0.62, _grouped_convolution: 0.13, _linear: 0.06, _product: 0.02, _soft: 0.02, _join: 0.04,
     _margin: 0.01, _embedding: 0.01, _pool: 0.03, _norm: 0.03, _attention: 0.03,
 }  # fmt: skip

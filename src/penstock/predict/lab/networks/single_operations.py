@@ -51,7 +51,10 @@ def _indexed(function: Callable[[Tensor, Tensor, Tensor], Any], dtypes: tuple[to
     """A table, places of its rows, and as many new rows."""
 
     def sizes(most: float) -> Iterator[Prepared]:
-        tables = ((1000, 64, 4000), (20000, 256, 100000), (60000, 128, 600000), (200000, 64, 50000), (4000, 512, 16000))
+        tables = (
+            (1000, 64, 4000), (20000, 256, 100000), (60000, 128, 600000), (200000, 64, 50000), (4000, 512, 16000),
+            (50000, 8, 600000), (1000000, 16, 300000), (60000, 256, 1000000), (300, 32, 200000),
+        )  # fmt: skip
         for (table, columns, count), dtype in product(tables, dtypes):
             if count * columns <= most:
                 yield partial(make, table, columns, count, dtype)
@@ -60,6 +63,25 @@ def _indexed(function: Callable[[Tensor, Tensor, Tensor], Any], dtypes: tuple[to
         values, new = torch.randn(table, columns).to(dtype), torch.randn(count, columns).to(dtype)
         places = torch.randint(table, (count,))
         return lambda: function(values, places, new)
+
+    return sizes
+
+
+def _in_blocks(function: Callable[[Tensor], Any], dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> Sizes:
+    """Three dimensions, few and many on either side of the middle one."""
+
+    def sizes(most: float) -> Iterator[Prepared]:
+        shapes = (
+            (8, 64, 64), (24, 64, 1024), (1, 4096, 16), (1, 32768, 8), (256, 512, 16), (32, 2048, 64), (4, 512, 8192),
+            (512, 16, 512), (1, 512, 1),
+        )  # fmt: skip
+        for shape, dtype in product(shapes, dtypes):
+            if torch.Size(shape).numel() <= most:
+                yield partial(make, shape, dtype)
+
+    def make(shape: tuple[int, ...], dtype: torch.dtype) -> Callable[[], Any]:
+        value = torch.randn(shape).to(dtype)
+        return lambda: function(value)
 
     return sizes
 
@@ -224,7 +246,7 @@ def _ctc(most: float) -> Iterator[Prepared]:
     def make(length: int, batch: int, letters: int, said: int) -> Callable[[], Any]:
         scores = torch.randn(length, batch, letters).log_softmax(-1).requires_grad_()
         text = torch.randint(1, letters, (batch, said))
-        lengths = torch.full((batch,), length, device="cpu"), torch.full((batch,), said, device="cpu")
+        lengths = torch.full((batch,), length), torch.full((batch,), said)
         return lambda: functional.ctc_loss(scores, text, *lengths, zero_infinity=True).backward()
 
     for shape in ((100, 8, 32, 20), (199, 32, 128, 40), (400, 16, 1000, 60)):
@@ -279,8 +301,10 @@ class _Clipping:
 OPERATIONS: dict[str, Sizes] = {
     "cumsum": _forward(lambda v: v.cumsum(-1)),
     "cumsum across": _forward(lambda v: v.cumsum(0)),
+    "cumsum in the middle": _in_blocks(lambda v: v.cumsum(1), (torch.float32, torch.int64)),
+    "cumprod in the middle": _in_blocks(lambda v: v.cumprod(1)),
+    "sort in the middle": _in_blocks(lambda v: v.sort(1)),
     "cumprod": _forward(lambda v: v.cumprod(-1), (torch.float32,)),
-    "cumprod backward": _backward(lambda v: v.cumprod(-1)),
     "logcumsumexp": _forward(lambda v: v.logcumsumexp(-1), (torch.float32,)),
     "cummax": _forward(lambda v: v.cummax(-1), (torch.float32,)),
     "flip": _forward(lambda v: v.flip(-1)),
@@ -345,6 +369,12 @@ OPERATIONS: dict[str, Sizes] = {
     "max pool 1d": _strided(lambda v: functional.max_pool1d(v.flatten(0, -2)[:, None], 2)),
     "upsample nearest": _pictures(lambda v: functional.interpolate(v, scale_factor=2.0)),
     "upsample bilinear": _pictures(lambda v: functional.interpolate(v, scale_factor=2.0, mode="bilinear")),
+    "upsample bilinear by eight": _pictures(
+        lambda v: functional.interpolate(v[..., :32, :32], scale_factor=8.0, mode="bilinear")
+    ),
+    "upsample a pixel": _pictures(lambda v: functional.interpolate(v[..., :1, :1], size=v.shape[2:], mode="bilinear")),
+    "upsample bicubic": _pictures(lambda v: functional.interpolate(v, scale_factor=2.0, mode="bicubic")),
+    "unfold": _pictures(lambda v: functional.unfold(v[..., :64, :64], 3, padding=1)),
     "pixel shuffle": _pictures(lambda v: functional.pixel_unshuffle(v, 2) if v.shape[-1] % 2 == 0 else v),
     "reflection pad": _pictures(lambda v: functional.pad(v, (1, 1, 1, 1), mode="reflect")),
     "grid sample": _pictures(
