@@ -1,6 +1,7 @@
 """Which strangers there are: kind by kind, at two batch sizes each, in the precisions and optimizers people use.
 
-Whole kinds are kept apart: what calibrates may be looked at and fitted to, what only tests may not.
+Whole kinds are kept apart: what calibrates may be looked at and fitted to, what only tests may not. Blind ones were
+written without a look at the predictor or at any prediction of them; nothing may be fitted to or chosen by them either.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,18 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from bench.strangers.networks import others, pictures, relations, sequences
+from bench.strangers.networks import (
+    blind_motion,
+    blind_pictures,
+    blind_science,
+    blind_sound,
+    blind_tokens,
+    blind_words,
+    others,
+    pictures,
+    relations,
+    sequences,
+)
 from penstock.predict.capture import Setup
 from penstock.predict.kernels import ImageLayout
 
@@ -29,10 +41,12 @@ class Stranger:
     build: Callable[[int], Any]
     batches: tuple[int, int]
     setup: Setup
+    blind: bool = False
+    """Whether it was written by somebody who had seen neither the predictor nor a prediction of it."""
 
     @property
     def tests(self) -> bool:
-        return self.kind in TESTING
+        return self.blind or self.kind in TESTING
 
     def hook(self, batch: int) -> Any:
         return self.build(batch)
@@ -272,10 +286,13 @@ def _simclr(batch: int) -> Any:
 
 def _stranger(
     name: str, kind: str, build: Callable[[int], Any], batches: tuple[int, int], precision: str, optimizer: str,
-    layout: str = "nchw",
+    layout: str = "nchw", *, blind: bool = False,
 ) -> Stranger:  # fmt: skip
     setup = Setup(precision=precision, optimizer=optimizer, layout=ImageLayout(layout))
-    return Stranger(name=name, kind=kind, build=build, batches=batches, setup=setup)
+    return Stranger(name=name, kind=kind, build=build, batches=batches, setup=setup, blind=blind)
+
+
+_blind = partial(_stranger, blind=True)
 
 
 STRANGERS: tuple[Stranger, ...] = (
@@ -321,5 +338,25 @@ STRANGERS: tuple[Stranger, ...] = (
     _stranger("vit-mha", "encoder", _vision, (64, 256), "amp-bf16", "adamw-foreach"),
     _stranger("translator", "recurrent", _translator, (64, 256), "default", "adam"),
     _stranger("cells", "control", _cells, (64, 512), "default", "adam"),
+    _blind("swin", "windowed vision", blind_pictures.swin, (32, 128), "amp-bf16", "adamw-foreach"),
+    _blind("pinn", "physics", blind_science.pinn, (4000, 32000), "default", "adam"),
+    _blind("raft", "optical flow", blind_motion.raft, (2, 8), "amp-fp16", "adamw-foreach"),
+    _blind("fastspeech", "speech synthesis", blind_sound.fastspeech, (8, 32), "amp-fp16", "adam"),
+    _blind("lora", "adapters", blind_tokens.lora, (2, 8), "bf16", "adamw"),
+    _blind("word-vectors", "word vectors", blind_words.word_vectors, (4096, 32768), "default", "sgd-plain"),
+    _blind("edsr", "super-resolution", blind_pictures.edsr, (16, 64), "default", "adam"),
+    _blind("evoformer", "protein", blind_science.evoformer, (1, 4), "amp-bf16", "adamw-foreach"),
+    _blind("capsules", "capsules", blind_pictures.capsules, (64, 256), "default", "adam"),
+    _blind("nowcast", "weather", blind_motion.nowcast, (4, 16), "amp-bf16", "adam", "nhwc"),
+    _blind("mixer", "token mixing", blind_tokens.mixer, (64, 256), "bf16", "adamw"),
+    _blind("neural-ode", "differential equation", blind_science.neural_ode, (128, 512), "default", "sgd"),
+    _blind("style", "style transfer", blind_pictures.style, (4, 16), "default", "adam"),
+    _blind("osnet", "metric learning", blind_motion.osnet, (64, 256), "amp-fp16", "adam", "nhwc"),
+    _blind("timesformer", "video", blind_motion.timesformer, (2, 8), "amp-bf16", "sgd"),
+    _blind("set-transformer", "sets", blind_tokens.set_transformer, (64, 256), "default", "adamw-foreach"),
+    _blind("longformer", "long documents", blind_tokens.longformer, (1, 4), "amp-bf16", "adamw-foreach"),
+    _blind("wavenet", "audio", blind_sound.wavenet, (2, 8), "default", "adam"),
+    _blind("crnn", "text recognition", blind_words.crnn, (64, 256), "default", "rmsprop"),
+    _blind("sentence-vae", "sentence autoencoder", blind_words.sentence_vae, (32, 128), "default", "adam"),
 )  # fmt: skip
 """In the order they are measured: every kind first comes once, so that a run that is cut off is still of use."""
