@@ -1,7 +1,7 @@
-"""All measurements on a device, each step in a process that is ended if it hangs: ``--out FOLDER --minutes M``.
+"""All measurements on a device, each step in a process that is ended if it hangs.
 
-Networks come first. A process that says nothing for a while is killed, what it was at is written down, and another one
-goes on behind it.
+``--out FOLDER --steps first=4,zoo=1,second=4`` gives each step so many minutes at most. A process that says nothing for
+a while is killed, what it was at is written down, and another one goes on behind it.
 """
 
 import argparse
@@ -17,33 +17,41 @@ from bench.strangers.measure import append
 
 _SILENCE_S = 16.0
 _FIRST_SILENCE_S = 45.0
+STEPS = {
+    "first": ("measure", "--pass=1"), "second": ("measure", "--pass=2"), "third": ("measure", "--pass=3"),
+    "zoo": ("measure", "--pass=1", "--zoo"),
+    "kernels": ("measure", "--pass=0", "--profile"), "operations": ("operations",),
+}  # fmt: skip
+"""What there is to measure: a script and its options."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--share", type=float, default=0.72, help="of the time that networks may take")
+    parser.add_argument("--steps", default="first=4,zoo=1,second=4,kernels=2,operations=3", help=", ".join(STEPS))
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="options for both scripts")
+    parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="options for all scripts")
     given = parser.parse_args()
-    began = time.time()
     given.out.mkdir(parents=True, exist_ok=True)
-    for script, share in (("measure", given.share), ("operations", 1.0)):
-        file = given.out / f"{script}.jsonl"
-        while not supervise(script, file, began + 60 * given.minutes * share, given):
-            print(f"-- {script} goes on", flush=True)
+    for step in given.steps.split(","):
+        name, _, minutes = step.partition("=")
+        end = time.time() + 60 * float(minutes)
+        while not supervise(STEPS[name], given, end):
+            print(f"-- {name} goes on", flush=True)
 
 
-def supervise(script: str, file: Path, end: float, given: argparse.Namespace) -> bool:
+def supervise(step: tuple[str, ...], given: argparse.Namespace, end: float) -> bool:
     """Whether the script came to its end, or its time did."""
     left = end - time.time()
     if left < 5:
         return True
+    script, *options = step
+    file = given.out / f"{script}.jsonl"
     command = [sys.executable, "-u", "-m", f"bench.strangers.{script}", f"--out={file}", f"--minutes={left / 60:.3f}"]
     child = subprocess.Popen(
-        [*command, f"--device={given.device}", *given.more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+        [*command, *options, f"--device={given.device}", *given.more],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
     assert child.stdout is not None
     last, patience, pending = "", _FIRST_SILENCE_S, b""
     while time.time() < end + 2:
@@ -62,11 +70,11 @@ def supervise(script: str, file: Path, end: float, given: argparse.Namespace) ->
     child.send_signal(signal.SIGKILL)
     child.wait()
     if time.time() < end:
-        _write_down(file, last)
+        _write_down(file, last, next((int(each[7:]) for each in options if each.startswith("--pass=")), 0))
     return time.time() >= end
 
 
-def _write_down(file: Path, last: str) -> None:
+def _write_down(file: Path, last: str, round: int) -> None:
     print(f"-- hangs at: {last}", flush=True)
     words = last.split()
     if len(words) != 3:
@@ -74,7 +82,7 @@ def _write_down(file: Path, last: str) -> None:
     if words[1] == "group":
         append(file, {"group": int(words[2]), "errors": ["timed out"], "operations": []})
     else:
-        append(file, {"name": words[1], "batch": int(words[2]), "error": "timed out"})
+        append(file, {"name": words[1], "batch": int(words[2]), "pass": round, "error": "timed out"})
 
 
 if __name__ == "__main__":

@@ -29,10 +29,12 @@ from penstock.predict.capture import Setup
 from penstock.predict.lab.measuring.environment import environment, measured_gpu
 from penstock.predict.lab.measuring.operation_timing import host_seconds, record
 from penstock.predict.lab.measuring.training import Training
+from penstock.predict.lab.networks.random_networks import random_network
 from penstock.predict.zoo import NETWORKS
 
 _STUCK_S = 11.0
 _REFERENCE = 300
+_FIRST_DRAWN, _DRAWN = 7000, 40
 RECURRENT = frozenset(["recurrent"])
 """Kinds that are measured without the profiler, and last: with it they may hang."""
 
@@ -44,9 +46,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.35, help="how long to watch each network")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--only", default="", help="comma-separated names")
-    parser.add_argument("--pass", dest="round", type=int, default=1, help="which time this is")
+    parser.add_argument("--pass", dest="round", type=int, default=1, help="which time this is; 0 with --profile")
     parser.add_argument("--profile", action="store_true", help="kernels instead of iterations")
-    parser.add_argument("--zoo", action="store_true", help="networks of the zoo that are not held out instead")
+    parser.add_argument("--zoo", action="store_true", help="networks of zoo() instead: what may be learned from")
     parser.add_argument("--largest", type=int, default=0, help="batches of at most so much, to try it out")
     given = parser.parse_args()
     end = time.time() + 60 * given.minutes
@@ -79,9 +81,14 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[Stranger, int]]:
 
 
 def zoo() -> list[Stranger]:
-    """Networks that predictions may learn from, at their smallest batch, in two precisions by turns."""
+    """Networks that predictions may learn from: of the zoo at their smallest batch, in three precisions by turns, and
+    random ones."""
     known = [network for network in NETWORKS if not network.held_out]
+    drawn = [random_network(number, "cuda") for number in range(_FIRST_DRAWN, _FIRST_DRAWN + _DRAWN)]
     return [
+        Stranger(name=each.label, kind="zoo", build=each.hook, batches=(each.batch, each.batch), setup=each.setup)
+        for each in drawn
+    ] + [
         Stranger(
             name=network.name, kind="zoo", build=network.hook, batches=(network.batches[0], network.batches[0]),
             setup=Setup(precision=("bf16", "amp-bf16", "tf32")[place % 3], optimizer=network.optimizer),
@@ -133,8 +140,17 @@ def _times(training: Training, seconds: float, gpu: Any) -> dict[str, Any]:
     reference = min(_reference_s(training.device) for _ in range(3))
     return whole | {
         "issue_s": issued, "used_bytes": used, "clock_mhz": gpu.clock_mhz() if gpu else None,
-        "reference_s": reference, "host_s": host_seconds(training.step),
+        "reference_s": reference, "host_s": _host_seconds(training),
     }  # fmt: skip
+
+
+def _host_seconds(training: Training) -> dict[str, float]:
+    """Nothing where a mode changes what an operation does: connectionist losses then want their lengths on the GPU."""
+    try:
+        return host_seconds(training.step)
+    except RuntimeError as problem:
+        print(f"  not watched: {problem}"[:200], flush=True)
+        return {}
 
 
 def _reference_s(device: str) -> float:
