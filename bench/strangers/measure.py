@@ -26,7 +26,7 @@ from penstock.predict.lab.measuring.operation_timing import record
 from penstock.predict.lab.measuring.training import Training
 
 _STUCK_S = 11.0
-RECURRENT = frozenset(["recurrent"])
+RECURRENT = frozenset(["recurrent", "text recognition", "sentence autoencoder"])
 """Kinds that are measured without the profiler, and last: with it they may hang."""
 
 
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.35, help="how long to watch each network")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--only", default="", help="comma-separated names")
+    parser.add_argument("--blind", action="store_true", help="the blind ones alone")
     parser.add_argument("--largest", type=int, default=0, help="batches of at most so much, to try it out")
     given = parser.parse_args()
     end = time.time() + 60 * given.minutes
@@ -58,8 +59,9 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[Stranger, int]]:
     """First everyone's larger batch, then the smaller ones, and last what may hang; what is there is left out."""
     names = set(filter(None, given.only.split(",")))
     done = {(each["name"], each["batch"]) for each in records(given.out) if "name" in each}
-    safe = [each for each in STRANGERS if each.kind not in RECURRENT]
-    rest = [each for each in STRANGERS if each.kind in RECURRENT]
+    every = [each for each in STRANGERS if each.blind or not given.blind]
+    safe = [each for each in every if each.kind not in RECURRENT]
+    rest = [each for each in every if each.kind in RECURRENT]
     for some, place in ((safe, 1), (safe, 0), (rest, 1), (rest, 0)):
         for stranger in some:
             batch = min(stranger.batches[place], given.largest or 1 << 40)
