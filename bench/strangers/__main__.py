@@ -1,8 +1,9 @@
 """How well strangers are predicted: iterations, bars and memory, against what was measured on an H200 (no GPU needed).
 
 ``python -m bench.strangers`` prints a line for every measured iteration and sums over kinds; kinds that only test come
-apart from those that calibrate. Beside ours stands a roofline: operations over peak rates and bytes over bandwidth.
-``--left-out`` fits the table of operations and the host's costs anew for every kind, without that kind.
+apart from those that calibrate, and blind ones apart from both. Beside ours stands a roofline: operations over peak
+rates and bytes over bandwidth. ``--left-out`` fits the table of operations and the host's costs anew for every kind,
+without that kind; for blind ones, which are never learned from, once.
 """
 
 import argparse
@@ -55,15 +56,19 @@ def comparisons(found: Sequence[MeasuredStranger], profile: DeviceProfile) -> li
 
 
 def left_out(found: Sequence[MeasuredStranger]) -> list[Compared]:
-    """Each kind predicted by a profile that was fitted to the others."""
+    """Each kind predicted by a profile that was fitted to the others; blind ones by one fitted to all that are not."""
     from bench.strangers.calibrate import calibrated
 
     compared = []
-    for kind in sorted({each.stranger.kind for each in found}):
-        mine = [each for each in found if each.stranger.kind == kind]
-        profile = calibrated(profile_named(DEVICE), [each for each in found if each.stranger.kind != kind])
+    for group in sorted({_left_together(each) for each in found}):
+        mine = [each for each in found if _left_together(each) == group]
+        profile = calibrated(profile_named(DEVICE), [each for each in found if _left_together(each) != group])
         compared += comparisons(mine, profile)
     return compared
+
+
+def _left_together(each: MeasuredStranger) -> str:
+    return "blind" if each.stranger.blind else each.stranger.kind
 
 
 def _compared(
@@ -92,20 +97,28 @@ def roofline(seen: Capture, profile: DeviceProfile) -> float:
 
 def print_lines(compared: Sequence[Compared]) -> None:
     print(
-        f"{'network (* only tests)':18s}{'kind':15s}{'batch':>6s}{'measured':>10s}{'predicted':>10s}{'bars':>18s}"
+        f"{'network (* tests, ** blind)':28s}{'kind':22s}{'batch':>6s}{'measured':>10s}{'predicted':>10s}{'bars':>18s}"
         f"{'error':>8s}{'other':>8s}{'roofline':>9s}   device  host   unseen | reserved needed GB"
     )
-    for each in sorted(compared, key=lambda c: (c.measured.stranger.tests, c.measured.stranger.kind, c.measured.batch)):
+    for each in sorted(compared, key=lambda c: (_mark(c), c.measured.stranger.kind, c.measured.batch)):
         one, time = each.measured, each.time
         other = f"{100 * (each.with_other_s / one.seconds - 1):+7.1f}%" if each.with_other_s else "       -"
         print(
-            f"{one.stranger.name + (' *' if one.stranger.tests else ''):18s}{one.stranger.kind:15s}{one.batch:6d}"
+            f"{one.stranger.name + ' ' + _mark(each):28s}{one.stranger.kind:22s}{one.batch:6d}"
             f"{1e3 * one.seconds:10.2f}{1e3 * time.seconds:10.2f}  [{1e3 * time.low:7.2f},{1e3 * time.high:7.2f}]"
             f"{'' if each.inside else '!':1s}{100 * each.error:+6.1f}%{other}"
             f"{100 * (each.roofline_s / one.seconds - 1):+8.0f}%"
             f"{1e3 * time.device_s:9.2f}{1e3 * time.host_s:7.2f}{100 * sum(time.unseen.values()):6.0f} % | "
             f"{one.reserved / 1e9:6.2f} {each.needed / 1e9:6.2f}{'' if each.needed >= one.reserved else ' TOO LOW'}"
         )
+
+
+_GROUPS = {"": "kinds that calibrate", "*": "kinds that only test", "**": "blind"}
+
+
+def _mark(each: Compared) -> str:
+    stranger = each.measured.stranger
+    return "**" if stranger.blind else "*" if stranger.tests else ""
 
 
 def print_sums(compared: Sequence[Compared]) -> None:
@@ -115,9 +128,9 @@ def print_sums(compared: Sequence[Compared]) -> None:
     )
     groups: dict[str, list[Compared]] = defaultdict(list)
     for each in compared:
-        tests = each.measured.stranger.tests
-        groups["kinds that only test" if tests else "kinds that calibrate"].append(each)
-        groups[f"{'*' if tests else ' '} {each.measured.stranger.kind}"].append(each)
+        mark = _mark(each)
+        groups[_GROUPS[mark]].append(each)
+        groups[f"{mark:2s} {each.measured.stranger.kind}"].append(each)
     groups["all"] = list(compared)
     for name, some in groups.items():
         print(_sums(name, some))

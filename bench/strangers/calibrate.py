@@ -36,13 +36,18 @@ def main() -> None:
     profile.save(SHIPPED / DEVICE)
 
 
-def calibrated(profile: DeviceProfile, known: Sequence[MeasuredStranger]) -> DeviceProfile:
-    """The profile with what is learned from some measured strangers and from all single operations."""
+def calibrated(profile: DeviceProfile, measured: Sequence[MeasuredStranger]) -> DeviceProfile:
+    """The profile with what is learned from some measured strangers, blind ones never, and from single operations."""
+    known = may_be_learned(measured)
     rows = [*single_rows(), *(call for each in known for call in each.calls())]
     kernels = replace(profile.iteration.kernels, operations=fit_operations(rows, profile.iteration.kernels))
     model = replace(profile.iteration, kernels=kernels)
     model = replace(model, host=fitted_host(model, known))
     return replace(profile, iteration=model, memory=fitted_memory(known))
+
+
+def may_be_learned(measured: Sequence[MeasuredStranger]) -> list[MeasuredStranger]:
+    return [each for each in measured if not each.stranger.blind]
 
 
 @cache

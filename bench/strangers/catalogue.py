@@ -1,7 +1,7 @@
 """Which strangers there are: kind by kind, at two batch sizes each, in the precisions and optimizers people use.
 
 Whole kinds are kept apart: what calibrates may be looked at and fitted to, what only tests may not. Blind ones were
-written without a look at the predictor or at any prediction of them; nothing may be fitted to or chosen by them either.
+written without a look at how times are predicted or at a prediction; nothing may be fitted to or chosen by them either.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Stranger:
     batches: tuple[int, int]
     setup: Setup
     blind: bool = False
-    """Whether it was written by somebody who had seen neither the predictor nor a prediction of it."""
+    """Whether it was written by somebody who knew neither how times are predicted nor a prediction of it."""
 
     @property
     def tests(self) -> bool:

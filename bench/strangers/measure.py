@@ -35,7 +35,7 @@ from penstock.predict.zoo import NETWORKS
 _STUCK_S = 11.0
 _REFERENCE = 300
 _FIRST_DRAWN, _DRAWN = 7000, 40
-RECURRENT = frozenset(["recurrent"])
+RECURRENT = frozenset(["recurrent", "text recognition", "sentence autoencoder"])
 """Kinds that are measured without the profiler, and last: with it they may hang."""
 
 
