@@ -97,7 +97,7 @@ def roofline(seen: Capture, profile: DeviceProfile) -> float:
 
 def print_lines(compared: Sequence[Compared]) -> None:
     print(
-        f"{'network (* tests, ** blind)':28s}{'kind':22s}{'batch':>6s}{'measured':>10s}{'predicted':>10s}{'bars':>18s}"
+        f"{'network (* blind)':28s}{'kind':22s}{'batch':>6s}{'measured':>10s}{'predicted':>10s}{'bars':>18s}"
         f"{'error':>8s}{'other':>8s}{'roofline':>9s}   device  host   unseen | reserved needed GB"
     )
     for each in sorted(compared, key=lambda c: (_mark(c), c.measured.stranger.kind, c.measured.batch)):
@@ -113,12 +113,11 @@ def print_lines(compared: Sequence[Compared]) -> None:
         )
 
 
-_GROUPS = {"": "kinds that calibrate", "*": "kinds that only test", "**": "blind"}
+_GROUPS = {"": "kinds that calibrate", "*": "blind"}
 
 
 def _mark(each: Compared) -> str:
-    stranger = each.measured.stranger
-    return "**" if stranger.blind else "*" if stranger.tests else ""
+    return "*" if each.measured.stranger.blind else ""
 
 
 def print_sums(compared: Sequence[Compared]) -> None:
@@ -130,7 +129,7 @@ def print_sums(compared: Sequence[Compared]) -> None:
     for each in compared:
         mark = _mark(each)
         groups[_GROUPS[mark]].append(each)
-        groups[f"{mark:2s} {each.measured.stranger.kind}"].append(each)
+        groups[f"{mark:1s} {each.measured.stranger.kind}"].append(each)
     groups["all"] = list(compared)
     for name, some in groups.items():
         print(_sums(name, some))

@@ -1,38 +1,40 @@
-"""Single operations, host costs, doubts and memory of the shipped H200 profile, from kinds that calibrate alone.
+"""Single operations, host costs, doubts and memory of the shipped H200 profile, from strangers that are not blind.
 
 ``python -m bench.strangers.calibrate`` writes them into the profile; kernels that have a family stay as they are.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from statistics import median
 
 import numpy as np
 
-from bench.predict import MEASUREMENTS
-from bench.strangers.measure import RECURRENT
-from bench.strangers.measured import MeasuredStranger, measured_strangers, recurrent_layers, single_operations
+from bench.strangers.measured import (
+    MeasuredStranger,
+    measured_strangers,
+    measured_zoo,
+    recurrent_layers,
+    single_operations,
+)
 from penstock.predict import SHIPPED, DeviceProfile, profile_named
-from penstock.predict.capture import Capture
 from penstock.predict.iteration import HostCost, IterationModel
 from penstock.predict.lab.fitting.host_cost_fitting import fit_host_of_gpu
 from penstock.predict.lab.fitting.operation_fitting import TimedCall, fit_operations
-from penstock.predict.lab.fitting.profile_fitting import captured
-from penstock.predict.lab.records.measurements import MeasuredNetwork, read_measurements
 from penstock.predict.memory import MemoryModel
 
 DEVICE = "h200"
 _NINE_OF_TEN = 0.9
 _LEAST_MARGIN = 1.25
 """What networks of the zoo need beside their tensors at most."""
-_ISSUED = 0.9
-_SLOWER = 1.2
-"""An iteration that takes so much longer than its kernels waited for the host."""
+_ISSUED, _SLOWER = 0.8, 1.1
+"""An iteration waited for the host if it takes so much longer than its kernels, and issuing one is so much of it."""
 
 
 def main() -> None:
-    profile = calibrated(profile_named(DEVICE), [each for each in measured_strangers() if not each.stranger.tests])
+    profile = calibrated(profile_named(DEVICE), measured_strangers())
     profile.save(SHIPPED / DEVICE)
 
 
@@ -57,37 +59,38 @@ def single_rows() -> tuple[TimedCall, ...]:
 
 def fitted_host(model: IterationModel, known: Sequence[MeasuredStranger]) -> HostCost:
     """Costs from networks that never wait for a value; doubts from kinds left out one at a time."""
-    issued = {each: model.issued(each.capture()) for each in known if not each.capture().waits}
-    taken = {each: issue_s(each, model) for each in issued}
-    off = []
-    for kind in {each.stranger.kind for each in issued}:
-        others = [(issued[each], taken[each]) for each in issued if each.stranger.kind != kind]
-        host = fit_host_of_gpu(others, 0.0)
-        mine = [each for each in issued if each.stranger.kind == kind]
-        off += [abs(math.log(host.seconds(issued[each]) / taken[each])) for each in mine]
-    every = [*((issued[each], taken[each]) for each in issued), *zoo_issued(model)]
-    return fit_host_of_gpu(every, float(np.quantile(off, _NINE_OF_TEN)))
-
-
-def zoo_issued(model: IterationModel) -> list[tuple[dict[str, float], float]]:
-    """What the host needed for networks of the zoo that are not held out, where it was the slower one."""
-    return [
-        (model.issued(seen), network.seconds)
-        for network, seen in known_zoo()
-        if network.issue_s > _ISSUED * network.seconds
+    every = [*known, *measured_zoo()]
+    by_name = host_by_name(every)
+    model = replace(model, host=replace(model.host, by_name=by_name))
+    rows = [
+        (each.stranger.kind, model.issued(each.capture()), seconds)
+        for each in every
+        if not each.capture().waits and (seconds := issue_s(each, model)) is not None
     ]
+    off = []
+    for kind in sorted({kind for kind, _, _ in rows}):
+        host = fit_host_of_gpu([(issued, s) for other, issued, s in rows if other != kind], 0.0, by_name)
+        off += [abs(math.log(host.seconds(issued) / s)) for own, issued, s in rows if own == kind]
+    return fit_host_of_gpu([(issued, s) for _, issued, s in rows], float(np.quantile(off, _NINE_OF_TEN)), by_name)
 
 
-@cache
-def known_zoo() -> tuple[tuple[MeasuredNetwork, Capture], ...]:
-    return tuple(captured(read_measurements(MEASUREMENTS), held_out=False))
+def host_by_name(every: Sequence[MeasuredStranger]) -> dict[str, float]:
+    """The median over networks, to three digits."""
+    seen: dict[str, list[float]] = defaultdict(list)
+    for each in every:
+        for name, seconds in each.host_s.items():
+            seen[name].append(seconds)
+    return {name: float(f"{median(seconds):.3g}") for name, seconds in sorted(seen.items())}
 
 
-def issue_s(each: MeasuredStranger, model: IterationModel) -> float:
-    """What the host needed: the whole iteration where nothing else was slower, else what it took to issue one."""
+def issue_s(each: MeasuredStranger, model: IterationModel) -> float | None:
+    """What the host needed: the whole iteration where nothing else was slower, nothing where that is not certain.
+
+    What it takes to issue a single iteration is no measure of many in a row: that finds the host's caches cold.
+    """
     device_s = max(model.predict(each.capture()).device_s, each.busy_s)
-    waited = each.seconds > _SLOWER * device_s and each.stranger.kind not in RECURRENT
-    return each.seconds if waited else min(each.issue_s, each.seconds)
+    waited = each.seconds > _SLOWER * device_s and each.issue_s > _ISSUED * each.seconds
+    return each.seconds if waited else None
 
 
 def fitted_memory(known: Sequence[MeasuredStranger]) -> MemoryModel:

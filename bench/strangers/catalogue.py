@@ -1,6 +1,6 @@
 """Which strangers there are: kind by kind, at two batch sizes each, in the precisions and optimizers people use.
 
-Whole kinds are kept apart: what calibrates may be looked at and fitted to, what only tests may not. Blind ones were
+Whole kinds are kept apart: those that calibrate may be looked at and fitted to, blind ones may not. Blind ones were
 written without a look at how times are predicted or at a prediction; nothing may be fitted to or chosen by them either.
 """
 
@@ -28,9 +28,6 @@ from bench.strangers.networks import (
 from penstock.predict.capture import Setup
 from penstock.predict.kernels import ImageLayout
 
-TESTING = frozenset(["graph", "recommendation", "speech", "volume", "encoder", "flow", "contrast", "table"])
-"""Kinds that nothing was fitted to or chosen by."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stranger:
@@ -43,10 +40,6 @@ class Stranger:
     setup: Setup
     blind: bool = False
     """Whether it was written by somebody who knew neither how times are predicted nor a prediction of it."""
-
-    @property
-    def tests(self) -> bool:
-        return self.blind or self.kind in TESTING
 
     def hook(self, batch: int) -> Any:
         return self.build(batch)

@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="comma-separated names")
     parser.add_argument("--pass", dest="round", type=int, default=1, help="which time this is; 0 with --profile")
     parser.add_argument("--profile", action="store_true", help="kernels instead of iterations")
+    parser.add_argument("--blind", action="store_true", help="the blind ones alone")
     parser.add_argument("--zoo", action="store_true", help="networks of zoo() instead: what may be learned from")
     parser.add_argument("--largest", type=int, default=0, help="batches of at most so much, to try it out")
     given = parser.parse_args()
@@ -69,7 +70,8 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[Stranger, int]]:
     """Networks in turns, both batches of each one after the other, what may hang last; what is there is left out."""
     names = set(filter(None, given.only.split(",")))
     done = {(each["name"], each["batch"], each.get("pass")) for each in records(given.out) if "name" in each}
-    ordered = sorted(zoo() if given.zoo else STRANGERS, key=lambda each: each.kind in RECURRENT)
+    every = zoo() if given.zoo else [each for each in STRANGERS if each.blind or not given.blind]
+    ordered = sorted(every, key=lambda each: each.kind in RECURRENT)
     for stranger in ordered:
         if (given.profile and stranger.kind in RECURRENT) or (names and stranger.name not in names):
             continue

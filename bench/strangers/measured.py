@@ -1,16 +1,18 @@
 """What was measured of the strangers, read back: iterations joined with their operations, and single operations."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bench.strangers.catalogue import STRANGERS, Stranger
-from bench.strangers.measure import records
+from bench.strangers.measure import records, zoo
 from penstock.predict.capture import Capture, Setup, capture
 from penstock.predict.kernels import KernelCall
 from penstock.predict.lab.fitting.operation_fitting import TimedCall
@@ -21,17 +23,24 @@ FOLDER = Path(__file__).parent / "measurements"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasuredStranger:
-    """A stranger at a batch size: seconds of an iteration, of its host and of its device, bytes, operations."""
+    """A stranger at a batch size: seconds of an iteration, of its host and of its device, bytes, operations.
+
+    Seconds are medians over passes, because hosts take longer at one time than at another.
+    """
 
     stranger: Stranger
     batch: int
     seconds: float
+    passes: tuple[float, ...]
+    """Seconds of an iteration in each of them."""
     issue_s: float
     busy_s: float
     peak: int
     reserved: int
     used: int
     operations: tuple[TimedOperation, ...]
+    host_s: Mapping[str, float]
+    """What the host needs to hand one operation to the device, by its name."""
 
     def capture(self) -> Capture:
         return _captured(self.stranger.name, self.batch)
@@ -51,25 +60,45 @@ def timed_calls(operations: tuple[TimedOperation, ...], *, tf32: bool, tf32_conv
 
 @cache
 def _captured(name: str, batch: int) -> Capture:
-    stranger = next(each for each in STRANGERS if each.name == name)
+    stranger = next(each for each in (*STRANGERS, *learnable()) if each.name == name)
     return capture(stranger.hook, batch, stranger.setup)
 
 
+@cache
+def learnable() -> tuple[Stranger, ...]:
+    return tuple(zoo())
+
+
 def measured_strangers(folder: Path = FOLDER) -> list[MeasuredStranger]:
-    """Networks that ran to the end; times and operations of one stand in lines of their own."""
-    known = {stranger.name: stranger for stranger in STRANGERS}
-    lines: dict[tuple[str, int], dict[str, Any]] = {}
+    """Networks that ran to the end; passes and operations of one stand in lines of their own."""
+    return list(_measured(STRANGERS, folder))
+
+
+def measured_zoo(folder: Path = FOLDER) -> list[MeasuredStranger]:
+    """Networks of the zoo and random ones that were measured beside the strangers, to learn host costs from."""
+    return list(_measured(learnable(), folder))
+
+
+def _measured(strangers: Iterable[Stranger], folder: Path) -> Iterator[MeasuredStranger]:
+    known = {stranger.name: stranger for stranger in strangers}
+    lines: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for found in records(folder / "networks.jsonl.gz"):
         if found.get("name") in known and "error" not in found:
-            lines.setdefault((found["name"], found["batch"]), {}).update(found)
-    return [_read(known[name], found) for (name, _), found in lines.items() if "seconds" in found]
+            lines[found["name"], found["batch"]].append(found)
+    for (name, batch), some in lines.items():
+        passes = [each for each in some if "seconds" in each]
+        if passes:
+            watched = next((each for each in some if "operations" in each), {})
+            yield _read(known[name], batch, passes, watched)
 
 
-def _read(stranger: Stranger, found: dict[str, Any]) -> MeasuredStranger:
+def _read(stranger: Stranger, batch: int, passes: list[dict[str, Any]], watched: dict[str, Any]) -> MeasuredStranger:
+    first, seconds = passes[0], tuple(each["seconds"] for each in passes)
     return MeasuredStranger(
-        stranger=stranger, batch=found["batch"], seconds=found["seconds"], issue_s=found["issue_s"],
-        busy_s=found.get("busy_s", 0.0), peak=found["peak_bytes"], reserved=found["reserved_bytes"],
-        used=found["used_bytes"], operations=tuple(map(TimedOperation.read, found.get("operations", []))),
+        stranger=stranger, batch=batch, seconds=median(seconds), passes=seconds,
+        issue_s=median(each["issue_s"] for each in passes), busy_s=watched.get("busy_s", 0.0),
+        peak=first["peak_bytes"], reserved=first["reserved_bytes"], used=first["used_bytes"],
+        operations=tuple(map(TimedOperation.read, watched.get("operations", []))), host_s=first["host_s"],
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """An iteration takes the longer of kernels and host; one measurement corrects the part it says something about."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from penstock.predict.capture import Capture, CountedCall, MemoryUse, Setup, Tra
 from penstock.predict.hardware import device_named
 from penstock.predict.iteration import HOST, HostCost, IterationModel
 from penstock.predict.kernels import KernelCall, KernelModel, Precision
-from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs
+from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs, fit_host_of_gpu
 from penstock.predict.lab.fitting.memory_fitting import MeasuredMemory, fit_memory
 from penstock.predict.zoo import network_named
 
@@ -111,3 +112,19 @@ def test_memory_learns_workspace_and_fragmentation() -> None:
     assert found.needed > 1.21e9
     assert found.fits(80e9)
     assert not found.fits(1e9)
+
+
+def test_a_host_that_was_watched_by_name_is_predicted_by_name() -> None:
+    by_name = {"addmm": 4e-5, "mul": 1e-5, "convolution": 9e-5}
+    truth = HostCost(calls_share=0.7, view_s=3e-6, module_s=5e-6, iteration_s=3e-4, by_name=by_name)
+    assert truth.calls_s({"addmm": 2, "never_timed": 1}) == pytest.approx(2 * 4e-5 + 4e-5)
+    seen = [
+        {"calls": truth.calls_s({"addmm": a, "mul": b, "convolution": c}), "view": 7 * a, "module": b, "iteration": 1}
+        for a, b, c in ((9, 0, 40), (200, 100, 0), (20, 300, 5), (1, 1, 1), (90, 30, 90))
+    ]
+    kept = {"forward_s": 0.0, "backward_s": 0.0, "optimizer_s": 0.0, "convolution_s": 0.0, "listed_s": 0.0}
+    taken = [replace(truth, **kept).seconds(issued) for issued in seen]
+    found = fit_host_of_gpu(list(zip(seen, taken, strict=True)), 0.2, by_name)
+    assert found.forward_s == found.convolution_s == 0.0
+    for issued, seconds in zip(seen, taken, strict=True):
+        assert found.seconds(issued) == pytest.approx(seconds, rel=0.12)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from statistics import median
 from types import MappingProxyType
 from typing import Any
 
@@ -21,10 +22,12 @@ from penstock.predict.hardware import Bound
 from penstock.predict.kernels import KernelModel, Predictions, named
 
 HOST = "host"
-ISSUED_KINDS = (*map(str, TrainingPhase), "convolution", "view", "listed", "launched", "iteration")
+ISSUED_KINDS = (*map(str, TrainingPhase), "convolution", "view", "listed", "launched", "module", "iteration")
 """What the host issues: operations of forward and backward pass, those of optimizers on lists, convolutions, whose
-kernels are looked up, views, tensors in the lists, kernels beyond the first of an operation, and the iteration itself.
-"""
+kernels are looked up, views, tensors in the lists, kernels of recurrent layers, modules that are called, and the
+iteration itself."""
+CALLS = "calls"
+"""Seconds that all operations take by what each of them was seen to take, where a host was watched that closely."""
 _SHARPNESS = 24.0
 """How sharply the slower of device and host wins: the larger it is, the nearer to a plain maximum."""
 
@@ -46,9 +49,11 @@ _SHARED_DOUBT = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCost:
-    """Seconds the host needs per operation it issues, by phase, per view, and on top per convolution, per tensor of an
-    optimizer's lists and per further kernel of an operation; ``wait_s`` is what it costs device and host to meet
-    because a value has to be seen.
+    """Seconds the host needs for an iteration.
+
+    Where each operation was timed by name (``by_name``), a share of those times; else by phase and kind, per
+    convolution and further kernel. Beside that per view, per tensor of an optimizer's lists and per module. ``wait_s``
+    is what it costs device and host to meet because a value has to be seen.
 
     ``doubt`` is half the width of the logarithm's error bar.
     """
@@ -60,12 +65,25 @@ class HostCost:
     view_s: float = 2e-6
     listed_s: float = 5e-7
     launched_s: float = 4e-6
+    module_s: float = 0.0
     iteration_s: float = 0.0
     wait_s: float = 3e-5
     doubt: float = 0.3
+    calls_share: float = 0.0
+    """How much of the time an operation takes alone it takes among others, which keep the host's caches warm."""
+    by_name: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Seconds to hand one operation to the device, without the Python around it."""
 
     def seconds(self, issued: Mapping[str, float]) -> float:
-        return sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in ISSUED_KINDS)
+        counted = sum(float(getattr(self, f"{kind}_s")) * issued.get(kind, 0) for kind in ISSUED_KINDS)
+        return counted + self.calls_share * issued.get(CALLS, 0.0)
+
+    def calls_s(self, operations: Mapping[str, int]) -> float:
+        """Operations that were never timed take as long as the middle one."""
+        if not self.by_name:
+            return 0.0
+        usual = median(self.by_name.values())
+        return sum(count * self.by_name.get(name, usual) for name, count in operations.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +153,8 @@ class IterationModel:
         )  # fmt: skip
 
     def issued(self, seen: Capture) -> dict[str, float]:
-        """What the host has to do for an iteration; how many kernels an operation is belongs to the device."""
-        launched = sum(self.kernels.extra_launches(each.call) * each.count for each in seen.calls)
-        return {**seen.issued, "launched": launched}
+        """What the host has to do for an iteration; what single operations take it is known by the device's host."""
+        return {**seen.issued, CALLS: self.host.calls_s(seen.operations)}
 
     def host_s(self, seen: Capture) -> float:
         """What the host needs to issue an iteration."""

@@ -180,3 +180,39 @@ def test_a_compiled_function_inside_is_refused_by_name() -> None:
     compiled = torch.compile(lambda value: value.relu(), backend="eager")
     with pytest.raises(InputError, match=r"compiled with torch\.compile"):
         followed(lambda _, v: compiled(v))
+
+
+def test_what_a_kernel_wants_side_by_side_is_copied_first() -> None:
+    flat = names(followed(lambda me, v: torch.layer_norm(me.layer(v), (8,))))
+    turned = names(followed(lambda me, v: torch.layer_norm(me.layer(v).t().contiguous().t(), (8,))))
+    assert turned["norm:layer"] == flat["norm:layer"] == 1
+    assert turned["copy:copy/s"] > flat["copy:copy/s"]
+
+
+def test_the_gradient_of_a_cut_is_zeros_and_a_copy_into_them() -> None:
+    whole, cut = (names(followed(then)) for then in (lambda me, v: me.layer(v), lambda me, v: me.layer(v)[:, :4]))
+    assert cut["copy:fill"] == whole["copy:fill"] + 1
+    assert sum(n for name, n in cut.items() if name.startswith("copy:copy")) > 0
+    assert not any("pad" in name or "slice_backward" in name for name in cut)
+
+
+def test_turned_parts_are_joined_otherwise_than_flat_ones() -> None:
+    flat = names(followed(lambda me, v: torch.cat([me.layer(v), v])))
+    turned = names(followed(lambda me, v: torch.cat([me.layer(v).t(), v.t()]), rows=16))
+    assert "copy:cat" in flat
+    assert "copy:cat/s" in turned
+
+
+def test_norms_of_single_images_and_picked_rows_are_known_by_what_decides_their_time() -> None:
+    images = followed(lambda me, v: nn.functional.instance_norm(me.layer(v).view(4, 2, 4, 4)))
+    assert "norm:batch-plain" in names(images)
+    picked = followed(lambda me, v: me.layer(v).index_select(0, torch.zeros(40, dtype=torch.long, device=v.device)))
+    calls = [each.call for each in picked.calls if each.call.variant.startswith("index_select")]
+    assert [call.dims[1] for call in calls] == [40]
+
+
+def test_the_hosts_work_is_counted_by_name_and_by_module() -> None:
+    once, twice = followed(lambda _, v: v), followed(lambda me, v: me.layer(v))
+    assert (once.modules, twice.modules) == (2, 3)
+    assert twice.operations["addmm"] == once.operations["addmm"] + 1
+    assert sum(twice.operations.values()) == sum(twice.dispatches.values())

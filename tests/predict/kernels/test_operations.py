@@ -40,7 +40,7 @@ def test_an_operation_that_was_timed_is_predicted_by_its_own_line(kernels: Kerne
     assert found.mean_s[0] == pytest.approx(4e-6 + 3e-11 * (3 << 18), rel=0.1)
     assert list(found.in_range) == [True, False]
     assert np.log(found.high / found.low)[1] > np.log(found.high / found.low)[0]
-    assert model.extra_launches(asked[0]) == 2
+    assert table.of(asked[0]).launches == 3  # type: ignore[union-attr]
 
 
 def test_what_a_family_knows_is_left_to_it(kernels: KernelModel) -> None:
@@ -49,3 +49,19 @@ def test_what_a_family_knows_is_left_to_it(kernels: KernelModel) -> None:
         written_bytes=4e6, variant="add",
     )  # fmt: skip
     assert not fit_operations([TimedCall(call=call, seconds=1.0)], kernels).times
+
+
+def test_rows_that_are_picked_and_steps_across_memory_are_the_operations_own(kernels: KernelModel) -> None:
+    """A scan of few long columns goes by its steps, one of many short ones by its bytes: one line holds both."""
+
+    def scan(elements: int, steps: int) -> KernelCall:
+        return replace(operation("cumsum/across", elements), dims=(elements, steps))
+
+    def seconds(call: KernelCall) -> float:
+        return 3e-6 + (call.read_bytes + call.written_bytes) / 2.4e12 + 1.8e-7 * call.dims[1]
+
+    sizes = [(1 << 14, 64), (1 << 18, 16384), (1 << 20, 512), (1 << 22, 64), (1 << 24, 4096), (1 << 25, 128)]
+    table = fit_operations([TimedCall(call=scan(*size), seconds=seconds(scan(*size))) for size in sizes], kernels)
+    model = replace(kernels, operations=table)
+    for asked in (scan(1 << 23, 64), scan(1 << 17, 32768)):
+        assert model.predict([asked]).mean_s[0] == pytest.approx(seconds(asked), rel=0.15)

@@ -16,6 +16,7 @@ from penstock.predict.lab.measuring.campaigns import measure_layer_bags
 from penstock.predict.lab.measuring.session import MeasuringSession
 from penstock.predict.lab.networks.layer_bags import layer_bag, layer_bag_of
 from penstock.predict.lab.networks.layers import Layer, any_layer
+from penstock.predict.lab.networks.uncommon_layers import UNCOMMON_KINDS
 from penstock.predict.lab.records.measurements import read_measurements
 
 _FAMILIES = {
@@ -41,6 +42,27 @@ def test_the_same_seed_draws_the_same_bag() -> None:
         for drawn in (one, same, other)
     ]
     assert kernels[0] == kernels[1] != kernels[2]
+
+
+def test_uncommon_layers_say_what_they_return_and_bring_what_others_lack() -> None:
+    rng, found = Random(5), set()
+    for _ in range(150):
+        layer = any_layer(rng, "bf16", UNCOMMON_KINDS)
+        drawn = layer_bag_of([layer], "one", Setup(precision="bf16", optimizer="sgd"))
+        with torch.device("meta"):
+            assert layer.build()(layer.example()).numel() == pytest.approx(layer.out, rel=0.02, abs=1)
+        if any(True for _ in _weights(layer)):
+            seen = capture(drawn.hook, 1, drawn.setup, device="cuda")
+            found |= {f"{each.call.family}:{each.call.variant}" for each in seen.calls}
+    assert {"norm:group", "conv_dgrad:", "embedding_bwd:"} <= found
+    bag = layer_bag(3, kinds=UNCOMMON_KINDS)
+    variants = {each.call.variant for each in capture(bag.hook, bag.batch, bag.setup, device="cuda").calls}
+    assert "cat/s" in variants
+
+
+def _weights(layer: Layer) -> list[nn.Parameter]:
+    with torch.device("meta"):
+        return list(layer.build().parameters())
 
 
 def test_layers_are_small_enough_and_say_what_they_return() -> None:

@@ -12,6 +12,7 @@ from penstock.predict.capture.explaining import explained, refuse_compiled
 from penstock.predict.capture.optimizers import OPTIMIZERS
 from penstock.predict.capture.recomputing import recomputed_alike
 from penstock.predict.capture.recorder import Recorder, TrainingPhase
+from penstock.predict.capture.recurrent import launches
 from penstock.predict.capture.setup import (
     Hook,
     Setup,
@@ -82,11 +83,13 @@ class Capture:
         Operations of an optimizer on single tensors are issued like those of a forward pass.
         """
         looked_up = sum(each.count for each in self.calls if each.call.family.startswith("conv"))
+        launched = sum(each.count * launches(each.call) for each in self.calls if each.call.family == "recurrent")
         made = {phase: self.dispatches.get(phase, 0) - self.views.get(phase, 0) for phase in TrainingPhase}
         return {
             "forward": made[TrainingPhase.FORWARD] + made[TrainingPhase.OPTIMIZER] - self.lists,
             "backward": made[TrainingPhase.BACKWARD], "optimizer": self.lists, "convolution": looked_up,
-            "view": sum(self.views.values()), "listed": self.listed, "module": self.modules, "iteration": 1,
+            "view": sum(self.views.values()), "listed": self.listed, "launched": launched, "module": self.modules,
+            "iteration": 1,
         }  # fmt: skip
 
     @property

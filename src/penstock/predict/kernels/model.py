@@ -18,8 +18,6 @@ from penstock.predict.kernels.operations import OperationTable, named, unseen_wi
 from penstock.predict.kernels.tiling import Array
 
 _CONV_DIMS = 10
-_LAUNCHES_OF_A_STEP = 4
-"""Kernels that cuDNN launches for one step of a recurrent layer: 27 to 39 us of the host on an H200's machine."""
 
 
 def kind_of(call: KernelCall) -> str:
@@ -121,14 +119,6 @@ class KernelModel:
         """Whether the same operation was fitted to as it walks through memory otherwise."""
         model = self.families.get(kind_of(call))
         return model is not None and named(call) in {variant.split("/", maxsplit=1)[0] for variant in model.variants}
-
-    def extra_launches(self, call: KernelCall) -> float:
-        """Kernels beyond the first that the device runs for an operation which no family was fitted to."""
-        if call.family == "recurrent":
-            length, _, _, layers, both = call.dims
-            return float(_LAUNCHES_OF_A_STEP * length * layers * both)
-        time = None if self.fitted(call) else self.operations.of(call)
-        return max(0.0, time.launches - 1) if time else 0.0
 
     def _correct(
         self, calls: Sequence[KernelCall], places: npt.NDArray[np.int64], seconds: Array, mean_s: Array, width: Array,
