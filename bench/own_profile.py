@@ -18,8 +18,9 @@ from bench.predict import DEVICE, MEASUREMENTS, waited_for_device
 from bench.strangers.__main__ import comparisons
 from bench.strangers.measured import measured_strangers
 from penstock.predict import DeviceProfile, device_named, fit_profile, profile_named, read_measurements
-from penstock.predict.lab.fitting.profile_fitting import captured
-from penstock.predict.lab.records.measurements import Measurements
+from penstock.predict.lab.fitting.profile_fitting import captured, setup_of
+from penstock.predict.lab.measuring.affordable_networks import affordable_network
+from penstock.predict.lab.records.measurements import MeasuredNetwork, Measurements
 
 
 def main() -> None:
@@ -30,8 +31,9 @@ def main() -> None:
     raw = [each for each in read_measurements(given.folder) if not given.first or _is_suite(each)]
     raw = [_first(each, given.first) for each in raw] if given.first else raw
     own, shipped = fit_profile("own", device_named(DEVICE), raw), profile_named(DEVICE)
-    networks = [network for each in raw for network in each.networks]
-    print(f"{len(networks)} networks and bags, {sum(len(each.rows) for each in raw)} kernel rows")
+    used = sum(len(np.unique(each.rows.networks)) for each in raw)
+    followed = sum(network.followed is not None for each in raw for network in each.networks)
+    print(f"{used} networks and bags, {followed} of them followed, {sum(len(each.rows) for each in raw)} kernel rows")
     for name, profile in (("own", own), ("shipped", shipped)):
         print(f"{name}: {asdict(profile.iteration.host)}, {asdict(profile.memory)}")
     print(f"{'':34s}{'n':>5s}{'mean':>8s}{'median':>8s}{'worst':>8s}{'inside':>8s}   (%)")
@@ -57,8 +59,19 @@ def _first(raw: Measurements, count: int) -> Measurements:
             count,
         )
     ]
-    rows = raw.rows.where(np.isin(raw.rows.networks, chosen))
-    return replace(raw, rows=rows)
+    networks = [_followed(network) if place in chosen else network for place, network in enumerate(raw.networks)]
+    return replace(raw, rows=raw.rows.where(np.isin(raw.rows.networks, chosen)), networks=tuple(networks))
+
+
+def _followed(network: MeasuredNetwork) -> MeasuredNetwork:
+    """With what it issues and holds, which was not kept when it was measured: the same number draws the same network,
+    unless draws have changed since."""
+    if network.is_bag:
+        return network
+    item, seen = affordable_network(int(network.label.rsplit("-", maxsplit=1)[1]), "cuda")
+    if (item.label, item.batch, item.setup) != (network.label, network.batch, setup_of(network)):
+        return network
+    return replace(network, issued=seen.issued, followed=asdict(seen.memory))
 
 
 def print_held_out(own: DeviceProfile, shipped: DeviceProfile) -> None:

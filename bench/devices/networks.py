@@ -45,6 +45,8 @@ _ACTIVATIONS = {"gelu": nn.GELU, "tanh-gelu": TanhGelu, "relu": nn.ReLU}
 class Attention(nn.Module):
     """Scores, soft-max, dropout and sums as kernels of their own."""
 
+    hidden: Tensor
+
     def __init__(self, shape: Words, dropout: float) -> None:
         super().__init__()
         self.heads, self.causal = shape.heads, shape.causal

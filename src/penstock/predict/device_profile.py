@@ -41,7 +41,7 @@ class DeviceProfile:
         if chip.name == "cpu":
             model = IterationModel(kernels=KernelModel.unprofiled(chip), serial=True)
             return cls(name=chip.name, chip=chip, iteration=model, power=ClassPower.of(chip))
-        known = _shipped(SHIPPED / REFERENCE)
+        known = shipped_profile(REFERENCE)
         model = IterationModel(
             kernels=known.iteration.kernels.carried_to(chip),
             host=replace(known.iteration.host, doubt=_DOUBT_OF_OTHER_HOSTS),
@@ -104,7 +104,7 @@ def profile_named(name: str, folders: Sequence[Path] = ()) -> DeviceProfile:
         if (folder / name / _ABOUT).exists():
             return DeviceProfile.load(folder / name)
     if (SHIPPED / name / _ABOUT).exists():
-        return _shipped(SHIPPED / name)
+        return shipped_profile(name)
     try:
         return DeviceProfile.unprofiled(device_named(name))
     except UnknownNameError:
@@ -113,9 +113,9 @@ def profile_named(name: str, folders: Sequence[Path] = ()) -> DeviceProfile:
 
 
 @cache
-def _shipped(folder: Path) -> DeviceProfile:
+def shipped_profile(name: str) -> DeviceProfile:
     """Read once by a process: it holds hundreds of arrays, and nobody writes it."""
-    return DeviceProfile.load(folder)
+    return DeviceProfile.load(SHIPPED / name)
 
 
 def known_profiles(folders: Sequence[Path] = ()) -> tuple[str, ...]:

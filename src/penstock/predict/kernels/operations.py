@@ -110,6 +110,8 @@ class OperationTable:
 
     def carried(self, own: Chip, other: Chip) -> "OperationTable":
         """As they would be on another chip: by its bandwidth, its arithmetic and its clock, and less sure."""
+        if own.name == other.name:
+            return self
         return OperationTable({key: time.carried(own, other) for key, time in self.times.items()})
 
     def plain(self) -> dict[str, Any]:

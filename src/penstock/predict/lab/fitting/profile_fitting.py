@@ -8,10 +8,10 @@ from statistics import median
 import numpy as np
 
 from penstock.predict.capture import Capture, MemoryUse, Setup, capture
-from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.device_profile import REFERENCE, DeviceProfile, shipped_profile
 from penstock.predict.hardware import Bound, Chip, ClassPower
 from penstock.predict.iteration import HostCost, IterationModel
-from penstock.predict.kernels import ImageLayout, KernelModel
+from penstock.predict.kernels import ImageLayout, KernelModel, OperationTable
 from penstock.predict.lab.fitting.boosting import BoostingOptions
 from penstock.predict.lab.fitting.family_fitting import MeasuredCall
 from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs, fit_host_of_gpu
@@ -42,6 +42,7 @@ def fit_profile(
     serial = raw[0].environment.get("device") == "cpu"
     options = options or (_GROWTH_ON_CPU if serial else None)
     kernels = fit_kernels(training_calls(raw), chip, options=options)
+    kernels = kernels if serial else replace(kernels, operations=_known_operations(chip))
     known = list(captured(raw, held_out=False))
     host = _host_beside_kernels(raw) if serial else _host_of_gpu(raw, known)
     model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
@@ -64,6 +65,12 @@ def training_calls(raw: Sequence[Measurements]) -> list[MeasuredCall]:
         )
         if not held and shape(call) not in tested
     ]
+
+
+def _known_operations(chip: Chip) -> OperationTable:
+    """What no family is fitted to is not timed in three minutes: as it is on the device that ships, carried over."""
+    known = shipped_profile(REFERENCE).iteration.kernels
+    return known.operations.carried(known.chip, chip)
 
 
 def _memory(raw: Iterable[Measurements], known: Iterable[Seen]) -> MemoryModel:
