@@ -191,6 +191,12 @@ bench-predict-cpu: $(STAMP) ## whole iterations on this CPU after three minutes 
 bench-neusight: $(STAMP) ## the kernel time model on NeuSight's public measurements, against its published errors
 	$(BIN)/python -m bench.neusight
 
+bench-devices: $(STAMP) ## predictions from data sheets against iterations others measured on 15 devices: error, and how often bars hold
+	$(BIN)/python -m bench.devices $(ARGS)
+
+bench-own-profile: $(STAMP) ## a profile of about three minutes on an H200 against the one that ships (no GPU needed)
+	$(BIN)/python -m bench.own_profile --first 90
+
 bench-hardware: $(STAMP) ## models of links and power against public measurements
 	$(BIN)/python -m bench.hardware
 

@@ -1,6 +1,7 @@
 """What is known about one kind of device: its fitted kernel model, host costs, memory and power, kept in a folder."""
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +16,9 @@ from penstock.predict.kernels import KernelModel, OperationTable
 from penstock.predict.memory import MemoryModel
 
 SHIPPED = Path(__file__).parent / "profiles"
+REFERENCE = "h200"
+"""Where what is said about devices nobody measured was learned."""
+_DOUBT_OF_OTHER_HOSTS = math.log(2)
 _FORMAT = 2
 _KERNELS, _ABOUT = "kernels.npz", "profile.json"
 
@@ -32,9 +36,18 @@ class DeviceProfile:
 
     @classmethod
     def unprofiled(cls, chip: Chip) -> "DeviceProfile":
-        """From the data sheet alone: a roofline, with bars to match."""
-        model = IterationModel(kernels=KernelModel.unprofiled(chip), serial=chip.name == "cpu")
-        return cls(name=chip.name, chip=chip, iteration=model, power=ClassPower.of(chip))
+        """From the data sheet, and what kernels, hosts and allocators do on the device that ships; a CPU has nothing
+        in common with that one."""
+        if chip.name == "cpu":
+            model = IterationModel(kernels=KernelModel.unprofiled(chip), serial=True)
+            return cls(name=chip.name, chip=chip, iteration=model, power=ClassPower.of(chip))
+        known = shipped_profile(REFERENCE)
+        model = IterationModel(
+            kernels=known.iteration.kernels.carried_to(chip),
+            host=replace(known.iteration.host, doubt=_DOUBT_OF_OTHER_HOSTS),
+            gap_s=known.iteration.gap_s,
+        )
+        return cls(name=chip.name, chip=chip, iteration=model, memory=known.memory, power=ClassPower.of(chip))
 
     @property
     def measured(self) -> bool:
@@ -91,7 +104,7 @@ def profile_named(name: str, folders: Sequence[Path] = ()) -> DeviceProfile:
         if (folder / name / _ABOUT).exists():
             return DeviceProfile.load(folder / name)
     if (SHIPPED / name / _ABOUT).exists():
-        return _shipped(SHIPPED / name)
+        return shipped_profile(name)
     try:
         return DeviceProfile.unprofiled(device_named(name))
     except UnknownNameError:
@@ -100,9 +113,9 @@ def profile_named(name: str, folders: Sequence[Path] = ()) -> DeviceProfile:
 
 
 @cache
-def _shipped(folder: Path) -> DeviceProfile:
+def shipped_profile(name: str) -> DeviceProfile:
     """Read once by a process: it holds hundreds of arrays, and nobody writes it."""
-    return DeviceProfile.load(folder)
+    return DeviceProfile.load(SHIPPED / name)
 
 
 def known_profiles(folders: Sequence[Path] = ()) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""From what a person types to a model: a network of the zoo, ``module:function``, or a script with our hook.
+"""From what a person types to a model: a network of the zoo, ``timm:resnet50``, ``module:function``, or a script.
 
 A script offers its model by a function ``penstock_model(batch)`` that returns ``model, inputs`` or
 ``model, inputs, loss``. The script is imported, not run: what stands under ``if __name__ == "__main__"`` stays out.
@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock.core import InputError
+from penstock.predict.library_models import LIBRARIES, library_hook
 
 HOOK = "penstock_model"
 SETUP = "penstock_setup"
@@ -26,6 +27,8 @@ def load_hook(text: str) -> Any:
         return _from_script(Path(text))
     if ":" in text:
         module, _, name = text.partition(":")
+        if module in LIBRARIES:
+            return library_hook(module, name)
         return _function(_imported(module), name, text)
     from penstock.predict.zoo import network_named
 

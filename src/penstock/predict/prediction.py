@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from penstock.core import Curve, InputError, Scaling, Source
 from penstock.network import Link, data_parallel_s, link_named
 from penstock.predict.capture import Capture, Hook, Setup, TrainingPhase, capture
-from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.device_profile import REFERENCE, DeviceProfile
 from penstock.predict.iteration import IterationTime
 from penstock.predict.memory import MemoryPrediction
 
@@ -123,9 +123,19 @@ def _scaled(seen: Capture, count: int, share: int, profile: DeviceProfile, link:
     )  # fmt: skip
 
 
+def _from_datasheet(profile: DeviceProfile) -> str:
+    if profile.kind == "cpu":
+        return f"{profile.name} was never measured: this is a roofline (`penstock profile device` measures it)"
+    return (
+        f"{profile.name} was never measured: its data sheet, at the shares of its rates that kernels reach on the "
+        f"{REFERENCE}. Of what others published about such devices nine of ten iterations lie between these bars; "
+        "`penstock profile device` narrows them"
+    )
+
+
 def _notes(profile: DeviceProfile, points: Sequence[PredictedPoint]) -> Iterable[str]:
     if not profile.measured:
-        yield f"{profile.name} was never measured: this is the roofline of its data sheet (`penstock profile device`)"
+        yield _from_datasheet(profile)
     beyond = max(point.time.beyond for point in points)
     if profile.measured and beyond > _NOTABLE:
         yield f"{beyond:.0%} of the kernel time lies outside of what was profiled: bars are wider there"

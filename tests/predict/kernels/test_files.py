@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.core import InputError
-from penstock.predict.kernels import KernelModel
+from penstock.predict.kernels import KernelModel, files
 from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.family import FamilyModel, rates_of
 from penstock.predict.kernels.features import features
@@ -181,11 +181,11 @@ def test_a_save_that_fails_leaves_the_model_before(
     path = tmp_path / "kernels.npz"
     model.save(path)
 
-    def full_disk(file: Any, **_: Any) -> None:
+    def full_disk(file: Any, _: Any) -> None:
         file.write(b"half")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    monkeypatch.setattr(files, "write_arrays", full_disk)
     with pytest.raises(OSError, match="no space"):
         model.save(path)
     monkeypatch.undo()

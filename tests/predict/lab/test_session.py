@@ -2,7 +2,7 @@
 
 import fcntl
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -33,14 +33,17 @@ def _tiny() -> RandomNetwork:
 
 def test_a_session_keeps_networks_and_kernels_and_goes_on(tmp_path: Path) -> None:
     session = MeasuringSession(tmp_path, "cpu")
-    assert session.measure(_tiny(), 0.01, issued={"forward": 5})
+    seen = capture(_tiny().hook, 2, _tiny().setup, device="cpu")
+    assert session.measure(_tiny(), 0.01, seen=seen)
     session.save()
     again = MeasuringSession(tmp_path, "cpu", resume=True)
     assert again.measure(_tiny(), 0.01)
     again.save()
     (raw,) = read_measurements(tmp_path)
     assert [network.label for network in raw.networks] == ["tiny", "tiny"]
-    assert raw.networks[0].issued == {"forward": 5}
+    assert raw.networks[0].issued == seen.issued
+    assert raw.networks[0].followed == asdict(seen.memory)
+    assert (raw.networks[0].peak_bytes or 0) > 0, "Linux says what the process held"
     assert set(raw.rows.networks) == {0, 1}
     families = {call.family for call in raw.rows.calls}
     assert {"conv", "conv_wgrad", "gemm", "softmax", "reduction", "optimizer"} <= families
@@ -55,7 +58,7 @@ def test_networks_measured_apart_are_kept_here(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     try:
         session = MeasuringSession(tmp_path, "cpu", isolated=True)
-        assert session.measure(_tiny(), 0.01, issued={"forward": 5})
+        assert session.measure(_tiny(), 0.01)
     finally:
         torch.set_num_threads(before)
     assert session.networks[0]["seconds"] > 0

@@ -10,7 +10,8 @@ class Precision(StrEnum):
     TF32 = "tf32"
     BF16 = "bf16"
     FP16 = "fp16"
+    FP8 = "fp8"
 
     @property
     def bytes(self) -> int:
-        return 4 if self in (Precision.FP32, Precision.TF32) else 2
+        return {Precision.FP32: 4, Precision.TF32: 4, Precision.FP8: 1}.get(self, 2)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from penstock.predict.hardware import Bound, Chip
+from penstock.predict.hardware import Bound, Chip, Precision
 from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.features import features
@@ -16,8 +16,11 @@ from penstock.predict.kernels.shapes import physics_key
 from penstock.predict.kernels.tiling import Array, TiledWork, work_of
 from penstock.predict.kernels.trees import Forest
 
-UNPROFILED_WIDTH = float(np.log(2.5))
-"""Half-width of a prediction by physics alone with default coefficients: a factor of 2.5 either way."""
+UNPROFILED_WIDTH = float(np.log(1.6))
+"""Half-width of a kernel on a device nobody measured. Iterations come to somewhat more than half of it: such
+kernels are off together. Nine of ten iterations that others measured then lie inside (``python -m bench.devices``)."""
+_OF_ONE_LIBRARY = ("conv", "conv_dgrad", "conv_wgrad", "elementwise")
+"""In fp32, what these reach on one device says little about others: newer libraries have fewer ways to convolve."""
 _HALF_FULL = 0.5
 
 
@@ -66,6 +69,16 @@ class FamilyModel:
             bounds=bounds_of(terms),
             in_range=self._covers(calls, work, distance),
         )
+
+    def carried_over(self) -> "FamilyModel":
+        """What holds on other devices too: which shares of a chip's rates kernels reach. Trees and layer memories know
+        the library of one chip."""
+        default = self.family in _OF_ONE_LIBRARY
+        shares = {
+            key: Physics() if default and key.startswith(Precision.FP32) else physics
+            for key, physics in self.physics.items()
+        }
+        return FamilyModel(family=self.family, physics=shares, fallback=self.fallback, variants=self.variants)
 
     def terms(self, calls: Sequence[KernelCall], work: TiledWork, rates: Rates) -> BoundTimes:
         """The analytical part, each precision and layout with its own coefficients."""

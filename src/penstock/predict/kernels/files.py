@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import InputError
-from penstock.predict.array_files import NamedArrays, read_arrays
+from penstock.predict.array_files import NamedArrays, read_arrays, write_arrays
 from penstock.predict.hardware import Chip, Precision
 from penstock.predict.kernels.error_bars import ErrorBars
 from penstock.predict.kernels.family import FamilyModel
@@ -41,7 +41,7 @@ def write_model(path: Path, chip: Chip, families: Mapping[str, FamilyModel]) -> 
     }
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic_file(path) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        write_arrays(file, arrays)
 
 
 def read_model(path: Path) -> tuple[Chip, dict[str, FamilyModel]]:

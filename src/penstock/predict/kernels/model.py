@@ -65,12 +65,21 @@ class KernelModel:
 
     @classmethod
     def unprofiled(cls, chip: Chip) -> "KernelModel":
-        """Physics with default coefficients, for a device nobody has measured; everything is out of range."""
+        """Physics with default coefficients, where not even another device was measured; all is out of range."""
         return cls(chip=chip)
+
+    def carried_to(self, chip: Chip) -> "KernelModel":
+        """For another device that nobody has measured: the shares of its own rates that kernels reach here."""
+        return KernelModel(
+            chip=chip,
+            families={name: model.carried_over() for name, model in self.families.items()},
+            operations=self.operations.carried(self.chip, chip),
+        )
 
     @property
     def profiled(self) -> bool:
-        return bool(self.families)
+        """Whether kernels of this very chip were measured."""
+        return any(model.error_bars for model in self.families.values())
 
     def predict(self, calls: Sequence[KernelCall]) -> Predictions:
         """Equal calls are predicted once."""
@@ -98,7 +107,7 @@ class KernelModel:
             found = model.predict([calls[int(place)] for place in mine], self.chip)
             seconds[mine], mean_s[mine], width[mine] = found.seconds, found.mean_s, found.log_width
             bounds[mine], in_range[mine] = found.bounds, found.in_range & seen[mine]
-        if self.profiled:
+        if self.families:
             self._correct(calls, np.flatnonzero(~seen), seconds, mean_s, width, in_range, seen)
         return Predictions(
             seconds=seconds,
@@ -134,7 +143,7 @@ class KernelModel:
             one = calls[place : place + 1]
             seconds[place] = mean_s[place] = time.seconds(one, mean_s[place : place + 1])[0]
             width[place] = time.widths(one)[0]
-            in_range[place] = bool(time.covers(one)[0])
+            in_range[place] = self.profiled and bool(time.covers(one)[0])
 
     def save(self, path: Path) -> None:
         """One ``.npz`` of arrays and a JSON header; no pickles."""

@@ -6,11 +6,12 @@ on what its family's physics says. An operation without a line was never seen: i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from penstock.predict.hardware import Chip
 from penstock.predict.kernels.calls import KernelCall
 from penstock.predict.kernels.tiling import Array
 
@@ -45,6 +46,14 @@ class OperationTime:
             return np.asarray(self.factor * physics)
         line = np.array([self.launch_s, self.byte_s, self.written_s, self.flop_s, self.step_s])
         return np.asarray(terms_of(calls) @ line)
+
+    def carried(self, own: Chip, other: Chip) -> "OperationTime":
+        memory, clock = own.bandwidth / other.bandwidth, own.clock_hz / other.clock_hz
+        return replace(
+            self, byte_s=memory * self.byte_s, written_s=memory * self.written_s, step_s=clock * self.step_s,
+            flop_s=own.vector_peak / other.vector_peak * self.flop_s,
+            width=float(np.hypot(self.width, POINTWISE_WIDTH)),
+        )  # fmt: skip
 
     def widths(self, calls: Sequence[KernelCall]) -> Array:
         moved = np.array([call.read_bytes + call.written_bytes for call in calls]) + 1.0
@@ -98,6 +107,12 @@ class OperationTable:
     def joined(self, other: "OperationTable") -> "OperationTable":
         """Both; where both know an operation, the other one's word counts."""
         return OperationTable({**self.times, **other.times})
+
+    def carried(self, own: Chip, other: Chip) -> "OperationTable":
+        """As they would be on another chip: by its bandwidth, its arithmetic and its clock, and less sure."""
+        if own.name == other.name:
+            return self
+        return OperationTable({key: time.carried(own, other) for key, time in self.times.items()})
 
     def plain(self) -> dict[str, Any]:
         return {

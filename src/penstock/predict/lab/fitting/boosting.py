@@ -10,12 +10,16 @@ from penstock.predict.kernels.packing import rounded_leaves
 from penstock.predict.kernels.tiling import Array
 from penstock.predict.kernels.trees import Forest
 
+_LEAVES_BY_ROWS = ((45_000, 127), (10_000, 63), (0, 31))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoostingOptions:
     """How large and how careful a boosted forest is."""
 
     trees: int = 300
+    mean_trees: int = 150
+    """Of the forest of the mean, which only sums need."""
     rate: float = 0.1
     leaves: int = 127
     fewest_rows: int = 5
@@ -24,6 +28,11 @@ class BoostingOptions:
     """Share of the features each split may look at: decorrelates the trees."""
     bins: int = 255
     """How many values of a feature are told apart. Finding where to cut takes most of the time where rows are few."""
+
+    @classmethod
+    def for_rows(cls, count: int) -> "BoostingOptions":
+        """As many leaves as a family's rows can tell apart: more make a file larger and predictions no better."""
+        return cls(leaves=next(leaves for fewest, leaves in _LEAVES_BY_ROWS if count >= fewest))
 
     def broad(self) -> "BoostingOptions":
         """Only what many rows have in common."""

@@ -10,6 +10,8 @@ from penstock.predict.kernels.tiling import Array
 _COVERED = 0.9
 _KNOTS = 5
 _REFERENCES = 1500
+_STEPS = 8
+"""References are kept in eighths of an octave."""
 
 
 def fit_error_bars(shapes: Array, off: Array, fold: Array) -> ErrorBars:
@@ -21,7 +23,7 @@ def fit_error_bars(shapes: Array, off: Array, fold: Array) -> ErrorBars:
     edges = np.quantile(distance, np.linspace(0, 1, _KNOTS + 1))
     widths = [np.quantile(np.abs(off)[(distance >= a) & (distance <= b)], _COVERED) for a, b in pairwise(edges)]
     knots = np.maximum.accumulate((edges[:-1] + edges[1:]) / 2)
-    references = thinned(shapes).astype(np.float32).astype(float)
+    references = np.round(thinned(shapes) * _STEPS) / _STEPS
     return ErrorBars(references=references, distances=knots, widths=np.maximum.accumulate(widths))
 
 

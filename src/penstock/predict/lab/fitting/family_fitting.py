@@ -1,9 +1,9 @@
 """Fitting one family: physics first, then trees on what physics leaves, tested on shapes they have not seen.
 
-Three forests are grown on all rows: two for the time a kernel usually takes, one for the mean, which sums need. How far
+Two forests are grown on all rows: one for the time a kernel usually takes, one for the mean, which sums need. How far
 off they are on shapes they have not seen is told by others, grown without a quarter of the *shape families* each (the
-same layer at another batch size is no test): the spread of those residuals makes the error bars. Last, what is known
-of the very same layer at other batch sizes is kept beside the trees.
+same layer at another batch size is no test): the spread of those residuals makes the error bars. Last, where a layer
+may be asked for at other batch sizes, what is known of the very same one is kept beside the trees.
 
 A device without rows of its own learns from relatives, the nearest in generation most, and where they disagree from
 the middle one. Matrix products have more coefficients than one relative can tell apart, so they go further. Where a
@@ -203,8 +203,10 @@ def _with_trees(
     left_off = off - model.correction_weight * _unseen(rows, asked, sample.weights, fold, options, seed, aim)
     return replace(
         model,
-        usual=tuple(boosted_forest(rows, asked, sample.weights, options, number, aim) for number in (seed, seed + 1)),
-        mean=boosted_forest(rows, asked, sample.weights, options, seed, BoostingTarget.MEAN),
+        usual=(boosted_forest(rows, asked, sample.weights, options, seed, aim),),
+        mean=boosted_forest(
+            rows, asked, sample.weights, replace(options, trees=options.mean_trees), seed, BoostingTarget.MEAN
+        ),
         error_bars=fit_error_bars(sample.work.shape, left_off, fold.astype(float)),
     )
 
@@ -218,7 +220,8 @@ def _without_device_means(off: Array, sample: _Sample) -> Array:
 
 def _with_layer_memory(model: FamilyModel, sample: _Sample) -> FamilyModel:
     """What the model is still off on layers that may be asked for again."""
-    kept = np.flatnonzero(sample.remembered)
+    other_batches = np.array([shape_family(call) != call.dims for call in sample.calls])
+    kept = np.flatnonzero(sample.remembered & other_batches)
     if not len(kept):
         return model
     calls, work, rates = [sample.calls[int(number)] for number in kept], sample.work.rows(kept), sample.rates.rows(kept)

@@ -13,12 +13,15 @@ from penstock.predict.lab.fitting.family_fitting import MeasuredCall, fit_family
 def fit_kernels(
     rows: Sequence[MeasuredCall], chip: Chip, *, options: BoostingOptions | None = None, seed: int = 0
 ) -> KernelModel:
-    """One model per family. Rows of other chips count the more, the nearer their generation."""
+    """One model per family, of a size that its rows call for unless ``options`` say so. Rows of other chips count the
+    more, the nearer their generation."""
     if not rows:
         raise InputError("no measured kernel", "at least one", "`penstock profile device` measures this machine")
     by_family: dict[str, list[MeasuredCall]] = defaultdict(list)
     for row in rows:
         by_family[kind_of(row.call)].append(row)
-    options = options or BoostingOptions()
-    families = {name: fit_family(rows, chip, options, seed) for name, rows in by_family.items()}
+    families = {
+        name: fit_family(rows, chip, options or BoostingOptions.for_rows(len(rows)), seed)
+        for name, rows in by_family.items()
+    }
     return KernelModel(chip=chip, families=families)

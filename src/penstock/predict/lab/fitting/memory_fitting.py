@@ -17,10 +17,13 @@ class MeasuredMemory:
     reserved: int
 
 
-def fit_memory(measured: Sequence[MeasuredMemory]) -> MemoryModel:
+def fit_memory(measured: Sequence[MeasuredMemory], context: Sequence[int] = ()) -> MemoryModel:
+    """``context`` is what processes held before their networks, where that was seen."""
+    usual = MemoryModel()
     if not measured:
-        return MemoryModel()
+        return usual
     workspace = median(max(0.0, float(each.allocated - each.use.peak)) for each in measured)
     model = MemoryModel(workspace=workspace)
     ratios = [each.reserved / model.held(each.use) for each in measured]
-    return MemoryModel(workspace=workspace, fragmentation=max(1.0, *ratios))
+    beside = float(median(context)) if context else usual.context
+    return MemoryModel(workspace=workspace, fragmentation=max(1.0, *ratios), context=beside)

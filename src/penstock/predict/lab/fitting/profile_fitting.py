@@ -7,26 +7,31 @@ from statistics import median
 
 import numpy as np
 
-from penstock.predict.capture import Capture, Setup, capture
-from penstock.predict.device_profile import DeviceProfile
+from penstock.predict.capture import Capture, MemoryUse, Setup, capture
+from penstock.predict.device_profile import REFERENCE, DeviceProfile, shipped_profile
 from penstock.predict.hardware import Bound, Chip, ClassPower
 from penstock.predict.iteration import HostCost, IterationModel
-from penstock.predict.kernels import ImageLayout, KernelModel
+from penstock.predict.kernels import ImageLayout, KernelModel, OperationTable
 from penstock.predict.lab.fitting.boosting import BoostingOptions
 from penstock.predict.lab.fitting.family_fitting import MeasuredCall
-from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs
+from penstock.predict.lab.fitting.host_cost_fitting import fit_host_costs, fit_host_of_gpu
 from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
 from penstock.predict.lab.fitting.memory_fitting import MeasuredMemory, fit_memory
 from penstock.predict.lab.fitting.power_fitting import MeasuredEnergy, fit_power
 from penstock.predict.lab.records.measurements import IDLE, MeasuredNetwork, Measurements, SteadyLoad, shape, shapes_of
+from penstock.predict.memory import MemoryModel
 
 _DEVICE_BOUND = 0.7
 """An iteration whose issuing takes less than this share of it waited for the device, not for the host."""
 
-_GROWTH_ON_CPU = BoostingOptions(trees=100, leaves=31)
+_GROWTH_ON_CPU = BoostingOptions(trees=100, mean_trees=100, leaves=31)
 """Three minutes of a CPU are some ten thousand rows: larger forests take longer and are no better."""
+_VIEWS, _COVERED = "view", 0.9
+"""Counts without views are older: they say too little about a host. Its doubt covers nine of ten of the rest."""
 _LEFT_OUT = 3
 """One of so many networks of a CPU tells how far sums are off."""
+
+Seen = tuple[MeasuredNetwork, Capture]
 
 
 def fit_profile(
@@ -35,23 +40,16 @@ def fit_profile(
 ) -> DeviceProfile:  # fmt: skip
     """Fit everything on networks that are not held out, without kernels of shapes that held-out networks use."""
     serial = raw[0].environment.get("device") == "cpu"
-    options = options or (_GROWTH_ON_CPU if serial else BoostingOptions())
+    options = options or (_GROWTH_ON_CPU if serial else None)
     kernels = fit_kernels(training_calls(raw), chip, options=options)
+    kernels = kernels if serial else replace(kernels, operations=_known_operations(chip))
     known = list(captured(raw, held_out=False))
-    issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
-    host = _host_beside_kernels(raw) if serial else fit_host_costs(issued)
+    host = _host_beside_kernels(raw) if serial else _host_of_gpu(raw, known)
     model = IterationModel(kernels=kernels, host=host, gap_s=0.0 if serial else gap_s(raw), serial=serial)
     factor = _factor_of_unseen(raw, chip, options) if serial else _common_factor(known, model)
     model = replace(model, device_factor=factor)
-    memory = fit_memory(
-        [
-            MeasuredMemory(use=seen.memory, allocated=network.peak_bytes, reserved=network.reserved_bytes)
-            for network, seen in known
-            if network.peak_bytes and network.reserved_bytes
-        ]
-    )
     return DeviceProfile(
-        name=name, chip=chip, iteration=model, memory=memory, power=_power(raw, kernels, chip, loads),
+        name=name, chip=chip, iteration=model, memory=_memory(raw, known), power=_power(raw, kernels, chip, loads),
         environment=dict(raw[0].environment),
     )  # fmt: skip
 
@@ -69,6 +67,41 @@ def training_calls(raw: Sequence[Measurements]) -> list[MeasuredCall]:
     ]
 
 
+def _known_operations(chip: Chip) -> OperationTable:
+    """What no family is fitted to is not timed in three minutes: as it is on the device that ships, carried over."""
+    known = shipped_profile(REFERENCE).iteration.kernels
+    return known.operations.carried(known.chip, chip)
+
+
+def _memory(raw: Iterable[Measurements], known: Iterable[Seen]) -> MemoryModel:
+    """From networks of the zoo, and random ones whose memory was followed when they were measured."""
+    random = [(network, MemoryUse(**network.followed)) for each in raw for network in each.networks if network.followed]
+    measured = [
+        MeasuredMemory(use=use, allocated=network.peak_bytes, reserved=network.reserved_bytes)
+        for network, use in (*((network, seen.memory) for network, seen in known), *random)
+        if network.peak_bytes and network.reserved_bytes
+    ]
+    return fit_memory(measured, [network.process_bytes for network, _ in random if network.process_bytes])
+
+
+def _host_of_gpu(raw: Iterable[Measurements], known: Sequence[Seen]) -> HostCost:
+    """From networks of the zoo where those were measured, else from random ones, held near what hosts usually need."""
+    issued = [(seen.issued, network.issue_s) for network, seen in known if _unhindered(network)]
+    if issued:
+        return fit_host_costs(issued)
+    random = [
+        (network.issued, network.issue_s)
+        for each in raw
+        for network in each.networks
+        if network.issued and _VIEWS in network.issued and network.issue_s and _unhindered(network)
+    ]
+    if not random:
+        return HostCost()
+    found = fit_host_of_gpu(random, 0.0)
+    off = [abs(np.log(found.seconds(counts) / seconds)) for counts, seconds in random]
+    return replace(found, doubt=max(HostCost().doubt, float(np.quantile(off, _COVERED))))
+
+
 def _common_factor(known: Iterable[tuple[MeasuredNetwork, Capture]], model: IterationModel) -> float:
     """What whole iterations take more than the sum of their kernels says: a hot chip, the caches of long networks."""
     ratios = [
@@ -79,7 +112,7 @@ def _common_factor(known: Iterable[tuple[MeasuredNetwork, Capture]], model: Iter
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
 
 
-def _factor_of_unseen(raw: Iterable[Measurements], chip: Chip, options: BoostingOptions) -> float:
+def _factor_of_unseen(raw: Iterable[Measurements], chip: Chip, options: BoostingOptions | None) -> float:
     """What networks left out of a fit take more than the sum of their kernels says: three minutes of a CPU hold so few
     rows that trees remember them, and sums over others come out short."""
     off: list[float] = []

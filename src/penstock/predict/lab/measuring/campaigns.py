@@ -31,7 +31,7 @@ def measure_random_networks(session: MeasuringSession, end: float, *, seed: int,
         if session.device == "cuda" and number % 2:
             return session.measure_layers(layer_bag(number, session.memory_budget()))
         item, seen = affordable_network(number, session.device)
-        return session.measure(item, seconds, issued=seen.issued)
+        return session.measure(item, seconds, seen=seen)
 
     return _one_by_one(session, end, seed, measure)
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from penstock.core import InputError
+from penstock.predict.capture import Capture
 from penstock.predict.lab.measuring.affordable_networks import CPU_LIMITS
 from penstock.predict.lab.measuring.environment import environment, measured_gpu
 from penstock.predict.lab.measuring.isolated_call import isolated_call
@@ -50,9 +51,13 @@ class MeasuringSession:
 
     def measure(
         self, item: RandomNetwork, seconds: float, *, held_out: bool = False, kernels: bool = True,
-        issued: dict[str, int] | None = None,
+        seen: Capture | None = None,
     ) -> bool:  # fmt: skip
-        """One network: its iteration, and its kernels if asked for. False if it does not fit the device."""
+        """One network: its iteration, and its kernels if asked for. False if it does not fit the device.
+
+        ``seen`` is its capture: what it issues and holds is kept beside what that took, so that costs of the host and
+        of memory can be fitted.
+        """
         work = partial(self._timed, item, seconds, kernels)
         with _turn(self._turns):
             try:
@@ -65,7 +70,8 @@ class MeasuringSession:
                     _clean(self.device)
         rows = records.rows(len(self.networks)) if records else []
         about = asdict(iteration) | {
-            "issued": issued,
+            "issued": seen.issued if seen else None,
+            "followed": asdict(seen.memory) if seen else None,
             "clock_mhz": self.gpu.clock_mhz() if self.gpu else None,
             "kernel_s": _sum(rows),
         }

@@ -33,6 +33,7 @@ from penstock.predict.capture.mapping import (
 from penstock.predict.capture.optimizers import OPTIMIZERS
 from penstock.predict.capture.setup import Hook, Setup, arithmetic, autocast, training_task
 from penstock.predict.kernels.calls import KernelCall
+from penstock.predict.lab.measuring.resident_memory import ResidentBytes, forget_peak, resident_bytes
 from penstock.predict.lab.records.kernel_rows import KernelRow
 from penstock.tools import NvmlDevice
 
@@ -57,6 +58,8 @@ class MeasuredIteration:
     peak_bytes: int | None
     reserved_bytes: int | None
     joules: float | None
+    process_bytes: int | None = None
+    """What the process held before there was a network, on a CPU."""
 
 
 class Training:
@@ -64,6 +67,7 @@ class Training:
 
     def __init__(self, hook: Hook, batch: int, setup: Setup, device: str) -> None:
         self.device, self.setup = device, setup
+        self._before = _resident_before() if device == "cpu" else None
         self.work = training_task(hook, batch, setup, device)
         self.optimizer = OPTIMIZERS[setup.optimizer](self.work.weights())
 
@@ -89,13 +93,13 @@ class Training:
         laps = _laps_on_gpu(self.step, seconds) if self.device == "cuda" else _laps_on_cpu(self.step, seconds)
         after = gpu.energy_j() if gpu else None
         joules = (after - before) / len(laps) if after is not None and before is not None else None
-        peak, reserved = _peaks() if self.device == "cuda" else (None, None)
+        peak, reserved = _peaks() if self.device == "cuda" else _peaks_on_cpu(self._before)
         middle = median(laps)
         ordered = sorted(laps)
         quartiles = ordered[(3 * len(laps)) // 4] - ordered[len(laps) // 4]
         return MeasuredIteration(
             seconds=middle, spread=quartiles / 2 / middle, issue_s=issue, steps=len(laps), peak_bytes=peak,
-            reserved_bytes=reserved, joules=joules,
+            reserved_bytes=reserved, joules=joules, process_bytes=self._before.now if self._before else None,
         )  # fmt: skip
 
     def kernels(self, network: int) -> list[KernelRow]:
@@ -122,6 +126,18 @@ class Training:
 
 def _peaks() -> tuple[int, int]:
     return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+
+def _resident_before() -> ResidentBytes | None:
+    forget_peak()
+    return resident_bytes()
+
+
+def _peaks_on_cpu(before: ResidentBytes | None) -> tuple[int | None, int | None]:
+    """What came on top of the process: the C library holds it, whether tensors lie there or not."""
+    after = resident_bytes()
+    on_top = after.peak - before.now if before and after else None
+    return on_top, on_top
 
 
 def _laps_on_gpu(step: Callable[[], None], seconds: float) -> list[float]:

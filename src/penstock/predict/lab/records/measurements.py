@@ -37,6 +37,9 @@ class MeasuredNetwork:
     reserved_bytes: int | None = None
     joules: float | None = None
     issued: dict[str, int] | None = None
+    followed: dict[str, int] | None = None
+    """What its capture says of memory."""
+    process_bytes: int | None = None
 
     @property
     def is_bag(self) -> bool:
