@@ -1,8 +1,10 @@
 """Single operations, host costs, doubts and memory of the shipped H200 profile, from strangers that are not blind.
 
-``python -m bench.strangers.calibrate`` writes them into the profile; kernels that have a family stay as they are.
+``python -m bench.strangers.calibrate`` writes them into the profile; with ``--kernels`` the families of kernels are
+fitted anew before, to all of ``bench/measurements`` and to the kernels of these strangers (a quarter of an hour).
 """
 
+import argparse
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ from statistics import median
 
 import numpy as np
 
+from bench.predict import MEASUREMENTS
 from bench.strangers.measured import (
     MeasuredStranger,
     measured_strangers,
@@ -21,8 +24,12 @@ from bench.strangers.measured import (
 )
 from penstock.predict import SHIPPED, DeviceProfile, profile_named
 from penstock.predict.iteration import HostCost, IterationModel
+from penstock.predict.lab.fitting.family_fitting import MeasuredCall
 from penstock.predict.lab.fitting.host_cost_fitting import fit_host_of_gpu
-from penstock.predict.lab.fitting.operation_fitting import TimedCall, fit_operations
+from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
+from penstock.predict.lab.fitting.operation_fitting import LINES, TimedCall, fit_operations
+from penstock.predict.lab.fitting.profile_fitting import training_calls
+from penstock.predict.lab.records.measurements import read_measurements, shape, shapes_of
 from penstock.predict.memory import MemoryModel
 
 DEVICE = "h200"
@@ -34,7 +41,14 @@ _ISSUED, _SLOWER = 0.8, 1.1
 
 
 def main() -> None:
-    profile = calibrated(profile_named(DEVICE), measured_strangers())
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else "")
+    parser.add_argument("--kernels", action="store_true", help="fit families of kernels anew")
+    given = parser.parse_args()
+    profile, measured = profile_named(DEVICE), measured_strangers()
+    if given.kernels:
+        kernels = fit_kernels(kernel_rows(measured), profile.chip)
+        profile = replace(profile, iteration=replace(profile.iteration, kernels=kernels))
+    profile = calibrated(profile, measured)
     profile.save(SHIPPED / DEVICE)
 
 
@@ -46,6 +60,18 @@ def calibrated(profile: DeviceProfile, measured: Sequence[MeasuredStranger]) -> 
     model = replace(profile.iteration, kernels=kernels)
     model = replace(model, host=fitted_host(model, known))
     return replace(profile, iteration=model, memory=fitted_memory(known))
+
+
+def kernel_rows(measured: Sequence[MeasuredStranger]) -> list[MeasuredCall]:
+    """Rows of all campaigns and of strangers that are not blind, without shapes that held-out networks use."""
+    raw = read_measurements(MEASUREMENTS)
+    tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
+    seen = [row for each in may_be_learned(measured) for row in each.calls()]
+    return training_calls(raw) + [
+        MeasuredCall(call=row.call, seconds=row.seconds)
+        for row in seen
+        if row.call.family not in LINES and row.seconds > 0 and shape(row.call) not in tested
+    ]
 
 
 def may_be_learned(measured: Sequence[MeasuredStranger]) -> list[MeasuredStranger]:

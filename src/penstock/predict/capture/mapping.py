@@ -458,22 +458,22 @@ def _operation(name: str, bound: Bound, outputs: Sequence[Tensor], _: bool) -> K
     """Whatever has no family of its own: its elements, and along which of them it has to go one after another."""
     sources = list(_tensors(bound.values()))
     elements = max(t.numel() for t in [*sources, *outputs])
-    steps, across = _serial(bound, sources[0] if sources else outputs[0])
+    picked = list(_tensors([bound.get("index"), bound.get("indices")]))
+    steps, across = _serial(bound.get("dim"), picked, sources[0] if sources else outputs[0])
     added = "+" if bound.get("accumulate") else ""
+    whole = "/rows" if any(0 in each.stride() for each in picked) else ""
     largest = max([*sources, *outputs], key=lambda t: t.numel() * t.is_floating_point())
     return KernelCall(
         family="operation", dims=(elements, max(1, steps)), precision=_precision(largest),
         flops=_arithmetic(name, elements, sources, outputs), read_bytes=_moved(sources), written_bytes=_moved(outputs),
-        variant=name.strip("_") + added + ("/across" if across else ""),
+        variant=name.strip("_") + added + whole + ("/across" if across else ""),
     )  # fmt: skip
 
 
-def _serial(bound: Bound, along: Tensor) -> tuple[int, bool]:
+def _serial(dim: Any, picked: Sequence[Tensor], along: Tensor) -> tuple[int, bool]:
     """Steps one after another: rows that are picked by an index, or elements along a dimension; and whether that one
     goes across memory."""
-    dim = bound.get("dim")
     across = isinstance(dim, int) and along.dim() > 0 and along.stride(dim) != 1
-    picked = list(_tensors([bound.get("index"), bound.get("indices")]))
     if picked:
         return max(footprint(each) // each.itemsize for each in picked), across
     if isinstance(dim, int) and along.dim():

@@ -14,13 +14,16 @@ from penstock.predict.lab.fitting.positive_fitting import fit_positive
 
 _NINE_OF_TEN = 1.64
 _NARROWEST = 0.12
-_LINES = ("operation", "recurrent")
+LINES = ("operation", "recurrent")
 """Families without physics of their own."""
 _FEWEST = 3
 """Sizes from which on an operation has a line of its own in one arithmetic."""
 _FREEDOM = np.array([2.0, 2.0, 2.0, 8.0, 8.0])
 """How far, as a logarithm, a coefficient may be from what is expected: launches and bytes are as everywhere, what an
 element or a serial step takes is the operation's own."""
+
+
+Size = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +37,11 @@ class TimedCall:
 
 def fit_operations(rows: Iterable[TimedCall], kernels: KernelModel) -> OperationTable:
     """From rows of any operations; those that a family knows are left to it."""
-    groups: dict[str, dict[KernelCall, list[TimedCall]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str, dict[Size, list[TimedCall]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.seconds > 0 and not kernels.fitted(row.call):
             for key in (key_of(row.call), precise_key_of(row.call)):
-                groups[key][row.call].append(row)
+                groups[key][_size(row.call)].append(row)
     return OperationTable(
         {
             key: _fitted(_merged(group), kernels)
@@ -48,13 +51,16 @@ def fit_operations(rows: Iterable[TimedCall], kernels: KernelModel) -> Operation
     )
 
 
-def _merged(group: dict[KernelCall, list[TimedCall]]) -> list[TimedCall]:
-    """Every size once."""
+def _size(call: KernelCall) -> Size:
+    """What a line goes by, in quarters of a doubling: a network asks for nearly the same many times."""
+    return tuple(np.round(4 * np.log2(terms_of([call])[0] + 1)).astype(int).tolist())
+
+
+def _merged(group: dict[Size, list[TimedCall]]) -> list[TimedCall]:
+    """Every size once: the row in the middle of those that took as long."""
     return [
-        replace(
-            rows[0], seconds=float(np.median([row.seconds for row in rows])),
-            launches=float(np.mean([row.launches for row in rows])),
-        )
+        replace(sorted(rows, key=lambda row: row.seconds)[len(rows) // 2],
+                launches=float(np.mean([row.launches for row in rows])))
         for rows in group.values()
     ]  # fmt: skip
 
@@ -62,7 +68,7 @@ def _merged(group: dict[KernelCall, list[TimedCall]]) -> list[TimedCall]:
 def _fitted(rows: Sequence[TimedCall], kernels: KernelModel) -> OperationTime:
     calls, seconds = [row.call for row in rows], np.array([row.seconds for row in rows])
     physics = replace(kernels, operations=OperationTable()).predict(calls).mean_s
-    if calls[0].family in _LINES:
+    if calls[0].family in LINES:
         best, used = _line(calls, seconds, kernels.chip), 2
     else:
         best, used = OperationTime(factor=float(np.exp(np.median(np.log(seconds / physics))))), 1
