@@ -14,6 +14,7 @@ from penstock.core import (
     InputError,
     LossPolicy,
     PenstockError,
+    PreflightLevel,
     Strictness,
     UnknownNameError,
     Unlikely,
@@ -34,6 +35,7 @@ from penstock.spec.quantities import (
 from penstock.spec.stop_clauses import DIRECTIONS, WorkDemand, read_work
 
 Value = TypeVar("Value")
+_OFF = "off"
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,127}")
@@ -237,6 +239,16 @@ def _read_loss_policy(value: object) -> LossPolicy:
         raise UnknownNameError.of("way to watch a loss", str(value), [str(one) for one in LossPolicy]) from None
 
 
+def _read_preflight(value: object) -> PreflightLevel | None:
+    """Nothing for off, which YAML makes a flag."""
+    if value is False or str(value).lower() == _OFF:
+        return None
+    try:
+        return PreflightLevel(str(value).lower())
+    except ValueError:
+        raise UnknownNameError.of("preflight", str(value), [*map(str, PreflightLevel), _OFF]) from None
+
+
 def _read_hang(value: object) -> float | None:
     """Seconds, endless for never; nothing where the run itself shows what is long."""
     if value is None or value == _LEARNED:
@@ -342,6 +354,13 @@ LaterValues = Annotated[
     described({"type": "object", "additionalProperties": text_like("50%"), "examples": [{"8h": "50%", "12h": "20%"}]}),
 ]
 LossPolicyName = Annotated[LossPolicy, reading(_read_loss_policy), described({"enum": [*map(str, LossPolicy), False]})]
+PREFLIGHT_FORMS = {"enum": [*map(str, PreflightLevel), _OFF, False]}
+PreflightLevelName = Annotated[
+    PreflightLevel | None,
+    reading(_read_preflight),
+    PlainSerializer(lambda level: _OFF if level is None else str(level), return_type=str),
+    described(PREFLIGHT_FORMS),
+]
 ProfileMode = Annotated[Profiling, reading(_read_profiling), described({"enum": [str(mode) for mode in Profiling]})]
 Flag = Annotated[bool, reading(_read_flag), described({"type": "boolean"})]
 Text = Annotated[str, reading(read_text), described(text_like())]

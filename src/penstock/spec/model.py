@@ -52,7 +52,16 @@ from penstock.spec.fingerprint import fingerprint_of
 from penstock.spec.launchers import LauncherUse, find_launcher
 from penstock.spec.local_modules import imports_elastic
 from penstock.spec.notify_part import Notify
-from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart, WatchPart
+from penstock.spec.parts import (
+    CheckpointPart,
+    Devices,
+    DevicesPart,
+    GoalPart,
+    Preflight,
+    Retries,
+    RetriesPart,
+    WatchPart,
+)
 from penstock.spec.quantities import MOST_WORK, WorkUnit
 from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
@@ -119,6 +128,11 @@ class JobFile(JobFilePart):
     )
     evaluate: Evaluate | None = Field(
         default=None, description="How its checkpoints are evaluated, by jobs of their own while it trains."
+    )
+    preflight: Preflight | None = Field(
+        default=None,
+        description="Check its nodes before its workers start: quick, full or off, or level, again_after and"
+        " from_devices; as the server's configuration says by default.",
     )
     watch: WatchPart = Field(default=WatchPart(), description="What is looked at while it trains, and what is done.")
     hang_after: HangAfter = Field(

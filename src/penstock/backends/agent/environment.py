@@ -140,6 +140,13 @@ def find_script(command: Sequence[str], env: Mapping[str, str]) -> Script | None
     return None
 
 
+def job_python(command: Sequence[str], env: Mapping[str, str]) -> str:
+    """The Python of a job: the one its command begins with, else the first on its path."""
+    if (script := find_script(command, env)) is not None:
+        return script.interpreter
+    return command[0] if _PYTHON.fullmatch(Path(command[0]).name) else _interpreter("python3", env)
+
+
 def wants_torch(script: Script, working_dir: str, user: UnixUser | None = None) -> bool:
     """Whether a warm interpreter would save the script anything. One that cannot be read fails better on its own."""
     path = Path(working_dir) / script.argv[0]
