@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from penstock.client import CheckedNode, Client, check_nodes
+from penstock.core import InputError, PenstockError, PreflightLevel
 from tests.backends import spanning
 from tests.live.site import OVER, Site, until
 
@@ -129,3 +131,43 @@ def test_an_environment_that_fails_everywhere_has_no_node_drained(cluster: Clust
     assert "in the job's environment but not in Penstock's" in cluster.ask(lambda client: client.job(job)).reason
     assert {node.name: node.state for node in cluster.ask(lambda client: client.nodes())}["c"] == "up"
     assert cluster.ask(lambda client: client.job(job)).failures == 2, "tried again, like any other failure"
+
+
+def test_nodes_are_checked_by_jobs_of_the_platform_without_a_way_to_them(cluster: Cluster) -> None:
+    busy = cluster.submit(command=["sleep", "600"], nodes=["c"])
+    until(lambda: cluster.ask(lambda client: client.job(busy)).devices, "a job that holds a device")
+    holder = cluster.ask(lambda client: client.job(busy)).devices[0]
+    assert holder in {node.name: node for node in cluster.ask(lambda client: client.nodes())}["c"].devices, "its wish"
+    folder = str(cluster.folder)
+    good, bad = cluster.ask(lambda client: _checks(client, folder))
+    assert (good.node, good.fit) == ("c", None)
+    assert "no room" in good.reason
+    assert (bad.node, bad.fit) == ("a", False)
+    assert bad.reason.startswith("open files: 1024, expected at least 4096")
+    cluster.ask(lambda client: client.cancel(busy))
+    until(lambda: cluster._state(busy) == "cancelled" and not cluster.workers(), "its end")
+    (fit,) = cluster.ask(lambda client: check_nodes(client, ["c"], level=PreflightLevel.QUICK, folder=folder))
+    assert (fit.fit, fit.reason) == (True, "")
+    states = {node.name: (node.state, node.checked) for node in cluster.ask(lambda client: client.nodes())}
+    assert (states["a"], states["c"]) == (("drained", ""), ("up", "quick"))
+    with pytest.raises(InputError, match="node a is drained"):
+        cluster.ask(lambda client: check_nodes(client, ["a"]))
+    with pytest.raises(InputError, match="unknown node 'd'"):
+        cluster.ask(lambda client: check_nodes(client, ["d"]))
+    with pytest.raises(PenstockError, match="unknown node 'd'"):
+        cluster.submit(nodes=["c", "d"])
+
+
+def _checks(client: Client, folder: str) -> list[CheckedNode]:
+    return check_nodes(client, ["c", "a"], level=PreflightLevel.QUICK, folder=folder)
+
+
+def test_the_local_backend_checks_its_machine_by_a_job(tmp_path: Path) -> None:
+    site = Site(tmp_path, slots=2)
+    try:
+        (node,) = site.ask(lambda client: client.nodes())
+        (found,) = site.ask(lambda client: check_nodes(client, [node.name], level=PreflightLevel.QUICK))
+        assert (found.fit, found.reason) == (True, "")
+        assert site.ask(lambda client: client.nodes())[0].checked == "quick"
+    finally:
+        site.close()

@@ -39,6 +39,7 @@ from penstock.spec.fields import (
     JobFilePart,
     Kinds,
     Name,
+    Nodes,
     Priority,
     ProfileMode,
     Profiling,
@@ -107,6 +108,7 @@ class JobFile(JobFilePart):
         description='Bounds on the number of devices: 4, "1..8", "2..". Any number for jobs that can resume, else one.',
     )
     kinds: Kinds = Field(default=(), description="Kinds of devices the job can use; any by default.")
+    nodes: Nodes = Field(default=(), description="Nodes it would rather start on, if they have room; elsewhere if not.")
     environment: EnvironmentPart = Field(
         default=EnvironmentPart(), description="Software, variables and working directory."
     )
@@ -312,6 +314,7 @@ class JobFile(JobFilePart):
             at_most=self.most_devices(resumable=resumable),
             resumable=resumable,
             kinds=self.kinds,
+            nodes=self.nodes,
             priority=self.priority,
             checkpoint_every_s=self.checkpoint.every_s,
             model=self.name,

@@ -85,6 +85,7 @@ class JobReader:
                 f"the working directory {str(file.working_dir)!r} is relative", "an absolute path",
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
+        self._stores.check_nodes(file.nodes)
         user = self._user_of(tenant)
         recipe = self._recipe(file, job_id, tenant, user)
         said, saving = to_mapping(file), self._saving(file, recipe.fingerprint)
