@@ -10,9 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+import penstock
 from penstock.backends import Backend, LocalBackend, fake_devices
 from penstock.backends.testing.watching import kinds, make_launch, output, until, wait_for_end, workers_on
-from penstock.core import DeviceSlot, Preflight, PreflightLevel, Report, ReportKind
+from penstock.core import Container, DeviceSlot, Preflight, PreflightLevel, Report, ReportKind
+from tests.backends.fake_tools import calls, fake_docker
 from tests.backends.spanning import SpanningBackend
 
 QUICK = Preflight(level=PreflightLevel.QUICK)
@@ -124,6 +126,27 @@ def _words(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def test_the_node_of_a_container_is_checked_inside_of_it(local: LocalBackend, tmp_path: Path) -> None:
+    docker = fake_docker(tmp_path / "bin")
+    inside = Container(image="torch:2", runtime=str(docker))
+    source = str(Path(penstock.__file__).parents[1])
+    launch = make_launch(
+        local,
+        ("python3", "-c", HELLO),
+        working_dir=".",
+        preflight=QUICK,
+        container=inside,
+        env=(("PYTHONPATH", source),),
+    )
+    local.launch(launch)
+    assert wait_for_end(local, "run-1").kind is ReportKind.FINISHED, output(local, "run-1")
+    assert len(reports(local, ReportKind.NODE_FIT)) == 1
+    assert "cannot check its node" not in output(local, "run-1")
+    check, worker = [words for words in calls(docker) if words[0] == "run"]
+    assert check[check.index("torch:2") + 1 :][:4] == ["python3", "-P", "-m", "penstock.diagnose.preflight"]
+    assert worker[worker.index("torch:2") + 1 :] == ["python3", "-c", HELLO]
 
 
 # --- on other machines ------------------------------------------------------------------------------------------------

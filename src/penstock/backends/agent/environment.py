@@ -140,11 +140,14 @@ def find_script(command: Sequence[str], env: Mapping[str, str]) -> Script | None
     return None
 
 
+def named_python(command: Sequence[str]) -> str:
+    """The Python of a job as its command calls it, or as most do."""
+    return command[0] if _PYTHON.fullmatch(Path(command[0]).name) else "python3"
+
+
 def job_python(command: Sequence[str], env: Mapping[str, str]) -> str:
-    """The Python of a job: the one its command begins with, else the first on its path."""
-    if (script := find_script(command, env)) is not None:
-        return script.interpreter
-    return command[0] if _PYTHON.fullmatch(Path(command[0]).name) else _interpreter("python3", env)
+    """The Python of a job on this machine."""
+    return _interpreter(named_python(command), env)
 
 
 def wants_torch(script: Script, working_dir: str, user: UnixUser | None = None) -> bool:

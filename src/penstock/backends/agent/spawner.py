@@ -21,7 +21,7 @@ from typing import Protocol
 
 from penstock.backends.agent import processes
 from penstock.backends.agent.containers import ContainerLaunch
-from penstock.backends.agent.environment import Script, find_script, job_python, wants_torch
+from penstock.backends.agent.environment import Script, find_script, job_python, named_python, wants_torch
 from penstock.backends.agent.outputs import OutputSink, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
 from penstock.backends.agent.run_limits import RunLimits
@@ -128,11 +128,12 @@ class Spawner:
         if self._container is None:
             return await self._beside.run([job_python(self._command, env), *words], env, self._cwd)
         name = f"{self._run_id}.check.{os.getpid()}.{next(self._numbers)}"
-        argv, around = self._container.command(name, [job_python(self._command, {}), *words], env)
+        argv, around = self._container.command(name, [named_python(self._command), *words], env)
         try:
             return await self._beside.run(argv, around, self._cwd)
-        finally:
+        except asyncio.CancelledError:
             self._container.remove(name)
+            raise
 
     @property
     def limits(self) -> RunLimits:

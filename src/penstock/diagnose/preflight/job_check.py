@@ -1,8 +1,8 @@
 """Before the workers of a job start: its nodes by themselves, beside each other, and in pairs.
 
 Nodes are checked in the job's own environment, because that is what will run there. So a check that fails may be the
-environment's fault as well as the node's: it is made again by the platform's own Python, and what passes there is not
-the node's. Without that a job with a broken library would have one node after the other taken out of use.
+environment's fault as well as the node's: it is made again by the platform's own Python, and what does not fail there
+is not the node's. Without that a job with a broken library would have one node after the other taken out of use.
 """
 
 import time
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.core import ModuleCall, NodeAnswer, NodeReach, PreflightLevel, PreflightVerdict
+from penstock.diagnose.preflight.node import DEVICES_CHECK
 from penstock.diagnose.preflight.nodes import MODULE, compared, report_of
 from penstock.diagnose.preflight.pair_trial import PairTrial
 from penstock.diagnose.preflight.pairing import locate
@@ -99,11 +100,13 @@ class _JobCheck:
         return run_all(calls, self.reach, timeout_s=_LIMIT_S[self.level])
 
     def _judge(self, place: str, first: NodeReport, second: NodeReport) -> None:
-        """What fails in both, or could not be judged the second time, is the node's."""
-        passed = {check.name for check in second.checks if check.status in (Status.PASS, Status.WARN)}
-        confirmed = [check for check in first.failures if check.name not in passed]
-        if confirmed:
-            self._blame(place, confirmed)
+        """What fails in both is the node's; so is what a Python without PyTorch could not judge the second time."""
+        names = {check.name for check in second.checks}
+        failed = {check.name for check in second.failures}
+        is_partial = any(check.name == DEVICES_CHECK and check.status is Status.SKIP for check in second.checks)
+        confirmed = [c for c in first.failures if c.name in failed or (is_partial and c.name not in names)]
+        if confirmed or not second.facts:
+            self._blame(place, confirmed or second.failures)
         else:
             self.faults.append(
                 f"on {self.nodes[place]}, in the job's environment but not in Penstock's: {first.reason}"
