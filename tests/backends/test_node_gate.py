@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock.backends import Backend, LocalBackend, fake_devices
-from penstock.backends.testing.watching import kinds, make_launch, output, until, wait_for_end, workers_on
+from penstock.backends.testing.watching import kinds, make_launch, output, until, wait_for, wait_for_end, workers_on
 from penstock.core import Container, DeviceSlot, Preflight, PreflightLevel, Report, ReportKind
 from tests.backends.fake_tools import calls, fake_docker
 from tests.backends.spanning import SpanningBackend
@@ -189,6 +189,24 @@ def test_a_node_that_a_run_grows_onto_is_checked_too(spanning: SpanningBackend, 
     assert (last.kind, last.reason) == (ReportKind.FAILED, "preflight")
     assert [each.node for each in reports(spanning, ReportKind.NODE_UNFIT)] == ["right"]
     assert [each.node for each in reports(spanning, ReportKind.NODE_FIT)] == ["left"]
+
+
+def test_an_elastic_run_goes_on_without_a_newcomer_whose_node_is_unfit(
+    spanning: SpanningBackend, python: MakePython
+) -> None:
+    elastic = (python(), str(Path(__file__).with_name("elastic_worker.py")))
+    asked = Preflight(level=PreflightLevel.QUICK, fit=("left",))
+    spanning.launch(make_launch(spanning, elastic, workers=workers_on(ACROSS[:1]), working_dir=".", preflight=asked))
+    wait_for(spanning, "run-1", ReportKind.PROGRESS)
+    spanning.resize("run-1", workers_on(ACROSS[:2]), 1)
+    unfit = wait_for(spanning, "run-1", ReportKind.NODE_UNFIT)
+    assert unfit.node == "right"
+    resized = wait_for(spanning, "run-1", ReportKind.RESIZED)
+    assert (resized.width, resized.in_place) == (1, True)
+    assert [started.worker for started in reports(spanning, ReportKind.WORKER_STARTED)] == ["w0"]
+    wait_for(spanning, "run-1", ReportKind.PROGRESS, count=len(reports(spanning, ReportKind.PROGRESS)) + 1)
+    spanning.stop("run-1", 5.0)
+    assert wait_for_end(spanning, "run-1").reason == "stopped"
 
 
 def test_a_host_that_dies_while_its_node_is_checked_is_lost_like_any_other(tmp_path: Path, python: MakePython) -> None:
