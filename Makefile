@@ -203,7 +203,7 @@ bench-hardware: $(STAMP) ## models of links and power against public measurement
 bench-plan: $(STAMP) ## parallel plans: our search beside Aceso's on its own profile database and cost model
 	$(BIN)/python -m bench.plan
 
-bench-preflight: $(STAMP) ## seconds of a node's check, mutants found and located, what watching a model costs
+bench-preflight: $(STAMP) ## seconds of a node's check and of a job with one, mutants found and located, what watching a model costs
 	$(BIN)/python -m bench.preflight
 
 clean: ## remove what the targets built

@@ -3,16 +3,21 @@
 ``make bench-preflight``. Seconds are wall and processor time of this machine; a shared one is slower than itself.
 """
 
+import os
+import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from penstock.client import Client, DataDir, ensure_server
 from penstock.diagnose import NodeCheck, TrainingStep, check_operators
 from penstock.predict import Setup, load_hook, training_task
 
@@ -21,6 +26,7 @@ _T = TypeVar("_T")
 
 def main() -> int:
     node()
+    jobs()
     mutants()
     overhead()
     return 0
@@ -33,6 +39,32 @@ def node() -> None:
         report = check.run()
         print(f"  {name:<8} {report.seconds:6.1f} s, {time.process_time() - began:6.1f} s of processors, "
               f"{len(report.checks)} checks, {'fit' if report.ok else report.reason}")  # fmt: skip
+
+
+def jobs() -> None:
+    """From the submission of a job that does nothing to its end, on a real server of this machine."""
+    print("a job that does nothing, from submission to end")
+    with tempfile.TemporaryDirectory() as folder:
+        client = ensure_server(Path(folder) / "data", options=["--slots", "2"], within_s=120.0)
+        try:
+            for name in ("off", "quick", "quick"):
+                began = time.perf_counter()
+                _done(client, {"preflight": name, "environment": {"working_dir": folder}})
+                print(f"  preflight: {name:<6} {time.perf_counter() - began:6.1f} s")
+        finally:
+            address = DataDir(Path(folder) / "data").address()
+            client.close()
+            if address is not None:
+                os.kill(address.pid, signal.SIGTERM)
+                while DataDir(Path(folder) / "data").is_served():
+                    time.sleep(0.1)
+
+
+def _done(client: Client, spec: dict[str, Any]) -> None:
+    job = client.submit({"command": [sys.executable, "-c", ""], "work": 1, "profile": "never", **spec}).job.id
+    while (state := client.job(job).state) not in ("finished", "failed"):
+        time.sleep(0.05)
+    assert state == "finished", client.job(job).reason
 
 
 def mutants() -> None:

@@ -135,3 +135,31 @@ def test_the_module_needs_no_command_line_packages(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("data sheet of h200 ['--device', 'auto'")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "--platform without --nodes"),
+        (("--nodes", "node-0", "--through", "ssh {node}"), "--platform with --through"),
+        (("--nodes", "node-0", "--drain", "--compile"), "--platform with --compile, --drain"),
+        (("--nodes", "nowhere"), "unknown node 'nowhere'"),
+        (("--nodes", "node-0,node-0"), "each once"),
+    ],
+)
+def test_what_jobs_of_the_platform_cannot_do_is_refused(
+    world: Platform, penstock: Penstock, words: tuple[str, ...], complaint: str
+) -> None:
+    done = penstock("preflight", "--platform", *words)
+    assert done.code == 2
+    assert complaint in done.err
+
+
+def test_a_node_in_use_is_not_checked_and_that_is_said(world: Platform, penstock: Penstock) -> None:
+    world.submit(work=1000)
+    world.passes(2)
+    done = penstock("preflight", "--platform", "--nodes", "node-0")
+    assert done.code == 1
+    assert "not checked" in done.out
+    assert "its devices are in use" in done.out
+    assert json.loads(penstock("preflight", "--platform", "--nodes", "node-0", "--json").out)[0]["fit"] is None

@@ -34,6 +34,7 @@ from penstock.core import (
     InputError,
     Job,
     Node,
+    PreflightRule,
     Recipe,
     Report,
     StopRule,
@@ -59,7 +60,7 @@ class TestClock:
 
 
 _KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
-_KEYS |= {"after", "after_any", "dir", "notify", "until", "evaluate"}
+_KEYS |= {"after", "after_any", "dir", "notify", "until", "evaluate", "preflight"}
 
 
 class StandInReader:
@@ -86,6 +87,7 @@ class StandInReader:
             max_retries=spec.get("retries", 3),
             retries_early_exits="retries" in spec, backoff_s=spec.get("backoff", 1.0),
             requirements=tuple(spec.get("packages", ())),
+            preflight=build(PreflightRule, spec["preflight"]) if "preflight" in spec else None,
         )  # fmt: skip
         return JobDraft(
             name=spec.get("name", "job"), job=job, recipe=recipe, spec=dict(spec),

@@ -128,7 +128,8 @@ def test_jobs_promises_and_history_are_the_same(tmp_path: Path, name: str) -> No
         assert [event for event in now["events"] if event["payload"]["v"] == 1] == answers["events"]
         whole = {"scope": [], "expires_at": None, "last_used_at": None, "origin": ""}
         assert now["tokens"] == [{**token, **whole} for token in answers["tokens"]]
-        assert now["nodes"] == [{**node, "unusable": []} for node in answers["nodes"]]
+        fresh = {"unusable": [], "checked": "", "checked_at": None}
+        assert now["nodes"] == [{**node, **fresh} for node in answers["nodes"]]
         for job_id, told in answers["why"].items():
             assert _but_speeds(now["why"][job_id]) == _but_speeds(told), job_id
         for job_id, told in answers["details"].items():

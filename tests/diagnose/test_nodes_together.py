@@ -1,15 +1,17 @@
 """Several nodes: what they say of themselves beside each other, and real collectives between real processes."""
 
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.core import ModuleCall, NodeAnswer
 from penstock.diagnose import Check, Located, NodeReport, NodesCheck, Reach, Status
 from penstock.diagnose.preflight.nodes import compared, with_pairs
-from penstock.diagnose.preflight.reaching import run_all
+from penstock.diagnose.preflight.reaching import run_all, run_command
 from penstock.diagnose.preflight.report import marked
 
 FACTS = {"python": "3.12", "torch": "2.11", "penstock": "0.1"}
@@ -42,12 +44,21 @@ def test_what_pairs_showed_becomes_a_check_of_each_node() -> None:
 
 def test_commands_end_when_their_time_is_up_and_say_how() -> None:
     slowly = [sys.executable, "-c", "import time; time.sleep(600)"]
-    quick, absent = run_all([("a", [sys.executable, "-c", "print('here')"]), ("c", ["no-such-command"])], timeout_s=60)
-    (slow,) = run_all([("b", slowly)], timeout_s=0.5)
-    left_alone, _ = run_all([("b", slowly), ("c", ["no-such-command"])], timeout_s=600, worlds=(0, 0))
+    quick, absent = _ran({"a": [sys.executable, "-c", "print('here')"], "c": ["no-such-command"]}, timeout_s=60)
+    (slow,) = _ran({"b": slowly}, timeout_s=0.5)
+    left_alone, _ = _ran({"b": slowly, "c": ["no-such-command"]}, timeout_s=600, worlds=(0, 0))
     assert (quick.code, quick.last_line) == (0, "here")
     assert (slow.code, left_alone.code) == (None, None)
     assert (absent.code, "No such file" in absent.last_line) == (127, True)
+
+
+def _ran(commands: dict[str, list[str]], *, timeout_s: float, worlds: tuple[int, ...] = ()) -> list[NodeAnswer]:
+    class Commands(Reach):
+        def run(self, call: ModuleCall, *, timeout_s: float, lost: threading.Event) -> NodeAnswer:
+            return run_command(call.node, commands[call.node], timeout_s=timeout_s, lost=lost)
+
+    calls = [ModuleCall(node=node, module="") for node in commands]
+    return run_all(calls, Commands(), timeout_s=timeout_s, worlds=worlds)
 
 
 @pytest.fixture
@@ -79,7 +90,7 @@ def test_a_node_that_fails_in_collectives_is_found_among_others(cluster: Reach, 
 def test_collectives_of_three_processes_are_right() -> None:
     pytest.importorskip("torch", reason="collectives are PyTorch's")
     check = NodesCheck(nodes=["a", "b", "c"], reach=Reach(), pair_timeout_s=300.0)
-    assert check._trial([("a", "b", "c")]) == [True]
-    assert NodesCheck(nodes=["a", "b"], reach=Reach(), pair_timeout_s=300.0, least_bytes_s=1e15)._trial(
+    assert check.trial([("a", "b", "c")]) == [True]
+    assert NodesCheck(nodes=["a", "b"], reach=Reach(), pair_timeout_s=300.0, least_bytes_s=1e15).trial(
         [("a", "b")]
     ) == [False]

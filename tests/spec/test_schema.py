@@ -10,6 +10,7 @@ import yaml
 
 from penstock.spec import EvaluatePart, json_schema, parse_job
 from penstock.spec.documents import parse_yaml
+from penstock.spec.parts import PreflightPart
 
 GUIDE = Path(__file__).parents[2] / "docs" / "job-file.md"
 TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
@@ -108,6 +109,7 @@ def test_the_guide_has_every_key_in_a_table() -> None:
     wanted |= {f"{key}.{inner}" for key, part in nested.items() for inner in schema["$defs"][part]["properties"]}
     wanted |= {"devices.min", "devices.max", "retries.max", "retries.backoff"}
     wanted |= {f"evaluate.{inner}" for inner in EvaluatePart.model_fields}
+    wanted |= {f"preflight.{inner}" for inner in PreflightPart.model_fields}
 
     assert set(rows) == wanted - {"environment", "checkpoint", "goal", "limits", "watch"}
 

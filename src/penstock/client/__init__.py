@@ -10,16 +10,19 @@ if TYPE_CHECKING:
     from penstock.client.local_server import ServerStartError, ensure_server, reach
     from penstock.client.metric_exports import MetricFormat, export_metrics
     from penstock.client.metric_exports.csv_file import write_table
+    from penstock.client.node_checks import CheckedNode, check_nodes
     from penstock.client.profile_job import probe
 
 __all__ = [
     "Address",
     "AlreadyServedError",
+    "CheckedNode",
     "Client",
     "DataDir",
     "LogPiece",
     "MetricFormat",
     "ServerStartError",
+    "check_nodes",
     "default_data_dir",
     "ensure_server",
     "export_metrics",

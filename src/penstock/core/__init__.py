@@ -124,10 +124,12 @@ if TYPE_CHECKING:
         read_series,
     )
     from penstock.core.moments import resolve_moment, resolve_past
+    from penstock.core.node_reach import CHECK_FOR_JOB, JobCheck, ModuleCall, NodeAnswer, NodeReach
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
     from penstock.core.pinned_tls import check_fingerprint, fingerprint, pinning_context
     from penstock.core.plugins import is_plugin, load_plugin
+    from penstock.core.preflight import NodeHealth, Preflight, PreflightLevel, PreflightRule, PreflightVerdict
     from penstock.core.promises import LATE_TOLERANCE_S, Grant, Plan, Quote, Verdict
     from penstock.core.protocol import (
         AGENT_MESSAGES,
@@ -220,6 +222,7 @@ __all__ = [
     "CHECKPOINT",
     "CHECKPOINT_EVERY",
     "CHECKPOINT_STEP",
+    "CHECK_FOR_JOB",
     "CODEC_VERSION",
     "DEFAULT_KIND",
     "EVALUATED",
@@ -307,6 +310,7 @@ __all__ = [
     "Job",
     "JobAmended",
     "JobCancelled",
+    "JobCheck",
     "JobError",
     "JobFailed",
     "JobFinished",
@@ -327,12 +331,16 @@ __all__ = [
     "MetricWatch",
     "MetricsLogged",
     "MissingExtraError",
+    "ModuleCall",
     "Mount",
     "Node",
+    "NodeAnswer",
     "NodeChanged",
     "NodeDraining",
+    "NodeHealth",
     "NodeJoined",
     "NodeLost",
+    "NodeReach",
     "OperatorTime",
     "Outlook",
     "OutlookChanged",
@@ -345,6 +353,10 @@ __all__ = [
     "PlanError",
     "PluginError",
     "PowerModel",
+    "Preflight",
+    "PreflightLevel",
+    "PreflightRule",
+    "PreflightVerdict",
     "Progress",
     "ProtocolError",
     "Quote",

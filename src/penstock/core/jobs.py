@@ -119,7 +119,8 @@ class Job:
     ``requested`` is what the person would have asked a rigid scheduler for, and the only thing rigid policies use.
     Among jobs that nobody promised anything, those of higher ``priority`` go first. With ``measure_first`` a deadline
     is answered once the curve is more than a guess. One that is not ``resumable`` begins again when it loses or changes
-    its devices: only a promise to somebody else may do that to it.
+    its devices: only a promise to somebody else may do that to it. ``nodes`` are where it would rather start, if there
+    is room; elsewhere if not.
     """
 
     id: str
@@ -139,6 +140,7 @@ class Job:
     costs: Costs = NO_COSTS
     measure_first: bool = False
     resumable: bool = True
+    nodes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.submitted_at) or self.submitted_at < 0:

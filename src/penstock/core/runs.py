@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from penstock.core.limits import LATEST, is_count, is_duration, is_figure, is_whole
 from penstock.core.parallel_plan import ParallelPlan
+from penstock.core.preflight import Preflight, PreflightRule
 from penstock.core.stopping import MetricBest, StopRule
 
 
@@ -109,6 +110,7 @@ class Recipe:
     it is: a backend may run it as that tenant's user. What is said meanwhile goes to the file ``preparation_log``.
     ``retries_early_exits``: whether a script that ends by itself before its first step is tried again like any other.
     ``learns_hangs``: without ``hang_after_s``, how long a step may take is learned from the run itself.
+    ``preflight`` says when its nodes are checked before its workers start; without it they are not.
     """
 
     command: tuple[str, ...]
@@ -131,6 +133,7 @@ class Recipe:
     preparation_log: str = ""
     tenant: str = ""
     secrets: tuple[SecretUse, ...] = ()
+    preflight: PreflightRule | None = None
 
     @property
     def prepared_parts(self) -> tuple[str, ...]:
@@ -170,6 +173,7 @@ class Launch:
     secrets: tuple[SecretUse, ...] = ()
     until: StopRule | None = None
     best: MetricBest | None = None
+    preflight: Preflight | None = None
 
 
 class ReportKind(StrEnum):
@@ -197,6 +201,10 @@ class ReportKind(StrEnum):
     """Training went back to ``step`` because of its loss, and passes over the batches that ``reason`` names."""
     RESUMABLE = "resumable"
     """It can go on from where it was when its devices change: its script speaks the protocol."""
+    NODE_FIT = "node_fit"
+    """A ``node`` was checked before workers started there, as thoroughly as ``level`` says, and may be used."""
+    NODE_UNFIT = "node_unfit"
+    """A ``node`` failed that check for this ``reason``; no worker has started there."""
     NONSENSE = "nonsense"
     """Something that could not be read or cannot be true; ``reason`` says what. It is ignored."""
 
@@ -220,6 +228,8 @@ class FailureReason(StrEnum):
     """Its processes were gone when somebody looked."""
     VANISHED = "vanished"
     """Nothing was left of it."""
+    PREFLIGHT = "preflight"
+    """It was not started: the check of its nodes failed."""
     NONSENSE = "nonsense"
     """It said what cannot be true."""
 
@@ -253,6 +263,8 @@ class Report:
     reason: str | None = None
     tail: tuple[str, ...] = ()
     value: float | None = None
+    node: str | None = None
+    level: str | None = None
 
     def __post_init__(self) -> None:
         if self.seq < 1 or not is_whole(self.seq) or not 0.0 <= self.at <= LATEST:

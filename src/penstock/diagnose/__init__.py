@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.diagnose.operators.shrinking import repeating_script, shrunk
     from penstock.diagnose.operators.training_step import TrainingStep
     from penstock.diagnose.preflight.gate import shared_report
+    from penstock.diagnose.preflight.job_check import check_for_job
     from penstock.diagnose.preflight.node import NodeCheck
     from penstock.diagnose.preflight.nodes import NodesCheck, NodesReport
     from penstock.diagnose.preflight.pairing import Located, locate
@@ -46,6 +47,7 @@ __all__ = [
     "WorkerEnd",
     "add_signature",
     "catalogue_with",
+    "check_for_job",
     "check_model",
     "check_operators",
     "kernel_lines",

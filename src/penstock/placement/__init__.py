@@ -12,6 +12,7 @@ from penstock.placement.best_fit import BestFit
 from penstock.placement.buddy import Buddy
 from penstock.placement.first_fit import FirstFit
 from penstock.placement.occupancy import Masks, Occupancy, slots_of
+from penstock.placement.preferring import seat_preferred
 from penstock.placement.spread import Spread
 
 _STRATEGIES: dict[str, Placement] = {strategy.name: strategy for strategy in (Buddy(), BestFit(), FirstFit(), Spread())}
@@ -49,5 +50,6 @@ __all__ = [
     "Spread",
     "place_one_by_one",
     "placement_named",
+    "seat_preferred",
     "slots_of",
 ]

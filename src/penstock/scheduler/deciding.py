@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.core import Cluster, InvariantError, Quote, Verdict
-from penstock.placement import Ask, Placement
+from penstock.placement import Ask, Placement, seat_preferred
 from penstock.policies import (
     Admission,
     AnyPolicy,
@@ -180,7 +180,7 @@ class Decider:
         suspended = _released(holdings, view, assignment, changes)
         if assignment.pinned is not None:
             _pin(holdings, view, assignment.pinned)
-        grants = self._placed(holdings, view, assignment, changes.wanting) if len(changes.wanting) else []
+        grants = self._placed(holdings, cluster, view, assignment, changes.wanting) if len(changes.wanting) else []
         granted = {key for key, _, _ in grants}
         return Draft(
             wake_at=_wakes(holdings, moment, assignment),
@@ -196,7 +196,7 @@ class Decider:
         )
 
     def _placed(
-        self, holdings: Holdings, view: View, assignment: Assignment, wanting: Ints
+        self, holdings: Holdings, cluster: Cluster, view: View, assignment: Assignment, wanting: Ints
     ) -> list[tuple[int, str, tuple[int, ...]]]:
         """Devices for every row that shall hold others than it does, and for whom the placement moves besides."""
         grants: list[tuple[int, str, tuple[int, ...]]] = []
@@ -204,7 +204,9 @@ class Decider:
             rows = wanting if len(holdings.kinds) == 1 else wanting[assignment.kinds[wanting] == position]
             asks = [_ask(state, int(view.sequence[row]), int(assignment.widths[row])) for row in rows.tolist()]
             if asks:
-                placed = self.placement.place(state.occupancy, asks)
+                placed = seat_preferred(state.occupancy, asks, _wishes(holdings, cluster, asks))
+                others = [ask for ask in asks if ask.key not in placed]
+                placed |= self.placement.place(state.occupancy, others) if others else {}
                 grants.extend((key, state.kind, devices) for key, devices in placed.items())
         return grants
 
@@ -332,6 +334,15 @@ def _wakes(holdings: Holdings, moment: Moment, assignment: Assignment) -> dict[s
 
 def _ask(state: KindState, key: int, width: int) -> Ask:
     return Ask(key, width, state.occupancy.devices(key))
+
+
+def _wishes(holdings: Holdings, cluster: Cluster, asks: Sequence[Ask]) -> dict[int, list[int]]:
+    """The nodes that jobs would rather run on, by position, of those that are there."""
+    wished = {ask.key: nodes for ask in asks if (nodes := holdings.records[ask.key].job.nodes)}
+    if not wished:
+        return {}
+    positions = {node.name: position for position, node in cluster.present()}
+    return {key: [positions[name] for name in nodes if name in positions] for key, nodes in wished.items()}
 
 
 def _known_rate(holdings: Holdings, placed: PlacedJob, key: int, granted: set[int]) -> float:

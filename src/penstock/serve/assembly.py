@@ -144,7 +144,9 @@ def assemble(
     around = inherited_environment(os.environ, config.pass_environment)
     predictor = Predictor(stores, predicts, tenants.of, around)
     checkpoints = config.job_files.absolute() / "checkpoints"
-    reader = JobReader(stores, predicts=predicts, checkpoints=checkpoints, user_of=tenants.of)
+    reader = JobReader(
+        stores, predicts=predicts, checkpoints=checkpoints, user_of=tenants.of, preflight=config.preflight
+    )
     preparer = Preparer(journal, backend, stores, predictor=predictor)
     quotas = Quotas(journal.store.quotas, config.quotas, max_active_jobs=config.max_active_jobs)
     links = CheckpointLinks(checkpoints, tenants.of) if config.backend == "local" else None

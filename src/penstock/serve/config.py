@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from penstock.client import default_data_dir
 from penstock.control import LogFormat
-from penstock.core import FREE, InputError, Overhead
+from penstock.core import FREE, InputError, Overhead, PreflightRule
 from penstock.policies import policy_named
 from penstock.simulate import refuse_replica
 from penstock.web import OidcSettings
@@ -35,6 +35,9 @@ class Config:
     names); ``jobs_dir`` is where those users find their runs, outside of the data directory. Tenants whose jobs run as
     the same user are not isolated from each other: a second one is refused unless ``accept_shared_user`` says that this
     is meant. ``pass_environment`` lists variables of the server that jobs inherit besides the usual ones.
+
+    ``preflight_from`` is from how many devices on the nodes of jobs are checked, quickly, before their workers start;
+    a job file may say otherwise. None: only where one asks for it.
 
     ``save_on_stop_s`` is how long runs get to save their state and end before a server does that is told to stop; with
     0 they outlive it.
@@ -72,6 +75,7 @@ class Config:
     accept_shared_user: bool = False
     pass_environment: tuple[str, ...] = ()
     prepare_limit_s: float = 1800.0
+    preflight_from: int | None = None
     save_on_stop_s: float = 0.0
     recover: bool = False
     accept_loss: bool = False
@@ -89,6 +93,8 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise InputError(f"port {self.port}", "0 (any) to 65535")
+        if self.preflight_from is not None and self.preflight_from < 1:
+            raise InputError(f"preflight_from {self.preflight_from}", "1 device or more", "Leave it out to check none")
         LogFormat.named(self.log_format)
         _check_policy(self.policy)
         _check_places(self)
@@ -109,6 +115,11 @@ class Config:
         if self.jobs_dir is not None:
             return self.jobs_dir
         return self.data_dir.with_name(f"{self.data_dir.name}-jobs") if self.run_as else self.data_dir
+
+    @property
+    def preflight(self) -> PreflightRule | None:
+        """What holds for jobs that say nothing about checks of their nodes."""
+        return None if self.preflight_from is None else PreflightRule(from_devices=self.preflight_from)
 
     @property
     def database_url(self) -> str:

@@ -186,6 +186,7 @@ KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "accept_shared_user": ("accept_shared_user", _truth),
     "pass_environment": ("pass_environment", _names),
     "prepare_limit": ("prepare_limit_s", _duration),
+    "preflight_from": ("preflight_from", _integer),
     "save_on_stop": ("save_on_stop_s", _duration),
     "recover": ("recover", _truth),
     "accept_loss": ("accept_loss", _truth),

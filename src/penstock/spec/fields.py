@@ -14,6 +14,7 @@ from penstock.core import (
     InputError,
     LossPolicy,
     PenstockError,
+    PreflightLevel,
     Strictness,
     UnknownNameError,
     Unlikely,
@@ -34,6 +35,7 @@ from penstock.spec.quantities import (
 from penstock.spec.stop_clauses import DIRECTIONS, WorkDemand, read_work
 
 Value = TypeVar("Value")
+_OFF = "off"
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]{0,127}")
@@ -120,6 +122,12 @@ def _read_kinds(value: object) -> tuple[str, ...]:
                 f"{shown(kind)} is not a kind of device", "a resource name", 'Try "nvidia.com/gpu" or "cpu"'
             )
     return stripped
+
+
+def _read_nodes(value: object) -> tuple[str, ...]:
+    """Names of nodes, each once; which ones there are is known to the server alone."""
+    words = read_words(value.split(",") if isinstance(value, str) else value)
+    return tuple(dict.fromkeys(read_text(word).strip() for word in words))
 
 
 def _read_after(value: object) -> tuple[str, ...]:
@@ -237,6 +245,16 @@ def _read_loss_policy(value: object) -> LossPolicy:
         raise UnknownNameError.of("way to watch a loss", str(value), [str(one) for one in LossPolicy]) from None
 
 
+def _read_preflight(value: object) -> PreflightLevel | None:
+    """Nothing for off, which YAML makes a flag."""
+    if value is False or str(value).lower() == _OFF:
+        return None
+    try:
+        return PreflightLevel(str(value).lower())
+    except ValueError:
+        raise UnknownNameError.of("preflight", str(value), [*map(str, PreflightLevel), _OFF]) from None
+
+
 def _read_hang(value: object) -> float | None:
     """Seconds, endless for never; nothing where the run itself shows what is long."""
     if value is None or value == _LEARNED:
@@ -342,6 +360,13 @@ LaterValues = Annotated[
     described({"type": "object", "additionalProperties": text_like("50%"), "examples": [{"8h": "50%", "12h": "20%"}]}),
 ]
 LossPolicyName = Annotated[LossPolicy, reading(_read_loss_policy), described({"enum": [*map(str, LossPolicy), False]})]
+PREFLIGHT_FORMS = {"enum": [*map(str, PreflightLevel), _OFF, False]}
+PreflightLevelName = Annotated[
+    PreflightLevel | None,
+    reading(_read_preflight),
+    PlainSerializer(lambda level: _OFF if level is None else str(level), return_type=str),
+    described(PREFLIGHT_FORMS),
+]
 ProfileMode = Annotated[Profiling, reading(_read_profiling), described({"enum": [str(mode) for mode in Profiling]})]
 Flag = Annotated[bool, reading(_read_flag), described({"type": "boolean"})]
 Text = Annotated[str, reading(read_text), described(text_like())]
@@ -349,6 +374,7 @@ Name = Annotated[str, reading(_read_name), described(text_like("resnet50-night",
 Words = Annotated[tuple[str, ...], reading(read_words), PlainSerializer(as_list), described(list_of())]
 Command = Annotated[str | tuple[str, ...], reading(_read_command), described(text_like("python train.py"), list_of())]
 Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), described(list_of(), text_like())]
+Nodes = Annotated[tuple[str, ...], reading(_read_nodes), PlainSerializer(as_list), described(list_of(), text_like())]
 After = Annotated[tuple[str, ...], reading(_read_after), PlainSerializer(as_list), described(list_of(), text_like())]
 Requirements = Annotated[
     str | tuple[str, ...], reading(_read_requirements), described(text_like("requirements.txt"), list_of())

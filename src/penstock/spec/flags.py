@@ -53,6 +53,7 @@ class Flags(TypedDict, total=False):
     priority: str | int | None
     after: Sequence[str] | str | None
     after_any: bool | None
+    preflight: str | None
     hang_after: str | None
     grace: str | None
     profile: str | None

@@ -39,6 +39,7 @@ from penstock.spec.fields import (
     JobFilePart,
     Kinds,
     Name,
+    Nodes,
     Priority,
     ProfileMode,
     Profiling,
@@ -52,7 +53,16 @@ from penstock.spec.fingerprint import fingerprint_of
 from penstock.spec.launchers import LauncherUse, find_launcher
 from penstock.spec.local_modules import imports_elastic
 from penstock.spec.notify_part import Notify
-from penstock.spec.parts import CheckpointPart, Devices, DevicesPart, GoalPart, Retries, RetriesPart, WatchPart
+from penstock.spec.parts import (
+    CheckpointPart,
+    Devices,
+    DevicesPart,
+    GoalPart,
+    Preflight,
+    Retries,
+    RetriesPart,
+    WatchPart,
+)
 from penstock.spec.quantities import MOST_WORK, WorkUnit
 from penstock.spec.surroundings import EnvironmentPart, LimitsPart
 
@@ -98,6 +108,7 @@ class JobFile(JobFilePart):
         description='Bounds on the number of devices: 4, "1..8", "2..". Any number for jobs that can resume, else one.',
     )
     kinds: Kinds = Field(default=(), description="Kinds of devices the job can use; any by default.")
+    nodes: Nodes = Field(default=(), description="Nodes it would rather start on, if they have room; elsewhere if not.")
     environment: EnvironmentPart = Field(
         default=EnvironmentPart(), description="Software, variables and working directory."
     )
@@ -119,6 +130,11 @@ class JobFile(JobFilePart):
     )
     evaluate: Evaluate | None = Field(
         default=None, description="How its checkpoints are evaluated, by jobs of their own while it trains."
+    )
+    preflight: Preflight | None = Field(
+        default=None,
+        description="Check its nodes before its workers start: quick, full or off, or level, again_after and"
+        " from_devices; as the server's configuration says by default.",
     )
     watch: WatchPart = Field(default=WatchPart(), description="What is looked at while it trains, and what is done.")
     hang_after: HangAfter = Field(
@@ -298,6 +314,7 @@ class JobFile(JobFilePart):
             at_most=self.most_devices(resumable=resumable),
             resumable=resumable,
             kinds=self.kinds,
+            nodes=self.nodes,
             priority=self.priority,
             checkpoint_every_s=self.checkpoint.every_s,
             model=self.name,

@@ -14,11 +14,14 @@ from penstock.core import (
     InputError,
     JobError,
     LossPolicy,
+    PreflightLevel,
+    PreflightRule,
     Strictness,
     ValueStep,
     parse_deadline,
 )
 from penstock.spec.fields import (
+    PREFLIGHT_FORMS,
     Count,
     DeadlineText,
     Delay,
@@ -27,6 +30,7 @@ from penstock.spec.fields import (
     JobFilePart,
     LaterValues,
     LossPolicyName,
+    PreflightLevelName,
     Refused,
     StrictnessName,
     Text,
@@ -156,6 +160,22 @@ class WatchPart(JobFilePart):
         return {WATCH_LOSS: self.loss.value, WATCH_HOTSPOTS: "on" if self.hotspots else "off"}
 
 
+class PreflightPart(JobFilePart):
+    """Whether the job's nodes are checked before its workers start, how thoroughly, and when it is not necessary."""
+
+    level: PreflightLevelName = Field(default=PreflightLevel.QUICK, description="quick, full, or off: nothing is.")
+    again_after: Delay = Field(
+        default=PreflightRule().again_after_s, description="How long a node's last good check is believed; 0s: never."
+    )
+    from_devices: Count = Field(default=1, description="Check only where the job starts on at least so many devices.")
+
+    @property
+    def rule(self) -> PreflightRule | None:
+        if self.level is None:
+            return None
+        return PreflightRule(level=self.level, again_after_s=self.again_after, from_devices=self.from_devices)
+
+
 class RetriesPart(JobFilePart):
     """What happens after a failure that is not Penstock's doing."""
 
@@ -178,6 +198,10 @@ def _expand_devices(value: object) -> object:
     return {"min": least, "max": most}
 
 
+def _expand_preflight(value: object) -> object:
+    return value if isinstance(value, Mapping | PreflightPart) else {"level": value}
+
+
 def _expand_retries(value: object) -> object:
     return {"max": value} if isinstance(value, str | int) and not isinstance(value, bool) else value
 
@@ -193,6 +217,11 @@ Devices = Annotated[
     BeforeValidator(_expand_devices),
     PlainSerializer(lambda devices: range_text(devices.min, devices.max)),
     _shorthand(DevicesPart, {"type": "integer", "minimum": 1}, {"type": "string", "examples": ["1..8", "2.."]}),
+]
+Preflight = Annotated[
+    PreflightPart,
+    BeforeValidator(_expand_preflight),
+    _shorthand(PreflightPart, PREFLIGHT_FORMS),
 ]
 Retries = Annotated[
     RetriesPart, BeforeValidator(_expand_retries), _shorthand(RetriesPart, {"type": "integer", "minimum": 0})

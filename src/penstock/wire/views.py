@@ -241,6 +241,8 @@ class NodeView(WireModel):
     state: str = Field(description="up, lost or drained")
     jobs: list[str] = []
     unusable: list[str] = Field(default=[], description="Why it was drained, or devices of it cannot be used.")
+    checked: str = Field(default="", description="How thorough the last check was that it passed: quick or full.")
+    checked_at: datetime | None = Field(default=None, description="When it passed that check.")
 
 
 class DrainRequest(WireModel):

@@ -140,6 +140,16 @@ def find_script(command: Sequence[str], env: Mapping[str, str]) -> Script | None
     return None
 
 
+def named_python(command: Sequence[str]) -> str:
+    """The Python of a job as its command calls it, or as most do."""
+    return command[0] if _PYTHON.fullmatch(Path(command[0]).name) else "python3"
+
+
+def job_python(command: Sequence[str], env: Mapping[str, str]) -> str:
+    """The Python of a job on this machine."""
+    return _interpreter(named_python(command), env)
+
+
 def wants_torch(script: Script, working_dir: str, user: UnixUser | None = None) -> bool:
     """Whether a warm interpreter would save the script anything. One that cannot be read fails better on its own."""
     path = Path(working_dir) / script.argv[0]

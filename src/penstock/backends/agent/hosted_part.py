@@ -15,7 +15,8 @@ class HostedPart:
     """A part and its host.
 
     ``gang`` are the workers whose hosts must be there before the order to start goes out, ``master`` the one whose
-    machine the others meet on. ``started`` counts orders that went out; ``running``: the last one has not ended yet.
+    machine the others meet on; ``width`` is how many there are. ``started`` counts orders that went out; ``running``:
+    the last one has not ended yet.
     """
 
     name: str
@@ -26,6 +27,7 @@ class HostedPart:
     launch: Launch | None = None
     gang: tuple[str, ...] = ()
     master: str = ""
+    width: int = 1
     pending: bool = False
     running: bool = False
     start: int = 0

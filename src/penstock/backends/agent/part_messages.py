@@ -61,6 +61,16 @@ class WorkerEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleEnded:
+    """A module that was ordered has ended; ``output`` is the end of what it said."""
+
+    seq: int
+    call: int
+    code: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostLeaving:
     """This part is being taken away: in ``within_s`` seconds nothing of it will be left."""
 
@@ -109,6 +119,27 @@ class SignalOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleOrder:
+    """Run a module of this package before the worker starts: with the Python and variables that the worker will have,
+    or with the host's ``own``. The same ``call`` again changes nothing."""
+
+    call: int
+    module: str
+    words: tuple[str, ...]
+    own: bool
+    launch: Launch
+    variables: tuple[tuple[str, str], ...]
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleDrop:
+    """Nobody wants to know any more how a module ends: end it."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndOrder:
     """The part is not needed any more: end what is left and leave."""
 
@@ -120,13 +151,16 @@ class Acknowledged:
     seq: int = 0
 
 
-HostMessage = HostReady | WorkerBegan | OutputBatch | WorkerEnded | HostLeaving | HostUsage | FileProgress
-HostOrder = StartOrder | SignalOrder | EndOrder | Acknowledged | Refusal
+HostMessage = (
+    HostReady | WorkerBegan | OutputBatch | WorkerEnded | ModuleEnded | HostLeaving | HostUsage | FileProgress
+)  # fmt: skip
+HostOrder = StartOrder | SignalOrder | ModuleOrder | ModuleDrop | EndOrder | Acknowledged | Refusal
 
 HOST_MESSAGES: Vocabulary[HostMessage] = Vocabulary({
-    "ready": HostReady, "began": WorkerBegan, "output": OutputBatch, "ended": WorkerEnded, "leaving": HostLeaving,
-    "usage": HostUsage, "progress": FileProgress,
+    "ready": HostReady, "began": WorkerBegan, "output": OutputBatch, "ended": WorkerEnded, "module_ended": ModuleEnded,
+    "leaving": HostLeaving, "usage": HostUsage, "progress": FileProgress,
 })  # fmt: skip
 HOST_ORDERS: Vocabulary[HostOrder] = Vocabulary({
-    "start": StartOrder, "signal": SignalOrder, "end": EndOrder, "acknowledged": Acknowledged, "refused": Refusal,
+    "start": StartOrder, "signal": SignalOrder, "module": ModuleOrder, "drop": ModuleDrop, "end": EndOrder,
+    "acknowledged": Acknowledged, "refused": Refusal,
 })  # fmt: skip

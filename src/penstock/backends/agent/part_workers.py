@@ -14,12 +14,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.backends.agent.background_tasks import BackgroundTasks
 from penstock.backends.agent.environment import MeetingPoint, worker_environment
+from penstock.backends.agent.host_calls import HostCalls
 from penstock.backends.agent.host_line import AGENT_SILENT_S
 from penstock.backends.agent.hosted_part import HostedPart
+from penstock.backends.agent.node_gate import UNFIT_CODE, NodeGate
 from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.part_messages import (
     HOST_MESSAGES,
@@ -30,6 +32,7 @@ from penstock.backends.agent.part_messages import (
     HostMessage,
     HostReady,
     HostUsage,
+    ModuleEnded,
     OutputBatch,
     SignalOrder,
     StartOrder,
@@ -38,10 +41,21 @@ from penstock.backends.agent.part_messages import (
 )
 from penstock.backends.agent.part_usage import PartUsage
 from penstock.backends.agent.parts import Part, PartEnd, PartFate, PartLauncher
+from penstock.backends.agent.side_processes import NOT_STARTED, SideEnd
 from penstock.backends.agent.spawner import DROPPED, NOT_EXECUTABLE, Listener
 from penstock.backends.agent.states import Exit, WorkerGroup
 from penstock.backends.agent.worker_host import AWAY_S
-from penstock.core import AgentAddress, Hello, Launch, ProtocolError, Usage, Worker
+from penstock.core import (
+    AgentAddress,
+    FailureReason,
+    Hello,
+    Launch,
+    ModuleCall,
+    ProtocolError,
+    ReportKind,
+    Usage,
+    Worker,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +78,10 @@ class HostedListener(Listener, Protocol):
         ...
 
     def on_file_progress(self, said: dict[str, object]) -> None: ...
+
+    def report(self, kind: ReportKind, **said: Any) -> None:
+        """Something that the server has to know."""
+        ...
 
     def can_spare(self, worker_id: str) -> bool:
         """Whether the others would go on without a worker."""
@@ -108,6 +126,8 @@ class PartWorkers:
         self._numbers = count(1)
         self._tasks = BackgroundTasks()
         self._cleared: asyncio.Task[None] | None = None
+        self._calls = HostCalls()
+        self._gate = NodeGate(launch, self, report=listener.report, remark=output.remark)
 
     def use(self, launcher: PartLauncher) -> None:
         """Whom to ask for parts."""
@@ -131,7 +151,7 @@ class PartWorkers:
         plans = tuple(plan for plan in self._launch.plans if plan.devices == group.size)
         part.launch = replace(self._launch, plans=plans, workers=())
         part.gang = group.ids[:1] if group.in_place else group.ids
-        part.master = group.ids[0]
+        part.master, part.width = group.ids[0], group.size
         part.log = self._output.open(worker.id, group.rank_of(worker.id))
         part.pending, part.signal, part.kills = True, None, 0
         self._start_whoever_can()
@@ -179,12 +199,15 @@ class PartWorkers:
             return None
         if self._cleared is not None and not self._cleared.done():
             return "the engine was asked for what an earlier agent may have left, and has not answered yet"
+        if self._gate.words:
+            return self._gate.words
         return next((f"{part.worker.id}: {part.words}" for part in absent if part.words), "")
 
     def usage(self) -> Usage:
         return self._usage.sum(part.usage for part in self._parts.values())
 
     async def close(self) -> None:
+        self._gate.close()
         for part in self._parts.values():
             part.send(EndOrder())
         try:
@@ -256,7 +279,9 @@ class PartWorkers:
                 part.seq = message.seq
                 self._hear(part, message)
 
-    def _hear(self, part: HostedPart, message: WorkerBegan | OutputBatch | WorkerEnded | HostLeaving) -> None:
+    def _hear(
+        self, part: HostedPart, message: WorkerBegan | OutputBatch | WorkerEnded | ModuleEnded | HostLeaving
+    ) -> None:
         match message:
             case WorkerBegan() if part.running:
                 self._listener.on_started(part.worker.id, message.pid)
@@ -267,9 +292,22 @@ class PartWorkers:
                     part.log.take(line.stream, [line.text.encode(errors="surrogateescape")])
             case WorkerEnded() if part.running and message.start == part.start:
                 self._ended(part, Exit(message.code, message.signal, message.tail))
+            case ModuleEnded():
+                self._calls.ended(part, message)
             case HostLeaving():
                 self._output.remark(f"the place of worker {part.worker.id} is being taken away: {message.words}")
                 self._listener.on_leaving(part.worker.id, message.within_s, message.words)
+
+    # --- checks before workers start ----------------------------------------------------------------------------------
+
+    async def run_beside(self, call: ModuleCall) -> SideEnd:
+        part = self._parts.get(call.node)
+        if part is None or not part.pending:
+            return SideEnd(code=NOT_STARTED, output="the worker of this place is not wanted any more")
+        return await self._calls.run(part, call)
+
+    def address_of(self, place: str) -> str:
+        return self._parts[place].address
 
     # --- starting and ending ------------------------------------------------------------------------------------------
 
@@ -308,9 +346,28 @@ class PartWorkers:
             await self._engine.create(part)
 
     def _start_whoever_can(self) -> None:
-        for part in self._parts.values():
-            if part.pending and part.connected and all(self._is_here(one) for one in part.gang):
+        """Those whose others are there and whose nodes are fit; a node that nobody has checked yet is."""
+        here = [part for part in self._parts.values() if part.pending and self._is_complete(part)]
+        for part in here:
+            if reason := self._gate.refusal(part.worker.node):
+                self._ended(part, Exit(UNFIT_CODE, None, (f"penstock: {reason}",), FailureReason.PREFLIGHT))
+            elif self._is_let_in(part):
                 self._start(part)
+        unchecked = {
+            part.worker.id: part.worker.node
+            for part in here
+            if part.pending and not self._gate.lets(part.worker.node, part.width)
+        }
+        if unchecked:
+            self._gate.check(unchecked, self._start_whoever_can)
+
+    def _is_complete(self, part: HostedPart) -> bool:
+        return part.connected and all(self._is_here(one) for one in part.gang)
+
+    def _is_let_in(self, part: HostedPart) -> bool:
+        """Whether nothing speaks against its node and those of its gang."""
+        gang = (self._parts[one].worker.node for one in part.gang if one in self._parts)
+        return all(self._gate.lets(node, part.width) for node in (part.worker.node, *gang))
 
     def _is_here(self, worker_id: str) -> bool:
         part = self._parts.get(worker_id)
@@ -333,6 +390,7 @@ class PartWorkers:
             part.send(part.order)
         if part.running and part.signal is not None:
             part.send(part.signal)
+        self._calls.repeat(part)
 
     def _end(self, worker_id: str, kill: bool) -> None:
         part = self._parts.get(worker_id)
@@ -345,6 +403,7 @@ class PartWorkers:
             part.send(part.signal)
 
     def _ended(self, part: HostedPart, how: Exit) -> None:
+        self._calls.give_up(part, "the worker of this place has ended")
         tail = (*part.log.tail(), *how.tail) if part.log else how.tail
         if part.log is not None:
             part.log.close()

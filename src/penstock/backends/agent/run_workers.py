@@ -1,20 +1,23 @@
 """The workers of one run, wherever they live: what an agent asks of its processes or of its parts in an engine."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from penstock.backends.agent.environment import MeetingPoint, free_port, worker_environment
+from penstock.backends.agent.node_gate import UNFIT_CODE, NodeGate
 from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.ownership import hand_over
 from penstock.backends.agent.plan_file import write_plan
 from penstock.backends.agent.processes import OURSELVES, Identity
-from penstock.backends.agent.spawner import Listener, Spawner
-from penstock.backends.agent.states import WorkerGroup
+from penstock.backends.agent.side_processes import NOT_STARTED, SideEnd
+from penstock.backends.agent.spawner import DROPPED, Listener, Spawner
+from penstock.backends.agent.states import Exit, WorkerGroup
 from penstock.backends.agent.usage import UsageMeter, held_by
-from penstock.core import AgentAddress, Launch, Usage, Worker
+from penstock.core import AgentAddress, FailureReason, Launch, ModuleCall, Usage, Worker
 
 LOOPBACK = "127.0.0.1"
 
@@ -65,8 +68,17 @@ class RunWorkers(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """A worker that starts when its node has been checked."""
+
+    group: WorkerGroup
+    worker: Worker
+    restarts: int
+
+
 class ProcessWorkers:
-    """Workers that are processes of this machine."""
+    """Workers that are processes of this machine. ``report`` tells the server what checks of the machine found."""
 
     def __init__(
         self,
@@ -80,8 +92,10 @@ class ProcessWorkers:
         secret_file: Path,
         plan_file: Path,
         usage_file: Path,
+        report: Callable[..., None],
     ) -> None:
         self._launch = launch
+        self._listener = listener
         self._base_env = base_env
         self._user = identity.user
         self._secret_file = secret_file
@@ -91,6 +105,8 @@ class ProcessWorkers:
         self._environments: dict[str, Mapping[str, str]] = {}
         self._ports: dict[int, int] = {}
         self._address = AgentAddress()
+        self._held: dict[str, _Held] = {}
+        self._gate = NodeGate(launch, self, report=report, remark=output.remark)
 
     def listen(self, address: AgentAddress) -> None:
         self._address = address
@@ -98,26 +114,74 @@ class ProcessWorkers:
             hand_over(Path(address.path), self._user)
 
     def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None:
-        port = self._ports.setdefault(group.generation, 0) or free_port()
-        self._ports[group.generation] = port
-        meeting = MeetingPoint(agent=self._address, secret_file=self._secret_file, master=LOOPBACK, port=port)
-        env = worker_environment(
-            self._base_env, group, worker, meeting=meeting, restart_count=self._launch.attempt + restarts
-        )
+        """Start a worker, or hold it back until its node has been checked: with all others of its group."""
+        held = _Held(group=group, worker=worker, restarts=restarts)
+        if self._gate.lets(worker.node, group.size):
+            self._start(held)
+        else:
+            self._held[worker.id] = held
+            asyncio.get_running_loop().call_soon(self._start_held)
+
+    def _start(self, held: _Held) -> None:
+        group, worker = held.group, held.worker
         write_plan(self._plan_file, self._launch, group.size)
         if self._launch.plans and self._plan_file.exists():
             hand_over(self._plan_file, self._user)
         self._environments[worker.id] = dict(worker.device_env)
-        self._spawner.spawn(worker.id, group.rank_of(worker.id), env)
+        self._spawner.spawn(worker.id, group.rank_of(worker.id), self._environment(held))
+
+    def _environment(self, held: _Held) -> dict[str, str]:
+        generation = held.group.generation
+        port = self._ports[generation] = self._ports.get(generation) or free_port()
+        meeting = MeetingPoint(agent=self._address, secret_file=self._secret_file, master=LOOPBACK, port=port)
+        return worker_environment(
+            self._base_env, held.group, held.worker, meeting=meeting, restart_count=self._launch.attempt + held.restarts
+        )
+
+    # --- checks before workers start ----------------------------------------------------------------------------------
+
+    def _start_held(self) -> None:
+        """One worker of a node sees all devices of its group there, and is the place where the node is checked."""
+        unchecked: dict[str, str] = {}
+        for worker_id, held in list(self._held.items()):
+            node = held.worker.node
+            if self._gate.lets(node, held.group.size):
+                self._start(self._held.pop(worker_id))
+            elif reason := self._gate.refusal(node):
+                self._drop(worker_id, Exit(UNFIT_CODE, None, (f"penstock: {reason}",), FailureReason.PREFLIGHT))
+            else:
+                unchecked.setdefault(node, worker_id)
+        if unchecked:
+            self._gate.check({worker_id: node for node, worker_id in unchecked.items()}, self._start_held)
+
+    def _drop(self, worker_id: str, how: Exit) -> None:
+        """End a worker that has not started."""
+        del self._held[worker_id]
+        self._listener.on_exited(worker_id, how)
+
+    async def run_beside(self, call: ModuleCall) -> SideEnd:
+        held = self._held.get(call.node)
+        if held is None:
+            return SideEnd(code=NOT_STARTED, output="the worker of this place is not wanted any more")
+        return await self._spawner.run_beside(call, {**self._environment(held), "PENSTOCK_NODE": held.worker.node})
+
+    def address_of(self, place: str) -> str:  # noqa: ARG002
+        return LOOPBACK
 
     def set_rank(self, worker_id: str, rank: int) -> None:
         self._spawner.set_rank(worker_id, rank)
 
     def terminate(self, worker_id: str) -> None:
-        self._spawner.terminate(worker_id)
+        if worker_id in self._held:
+            self._drop(worker_id, Exit(*DROPPED))
+        else:
+            self._spawner.terminate(worker_id)
 
     def kill(self, worker_id: str) -> None:
-        self._spawner.kill(worker_id)
+        if worker_id in self._held:
+            self._drop(worker_id, Exit(*DROPPED))
+        else:
+            self._spawner.kill(worker_id)
 
     def dump_stacks(self, worker_id: str) -> None:
         self._spawner.dump_stacks(worker_id)
@@ -132,7 +196,7 @@ class ProcessWorkers:
         """Nothing is held for a worker that has ended."""
 
     def waiting(self) -> str | None:
-        return None
+        return self._gate.words
 
     def usage(self) -> Usage:
         """Devices of a worker that has ended count up to the next sample, which its end brings about."""
@@ -147,5 +211,6 @@ class ProcessWorkers:
         return used
 
     async def close(self) -> None:
+        self._gate.close()
         self._spawner.close()
         self._spawner.sweep()

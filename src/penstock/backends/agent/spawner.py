@@ -11,6 +11,7 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,13 +21,14 @@ from typing import Protocol
 
 from penstock.backends.agent import processes
 from penstock.backends.agent.containers import ContainerLaunch
-from penstock.backends.agent.environment import Script, find_script, wants_torch
+from penstock.backends.agent.environment import Script, find_script, job_python, named_python, wants_torch
 from penstock.backends.agent.outputs import OutputSink, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
 from penstock.backends.agent.run_limits import RunLimits
+from penstock.backends.agent.side_processes import SideEnd, SideProcesses
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
-from penstock.core import STACK_SIGNAL, Launch
+from penstock.core import STACK_SIGNAL, Launch, ModuleCall
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """What shells return for a command that does not exist, or cannot be run."""
@@ -87,6 +89,7 @@ class Spawner:
         self._directory = directory
         self._limits = RunLimits.of(launch, directory)
         self._identity = replace(identity, group=self._limits.group)
+        self._beside = SideProcesses(identity)
         self._run_id = launch.run_id
         self._container = ContainerLaunch.of(launch, identity.user)
         self._command = launch.command
@@ -115,6 +118,22 @@ class Spawner:
             self._loop.add_reader(stream.handle, self._read, output, stream)
         self._limits.hold(len(self._processes))
         self._fork(process) if self._use_zygote else self._execute(process)
+
+    async def run_beside(self, call: ModuleCall, env: Mapping[str, str]) -> SideEnd:
+        """Run a module with the job's own Python and environment, or with ours and nothing of the job's."""
+        words = ("-P", "-m", call.module, *call.words)
+        if call.own:
+            ours = {**os.environ, "PENSTOCK_NODE": env["PENSTOCK_NODE"], "PENSTOCK_RUN_DIR": str(self._directory)}
+            return await self._beside.run([sys.executable, *words], ours, "/")
+        if self._container is None:
+            return await self._beside.run([job_python(self._command, env), *words], env, self._cwd)
+        name = f"{self._run_id}.check.{os.getpid()}.{next(self._numbers)}"
+        argv, around = self._container.command(name, [named_python(self._command), *words], env)
+        try:
+            return await self._beside.run(argv, around, self._cwd)
+        except asyncio.CancelledError:
+            self._container.remove(name)
+            raise
 
     @property
     def limits(self) -> RunLimits:
@@ -180,6 +199,8 @@ class Spawner:
             elif self._zygote and pid == self._zygote.process.pid:
                 self._zygote.process.returncode = os.waitstatus_to_exitcode(status)
                 self._lose_zygote(self._zygote)
+            else:
+                self._beside.ended(pid, status)
 
     def close(self) -> None:
         """Let the zygote go; no worker is left."""
@@ -317,4 +338,4 @@ class Spawner:
     def _reap_strays(self) -> None:
         keep = self._zygote.process.pid if self._zygote else None
         while (pid := self._next_dead()) is not None and pid != keep:
-            os.waitpid(pid, 0)
+            self._beside.ended(*os.waitpid(pid, 0))

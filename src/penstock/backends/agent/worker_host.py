@@ -34,6 +34,9 @@ from penstock.backends.agent.part_messages import (
     HostOrder,
     HostReady,
     HostUsage,
+    ModuleDrop,
+    ModuleEnded,
+    ModuleOrder,
     SignalOrder,
     StartOrder,
     WorkerBegan,
@@ -45,7 +48,7 @@ from penstock.backends.agent.spawner import Spawner
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.subreaper import run_below_subreaper
 from penstock.backends.agent.usage import UsageMeter, held_by
-from penstock.core import NO_LIMITS, AgentAddress, Hello, Launch, Refusal, is_url
+from penstock.core import NO_LIMITS, AgentAddress, Hello, Launch, ModuleCall, Refusal, is_url
 from penstock.tools import write_atomically
 
 _log = logging.getLogger(__name__)
@@ -106,6 +109,7 @@ class WorkerHost:
         self._spawner: Spawner | None = None
         self._launch: Launch | None = None
         self._start = 0
+        self._modules: dict[int, asyncio.Task[None]] = {}
         self._running = False
         self._leaving = False
         self._told_usage_at = 0.0
@@ -138,6 +142,10 @@ class WorkerHost:
             case SignalOrder() if order.start == self._start and self._running and self._spawner:
                 end = self._spawner.kill if order.kill else self._spawner.terminate
                 end(self._place.worker)
+            case ModuleOrder() if order.call not in self._modules and not (self._running or self._leaving):
+                self._modules[order.call] = self._loop.create_task(self._run_module(order))
+            case ModuleDrop() if order.call in self._modules:
+                self._modules[order.call].cancel()
             case EndOrder():
                 self._finish(0)
             case Refusal():
@@ -160,6 +168,13 @@ class WorkerHost:
             if not is_url(order.launch.checkpoint_dir):
                 Path(order.launch.checkpoint_dir or self._paths.checkpoints).mkdir(parents=True, exist_ok=True)
         spawner.spawn(self._place.worker, 0, self._environment)
+
+    async def _run_module(self, order: ModuleOrder) -> None:
+        """With what the worker will have around it, but for its files and its line."""
+        call = ModuleCall(node=self._place.worker, module=order.module, words=order.words, own=order.own)
+        env = {**self._base(order.launch), **dict(order.variables), "PENSTOCK_NODE": order.node}
+        ended = await self._spawner_for(order.launch).run_beside(call, env)
+        self._line.tell(lambda seq: ModuleEnded(seq=seq, call=order.call, code=ended.code, output=ended.output))
 
     def _spawner_for(self, launch: Launch) -> Spawner:
         if self._spawner is None or launch != self._launch:

@@ -1,12 +1,16 @@
 """``penstock nodes``: what there is to run on."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table
+from penstock.cli.terminal.format import ago
+
+if TYPE_CHECKING:
+    from penstock.wire import NodeView
 
 app = typer.Typer(invoke_without_command=True, help="What there is to run on; drain and undrain.")
 NodeArgument = Annotated[str, typer.Argument(help="The name of a node.")]
@@ -22,13 +26,17 @@ def listing(context: typer.Context, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(nodes)
         return
-    table = plain_table("node", "kind", "devices", "state", "jobs", "not used")
+    table = plain_table("node", "kind", "devices", "state", "jobs", "checked", "not used")
     for node in nodes:
         table.add_row(
-            node.name, node.kind, str(len(node.devices)), node.state, ", ".join(node.jobs) or "-",
+            node.name, node.kind, str(len(node.devices)), node.state, ", ".join(node.jobs) or "-", _checked(node),
             "; ".join(node.unusable) or "-",
         )  # fmt: skip
     out.print(table)
+
+
+def _checked(node: "NodeView") -> str:
+    return f"{node.checked}, {ago(node.checked_at)}" if node.checked_at is not None else "-"
 
 
 @app.command()

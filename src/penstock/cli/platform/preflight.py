@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -15,6 +15,9 @@ from penstock.core import InputError
 
 if TYPE_CHECKING:
     from penstock.diagnose import NodeReport, NodesReport
+
+
+_FIT = {True: "yes", False: "no", None: "not checked"}
 
 
 def command(
@@ -28,6 +31,10 @@ def command(
     disk_rate: Annotated[float | None, typer.Option(help="MB/s that the disk must write at least.")] = None,
     nodes: Annotated[str | None, typer.Option(help='Check these nodes, then pairs of them: "a,b,c".')] = None,
     through: Annotated[str, typer.Option(help='How they are reached: "ssh {node}", "srun -N1 -w {node}".')] = "",
+    platform: Annotated[
+        bool,
+        typer.Option("--platform", help="With --nodes: by jobs of the platform, which drains those that fail."),
+    ] = False,
     python: Annotated[str | None, typer.Option(help="Python on the nodes; [this one].")] = None,
     pair_rate: Annotated[float, typer.Option(min=0.0, help="MB/s that an all-reduce of a pair must reach.")] = 0.0,
     drain: Annotated[bool, typer.Option("--drain", help="Take nodes that fail out of use, with the reason.")] = False,
@@ -40,6 +47,10 @@ def command(
     """
     from penstock.diagnose import NodeCheck, shared_report
 
+    if platform:
+        beside = {"--through": through, "--python": python, "--pair-rate": pair_rate, "--compile": compiled,
+                  "--disk-rate": disk_rate, "--drain": drain, "a command": then}  # fmt: skip
+        _check_by_jobs(nodes, quick, folder, beside, as_json)
     if then and (nodes is not None or as_json):
         raise InputError("a command to run after --nodes or --json", "one of them", "Leave out the command")
     wanted = NodeCheck(
@@ -62,6 +73,32 @@ def command(
     if then and report.ok:
         _become(then)
     raise typer.Exit(0 if report.ok else 1)
+
+
+def _check_by_jobs(
+    nodes: str | None, quick: bool, folder: Path, beside: Mapping[str, object], as_json: bool
+) -> NoReturn:
+    """What jobs of the platform find; what only a check from here can do is refused."""
+    from penstock.client import check_nodes
+    from penstock.core import PreflightLevel
+
+    if nodes is None:
+        raise InputError("--platform without --nodes", "the nodes to check", "`penstock nodes` lists them")
+    if others := [name for name, value in beside.items() if value]:
+        raise InputError(f"--platform with {', '.join(others)}", "--nodes, --quick, --folder and --json beside it")
+    level = PreflightLevel.QUICK if quick else PreflightLevel.FULL
+    place = None if folder == Path() else str(folder.absolute())
+    with connect() as client, interruptible():
+        found = check_nodes(client, [name.strip() for name in nodes.split(",")], level=level, say=say, folder=place)
+    if as_json:
+        print(json.dumps([each.to_data() for each in found], indent=2))
+    else:
+        table = plain_table("node", "fit", "job", "why not")
+        table.columns[-1].justify, table.columns[-1].no_wrap, table.columns[-1].overflow = "left", False, "fold"
+        for each in found:
+            table.add_row(each.node, _FIT[each.fit], each.job, each.reason or "-")
+        out.print(table)
+    raise typer.Exit(0 if all(each.fit for each in found) else 1)
 
 
 def _of_nodes(nodes: str, through: str, python: str | None, words: list[str], pair_rate: float) -> "NodesReport":

@@ -40,6 +40,9 @@ def command(
     tls_cert: Annotated[Path | None, typer.Option(help="Speak TLS with this certificate, in PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of that certificate, in PEM.")] = None,
     proxies: Annotated[str | None, typer.Option(help="Proxies whose word on addresses is taken: 10.0.0.7,…")] = None,
+    preflight_from: Annotated[
+        int | None, typer.Option(help="Check nodes before jobs on so many devices start; a job file may say otherwise.")
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line [text].")] = None,
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
@@ -51,7 +54,7 @@ def command(
         "backend": backend, "slots": slots, "exposed": exposed, "log_format": log_format,
         "run_as": run_as, "accept_shared_user": accept_shared_user,
         "recover": recover, "accept_loss": accept_loss,
-        "tls_cert": tls_cert, "tls_key": tls_key, "proxies": proxies,
+        "preflight_from": preflight_from, "tls_cert": tls_cert, "tls_key": tls_key, "proxies": proxies,
         "backend_settings": _given(
             context=context, namespace=namespace, partition=partition, account=account, reservation=reservation,
             owner=owner,

@@ -40,6 +40,9 @@ def read_job(
     after_any: Annotated[bool, typer.Option("--after-any", help="With --after: when they have ended at all.")] = False,
     batch: Annotated[str | None, typer.Option("--batch", help="Global batch size.")] = None,
     profile: Annotated[str | None, typer.Option(help="How an unknown speed is measured: auto, first or never.")] = None,
+    preflight: Annotated[
+        str | None, typer.Option(help="Check nodes before its workers start there: quick, full or off.")
+    ] = None,
     env: Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for the job.")] = [],  # noqa: B006
     sets: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override any key of the job file.")
@@ -58,7 +61,7 @@ def read_job(
         until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, then=then,
         devices=devices, priority=priority, tenant=tenant,
         after=[job for each in after for job in each.split(",")], after_any=after_any or None, global_batch=batch,
-        profile=profile,
+        profile=profile, preflight=preflight,
     )  # fmt: skip
 
 

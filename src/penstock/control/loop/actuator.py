@@ -9,13 +9,13 @@ has let go. Runs that are resized wait for each other's devices by themselves: t
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.backends import Backend, ShortageError, SilentError
 from penstock.control.loop.backend_calls import BackendCalls
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.records import Wanted
-from penstock.core import DeviceSlot, Launch, PenstockError, Recipe, RunStatus
+from penstock.core import DeviceSlot, Launch, NodeHealth, PenstockError, Preflight, Recipe, RunStatus
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 30.0
@@ -37,6 +37,8 @@ class DesiredRuns:
     recipes: Mapping[str, Recipe]
     leaving: frozenset[str]
     footprints: Mapping[str, frozenset[DeviceSlot]]
+    health: Mapping[str, NodeHealth] = field(default_factory=dict)
+    """Nodes that passed a check, and when."""
 
 
 @dataclass(slots=True)
@@ -157,7 +159,8 @@ class Actuator:
         held_back = self._held_back.get(want.job_id, _HeldBack())
         if now < max(want.not_before, held_back.until) or not self._clear(want, picture, alive, now):
             return
-        launch = _launch_of(want, picture.recipes[want.job_id])
+        recipe = picture.recipes[want.job_id]
+        launch = replace(_launch_of(want, recipe), preflight=_preflight(recipe, picture.health, now))
         self._calls.begin(
             want.run_id, lambda: self._backend.launch(launch), lambda error: self._launched(want, now, error),
             want.devices,
@@ -231,6 +234,15 @@ class Actuator:
 def _alone(want: Wanted, alive: Iterable[str]) -> bool:
     """Whether no other run of the job is alive."""
     return not any(run_id != want.run_id and job_of_run(run_id) == want.job_id for run_id in alive)
+
+
+def _preflight(recipe: Recipe, health: Mapping[str, NodeHealth], now: float) -> Preflight | None:
+    """What its agent is to check; nodes of which enough is known are left out, wherever the run will grow to."""
+    rule = recipe.preflight
+    if rule is None:
+        return None
+    fit = tuple(sorted(node for node, known in health.items() if known.satisfies(rule, now)))
+    return Preflight(level=rule.level, from_devices=rule.from_devices, fit=fit)
 
 
 def _launch_of(want: Wanted, recipe: Recipe) -> Launch:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.control.loop.learning_stores import LearningStores
-from penstock.core import CHECKPOINT_EVERY, INTERPRETER, InputError, Job, Recipe, SavingInterval, Source
+from penstock.core import CHECKPOINT_EVERY, INTERPRETER, InputError, Job, PreflightRule, Recipe, SavingInterval, Source
 from penstock.policies import weakest_source
 from penstock.tools import UnixUser, acting_as
 
@@ -57,7 +57,8 @@ class JobReader:
 
     ``predicts``: preparing may import a script that offers its model, because jobs run on this machine anyway.
     ``checkpoints`` is where jobs save that name no place. ``user_of`` says whose jobs a tenant's are on this machine:
-    files that a job file names are read as that user, who may not see what the server can.
+    files that a job file names are read as that user, who may not see what the server can. ``preflight`` holds for jobs
+    that say nothing about checks of their nodes.
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class JobReader:
         predicts: bool = True,
         checkpoints: Path | None = None,
         user_of: Callable[[str], UnixUser | None] = lambda _: None,
+        preflight: PreflightRule | None = None,
     ) -> None:
         self._stores = stores
+        self._preflight = preflight
         self._predicts = predicts
         self._checkpoints = checkpoints or stores.data_dir / "checkpoints"
         self._user_of = user_of
@@ -82,6 +85,7 @@ class JobReader:
                 f"the working directory {str(file.working_dir)!r} is relative", "an absolute path",
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
+        self._stores.check_nodes(file.nodes)
         user = self._user_of(tenant)
         recipe = self._recipe(file, job_id, tenant, user)
         said, saving = to_mapping(file), self._saving(file, recipe.fingerprint)
@@ -123,6 +127,7 @@ class JobReader:
             requirements_file=wanted if isinstance(wanted, str) else "",
             conda=file.environment.conda or "", setup=file.environment.setup or "",
             container=file.environment.container, limits=file.limits.resources,
+            preflight=self._preflight if file.preflight is None else file.preflight.rule,
         )  # fmt: skip
         log = str(self._stores.data_dir / "preparations" / f"{job_id}.log")
         return replace(recipe, preparation_log=log) if recipe.prepared_parts else recipe

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.control.loop.plan_preparation import PlanPreparation, planned_scaling
-from penstock.core import Cluster, Costs, Curve, SavingInterval, Scaling
+from penstock.core import Cluster, Costs, Curve, SavingInterval, Scaling, UnknownNameError
 
 if TYPE_CHECKING:
     from penstock.learn import CostStore, CurveStore, SavingCosts
@@ -107,6 +107,13 @@ class LearningStores:
         """The kinds of device there are that a job can use; all of them if it can use none."""
         there = self._cluster().kinds
         return [kind for kind in there if not kinds or kind in kinds] or list(there)
+
+    def check_nodes(self, names: tuple[str, ...]) -> None:
+        """Refuse nodes that nobody knows."""
+        known = [node.name for node in self._cluster().nodes]
+        for name in names:
+            if name not in known:
+                raise UnknownNameError.of("node", name, known, "`penstock nodes` lists them")
 
     def unmeasured(self, fingerprint: str, kinds: tuple[str, ...]) -> list[str]:
         """The usable kinds on which no job of this fingerprint has ever run."""

@@ -274,6 +274,7 @@ class Reconciler:
                 recipes={record.id: record.recipe for record in records.values()},
                 leaving=frozenset(run_id for run_id, job_id in job_of.items() if job_id in state.engaged),
                 footprints=_footprints(records.values()),
+                health=dict(state.health),
             )
 
     def _listed(self, job_ids: Iterable[str]) -> dict[str, JobRecord]:

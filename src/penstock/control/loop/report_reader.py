@@ -7,10 +7,12 @@ the scheduler already projects and leave no trace, so that the log grows with wh
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from penstock.control.loop.unfit_nodes import is_clear_of, unfit_node
 from penstock.control.state.entries import (
     Entry,
     Launched,
     MetricReported,
+    NodePassed,
     Progressed,
     Resized,
     ResumableLearned,
@@ -24,7 +26,7 @@ from penstock.control.state.entries import (
 )
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
-from penstock.core import SURE, WATCHED, Diagnosis, FailureReason, Remedy, Report, ReportKind
+from penstock.core import SURE, WATCHED, Diagnosis, FailureReason, PreflightLevel, Remedy, Report, ReportKind
 
 _MOST_DOUBLINGS = 30
 _SAME_TOTAL = 0.01
@@ -167,8 +169,18 @@ class ReportReader:
             return None
         return MetricReported(at=at, job_id=record.id, run_id=report.run_id, step=report.step, value=report.value)
 
-    def _failed(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
-        if report.reason == FailureReason.STOPPED or report.run_id != record.run_id:
+    def _node_fit(self, report: Report, _: JobRecord, state: PlatformState, at: float) -> Entry | None:
+        if report.node not in {node.name for _, node in state.scheduler.cluster.present()}:
+            return None
+        return NodePassed(at=at, node=str(report.node), level=PreflightLevel(report.level or PreflightLevel.QUICK))
+
+    def _node_unfit(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
+        return unfit_node(report, record, state, at)
+
+    def _failed(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry:
+        """A run that was not started because of a node that has been drained since is no failure of its script."""
+        moved = report.reason == FailureReason.PREFLIGHT and is_clear_of(record, state)
+        if moved or report.reason == FailureReason.STOPPED or report.run_id != record.run_id:
             return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
         return self.failed(
             record, report.run_id, at, reason=report.reason or FailureReason.EXIT, code=report.code, step=report.step,
@@ -207,5 +219,7 @@ _UNDERSTOOD: dict[ReportKind, Callable[[ReportReader, Report, JobRecord, Platfor
     ReportKind.SUSPENDED: ReportReader._suspended,
     ReportKind.FINISHED: ReportReader._finished,
     ReportKind.METRIC: ReportReader._metric,
+    ReportKind.NODE_FIT: ReportReader._node_fit,
+    ReportKind.NODE_UNFIT: ReportReader._node_unfit,
     ReportKind.FAILED: ReportReader._failed,
 }

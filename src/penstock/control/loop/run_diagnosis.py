@@ -53,7 +53,7 @@ class RunDiagnoser:
 
     def diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis | None:
         """What a report of a failure means; none for any other report, or where nothing can be found out."""
-        if report.kind is not ReportKind.FAILED or report.reason == FailureReason.STOPPED:
+        if report.kind is not ReportKind.FAILED or report.reason in (FailureReason.STOPPED, FailureReason.PREFLIGHT):
             return None
         try:
             return self._diagnosis(report, record, spent)

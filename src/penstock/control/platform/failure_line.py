@@ -13,6 +13,7 @@ _HAPPENED: Mapping[str, str] = {
     FailureReason.LAUNCH: "it could not be started",
     FailureReason.VANISHED: "its run was gone",
     FailureReason.NONSENSE: "it said what cannot be true",
+    FailureReason.PREFLIGHT: "its nodes failed the check before it started",
 }
 _TRACEBACK = "Traceback (most recent call last):"
 _RANK = re.compile(r"^(\[\d+\] ?)?(\[rank\d+\]: ?)?")

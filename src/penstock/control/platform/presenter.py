@@ -17,7 +17,7 @@ from penstock.control.platform.stop_outlook import stop_view
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
-from penstock.core import Deadline, DeviceSlot, Node, ValueStep
+from penstock.core import Deadline, DeviceSlot, Node, NodeHealth, ValueStep
 from penstock.scheduler import Entry as Note
 from penstock.wire import (
     ArrayView,
@@ -235,9 +235,14 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
                 state=state.absent[node.name].value if node.name in state.absent else "up",
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
                 unusable=[*_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable)],
+                **_checked(state.health.get(node.name)),
             )
             for position, node in enumerate(cluster.nodes)
         ]  # fmt: skip
+
+
+def _checked(health: NodeHealth | None) -> dict[str, Any]:
+    return {} if health is None else {"checked": health.level.value, "checked_at": stamp(health.at)}
 
 
 def _drain_reasons(reason: str | None) -> list[str]:

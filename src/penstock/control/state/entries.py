@@ -24,6 +24,7 @@ from penstock.core import (
     Node,
     Outlook,
     Overhead,
+    PreflightLevel,
     Recipe,
     Tenant,
     register,
@@ -336,6 +337,17 @@ class RunFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUnfit:
+    """A node failed the check before this run started there: it is drained, and the job is not charged for it."""
+
+    at: float
+    job_id: str
+    run_id: str
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CurveLearned:
     """A run is faster or slower than believed. With a fingerprint the same is true of every job that has it."""
 
@@ -428,6 +440,15 @@ class NodeReshaped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePassed:
+    """A node did well in a check, as thorough as ``level`` says."""
+
+    at: float
+    node: str
+    level: PreflightLevel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceLeft:
     """One device of a node fails while the others go on; ``slot`` counts the devices of its node."""
 
@@ -472,9 +493,9 @@ class Ticked:
 AboutJob = (
     Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
     | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunWatched | RunSuspended | RunFinished | RunFailed
-    | CurveLearned | ResumableLearned | MetricReported | Evaluated
+    | NodeUnfit | CurveLearned | ResumableLearned | MetricReported | Evaluated
 )  # fmt: skip
-AboutNode = NodeLeft | NodeCame | NodeReshaped | DeviceLeft | DeviceCame
+AboutNode = NodeLeft | NodeCame | NodeReshaped | NodePassed | DeviceLeft | DeviceCame
 Entry = (
     Configured | Submitted | Recovered | AboutJob | CostsLearned | AboutNode | Decided | DecisionFailed | Quarantined
     | TenantConfigured | TenantDismissed | Ticked

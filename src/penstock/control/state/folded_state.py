@@ -22,6 +22,7 @@ from penstock.core import (
     EventError,
     Grant,
     Instruction,
+    NodeHealth,
     Quote,
     Resize,
     Resume,
@@ -66,6 +67,9 @@ class FoldedState:
 
         self.absent: dict[str, Absence] = {}
         self.drained_because: dict[str, str] = {}
+        self.health: dict[str, NodeHealth] = {}
+        """Nodes that passed a check since they came, and the last they passed."""
+
         self.lost_devices: set[DeviceSlot] = set()
         """Devices that failed while their nodes went on."""
 

@@ -82,6 +82,8 @@ class JobRecord:
     """Its grant is what its run is still on, although its bounds do not allow it: the next decision says where to."""
     footprints: dict[str, frozenset[DeviceSlot]] = field(default_factory=dict)
     failures: int = 0
+    unfit_nodes: int = 0
+    """Nodes that were drained because they failed the check before one of its runs."""
     losses: int = 0
     streak: int = 0
     failed_at_step: int = 0

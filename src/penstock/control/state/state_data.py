@@ -12,7 +12,7 @@ from penstock.control.state.entries import Absence, Configured
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.rules import scheduler_from_data
-from penstock.core import CodecError, DeviceSlot, build, plain
+from penstock.core import CodecError, DeviceSlot, NodeHealth, build, plain
 from penstock.tools import settled
 
 VERSION = 2
@@ -37,6 +37,7 @@ class StillState:
             "absent": {name: why.value for name, why in state.absent.items()},
             "drained_because": dict(state.drained_because),
             "lost_devices": _places(state.lost_devices),
+            "health": {node: plain(health) for node, health in state.health.items()},
             "scheduler": None if state.settings is None else state.scheduler.still_data(),
             "engaged": list(state.engaged),
         }
@@ -68,6 +69,7 @@ def _build_state(data: Mapping[str, Any]) -> PlatformState:
     state.submitted = data["submitted"]
     state.absent = {name: Absence(why) for name, why in data["absent"].items()}
     state.drained_because = dict(data.get("drained_because", {}))
+    state.health = {node: build(NodeHealth, health) for node, health in data.get("health", {}).items()}
     state.lost_devices = {build(DeviceSlot, place) for place in data.get("lost_devices", ())}
     if data["settings"] is not None:
         settings = build(Configured, data["settings"])

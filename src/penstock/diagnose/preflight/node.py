@@ -14,6 +14,8 @@ from penstock.diagnose.preflight.speeds import device_speeds, disk_speed
 from penstock.diagnose.preflight.surroundings import facts, node_name, surroundings, wall_clock
 
 DEVICES = ("auto", "cpu", "cuda")
+DEVICES_CHECK = "devices"
+"""What stands for all checks of devices where they cannot be made."""
 _QUICK_DISK = 32 << 20
 _NEEDS_TORCH = "PyTorch is not installed: pip install 'penstock[runtime]'"
 
@@ -64,13 +66,13 @@ class NodeCheck:
 
     def _of_devices(self, say: Callable[[str], None]) -> Iterator[tuple[Check, str]]:
         if find_spec("torch") is None:
-            yield Check(name="devices", status=Status.SKIP, figure=_NEEDS_TORCH), ""
+            yield Check(name=DEVICES_CHECK, status=Status.SKIP, figure=_NEEDS_TORCH), ""
             return
         import torch
 
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
         if device == "cuda" and not torch.cuda.is_available():
-            yield Check(name="devices", status=Status.FAIL, figure="PyTorch sees no CUDA device", expected="some",
+            yield Check(name=DEVICES_CHECK, status=Status.FAIL, figure="PyTorch sees no CUDA device", expected="some",
                         next="Look at nvidia-smi, the driver, and whether PyTorch is a CPU build"), ""  # fmt: skip
             return
         for number in range(torch.cuda.device_count() if device == "cuda" else 1):

@@ -1,23 +1,21 @@
 """Several nodes at once: each by itself, then in pairs, then beside each other."""
 
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.core import InputError
-from penstock.diagnose.preflight.collectives import member_report
-from penstock.diagnose.preflight.pairing import Located, World, locate
-from penstock.diagnose.preflight.reaching import Answer, Reach, run_all
+from penstock.core import InputError, ModuleCall, NodeAnswer, NodeReach
+from penstock.diagnose.preflight.pair_trial import PairTrial
+from penstock.diagnose.preflight.pairing import Located, locate
+from penstock.diagnose.preflight.reaching import run_all
 from penstock.diagnose.preflight.report import Check, NodeReport, Status, found_in
 
-_MODULE = "penstock.diagnose.preflight"
+MODULE = "penstock.diagnose.preflight"
+"""What checks one node."""
 _SAME = ("penstock", "python", "torch", "cuda", "nccl", "cudnn", "gpu")
 _LARGEST_SKEW_S = 1.0
-_FIRST_PORT = 29600
-_PORTS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class NodesCheck:
     """``words`` are flags of each node's own check, ``least_bytes_s`` what an all-reduce of a pair must reach."""
 
     nodes: Sequence[str]
-    reach: Reach
+    reach: NodeReach
     words: Sequence[str] = ()
     timeout_s: float = 300.0
     pair_timeout_s: float = 120.0
@@ -61,41 +59,20 @@ class NodesCheck:
 
     def run(self, say: Callable[[str], None] = lambda _: None) -> NodesReport:
         say(f"each of {len(self.nodes)} nodes by itself")
-        asked = [(node, self.reach.command(node, _MODULE, "--marked", *self.words)) for node in self.nodes]
+        calls = [ModuleCall(node=node, module=MODULE, words=("--marked", *self.words)) for node in self.nodes]
         began = time.time()
-        reports = [_report(answer) for answer in run_all(asked, timeout_s=self.timeout_s)]
-        reports = compared(reports, began, time.time())
+        answers = run_all(calls, self.reach, timeout_s=self.timeout_s)
+        reports = compared(list(map(report_of, answers)), began, time.time())
         able = [report.node for report in reports if report.ok]
         if len(able) < 2:
             return NodesReport(nodes=tuple(reports))
         say(f"{len(able)} nodes in pairs")
-        located = locate(able, self._trial)
+        located = locate(able, self.trial)
         return NodesReport(nodes=tuple(with_pairs(reports, located)), located=located)
 
-    def _trial(self, worlds: Sequence[World]) -> list[bool]:
-        """All worlds of a round side by side."""
-        ports = self._ports(len(worlds))
-        commands = [
-            (node, self.reach.command(node, f"{_MODULE}.collectives", str(rank), str(len(world)),
-                                      self.reach.address(world[0]), str(port)))
-            for world, port in zip(worlds, ports, strict=True)
-            for rank, node in enumerate(world)
-        ]  # fmt: skip
-        members = [number for number, world in enumerate(worlds) for _ in world]
-        answers = iter(run_all(commands, timeout_s=self.pair_timeout_s, worlds=members))
-        well = [[self._is_well(next(answers)) for _ in world] for world in worlds]
-        return list(map(all, well))
-
-    def _is_well(self, answer: Answer) -> bool:
-        said = [member_report(line) for line in answer.output.splitlines()]
-        told = next((each for each in said if each is not None), None)
-        return answer.code == 0 and told is not None and not told.wrong and told.bytes_s >= self.least_bytes_s
-
-    def _ports(self, count: int) -> list[int]:
-        """Free ones of this machine where worlds meet here; else a range that preflight keeps to itself."""
-        if self.reach.through:
-            return [_FIRST_PORT + at % _PORTS for at in range(count)]
-        return _free_ports(count)
+    @property
+    def trial(self) -> PairTrial:
+        return PairTrial(reach=self.reach, timeout_s=self.pair_timeout_s, least_bytes_s=self.least_bytes_s)
 
 
 def compared(reports: Sequence[NodeReport], began: float, ended: float) -> list[NodeReport]:
@@ -142,7 +119,7 @@ def _paired(node: str, located: Located) -> Check:
     return Check(name="pairs", status=Status.PASS, figure="did well", expected=wanted)
 
 
-def _report(answer: Answer) -> NodeReport:
+def report_of(answer: NodeAnswer) -> NodeReport:
     """What a node said, under the name that it was asked by; a silent one has failed."""
     found = found_in(answer.output)
     if found is not None:
@@ -151,14 +128,3 @@ def _report(answer: Answer) -> NodeReport:
     told = Check(name="reach", status=Status.FAIL, figure=f"{how}, its last line: {answer.last_line}",
                  expected="a report", next="Run `penstock preflight` there by hand")  # fmt: skip
     return NodeReport(node=answer.node, seconds=0.0, clock=0.0, checks=(told,))
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -16,6 +16,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from penstock.core import InputError, UnknownNameError
+from penstock.runtime.watch.shard_waits import ShardWaits
 
 STRATEGIES = ("ddp", "fsdp2")
 WORD_SIZE = 6
@@ -109,7 +110,13 @@ class Sharded(Wrapped):
     def __init__(self, module: nn.Module, device: torch.device, options: dict[str, Any]) -> None:
         super().__init__(module, device, {key: value for key, value in options.items() if key != "blocks"})
         self._blocks: tuple[type[nn.Module], ...] = tuple(options.get("blocks", ()))
+        self._waits: ShardWaits | None = None
         self.__dict__["template"] = copy.deepcopy(self.module).cpu()
+
+    def time_collectives(self, waits: ShardWaits) -> None:
+        """Have the collectives of this world and of those to come timed."""
+        self._waits = waits
+        waits.watch(self.module)
 
     def open(self, size: int, *, carries: bool = False) -> None:
         """Shard the template anew; shards exchange gradients in their own way and carry nothing."""
@@ -119,6 +126,8 @@ class Sharded(Wrapped):
         for block in self._blocks_of(self.module):
             fully_shard(block, mesh=mesh, **self._options)
         fully_shard(self.module, mesh=mesh, **self._options)
+        if self._waits is not None:
+            self._waits.watch(self.module)
         self._set_engine(self.module)
 
     def close(self) -> None:

@@ -24,9 +24,13 @@ class RunWatching:
 
     def begin(self, parts: Parts) -> None:
         """The loop begins with these models."""
+        if not self._link.has_agent:
+            return
         sharded = parts.sharded
+        for shards in sharded:
+            shards.time_collectives(self.clock.shard_waits)
         for model in parts.wrapped:
-            if model not in sharded and self._link.has_agent:
+            if model not in sharded:
                 self.clock.watch(model)
 
     def before_step(self, *, is_main: bool) -> None:

@@ -4,7 +4,7 @@ All workers of a world step together, so the time of a step says nothing about w
 a worker whose gradients are complete stands in the exchange until the slowest has come, and the slowest waits least.
 The moment in between is when the gradient of the model's first parameter, the last of a backward pass, is there.
 On CUDA it is a moment of the device's own time line. Sharded models wait inside every layer and show no such moment:
-all of their step counts as their own.
+of theirs the time in collectives is added up, where the processor is who waits (:mod:`.shard_waits`).
 """
 
 import time
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from penstock.core import StepTimes
+from penstock.runtime.watch.shard_waits import ShardWaits
 
 TELL_EVERY_S = 5.0
 """How often the times of a worker are told."""
@@ -32,6 +33,8 @@ class StepClock:
 
     def __init__(self, device: torch.device) -> None:
         self._moments: _HostMoments | _CudaMoments = _CudaMoments() if device.type == "cuda" else _HostMoments()
+        self.shard_waits = ShardWaits()
+        """Told by sharded models, which nobody has to :meth:`watch`."""
         self._exempt = _EXEMPT
         self._began: float | None = None
         self._input_s = self._wait_s = self._apart_s = 0.0
@@ -61,6 +64,7 @@ class StepClock:
         self._began, self._samples = now, samples
         self._input_s = self._wait_s = self._apart_s = 0.0
         self._moments.clear()
+        self.shard_waits.clear()
 
     @contextmanager
     def fetching(self) -> Iterator[None]:
@@ -104,7 +108,8 @@ class StepClock:
             return
         if len(self._steps) < MOST_STEPS_KEPT:
             taken = max(cycle_s - self._apart_s, 0.0)
-            self._steps.append((taken, self._input_s, min(self._wait_s, taken), self._samples))
+            waited = min(self._wait_s + self.shard_waits.seconds, taken)
+            self._steps.append((taken, self._input_s, waited, self._samples))
 
 
 class _HostMoments:

@@ -43,7 +43,7 @@ class WorkerSetup:
             self.run_dir.path, self.launch,
             {**base_environment(inherited, self.launch, self.run_dir.paths), **delivered}, self.output, listener,
             identity=identity, secret_file=self.run_dir.secret_file, plan_file=self.run_dir.plan_file,
-            usage_file=self.run_dir.usage,
+            usage_file=self.run_dir.usage, report=listener.report,
         )  # fmt: skip
 
     def parts(self, engine: PartEngine, listener: HostedListener, secret: str, user: UnixUser | None) -> PartWorkers:

@@ -1,11 +1,21 @@
 """What entries about nodes and devices do to the state: those that left, came back or changed."""
 
-from penstock.control.state.entries import Absence, DeviceCame, DeviceLeft, NodeCame, NodeLeft, NodeReshaped
+from penstock.control.state.entries import (
+    Absence,
+    DeviceCame,
+    DeviceLeft,
+    NodeCame,
+    NodeLeft,
+    NodePassed,
+    NodeReshaped,
+    NodeUnfit,
+)
 from penstock.control.state.folded_state import FoldedState, Reducers
-from penstock.core import DeviceLost, DeviceRestored, DeviceSlot, NodeChanged, NodeJoined, NodeLost
+from penstock.core import DeviceLost, DeviceRestored, DeviceSlot, NodeChanged, NodeHealth, NodeJoined, NodeLost
 
 
 def _node_left(state: FoldedState, entry: NodeLeft) -> None:
+    state.health.pop(entry.node, None)
     if entry.reason:
         state.drained_because[entry.node] = entry.reason
     if entry.why is state.absent.get(entry.node) is Absence.DRAINED:
@@ -23,9 +33,27 @@ def _node_came(state: FoldedState, entry: NodeCame) -> None:
     state.drained_because.pop(entry.node.name, None)
 
 
+def _node_passed(state: FoldedState, entry: NodePassed) -> None:
+    """One that is gone meanwhile is checked again when it is back."""
+    if entry.node not in state.absent:
+        state.health[entry.node] = NodeHealth(at=entry.at, level=entry.level)
+
+
+def _node_unfit(state: FoldedState, entry: NodeUnfit) -> None:
+    """The job's other devices are its own still, and nothing is counted against it."""
+    record = state.live(entry.job_id)
+    record.unfit_nodes += 1
+    record.tell(
+        entry.at, f"node {entry.node} failed its preflight and is drained ({entry.reason}); it goes on elsewhere"
+    )
+    why = f"preflight: {entry.reason}"
+    _node_left(state, NodeLeft(at=entry.at, node=entry.node, why=Absence.DRAINED, reason=why))
+
+
 def _node_reshaped(state: FoldedState, entry: NodeReshaped) -> None:
     """Its devices are others; one that is drained stays so."""
     name = entry.node.name
+    state.health.pop(name, None)
     before = state.scheduler.cluster.position(name)
     state.feed(NodeChanged(entry.at, entry.node))
     if state.scheduler.cluster.position(name) != before:
@@ -50,6 +78,8 @@ NODE_REDUCERS: Reducers = {
     NodeLeft: _node_left,
     NodeCame: _node_came,
     NodeReshaped: _node_reshaped,
+    NodePassed: _node_passed,
+    NodeUnfit: _node_unfit,
     DeviceLeft: _device_left,
     DeviceCame: _device_came,
 }

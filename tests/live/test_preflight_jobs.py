@@ -1,0 +1,173 @@
+"""A real server on several nodes, some of which are not fit for work: jobs that ask for it never start there.
+
+The machines are played by this one; those that are unfit have too few file descriptors, which is a real failure of a
+real check.
+"""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import CheckedNode, Client, check_nodes
+from penstock.core import InputError, PenstockError, PreflightLevel
+from tests.backends import spanning
+from tests.live.site import OVER, Site, until
+
+BACKEND = f"{spanning.__file__}:SpanningBackend"
+TOO_FEW_FILES = ["prlimit", "--nofile=1024:1024"]
+
+
+class Cluster(Site):
+    """Nodes of four slots; ``unfit`` ones fail every check."""
+
+    def __init__(self, folder: Path, nodes: tuple[str, ...], unfit: tuple[str, ...], settings: str = "") -> None:
+        super().__init__(folder, slots=0)
+        self.data.mkdir(mode=0o700)
+        prefixes = "\n".join(f"{node} = {TOO_FEW_FILES}" for node in unfit)
+        (self.data / "penstock.toml").write_text(
+            f'backend = "{BACKEND}"\n{settings}\n[backend_settings]\nnodes = {list(nodes)}\n'
+            f"[backend_settings.prefixes]\n{prefixes}\n"
+        )
+
+    def options(self) -> list[str]:
+        return []
+
+    def submit(self, **more: Any) -> str:
+        spec = {
+            "command": [self.python(), "-c", "print('trained')"], "work": "10 steps", "devices": 1, "profile": "never",
+            "environment": {"working_dir": str(self.folder)}, **more,
+        }  # fmt: skip
+        return self.ask(lambda client: client.submit(spec)).job.id
+
+    def python(self, before: str = "") -> str:
+        """One that sees the standard library and this package, so that a check takes a moment."""
+        place = self.folder / f"job{len(before)}" / "python3"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} -S "$@"\n')
+        place.chmod(0o755)
+        return str(place)
+
+    def outcome(self, job_id: str) -> str:
+        return until(lambda: self._state(job_id) in OVER and self._state(job_id), f"the end of {job_id}")
+
+    def _state(self, job_id: str) -> str:
+        return self.ask(lambda client: client.job(job_id)).state
+
+    def story(self, job_id: str) -> str:
+        return "\n".join(note.text for note in self.ask(lambda client: client.why(job_id)).entries)
+
+    def log(self, job_id: str) -> str:
+        return self.ask(lambda client: client.logs(job_id)).text
+
+
+@pytest.fixture(autouse=True)
+def _limits() -> None:
+    if shutil.which("prlimit") is None:
+        pytest.skip("prlimit is not installed")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path, nodes=("a", "b", "c"), unfit=("a", "b"))
+    yield found
+    found.close()
+
+
+def test_a_job_goes_on_elsewhere_and_unfit_nodes_are_drained_with_the_reason(cluster: Cluster) -> None:
+    job = cluster.submit(preflight="quick")
+    assert cluster.outcome(job) == "finished", cluster.story(job)
+    assert cluster.ask(lambda client: client.job(job)).failures == 0, "no failure of its script"
+    nodes = {node.name: node for node in cluster.ask(lambda client: client.nodes())}
+    drained = [name for name, node in nodes.items() if node.state == "drained"]
+    assert drained
+    assert set(drained) <= {"a", "b"}
+    for name in drained:
+        (why,) = nodes[name].unusable
+        assert why.startswith("drained: preflight: open files: 1024, expected at least 4096")
+        assert f"node {name} failed its preflight and is drained" in cluster.story(job)
+    assert (nodes["c"].state, nodes["c"].checked) == ("up", "quick")
+
+    _is_not_checked_again(cluster, drained)
+
+
+def _is_not_checked_again(cluster: Cluster, drained: list[str]) -> None:
+    """A good node is believed for a while, also by the next server."""
+    for node in {"a", "b"} - set(drained):
+        cluster.ask(lambda client, node=node: client.drain(node))
+    cluster.stop_server()
+    cluster.start()
+    believes, doubts = cluster.submit(preflight="quick"), cluster.submit(preflight={"again_after": "0s"})
+    assert cluster.outcome(believes) == cluster.outcome(doubts) == "finished"
+    assert "checking c" not in cluster.log(believes)
+    assert "checking c before workers start there (preflight: quick)" in cluster.log(doubts)
+
+
+def test_the_last_node_stays_in_use_and_the_job_is_told(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, nodes=("only",), unfit=("only",), settings="preflight_from = 2")
+    try:
+        job = cluster.submit(devices=2, retries=0)
+        small, told = cluster.submit(), cluster.submit(devices=2, preflight=False)
+        assert (cluster.outcome(job), cluster.outcome(small), cluster.outcome(told)) == ("failed",) + ("finished",) * 2
+        detail = cluster.ask(lambda client: client.job(job))
+        assert detail.reason.startswith("penstock: open files: 1024, expected at least 4096")
+        assert "its nodes failed the check before it started" in detail.reason
+        assert "stays in use: it is the only one" in cluster.story(job)
+        (node,) = cluster.ask(lambda client: client.nodes())
+        assert (node.state, node.checked) == ("up", "")
+    finally:
+        cluster.close()
+
+
+def test_an_environment_that_fails_everywhere_has_no_node_drained(cluster: Cluster) -> None:
+    for node in ("a", "b"):
+        cluster.ask(lambda client, node=node: client.drain(node))
+    cramped = [cluster.python("ulimit -n 256"), "-c", "print('trained')"]
+    job = cluster.submit(command=cramped, preflight="quick", retries={"max": 1, "backoff": "0s"})
+    assert cluster.outcome(job) == "failed"
+    assert "in the job's environment but not in Penstock's" in cluster.ask(lambda client: client.job(job)).reason
+    assert {node.name: node.state for node in cluster.ask(lambda client: client.nodes())}["c"] == "up"
+    assert cluster.ask(lambda client: client.job(job)).failures == 2, "tried again, like any other failure"
+
+
+def test_nodes_are_checked_by_jobs_of_the_platform_without_a_way_to_them(cluster: Cluster) -> None:
+    busy = cluster.submit(command=["sleep", "600"], nodes=["c"])
+    until(lambda: cluster.ask(lambda client: client.job(busy)).devices, "a job that holds a device")
+    holder = cluster.ask(lambda client: client.job(busy)).devices[0]
+    assert holder in {node.name: node for node in cluster.ask(lambda client: client.nodes())}["c"].devices, "its wish"
+    folder = str(cluster.folder)
+    good, bad = cluster.ask(lambda client: _checks(client, folder))
+    assert (good.node, good.fit) == ("c", None)
+    assert "no room" in good.reason
+    assert (bad.node, bad.fit) == ("a", False)
+    assert bad.reason.startswith("open files: 1024, expected at least 4096")
+    cluster.ask(lambda client: client.cancel(busy))
+    until(lambda: cluster._state(busy) == "cancelled" and not cluster.workers(), "its end")
+    (fit,) = cluster.ask(lambda client: check_nodes(client, ["c"], level=PreflightLevel.QUICK, folder=folder))
+    assert (fit.fit, fit.reason) == (True, "")
+    states = {node.name: (node.state, node.checked) for node in cluster.ask(lambda client: client.nodes())}
+    assert (states["a"], states["c"]) == (("drained", ""), ("up", "quick"))
+    with pytest.raises(InputError, match="node a is drained"):
+        cluster.ask(lambda client: check_nodes(client, ["a"]))
+    with pytest.raises(InputError, match="unknown node 'd'"):
+        cluster.ask(lambda client: check_nodes(client, ["d"]))
+    with pytest.raises(PenstockError, match="unknown node 'd'"):
+        cluster.submit(nodes=["c", "d"])
+
+
+def _checks(client: Client, folder: str) -> list[CheckedNode]:
+    return check_nodes(client, ["c", "a"], level=PreflightLevel.QUICK, folder=folder)
+
+
+def test_the_local_backend_checks_its_machine_by_a_job(tmp_path: Path) -> None:
+    site = Site(tmp_path, slots=2)
+    try:
+        (node,) = site.ask(lambda client: client.nodes())
+        (found,) = site.ask(lambda client: check_nodes(client, [node.name], level=PreflightLevel.QUICK))
+        assert (found.fit, found.reason) == (True, "")
+        assert site.ask(lambda client: client.nodes())[0].checked == "quick"
+    finally:
+        site.close()
