@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.core import InputError
 from penstock.data import TokenDataset, TooMuchDamageError
-from penstock.runtime.data.reading.best_fit import Piece, best_fit
+from penstock.runtime.data.reading.best_fit import best_fit
 from tests.runtime.data.corpora import Documents, documents, flip, write
 
 TEXTS = documents(300)
@@ -86,9 +86,9 @@ def test_best_fit_fills_every_pack(lengths: list[int], capacity: int) -> None:
     lengths = [*lengths, *([-total % capacity] if total % capacity else [])]
     starts = np.cumsum([0, *lengths]).tolist()
     packs = sum(lengths) // capacity
-    arranged = best_fit([Piece(a, n) for a, n in zip(starts, lengths, strict=False)], packs, capacity)
-    assert [sum(piece.length for piece in pack) for pack in arranged] == [capacity] * packs
-    covered = sorted((piece.start, piece.start + piece.length) for pack in arranged for piece in pack)
+    arranged = best_fit(list(zip(starts, lengths, strict=False)), packs, capacity)
+    assert [sum(length for _, length in pack) for pack in arranged] == [capacity] * packs
+    covered = sorted((start, start + length) for pack in arranged for start, length in pack)
     assert covered[0][0] == 0
     assert all(before[1] == after[0] for before, after in pairwise(covered))
 

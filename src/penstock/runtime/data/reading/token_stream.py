@@ -19,32 +19,43 @@ from penstock.runtime.data.storage.shard_file import (
     TOKENS,
     DamagedShardError,
     ShardIndex,
+    TokenFile,
     Tokens,
-    advise,
-    map_tokens,
     read_index,
 )
 
 OPEN_SHARDS = 96
-"""Two open files each: well below the 1,024 that a process may have by default."""
+"""Three open files each: well below the 1,024 that a process may have by default."""
+
+
+_threads = threading.local()
+
+
+def _own_buffer() -> memoryview:
+    """Room for a block, one for each thread that reads ahead."""
+    if not hasattr(_threads, "buffer"):
+        _threads.buffer = memoryview(bytearray(BLOCK_BYTES))
+    found: memoryview = _threads.buffer
+    return found
 
 
 class OpenShard:
     """A mapped shard that knows which of its blocks have been found sound."""
 
-    __slots__ = ("_checksums", "_fetch", "_per_block", "_unchecked", "begin", "name", "offsets", "tokens", "used")
+    __slots__ = ("_checksums", "_fetch", "_file", "_per_block", "_unchecked", "begin", "name", "offsets", "tokens", "used")
 
     def __init__(
-        self, name: str, begin: int, tokens: Tokens, index: ShardIndex, *,
+        self, name: str, begin: int, file: TokenFile, index: ShardIndex, *,
         verify: bool, fetch: Callable[[int, int], None] | None,
     ) -> None:  # fmt: skip
         self.name = name
         self.begin = begin
-        self.tokens = tokens
+        self.tokens = file.tokens
         self.offsets = index.offsets.data
         self.used = 0
         self._checksums = index.checksums
         self._per_block = BLOCK_BYTES // index.token_bytes
+        self._file = file
         self._fetch = fetch
         self._unchecked = set(range(len(index.checksums))) if verify or fetch else set()
 
@@ -62,12 +73,16 @@ class OpenShard:
         return [self.begin + place for place in self.offsets[first:last]]
 
     def expect(self, start: int, stop: int) -> None:
-        """Bring tokens nearer."""
-        start, stop = start - self.begin, stop - self.begin
+        """Bring tokens nearer and compare them with their checksums; what differs is told to whoever reads it."""
+        first, last = (start - self.begin) // self._per_block, -(-(stop - self.begin) // self._per_block)
         if self._fetch:
-            self._fetch(start // self._per_block, -(-stop // self._per_block))
-        else:
-            advise(self.tokens, start, stop)
+            self._fetch(first, last)
+        self._file.announce(first * BLOCK_BYTES, last * BLOCK_BYTES)
+        buffer = _own_buffer()
+        for block in range(first, last):
+            content = self._file.read_into(buffer, block * BLOCK_BYTES)
+            if block in self._unchecked and zlib.crc32(content) == int(self._checksums[block]):
+                self._unchecked.discard(block)
 
     def _check(self, first: int, last: int) -> None:
         if self._fetch:
@@ -113,7 +128,7 @@ class TokenStream:
         return [place for shard, first, end in self._parts(start, stop) for place in shard.borders(first, end)]
 
     def expect(self, start: int, stop: int) -> None:
-        """Bring tokens nearer: from the store to this machine, or from its disk to memory, there in the background."""
+        """Bring tokens nearer: from the store to this machine, and from its disk to memory; returns when they are."""
         for shard, first, end in self._parts(start, stop):
             shard.expect(first, end)
 
@@ -147,7 +162,7 @@ class TokenStream:
             raise DamagedShardError(f"{entry.name} is not the shard that the manifest means")
         copy = place.shard(entry.name + TOKENS, index.tokens * index.token_bytes)
         self._open[number] = OpenShard(
-            entry.name, self.starts[number], map_tokens(copy.path, index, may_change=copy.fetch is not None), index,
+            entry.name, self.starts[number], TokenFile(copy.path, index, may_change=copy.fetch is not None), index,
             verify=self._verify, fetch=copy.fetch,
         )  # fmt: skip
         return self._open[number]
