@@ -119,6 +119,11 @@ class Mixture:
         base = int(self._bases[part])
         self.parts[part].expect(first - base, last - base)
 
+    def prepare(self, first: int, last: int) -> None:
+        part = self._part_of(first)
+        base = int(self._bases[part])
+        self.parts[part].prepare(first - base, last - base)
+
     def state_dict(self) -> dict[str, Any]:
         return {"weights": self._weights, "parts": [part.state_dict() for part in self.parts]}
 

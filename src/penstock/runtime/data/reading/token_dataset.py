@@ -11,11 +11,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import InputError, PenstockError, UnknownNameError
 from penstock.runtime.data.reading.best_fit import best_fit
@@ -36,8 +37,6 @@ _KEPT_ARRANGEMENTS = 2 * WINDOW_BLOCKS
 _PAUSE_S = 1e-5
 
 _log = logging.getLogger(__name__)
-Arrangement = list[list[tuple[int, int, bool]]]
-"""Start, length and whether a document ends there, of each piece that the samples of a block are made of."""
 
 
 class Packing(StrEnum):
@@ -45,6 +44,19 @@ class Packing(StrEnum):
 
     CONCAT = "concat"
     BEST_FIT = "best_fit"
+
+
+class Arrangement(NamedTuple):
+    """What the samples of a block are made of: tens of thousands of pieces, perhaps, so they are kept as numbers."""
+
+    pieces: NDArray[np.int64]
+    """In each row the start of a piece, its length, and whether a document ends with it."""
+    firsts: list[int]
+    """The first piece of each sample, and the number of all pieces behind that."""
+
+    def of(self, sample: int) -> list[list[int]]:
+        found: list[list[int]] = self.pieces[self.firsts[sample] : self.firsts[sample + 1]].tolist()
+        return found
 
 
 class TooMuchDamageError(PenstockError):
@@ -133,8 +145,11 @@ class TokenDataset:
             self.read_row(int(index), batch, row)
 
     def expect(self, first: int, last: int) -> None:
-        """Have the samples from ``first`` to before ``last`` read from the disk, and arranged; for the background."""
+        """Have the samples from ``first`` to before ``last`` read from the disk."""
         self._stream.expect(first * self.sequence, min(last * self.sequence + 1, len(self._stream)))
+
+    def prepare(self, first: int, last: int) -> None:
+        """Arrange these samples in the background of whoever trains."""
         if self.pack is Packing.BEST_FIT:
             for block in range(first // self.block, -(-last // self.block)):
                 self._arrangement(block, lambda: time.sleep(_PAUSE_S))
@@ -200,7 +215,7 @@ class TokenDataset:
         """One call joins the pieces, and labels are what it made, moved by one place, but for the last of each piece."""
         block, within = divmod(index, self.block)
         parts, last_labels, begin = [], [], 0
-        for start, length, is_end in self._arrangement(block)[within]:
+        for start, length, is_end in self._arrangement(block).of(within):
             found = self._stream.stretch(start, start + length + (not is_end))
             parts.append(found if is_end else found[:-1])
             last_labels.append((begin + length - 1, IGNORED if is_end else int(found[-1])))
@@ -227,11 +242,13 @@ class TokenDataset:
         first, last = block * self.block, min((block + 1) * self.block, self._samples)
         start, stop = first * self.sequence, last * self.sequence
         inner = self._stream.borders(start + 1, min(stop + 1, len(self._stream)))
-        ends = {*inner, len(self._stream)}
         borders = [start, *inner] if inner and inner[-1] == stop else [start, *inner, stop]
         pieces = [(a, b - a) for a, b in pairwise(borders)]
         packs = best_fit(pieces, last - first, self.sequence, pause)
-        return [[(at, length, at + length in ends) for at, length in pack] for pack in packs]
+        starts_and_lengths = np.fromiter(chain.from_iterable(chain.from_iterable(packs)), np.int64).reshape(-1, 2)
+        ends = {*inner, len(self._stream)}
+        is_end = [stop in ends for stop in starts_and_lengths.sum(axis=1).tolist()]
+        return Arrangement(np.column_stack((starts_and_lengths, is_end)), [0, *accumulate(map(len, packs))])
 
 
 def _block(manifest: DataManifest, sequence: int) -> int:
