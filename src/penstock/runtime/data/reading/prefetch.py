@@ -1,7 +1,8 @@
 """Batches that are read before anybody asks: one thread, a few batches ahead, in the order that was announced.
 
-That thread also finds out what comes next, so that training pays for taking a batch and for nothing else. Whoever takes a batch that was not announced gets it all the same, read there and then; so a world that changes, or a
-step that is done again, costs one read and no more. Time spent waiting is recorded: it is what training lost.
+That thread also finds out what comes next, so that training pays for taking a batch and for nothing else. Whoever takes
+a batch that was not announced gets it all the same, read there and then; so a world that changes, or a step that is
+done again, costs one read and no more. Time spent waiting is recorded: it is what training lost.
 """
 
 import time
@@ -9,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -35,10 +36,13 @@ class LoadingStats:
 
 
 class Prefetch(Generic[T]):
-    """Reads batches by ``read(indices)``, ``depth`` of them ahead."""
+    """Reads batches by ``read(indices)``, ``depth`` of them ahead; ``deliver`` has the last word on one that is taken."""
 
-    def __init__(self, read: Callable[[Sequence[int]], T], depth: int = DEPTH) -> None:
+    def __init__(
+        self, read: Callable[[Sequence[int]], T], depth: int = DEPTH, deliver: Callable[[T], Any] = lambda batch: batch
+    ) -> None:
         self._read = read
+        self._deliver = deliver
         self._depth = depth
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-data") if depth else None
         self._announced: Iterator[Sequence[int]] = iter(())
@@ -53,8 +57,11 @@ class Prefetch(Generic[T]):
         self._announced = iter(announced)
         self._top_up()
 
-    def take(self, indices: Sequence[int]) -> T:
-        """A batch, read ahead if it was announced."""
+    def take(self, indices: Sequence[int]) -> Any:
+        """A batch, read ahead if it was announced, and delivered.
+
+        The reading thread is woken last: from then on it may hold Python when whoever trains wants it.
+        """
         began = time.perf_counter()
         found = self._ahead.popleft().result() if self._ahead else None
         if found is not None and tuple(found[0]) == tuple(indices):
@@ -67,8 +74,9 @@ class Prefetch(Generic[T]):
         self._stall_s += waited
         self._batches += 1
         self._samples += len(indices)
+        delivered = self._deliver(batch)
         self._top_up()
-        return batch
+        return delivered
 
     def stats(self) -> LoadingStats:
         p50, p99, p999 = np.quantile(self._waits or [0.0], (0.5, 0.99, 0.999)).tolist()

@@ -103,7 +103,6 @@ class TokenDataset:
         self._lock = threading.Lock()
         self._told: set[str] = set()
         self._places = np.arange(sequence)
-        self._fill = self._fill_plain if self.pack is Packing.CONCAT else self._fill_fitted
 
     def __len__(self) -> int:
         return self._samples
@@ -168,10 +167,11 @@ class TokenDataset:
 
     def read_row(self, index: int, batch: TokenBatch, row: int) -> None:
         """A sample into a row; instead of a damaged one the first sound one that lies blocks further on."""
+        fill = self._fill_plain if self.pack is Packing.CONCAT else self._fill_fitted
         wanted = index
         for _ in range(_MOST_TRIES):
             try:
-                self._fill(wanted, batch, row)
+                fill(wanted, batch, row)
                 return self._judge()
             except DamagedShardError as problem:
                 if wanted == index:
@@ -212,7 +212,7 @@ class TokenDataset:
             positions[begin:] = self._places[: self.sequence - begin]
 
     def _fill_fitted(self, index: int, batch: TokenBatch, row: int) -> None:
-        """One call joins the pieces, and labels are what it made, moved by one place, but for the last of each piece."""
+        """One call joins the pieces; labels are what it made, moved by one place, but for the last of each piece."""
         block, within = divmod(index, self.block)
         parts, last_labels, begin = [], [], 0
         for start, length, is_end in self._arrangement(block).of(within):

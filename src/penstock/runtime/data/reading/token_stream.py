@@ -43,7 +43,18 @@ def _own_buffer() -> memoryview:
 class OpenShard:
     """A mapped shard that knows which of its blocks have been found sound: ``checked`` has a byte for each."""
 
-    __slots__ = ("_checked", "_checksums", "_fetch", "_file", "_per_block", "begin", "name", "offsets", "tokens", "used")
+    __slots__ = (
+        "_checked",
+        "_checksums",
+        "_fetch",
+        "_file",
+        "_per_block",
+        "begin",
+        "name",
+        "offsets",
+        "tokens",
+        "used",
+    )
 
     def __init__(
         self, name: str, begin: int, file: TokenFile, index: ShardIndex, *,
