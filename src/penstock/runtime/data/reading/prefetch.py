@@ -36,7 +36,7 @@ class LoadingStats:
 
 
 class Prefetch(Generic[T]):
-    """Reads batches by ``read(indices)``, ``depth`` of them ahead; ``deliver`` has the last word on one that is taken."""
+    """Reads batches by ``read(indices)``, ``depth`` of them ahead; ``deliver`` has the last word on one taken."""
 
     def __init__(
         self, read: Callable[[Sequence[int]], T], depth: int = DEPTH, deliver: Callable[[T], Any] = lambda batch: batch
