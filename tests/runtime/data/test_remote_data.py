@@ -53,6 +53,18 @@ def test_only_blocks_that_are_read_are_fetched(bucket: Bucket, cache: Path) -> N
         again.read([4000])
 
 
+def test_a_copy_that_goes_while_it_is_open_is_read_on(bucket: Bucket, cache: Path) -> None:
+    """Another process may need the room; blocks that are still to come are fetched all the same."""
+    write(bucket.url, [np.arange(8 * 2**19) % 1000], shard_bytes=2**30)
+    dataset = TokenDataset(bucket.url, sequence=1000)
+    dataset.read([0])
+    for path in cache.glob("*/shard-*.tok"):
+        path.unlink()
+    assert dataset.read([4000]).tokens[0].tolist() == list(range(1000))
+    dataset.expect(2000, 2500)
+    assert TokenDataset(bucket.url, sequence=1000).read([2100]).tokens[0].tolist() == list(range(1000))
+
+
 def test_damage_on_the_way_is_found(bucket: Bucket, cache: Path) -> None:
     write(bucket.url, documents(), shard_bytes=2**13)
     bucket.replace(f"{bucket.prefix}/shard-00001.tok", lambda content: content[:-1] + bytes([content[-1] ^ 1]))

@@ -26,7 +26,7 @@ from penstock.runtime.data.storage.shard_file import (
 )
 
 OPEN_SHARDS = 96
-"""Three open files each: well below the 1,024 that a process may have by default."""
+"""Three open files each, five of one that is fetched: below the 1,024 that a process may have by default."""
 
 
 _threads = threading.local()

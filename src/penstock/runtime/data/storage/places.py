@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from penstock.core import is_url, parse_bytes
+from penstock.runtime.data.storage.claims import Claim
 from penstock.runtime.data.storage.sparse_copy import SparseCopy, marks_path
 from penstock.runtime.file_systems import file_system
 from penstock.tools import atomic_file, file_lock, partial_path, write_atomically
@@ -44,6 +45,10 @@ class Place(Protocol):
 
     def shard(self, name: str, size: int) -> "ShardCopy":
         """A file on this machine whose blocks have the content of a large one once they are fetched."""
+        ...
+
+    def claim(self) -> Claim:
+        """The right to write here, which one at a time has; InputError if that is another."""
         ...
 
     def write(self, name: str, text: str) -> None:
@@ -90,6 +95,9 @@ class DirectoryPlace:
     def shard(self, name: str, size: int) -> ShardCopy:
         del size
         return ShardCopy(self.directory / name)
+
+    def claim(self) -> Claim:
+        return Claim(self.directory, str(self.directory))
 
     def write(self, name: str, text: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -141,6 +149,9 @@ class RemotePlace:
             copy = SparseCopy(self._cache / name, size, lambda *bounds: self._range(name, *bounds))
         self._make_room(copy.path)
         return ShardCopy(copy.path, copy.fetch)
+
+    def claim(self) -> Claim:
+        return Claim(self._cache.with_name(f"{self._cache.name}.writing"), self._url)
 
     def write(self, name: str, text: str) -> None:
         self._files.pipe_file(f"{self._url}/{name}", text.encode())

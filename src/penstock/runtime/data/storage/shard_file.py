@@ -44,8 +44,9 @@ class ShardIndex:
     offsets: Offsets
 
 
-def shard_name(number: int) -> str:
-    return f"shard-{number:05d}"
+def shard_name(number: int, series: str = "") -> str:
+    """The name of a shard; a series of its own keeps shards apart from those that they are to replace."""
+    return f"shard-{number:05d}{series}"
 
 
 def token_type(token_bytes: int) -> np.dtype[np.unsignedinteger]:
