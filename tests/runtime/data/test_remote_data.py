@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -107,6 +108,21 @@ def test_a_store_that_does_not_answer_is_asked_again(bucket: Bucket, monkeypatch
 def test_a_url_of_an_unknown_kind_is_refused() -> None:
     with pytest.raises(InputError, match="packed tokens at s4://bucket/data"):
         open_tokens("s4://bucket/data")
+
+
+def test_a_store_without_credentials_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    fsspec.filesystem("s3").clear_instance_cache()
+    for ask in (open_tokens, lambda url: pack([tmp_path / "a.txt"], url)):
+        (tmp_path / "a.txt").write_text("text")
+        with pytest.raises(InputError, match=r"s3://nobody/data cannot be used: .*Set AWS_ACCESS_KEY_ID"):
+            ask("s3://nobody/data")
+    fsspec.filesystem("s3").clear_instance_cache()
 
 
 def test_packing_and_reading_need_no_torch(tmp_path: Path) -> None:

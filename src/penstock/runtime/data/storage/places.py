@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from penstock.core import is_url, parse_bytes
 from penstock.runtime.data.storage.claims import Claim
 from penstock.runtime.data.storage.sparse_copy import SparseCopy, marks_path
-from penstock.runtime.file_systems import file_system
+from penstock.runtime.file_systems import file_system, understood
 from penstock.tools import atomic_file, file_lock, partial_path, write_atomically
 
 CACHE_VARIABLE, CACHE_SIZE_VARIABLE = "PENSTOCK_DATA_CACHE", "PENSTOCK_DATA_CACHE_SIZE"
@@ -167,7 +167,8 @@ class RemotePlace:
     def names(self) -> list[str]:
         self._files.invalidate_cache()
         try:
-            return sorted(path.rsplit("/", 1)[-1] for path in self._files.ls(self._url, detail=False))
+            with understood(self._url):
+                return sorted(path.rsplit("/", 1)[-1] for path in self._files.ls(self._url, detail=False))
         except FileNotFoundError:
             return []
 
@@ -190,13 +191,15 @@ class RemotePlace:
         """What is not there is told at once; anything else that goes wrong may pass."""
         for pause_s in self._pauses_s:
             try:
-                return action()
+                with understood(self._url):
+                    return action()
             except (FileNotFoundError, PermissionError):
                 raise
             except OSError as problem:
                 _log.warning("%s/%s: %s; again in %g s", self._url, name, problem, pause_s)
                 time.sleep(pause_s)
-        return action()
+        with understood(self._url):
+            return action()
 
     def _make_room(self, kept: Path) -> None:
         """Open maps outlive their names, so whoever reads a file that goes can read on."""
