@@ -4,12 +4,13 @@
 
 * how long a checkpoint holds training up at 1, 2 and 6 GB of state (``--sizes 1,2,6``), beside a synchronous one of the
   same tensors (``torch.save`` to the same disk and a sync, as plain scripts do it);
-* how long a world of four FSDP2 workers stands still when one of them and its machine's memory are gone, and how many
-  steps are done again: from what peers hold in memory, beside the last checkpoint on the disk.
+* how long a world of four FSDP2 workers stands still when one of them and its machine's memory are gone, how much of
+  that passes before it is noticed, and how many steps are done again: from what peers hold in memory, beside the last
+  checkpoint on the disk (``--lost 0.1,0.5`` GB of state; each needs about six times its bytes of memory).
 
 ``--blocking`` or ``--recovery`` picks one. ``--gpu`` measures on the GPU at hand instead, with nothing installed but
 PyTorch: bytes per second from the device into the arena, and the same comparison there. Every size needs about four
-times its bytes of memory, less the moments that a GPU holds.
+times its bytes of memory, less the moments that a GPU holds. ``--gpu --sizes 6 --rounds 1`` is meant for two minutes.
 """
 
 import argparse
@@ -46,7 +47,8 @@ def main() -> None:
     if options.blocking or not chosen:
         blocking("cpu", sizes, options.rounds)
     if options.recovery or not chosen:
-        recovery(options.hidden)
+        for size in options.lost.split(","):
+            recovery(hidden_of(float(size) * GB), options.rounds)
 
 
 def _options() -> argparse.Namespace:
@@ -56,7 +58,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--sizes", default="1,2,6", help="of the state, in GB")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--hidden", type=int, default=1024, help="of the model whose worker is lost")
+    parser.add_argument("--lost", default="0.1", help="state of the world that loses a worker, in GB")
+    parser.add_argument("--hidden", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -124,7 +127,6 @@ def blocking_times(device: str, state_bytes: float, rounds: int) -> tuple[int, d
         files = Checkpoints(Path(folder) / "ours", keep=1, arena_bytes=int(1.2 * subject.bytes))
         subject.parts.call_before_updates(files.hold)
         files.prepare(subject.parts.capture(0))
-        save_plainly(subject.parts.capture(0).tensors, Path(folder) / "plain.pt")
         for number in range(rounds):
             with timed(times["synchronous"]):
                 settled(device)
@@ -186,21 +188,43 @@ def worker(hidden: int, *, memory: bool) -> None:
             optimizer.step()
             optimizer.zero_grad()
         if run.is_main:
-            print(json.dumps({"step": step.number, "generation": run.generation, "lost": step.lost}), flush=True)
+            said = {"step": step.number, "generation": run.generation, "lost": step.lost, "at": time.monotonic()}
+            print(json.dumps(said), flush=True)
 
 
-def recovery(hidden: int) -> None:
+def hidden_of(state_bytes: float) -> int:
+    """How wide a model of eight layers is whose weights and moments take so many bytes."""
+    return int((state_bytes / 8 / 12) ** 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a lost worker cost: seconds from the last step to the new world, and until it was noticed; steps again."""
+
+    pause_s: float
+    noticed_s: float
+    again: int
+
+    @property
+    def way_back_s(self) -> float:
+        return self.pause_s - self.noticed_s
+
+
+def recovery(hidden: int, rounds: int) -> None:
     size = 8 * hidden * (hidden + 1) * 12
     rows = []
     for label, memory in (("peers' memory", True), ("the disk", False)):
-        pauses, again = zip(*(lost_worker(hidden, memory=memory) for _ in range(3)), strict=True)
-        rows.append([label, f"{statistics.median(pauses):.2f} s", f"{max(pauses):.2f} s", f"{max(again)}"])
-    columns = ["state comes from", "stands still", "worst of 3", "steps done again"]
-    show(f"One of {WORKERS} FSDP2 workers is lost with its machine; {size / 1e6:.0f} MB of state", columns, rows)
+        found = [lost_worker(hidden, memory=memory) for _ in range(rounds)]
+        times = [[loss.pause_s for loss in found], [loss.way_back_s for loss in found]]
+        middles, worst = [f"{statistics.median(of):.2f} s" for of in times], [f"{max(of):.2f} s" for of in times]
+        rows.append([label, *middles, *worst, f"{max(loss.again for loss in found)}"])
+    columns = ["state comes from", "stands still", "once noticed", "worst", "worst once noticed", "steps done again"]
+    title = f"One of {WORKERS} FSDP2 workers is lost with its machine; {size / 1e6:.0f} MB of state, {rounds} times"
+    show(title, columns, rows)
 
 
-def lost_worker(hidden: int, *, memory: bool) -> tuple[float, int]:
-    """Seconds from the last step before the loss to the first after it, and completed steps that were done again."""
+def lost_worker(hidden: int, *, memory: bool) -> Loss:
+    """Lose a worker with its machine."""
     from penstock.backends import LocalBackend, fake_devices
     from penstock.core import Launch, ReportKind, Worker
 
@@ -223,18 +247,20 @@ def lost_worker(hidden: int, *, memory: bool) -> tuple[float, int]:
 
             pause = wait_for(resized)
             time.sleep(1.0)
-            return pause, _done_again(backend.logs("bench.1", None, 0, 1 << 24)[0].decode())
+            return _loss(pause, backend.logs("bench.1", None, 0, 1 << 24)[0].decode())
         finally:
             backend.stop("bench.1", 0.0)
             wait_for(lambda: not any(one.alive for one in backend.runs()))
             backend.forget("bench.1")
 
 
-def _done_again(output: str) -> int:
+def _loss(pause_s: float, output: str) -> Loss:
     said = [json.loads(line[line.index("{") :]) for line in output.splitlines() if '"generation"' in line]
-    before = max(one["step"] for one in said if one["generation"] == 0 and not one["lost"])
+    before = [one for one in said if one["generation"] == 0]
+    last = max((one for one in before if not one["lost"]), key=lambda one: one["step"])
+    noticed = next(one["at"] for one in before if one["lost"])
     after = min(one["step"] for one in said if one["generation"] == 1 and not one["lost"])
-    return int(max(before + 1 - after, 0))
+    return Loss(pause_s, noticed - last["at"], max(last["step"] + 1 - after, 0))
 
 
 # --- a GPU --------------------------------------------------------------------------------------------------------
@@ -243,14 +269,17 @@ def _done_again(output: str) -> int:
 def gpu(sizes: list[float], rounds: int) -> None:
     import torch
 
+    from penstock.runtime.checkpoints.device_stage import DeviceStage
+
     rows = []
     for size in sizes:
         into, out = device_speeds(int(size * GB), rounds)
-        rows.append([f"{size:g} GB", f"{into:.1f} GB/s", f"{out:.1f} GB/s"])
+        held = [f"{1e3 * held_up(int(size * GB), rounds, stage):.2f} ms" for stage in (None, DeviceStage(lambda _: 0))]
+        rows.append([f"{size:g} GB", f"{into:.1f} GB/s", f"{out:.1f} GB/s", *held])
     name = torch.cuda.get_device_name()
     show(
         f"{name}: from the device into the arena, best of {rounds}",
-        ["state", "pinned arena", "arena in /dev/shm"],
+        ["state", "pinned arena", "arena in /dev/shm", "may change after, staged", "not staged"],
         rows,
     )
     blocking("cuda", sizes, rounds)
@@ -286,6 +315,33 @@ def _speed(arena: Any, tensors: dict[str, Any]) -> float:
     arena.release(copy.slot)
     assert all(torch.equal(copy.tensors[key][:8], tensor[:8].cpu()) for key, tensor in tensors.items())
     return float(copy.layout.bytes / taken / GB)
+
+
+def held_up(size: int, rounds: int, stage: Any) -> float:
+    """Seconds that the device lets an optimizer wait, the best of some: with room on the device, or without."""
+    import torch
+
+    from penstock.runtime.checkpoints.staging import Arena
+
+    tensors = {str(index): torch.randn(size // 4 // 16, device="cuda") for index in range(16)}
+    arena, found = Arena(2 * size, stage), []
+    arena.reserve(tensors)
+    for _ in range(rounds + 1):
+        torch.cuda.synchronize()
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        began.record()
+        copy = arena.begin(tensors, frozenset(tensors))
+        assert copy is not None
+        copy.wait()
+        ended.record()
+        for tensor in tensors.values():
+            tensor.add_(1)
+        copy.finish()
+        torch.cuda.synchronize()
+        assert all(torch.equal(copy.tensors[key].to("cuda") + 1, tensor) for key, tensor in tensors.items())
+        found.append(began.elapsed_time(ended) / 1e3)
+        arena.release(copy.slot)
+    return float(min(found[1:]))
 
 
 # --- tools --------------------------------------------------------------------------------------------------------

@@ -5,22 +5,26 @@ machine does counts little; the wall clock is used where waiting is the question
 
 * ``documents``: random documents: JSON lines with offsets, a flat memory map with offsets, ours;
 * ``batches``: shuffled batches of tokens and labels from one shard and from 10,000;
-* ``cold``: an epoch after the page cache was told to forget, in stored, windowed and fully random order;
+* ``cold``, ``throttled``: an epoch after the page cache was told to forget, in stored, windowed and fully random order;
 * ``resume``: how long until the first batch in the middle of an epoch, at another number of ranks, bit by bit the same;
-* ``latency``: waits of a loop of 50 steps a second with four batches ahead, beside a thread that reads nothing;
+* ``latency``: waits of a loop of 50 steps a second with four batches ahead, beside loops that read nothing;
 * ``packing``: waste and cut documents;
 * ``memory``: what a data set of 10^9 documents needs;
 * ``recipe``: the share of time that examples/pretrain.py waits for data.
 """
 
+import ctypes
+import gc
 import itertools
 import json
+import mmap
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +33,12 @@ from numpy.typing import NDArray
 
 from penstock.data import DataManifest, TokenDataset, TokenWriter, open_tokens, pack
 from penstock.runtime.data.reading.prefetch import Prefetch
-from penstock.runtime.data.reading.read_ahead import ReadAhead
 
 SEQUENCE, BATCH, VOCABULARY = 2048, 8, 50_000
 DOCUMENTS, ROUNDS = 4000, 5
 MANY = 10_000
 _STALL_S = 1e-3
+_SOME = np.ones(2048, np.int64)
 Numbers = NDArray[np.int64]
 
 
@@ -46,19 +50,20 @@ def main() -> None:
             PARTS[name](Path(folder))
 
 
-def rate(read: Callable[[], int], rounds: int = ROUNDS) -> float:
-    """Tokens per second of processor time, the best of some rounds after one that warms up."""
-    best = 0.0
+def rates(readers: dict[str, Callable[[], int]], rounds: int = ROUNDS) -> dict[str, float]:
+    """Tokens per second of processor time, in turn, the best of some rounds after one that warms up."""
+    best = dict.fromkeys(readers, 0.0)
     for number in range(rounds + 1):
-        began = time.process_time()
-        tokens = read()
-        best = max(best, tokens / (time.process_time() - began)) if number else best
+        for name, read in readers.items():
+            began = time.process_time()
+            tokens = read()
+            best[name] = max(best[name], tokens / (time.process_time() - began)) if number else 0.0
     return best
 
 
 def table(rows: dict[str, float], baseline: str) -> None:
     for name, found in rows.items():
-        print(f"  {name:44} {found / 1e6:8.1f} M tokens/s  {found / rows[baseline]:6.2f} x {baseline}", flush=True)
+        print(f"  {name:52} {found / 1e6:8.1f} M tokens/s  {found / rows[baseline]:6.2f} x {baseline}", flush=True)
 
 
 # --- the corpus in three forms ----------------------------------------------------------------------------------------
@@ -128,32 +133,39 @@ def documents(folder: Path) -> None:
         return stream.stretch(borders[number], borders[number + 1]).astype(np.int64)
 
     assert all(np.array_equal(ours(number), lines.document(number)) for number in order[:50])
-    rows = {
-        "JSON lines with offsets": rate(lambda: sum(len(lines.document(number)) for number in order), 2),
-        "bare memory map": rate(lambda: sum(len(flat.document(number)) for number in order)),
-        "ours, checksums compared": rate(lambda: sum(len(ours(number)) for number in order)),
-    }
-    table(rows, "JSON lines with offsets")
+    readers: dict[str, Callable[[int], Numbers]] = {
+        "JSON lines with offsets": lines.document, "bare memory map": flat.document, "ours, checksums compared": ours
+    }  # fmt: skip
+    table(rates({name: partial(_documents, read, order) for name, read in readers.items()}), "JSON lines with offsets")
+
+
+def _documents(read: Callable[[int], Numbers], order: list[int]) -> int:
+    return sum(len(read(number)) for number in order)
 
 
 def batches(folder: Path) -> None:
-    """shuffled batches of 8 x 2,048 tokens with their labels; 10,000 shards are one of 256 KiB under many names."""
+    """shuffled batches of 8 x 2,048 tokens with their labels; 10,000 shards are one file under many names."""
     given = texts()
     flat, lines = FlatMap(folder / "flat", given), JsonLines(folder / "text.jsonl", given)
-    one, many = packed(folder / "one", given), many_shards(folder)
-    order = TokenDataset(one, sequence=SEQUENCE).order(0).stretch(0, 0, sum(map(len, given)) // SEQUENCE)
-    rows = {
-        "JSON lines, concatenated": rate(lambda: _concatenated(lines, len(given)), 1),
-        "bare memory map": rate(lambda: _batches(flat.batch, order)),
+    places = {
+        "one shard": packed(folder / "one", given), f"{MANY:,} of 2 MiB": many_shards(folder, 2**21),
+        f"{MANY:,} of 256 KiB": many_shards(folder, 2**18),
+    }  # fmt: skip
+    order = (
+        TokenDataset(places["one shard"], sequence=SEQUENCE).order(0).stretch(0, 0, sum(map(len, given)) // SEQUENCE)
+    )
+    readers: dict[str, Callable[[], int]] = {
+        "JSON lines, concatenated": lambda: _concatenated(lines, len(given)),
+        "bare memory map": lambda: _batches(flat.batch, order),
     }
-    for name, place in (("one shard", one), (f"{MANY:,} shards", many)):
+    for name, place in places.items():
         for words, options, is_shuffled in (
             ("in stored order", {"boundaries": False}, False), ("shuffled", {"boundaries": False}, True),
             ("shuffled, documents marked", {}, True), ("shuffled, best fit", {"pack": "best_fit"}, True),
         ):  # fmt: skip
             dataset = TokenDataset(place, sequence=SEQUENCE, **options)
-            rows[f"ours, {name}, {words}"] = rate(_epochs(dataset, len(order), is_shuffled))
-    table(rows, "bare memory map")
+            readers[f"ours, {name}, {words}"] = _epochs(dataset, len(order), is_shuffled)
+    table(rates(readers), "bare memory map")
 
 
 def _epochs(dataset: TokenDataset, samples: int, is_shuffled: bool) -> Callable[[], int]:
@@ -170,11 +182,11 @@ def _epochs(dataset: TokenDataset, samples: int, is_shuffled: bool) -> Callable[
     return read
 
 
-def many_shards(folder: Path) -> Path:
-    """Ten thousand names of a shard of 256 KiB."""
-    place = folder / "many"
+def many_shards(folder: Path, size: int) -> Path:
+    """Ten thousand names of a shard of about this size."""
+    place = folder / f"many-{size}"
     if not place.exists():
-        base = packed(folder / "base", texts(80), shard_bytes=2**18)
+        base = packed(folder / f"base-{size}", texts(size // 3200 + 1), shard_bytes=size)
         name_again(open_tokens(base).manifest, base, place)
     return place
 
@@ -199,42 +211,106 @@ def _concatenated(lines: JsonLines, count: int) -> int:
 
 
 def cold(folder: Path) -> None:
-    """an epoch of 128 MiB that is not in the page cache, by the wall clock, one thread but for reading ahead."""
-    place = packed(folder / "cold", [np.arange(2**20) % VOCABULARY for _ in range(64)], shard_bytes=2**26)
-    dataset = TokenDataset(place, sequence=SEQUENCE, boundaries=False, verify=False)
-    windowed = dataset.order(0)
-    ahead = ReadAhead(dataset, windowed)
+    """an epoch of 256 MiB that is not in the page cache, by the wall clock, four batches ahead; the best of 5."""
+    place = packed(folder / "cold", [np.arange(2**20) % VOCABULARY for _ in range(128)], shard_bytes=2**26)
+    _compare_cold(place)
 
-    def read_ahead(chosen: Numbers) -> Any:
-        ahead.move_to(0, next(positions))
-        return dataset.read(chosen)
 
-    ways: dict[str, tuple[Callable[[Numbers], Any], Numbers]] = {
-        "in stored order": (dataset.read, np.arange(len(dataset))),
-        "windowed, read ahead": (read_ahead, windowed.stretch(0, 0, len(dataset))),
-        "fully random": (dataset.read, np.random.default_rng(0).permutation(len(dataset))),
+def throttled(folder: Path) -> None:
+    """the same of 128 MiB from a disk that is held to 100 MiB/s (needs root and control groups of version 1)."""
+    place = packed(folder / "throttled", [np.arange(2**20) % VOCABULARY for _ in range(64)], shard_bytes=2**26)
+    group = Path("/sys/fs/cgroup/blkio") / f"penstock-bench-{os.getpid()}"
+    device = place.stat().st_dev
+    try:
+        group.mkdir()
+    except OSError as problem:
+        print(f"  not here: {problem}")
+        return
+    try:
+        limit = f"{os.major(device)}:{os.minor(device)} {100 * 2**20}"
+        (group / "blkio.throttle.read_bps_device").write_text(limit)
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        _compare_cold(place, rounds=2)
+    finally:
+        (group.parent / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
+
+
+def _compare_cold(place: Path, rounds: int = 5) -> None:
+    ways: dict[str, Callable[[Path], None]] = {
+        "the files alone, nothing done with them": _read_files,
+        "ours, in stored order": partial(_one_epoch, shuffle=False),
+        "ours, shuffled": partial(_one_epoch, shuffle=True),
+        "ours, fully random, nothing read ahead": _read_randomly,
     }
-    for name, (read, order) in ways.items():
+    best = dict.fromkeys(ways, 0.0)
+    mebibytes = sum(path.stat().st_size for path in place.glob("*.tok")) / 2**20
+    for _, (name, read) in itertools.product(range(rounds), ways.items()):
         _forget(place)
-        positions = itertools.count(0, BATCH)
         began = time.perf_counter()
-        _batches(read, order)
-        print(f"  {name:24} {128 / (time.perf_counter() - began):8.0f} MiB/s", flush=True)
-    ahead.close()
+        read(place)
+        best[name] = max(best[name], mebibytes / (time.perf_counter() - began))
+    for name, found in best.items():
+        print(
+            f"  {name:42} {found:8.0f} MiB/s  {found / best['ours, in stored order']:6.2f} x stored order", flush=True
+        )
+
+
+def _read_files(place: Path) -> None:
+    buffer = bytearray(2**20)
+    for path in sorted(place.glob("*.tok")):
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def _one_epoch(place: Path, *, shuffle: bool) -> None:
+    from penstock.runtime.training.token_loader import TokenLoader
+
+    dataset = TokenDataset(place, sequence=SEQUENCE, boundaries=False)
+    loader = TokenLoader(dataset, global_batch=BATCH, shuffle=shuffle)
+    for _ in itertools.islice(loader, len(dataset) // BATCH):
+        pass
+    loader.close()
+
+
+def _read_randomly(place: Path) -> None:
+    dataset = TokenDataset(place, sequence=SEQUENCE, boundaries=False, verify=False)
+    _batches(dataset.read, np.random.default_rng(0).permutation(len(dataset)))
 
 
 def _forget(place: Path) -> None:
+    """Drop files from the page cache, and make sure of it: pages that somebody maps or still writes stay."""
+    gc.collect()
     for path in place.glob("*.tok"):
         with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            for _ in range(100):
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                if (left := _resident_share(file.fileno())) < 0.01:
+                    break
+                time.sleep(0.1)
+        assert left < 0.01, f"{left:.0%} of {path} is still in memory"
+
+
+def _resident_share(file: int) -> float:
+    with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as content:
+        pages = np.zeros(-(-len(content) // mmap.PAGESIZE), np.uint8)
+        address = np.frombuffer(content, np.uint8).ctypes.data
+        ctypes.CDLL(None).mincore(
+            ctypes.c_void_p(address), ctypes.c_size_t(len(content)), pages.ctypes.data_as(ctypes.c_void_p)
+        )
+        return float((pages & 1).mean())
 
 
 def resume(folder: Path) -> None:
     """from the state of a loader of 3 ranks to the first batch of one of 5, new objects throughout."""
     from penstock.runtime.training.token_loader import TokenLoader
 
-    for name, place in (("one shard", packed(folder / "one", texts())), (f"{MANY:,} shards", many_shards(folder))):
+    for name, place in (
+        ("one shard", packed(folder / "one", texts())),
+        (f"{MANY:,} shards", many_shards(folder, 2**18)),
+    ):
         loader = TokenLoader(TokenDataset(place, sequence=SEQUENCE), global_batch=15, rank=1, size=3)
         state = loader.state_dict() | {"step": 150}
         loader.close()
@@ -252,29 +328,38 @@ def resume(folder: Path) -> None:
 
 
 def latency(folder: Path) -> None:
-    """waits at 50 steps a second, four batches ahead, after the first; and for a thread that hands over a number."""
+    """waits at 50 steps a second, four batches ahead, and what the machine adds to a loop that waits for nothing."""
     from penstock.runtime.training.token_loader import TokenLoader
 
-    place = packed(folder / "one", texts())
+    place = packed(folder / "long", texts(24_000), shard_bytes=2**25)
     loader = TokenLoader(TokenDataset(place, sequence=SEQUENCE, pack="best_fit"), global_batch=BATCH, prefetch=4)
     batches, trivial = iter(loader), Prefetch[int](len, depth=4)
     trivial.follow(itertools.repeat((0,)))
-    takers: dict[str, Callable[[], object]] = {"ours": lambda: next(batches), "a number": lambda: trivial.take((0,))}
+    takers: dict[str, Callable[[], object]] = {
+        "ours": lambda: next(batches), "a number from such a thread": lambda: trivial.take((0,)),
+        "nothing: 200 µs of arithmetic": _arithmetic,
+    }  # fmt: skip
     waits: dict[str, list[float]] = {name: [] for name in takers}
     for _ in range(1001):
         for name, take in takers.items():
             began = time.perf_counter()
             take()
             waits[name].append(time.perf_counter() - began)
-            time.sleep(0.01)
+            time.sleep(0.02 / len(takers))
     for name, found in waits.items():
         p50, p99, p999 = (1e6 * wait for wait in np.quantile(found[1:], (0.5, 0.99, 0.999)))
         late = sum(wait > _STALL_S for wait in found[1:])
         print(
-            f"  {name:10} p50 {p50:6.0f}, p99 {p99:6.0f}, p99.9 {p999:6.0f} µs, {late} of 1,000 above 1 ms", flush=True
+            f"  {name:30} p50 {p50:5.0f}, p99 {p99:6.0f}, p99.9 {p999:6.0f} µs, {late} of 1,000 above 1 ms", flush=True
         )
     loader.close()
     trivial.close()
+
+
+def _arithmetic() -> None:
+    """About as long as taking a batch lasts on a processor that has just been woken."""
+    for _ in range(40):
+        np.cumsum(_SOME)
 
 
 def packing(folder: Path) -> None:
@@ -360,8 +445,8 @@ def _metrics(path: Path) -> Iterator[tuple[str, list[float]]]:
 
 
 PARTS: dict[str, Callable[[Path], None]] = {
-    "documents": documents, "batches": batches, "cold": cold, "resume": resume, "latency": latency,
-    "packing": packing, "memory": memory, "recipe": recipe,
+    "documents": documents, "batches": batches, "cold": cold, "throttled": throttled, "resume": resume,
+    "latency": latency, "packing": packing, "memory": memory, "recipe": recipe,
 }  # fmt: skip
 
 if __name__ == "__main__":

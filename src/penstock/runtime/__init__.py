@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from penstock.runtime.data.packing.sources import SourceFormat
     from penstock.runtime.data.reading.mixture import Mixture
     from penstock.runtime.data.reading.prefetch import LoadingStats
-    from penstock.runtime.data.reading.token_dataset import TokenBatch, TokenDataset, TooMuchDamageError
+    from penstock.runtime.data.reading.token_batch import TokenBatch
+    from penstock.runtime.data.reading.token_dataset import TokenDataset, TooMuchDamageError
     from penstock.runtime.data.storage.data_manifest import DataManifest
     from penstock.runtime.data.storage.opening import open_tokens
     from penstock.runtime.data.storage.token_writer import SHARD_BYTES, TokenWriter

@@ -1,8 +1,13 @@
 """What reaches a URL: fsspec, or one sentence about what is missing for it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.core import InputError, require
+
+_LIBRARIES = ("botocore", "aiobotocore")
+"""Packages below fsspec whose own errors it lets through, missing credentials among them."""
 
 
 def file_system(url: str, what: str, hint: str) -> Any:
@@ -19,3 +24,17 @@ def file_system(url: str, what: str, hint: str) -> Any:
         raise InputError(
             f"{what} at {url}", "a path, or a URL of a kind that fsspec knows, such as s3://", hint
         ) from None
+
+
+@contextmanager
+def understood(url: str) -> Iterator[None]:
+    """Whatever a store's own library complains about is a refusal in one sentence; other errors stay what they are."""
+    try:
+        yield
+    except Exception as problem:
+        if type(problem).__module__.partition(".")[0] not in _LIBRARIES:
+            raise
+        raise InputError(
+            f"{url} cannot be used: {problem}", "a store that this machine may read and write",
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; AWS_ENDPOINT_URL for a store of your own",
+        ) from None  # fmt: skip

@@ -1,6 +1,7 @@
 """A checkpoint is read back after it was written; one that differs is not kept, and never costs the one before it."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from penstock.elastic import Checkpoints
 from penstock.runtime.checkpoints import directory_storage
 from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
+from penstock.runtime.checkpoints.directory_storage import DirectoryStorage
 from penstock.runtime.checkpoints.manifest import Manifest
+from penstock.runtime.checkpoints.storage import CheckpointDraft
 from tests.runtime.checkpoints.parts import parts_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
@@ -64,3 +67,40 @@ def test_manifests_of_before_are_read_and_count_as_not_verified(tmp_path: Path) 
     assert manifest is not None
     assert manifest.verified_at is None
     assert files.newest(step=2) is None
+
+
+def test_a_world_that_ends_does_not_wait_until_a_checkpoint_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others had to do with it is over, and the arena is free; the commit goes on and is told later."""
+    may_go_on = threading.Event()
+    verify = DirectoryStorage.verify
+
+    def patient(self: DirectoryStorage, draft: CheckpointDraft) -> None:
+        assert may_go_on.wait(60)
+        verify(self, draft)
+
+    monkeypatch.setattr(DirectoryStorage, "verify", patient)
+    parts, files = parts_of(1), Checkpoints(tmp_path)
+    files.begin(parts.capture(3))
+    assert files.detach() is None
+    assert files.busy
+    assert files.pending_step == 3
+    assert files.has_room
+    may_go_on.set()
+    saved = files.settle()
+    assert isinstance(saved, Saved)
+    assert (saved.step, files.pending_step) == (3, -1)
+    assert files.detach() is None
+
+
+def test_a_checkpoint_that_fails_is_told_when_its_world_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DirectoryStorage, "writer", full)
+    files = Checkpoints(tmp_path)
+    files.begin(parts_of(1).capture(3))
+    told = files.detach()
+    assert isinstance(told, NotSaved)
+    assert "No space left" in told.reason

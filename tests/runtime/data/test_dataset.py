@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core import InputError
-from penstock.data import TokenDataset, TooMuchDamageError
-from penstock.runtime.data.reading.best_fit import Piece, best_fit
+from penstock.data import TokenDataset, TooMuchDamageError, open_tokens
+from penstock.runtime.data.reading.best_fit import best_fit
+from penstock.runtime.data.reading.token_stream import TokenStream
+from penstock.runtime.data.storage.shard_file import DamagedShardError
 from tests.runtime.data.corpora import Documents, documents, flip, write
 
 TEXTS = documents(300)
@@ -86,9 +88,9 @@ def test_best_fit_fills_every_pack(lengths: list[int], capacity: int) -> None:
     lengths = [*lengths, *([-total % capacity] if total % capacity else [])]
     starts = np.cumsum([0, *lengths]).tolist()
     packs = sum(lengths) // capacity
-    arranged = best_fit([Piece(a, n) for a, n in zip(starts, lengths, strict=False)], packs, capacity)
-    assert [sum(piece.length for piece in pack) for pack in arranged] == [capacity] * packs
-    covered = sorted((piece.start, piece.start + piece.length) for pack in arranged for piece in pack)
+    arranged = best_fit(list(zip(starts, lengths, strict=False)), packs, capacity)
+    assert [sum(length for _, length in pack) for pack in arranged] == [capacity] * packs
+    covered = sorted((start, start + length) for pack in arranged for start, length in pack)
     assert covered[0][0] == 0
     assert all(before[1] == after[0] for before, after in pairwise(covered))
 
@@ -128,6 +130,39 @@ def test_damaged_samples_are_replaced_the_same_way_for_everybody_and_all_others_
     assert np.array_equal(other.read([2]).tokens[0], rows.tokens[1])
     assert (rows.positions >= 0).all()
     assert "block 1 of shard-00000" in caplog.text
+
+
+def test_damage_that_is_met_ahead_is_told_to_whoever_reads_it(tmp_path: Path) -> None:
+    damaged_set(tmp_path / "set", 4, (1,))
+    dataset = TokenDataset(tmp_path / "set", sequence=2**18)
+    dataset.expect(0, 8)
+    assert dataset.damaged == 0
+    assert (dataset.read([0, 7]).tokens == [[0], [3]]).all()
+    flip(tmp_path / "set" / "shard-00000.tok", 99)
+    assert dataset.read([0]).tokens[0, 0] == 0
+    assert dataset.damaged == 0, "what was compared ahead is not compared again"
+    dataset.read([2])
+    assert dataset.damaged == 1
+
+
+def test_a_block_is_compared_once_however_often_its_shard_is_opened(tmp_path: Path) -> None:
+    place = tmp_path / "set"
+    write(place, [np.full(2**16, number) for number in range(4)], shard_bytes=2**17)
+    stream = TokenStream(open_tokens(place), open_shards=1)
+    assert stream.stretch(0, 9).tolist() == [0] * 9
+    assert stream.stretch(3 * 2**16, 3 * 2**16 + 9).tolist() == [3] * 9
+    flip(place / "shard-00000.tok", 2**16)
+    assert stream.stretch(0, 9).tolist() == [0] * 9
+    with pytest.raises(DamagedShardError, match="block 0 of shard-00000"):
+        TokenStream(open_tokens(place)).stretch(0, 9)
+
+
+def test_samples_that_were_arranged_ahead_are_the_same(place: Path) -> None:
+    ahead, plain = (TokenDataset(place, sequence=100, pack="best_fit") for _ in range(2))
+    ahead.prepare(0, len(ahead))
+    assert ahead._arranged.keys() == set(range(-(-len(ahead) // ahead.block)))
+    for ours, theirs in zip(ahead.read(range(len(ahead))), plain.read(range(len(plain))), strict=True):
+        assert np.array_equal(ours, theirs)
 
 
 def test_too_much_damage_ends_training(tmp_path: Path) -> None:

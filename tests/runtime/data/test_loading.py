@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,31 @@ def test_batches_are_read_ahead_and_no_further_than_asked_for() -> None:
     assert (stats.batches, stats.samples) == (7, 13)
     assert 0 <= stats.p50_s <= stats.p99_s <= stats.p999_s <= stats.stall_s
     ahead.close()
+
+
+def test_what_comes_next_is_found_out_by_the_reading_thread_which_is_woken_when_a_batch_is_delivered() -> None:
+    asked: list[str] = []
+    delivered: list[int] = []
+
+    def announced() -> Iterator[tuple[int]]:
+        for number in range(10):
+            asked.append(threading.current_thread().name)
+            yield (number,)
+
+    def reader(indices: Any) -> int:
+        if indices[0] >= 2:
+            assert indices[0] - 2 in delivered, "two were ahead, and another is read once one of them has arrived"
+        return int(indices[0])
+
+    def deliver(batch: int) -> str:
+        delivered.append(batch)
+        return f"batch {batch}"
+
+    ahead = Prefetch(reader, depth=2, deliver=deliver)
+    ahead.follow(announced())
+    assert [ahead.take((number,)) for number in range(6)] == [f"batch {number}" for number in range(6)]
+    ahead.close()
+    assert {name.startswith("penstock-data") for name in asked} == {True}
 
 
 def test_what_goes_wrong_while_reading_ahead_is_raised_where_the_batch_is_taken() -> None:

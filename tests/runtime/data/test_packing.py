@@ -1,7 +1,9 @@
 """Files of text become tokens in the order of the files, whatever their format and however often one begins."""
 
+import bz2
 import gzip
 import json
+import lzma
 import struct
 from itertools import pairwise
 from pathlib import Path
@@ -209,3 +211,15 @@ def test_several_processes_come_to_the_same(tmp_path: Path, many: list[Path]) ->
     alone: Packed = pack(many, tmp_path / "one", shard_bytes=3000, processes=1)
     together = pack(many, tmp_path / "two", shard_bytes=3000, processes=2)
     assert alone.manifest == together.manifest
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_a_compressed_file_that_is_cut_off_or_something_else_is_named(tmp_path: Path, suffix: str) -> None:
+    library = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[suffix]
+    whole = library.compress(b"".join(b'{"text": "%d"}\n' % number**7 for number in range(2000)))
+    for name, content in (("cut", whole[: len(whole) // 2]), ("other", b"no such thing at all")):
+        source = tmp_path / f"{name}.jsonl{suffix}"
+        source.write_bytes(content)
+        with pytest.raises(InputError, match=rf"{name}.jsonl{suffix} cannot be read to its end"):
+            pack([source], tmp_path / "out")
+        assert not (tmp_path / "out").exists()

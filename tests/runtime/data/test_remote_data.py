@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -53,6 +54,18 @@ def test_only_blocks_that_are_read_are_fetched(bucket: Bucket, cache: Path) -> N
         again.read([4000])
 
 
+def test_a_copy_that_goes_while_it_is_open_is_read_on(bucket: Bucket, cache: Path) -> None:
+    """Another process may need the room; blocks that are still to come are fetched all the same."""
+    write(bucket.url, [np.arange(8 * 2**19) % 1000], shard_bytes=2**30)
+    dataset = TokenDataset(bucket.url, sequence=1000)
+    dataset.read([0])
+    for path in cache.glob("*/shard-*.tok"):
+        path.unlink()
+    assert dataset.read([4000]).tokens[0].tolist() == list(range(1000))
+    dataset.expect(2000, 2500)
+    assert TokenDataset(bucket.url, sequence=1000).read([2100]).tokens[0].tolist() == list(range(1000))
+
+
 def test_damage_on_the_way_is_found(bucket: Bucket, cache: Path) -> None:
     write(bucket.url, documents(), shard_bytes=2**13)
     bucket.replace(f"{bucket.prefix}/shard-00001.tok", lambda content: content[:-1] + bytes([content[-1] ^ 1]))
@@ -95,6 +108,21 @@ def test_a_store_that_does_not_answer_is_asked_again(bucket: Bucket, monkeypatch
 def test_a_url_of_an_unknown_kind_is_refused() -> None:
     with pytest.raises(InputError, match="packed tokens at s4://bucket/data"):
         open_tokens("s4://bucket/data")
+
+
+def test_a_store_without_credentials_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    fsspec.filesystem("s3").clear_instance_cache()
+    for ask in (open_tokens, lambda url: pack([tmp_path / "a.txt"], url)):
+        (tmp_path / "a.txt").write_text("text")
+        with pytest.raises(InputError, match=r"s3://nobody/data cannot be used: .*Set AWS_ACCESS_KEY_ID"):
+            ask("s3://nobody/data")
+    fsspec.filesystem("s3").clear_instance_cache()
 
 
 def test_packing_and_reading_need_no_torch(tmp_path: Path) -> None:

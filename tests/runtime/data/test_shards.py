@@ -141,3 +141,56 @@ def test_tokens_outside_of_the_vocabulary_are_refused_and_nothing_is_left(tmp_pa
         writer.add([3, 9])
     with pytest.raises(InputError, match="no packed tokens"):
         open_tokens(tmp_path / "set")
+
+
+def test_a_data_set_that_is_replaced_stays_until_there_is_another(tmp_path: Path) -> None:
+    place = tmp_path / "set"
+    write(place, documents(), shard_bytes=2048)
+    before = open_tokens(place).manifest
+    with pytest.raises(InputError, match="tokens from"), TokenWriter(place, vocabulary=9, force=True) as writer:
+        writer.extend(np.array([1, 2, 9]), [2, 1])
+    assert open_tokens(place).manifest == before
+    assert verify_tokens(open_tokens(place)) == []
+    for seed in (2, 3):
+        with TokenWriter(place, vocabulary=1000, shard_bytes=2**13, force=True) as writer:
+            for document in documents(seed=seed):
+                writer.add(document)
+        stored = open_tokens(place)
+        assert verify_tokens(stored) == []
+        row = np.concatenate(documents(seed=seed))
+        assert np.array_equal(TokenStream(stored).stretch(0, len(row)), row)
+        names = {shard.name + suffix for shard in stored.manifest.shards for suffix in (".tok", ".idx")}
+        assert {path.name for path in place.iterdir()} == {"manifest.json", *names}
+
+
+def test_an_interrupted_replacement_leaves_the_old_data_set_and_can_be_begun_anew(tmp_path: Path) -> None:
+    place = tmp_path / "set"
+    write(place, documents(40))
+    before = open_tokens(place).manifest
+    for _ in range(2):
+        writer = TokenWriter(place, vocabulary=1000, shard_bytes=2048, force=True)
+        writer.extend(np.zeros(3000, dtype=np.int64), [100] * 30)
+        writer.abandon()
+        assert verify_tokens(open_tokens(place)) == []
+        assert open_tokens(place).manifest == before
+    with pytest.raises(InputError, match="holds packed tokens"):
+        TokenWriter(place, vocabulary=1000)
+
+
+def test_two_do_not_write_to_one_place_at_once(tmp_path: Path) -> None:
+    with TokenWriter(tmp_path / "set", vocabulary=9) as writer:
+        writer.add([1, 2])
+        with pytest.raises(InputError, match=r"another packing is writing to .*Wait until it is through"):
+            TokenWriter(tmp_path / "set", vocabulary=9, force=True)
+    assert open_tokens(tmp_path / "set").manifest.tokens == 2
+    with TokenWriter(tmp_path / "set", vocabulary=9, force=True) as writer:
+        writer.add([1])
+
+
+def test_a_place_that_is_no_directory_is_refused_and_one_made_in_vain_goes(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"file cannot be written to: .*Check the path"):
+        TokenWriter(tmp_path / "file", vocabulary=9)
+    with pytest.raises(InputError, match="no tokens were given"), TokenWriter(tmp_path / "set", vocabulary=9):
+        pass
+    assert not (tmp_path / "set").exists()

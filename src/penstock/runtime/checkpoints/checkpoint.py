@@ -11,10 +11,11 @@ before it alone and is told; training goes on. Reading checks every checksum, ru
 
 import io
 import logging
+import threading
 import time
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,18 @@ class _Copying:
 
 @dataclass(slots=True)
 class _Writing:
-    """The checkpoint that is being written; ``commits`` is whether this worker makes it whole."""
+    """The checkpoint that is being written; ``commits`` is whether this worker makes it whole.
+
+    ``collected`` is set when nothing about it concerns other workers or the arena any more, and ``is_saved`` before
+    that if everybody's files are there: what is left then is to commit and to verify them.
+    """
 
     draft: CheckpointDraft
     commits: bool
     blocking_s: float = 0.0
     written: "Future[None] | None" = None
+    collected: threading.Event = field(default_factory=threading.Event)
+    is_saved: bool = False
 
     @property
     def done(self) -> bool:
@@ -140,7 +147,7 @@ class Checkpoints:
     def close_memory(self) -> None:
         """Copies go to memory of the process again; what lies in memory of the machine stays there."""
         if self.memory is not None:
-            self.settle()
+            self.detach()
             self.memory.leave()
             self._arena.settle_in(None)
 
@@ -207,6 +214,27 @@ class Checkpoints:
         if not writing.commits:
             return None
         return Saved(step=writing.draft.step, path=writing.draft.path, blocking_s=writing.blocking_s)
+
+    def detach(self) -> Saved | NotSaved | None:
+        """Wait until no other worker is needed: the world is over, and the next one need not wait for a commit.
+
+        Verifying reads everything back, which takes longer the more there is; it goes on by itself.
+        """
+        self.hold()
+        if self._copying is not None:
+            wait([self._copying.kept])
+            self._copying = None
+        writing = self._writing
+        if writing is not None and writing.written is not None:
+            writing.collected.wait()
+            if writing.is_saved and writing.commits and not writing.done:
+                return None
+        return self.settle()
+
+    @property
+    def pending_step(self) -> int:
+        """Of the checkpoint that is being written; -1 without one."""
+        return -1 if self._writing is None else self._writing.draft.step
 
     def sweep(self) -> None:
         """Remove what an earlier run did not finish writing: drafts, and files whose manifest never came."""
@@ -295,11 +323,13 @@ class Checkpoints:
                 tensors = copying.copy.tensors
             writer = self._storage.writer(writing.draft)
             save(tensors, storage_writer=writer, process_group=group, no_dist=group is None)
-            if writing.commits:
-                self._commit(writing.draft, snapshot)
+            writing.is_saved = True
         finally:
             if copying is not None:
                 self._release(copying, snapshot.step)
+            writing.collected.set()
+        if writing.commits:
+            self._commit(writing.draft, snapshot)
 
     def _release(self, copying: _Copying, step: int) -> None:
         wait([copying.kept])

@@ -139,9 +139,9 @@ class Keeper:
     def leave(self) -> None:
         """The group is closed: what was under way has ended one way or the other, and so have its snapshots."""
         if self.group is not None:
-            self.settle()
             self.group = None
             if self._files is not None:
+                self._announce(self._files.detach())
                 self._files.close_memory()
 
     def due(self, step: int) -> Wish:
@@ -241,6 +241,8 @@ class Keeper:
         """
         memory, group = self._memory, self.group
         offers = list(memory.offers()) if memory is not None else []
+        if self._files is not None and self._files.pending_step > max((name.step for name in offers), default=-1):
+            self.settle()
         saved = self._files.latest_step() if self._files is not None and is_main else -1
         told = gather((offers, saved, memory.node if memory is not None else "", new_set_id()), group)
         nodes = tuple(said[2] for said in told)

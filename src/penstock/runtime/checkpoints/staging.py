@@ -6,7 +6,8 @@ optimizer steps: they are copied in the background during the forward and backwa
 more than the copy itself.
 
 There are two slots, so one snapshot can be written to the disk while the next is copied. Whoever wants a third waits
-until one of them is through, and that is told; a state that does not fit the bound at all is not copied.
+until one of them is through, and that is told; a state that does not fit the bound at all is not copied. From a device
+with memory to spare a snapshot goes by way of that memory.
 """
 
 import logging
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from penstock.core import InputError, format_bytes
+from penstock.runtime.checkpoints.device_stage import DeviceStage
 from penstock.runtime.checkpoints.memory.chunks import Layout, like, local_part
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer, available_bytes
 from penstock.runtime.checkpoints.memory.shards import SLOTS, ShardSlots
@@ -43,6 +45,16 @@ class Slot:
 
 
 @dataclass(slots=True)
+class _DeviceCopy:
+    """Copies that a device makes: events behind which its tensors may change, and behind which all is on the host."""
+
+    taken: Any
+    arrival: Any
+    room: torch.Tensor | None
+    """Memory of the device that must live until then."""
+
+
+@dataclass(slots=True)
 class Copy:
     """A snapshot under way: ``tensors`` are complete once :meth:`finish` is through."""
 
@@ -50,7 +62,7 @@ class Copy:
     layout: Layout
     slot: Slot
     _late: list[tuple[torch.Tensor, torch.Tensor]]
-    _on_device: Any = None
+    _on_device: "_DeviceCopy | None" = None
     _finished: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -65,8 +77,10 @@ class Copy:
             for held, living in self._late:
                 held.copy_(living)
             if self._on_device is not None:
-                self._on_device.synchronize()
+                self._on_device.arrival.synchronize()
         finally:
+            if self._on_device is not None:
+                self._on_device.room = None
             self._late = []
             self._finished.set()
 
@@ -75,18 +89,20 @@ class Copy:
         if self._late:
             self._finished.wait()
         if self._on_device is not None:
-            torch.cuda.current_stream().wait_event(self._on_device)
+            torch.cuda.current_stream().wait_event(self._on_device.taken)
 
 
 class Arena:
     """The host memory of one worker's snapshots; two at a time, together at most ``limit_bytes``."""
 
-    def __init__(self, limit_bytes: int | None = None) -> None:
+    def __init__(self, limit_bytes: int | None = None, stage: DeviceStage | None = None) -> None:
         self.limit_bytes = limit_bytes if limit_bytes is not None else int(available_bytes() * _SHARE)
         self._slots = [Slot(index) for index in range(SLOTS)]
         self._files: ShardSlots | None = None
         self._layout: tuple[object, Layout] | None = None
         self._freed = threading.Condition()
+        self._stage = stage or DeviceStage()
+        self._stream: Any = None
 
     @property
     def outlives_process(self) -> bool:
@@ -203,24 +219,44 @@ class Arena:
                 held[key].copy_(tensor)
         at_once = {key for key, tensor in living.items() if tensor.is_cuda and key not in updated}
         on_device = [key for key, tensor in living.items() if tensor.is_cuda]
-        arrival = self._copy_from_device(living, held, sorted(on_device, key=lambda key: key not in at_once), at_once)
+        on_device.sort(key=lambda key: key not in at_once)
+        device_copy = self._copy_from_device(layout, living, held, on_device, len(at_once)) if on_device else None
         placed = {key: like(tensor, held[key]) for key, tensor in tensors.items()}
-        return Copy(placed, layout, slot, [(held[key], living[key]) for key in late], arrival)
+        return Copy(placed, layout, slot, [(held[key], living[key]) for key in late], device_copy)
 
     def _copy_from_device(
-        self, tensors: dict[str, torch.Tensor], held: dict[str, torch.Tensor], keys: list[str], at_once: set[str]
-    ) -> Any:
+        self, layout: Layout, living: dict[str, torch.Tensor], held: dict[str, torch.Tensor], keys: list[str],
+        at_once: int,
+    ) -> _DeviceCopy:  # fmt: skip
         """Copies on a stream of their own, those that cannot wait in front: training waits for these alone."""
-        if not keys:
-            return None
-        training, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        training, side = torch.cuda.current_stream(), self._side_stream()
         side.wait_stream(training)
         with torch.cuda.stream(side):
-            for number, key in enumerate(keys):
-                if number == len(at_once):
-                    training.wait_event(side.record_event())
-                held[key].copy_(tensors[key], non_blocking=True)
+            for key in keys[:at_once]:
+                held[key].copy_(living[key], non_blocking=True)
+            if at_once:
+                training.wait_event(side.record_event())
+            room = self._stage.room(layout.bytes, living[keys[0]].device) if at_once < len(keys) else None
+            source = living if room is None else _staged(layout, living, keys[at_once:], room)
+            taken = None if room is None else side.record_event()
+            for key in keys[at_once:]:
+                held[key].copy_(source[key], non_blocking=True)
             arrival = side.record_event()
-        if len(keys) == len(at_once):
-            training.wait_event(arrival)
-        return arrival
+        return _DeviceCopy(taken or arrival, arrival, room)
+
+    def _side_stream(self) -> Any:
+        """One for all snapshots: what the allocator keeps for a stream is of use to no other."""
+        if self._stream is None:
+            self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        return self._stream
+
+
+def _staged(
+    layout: Layout, living: Mapping[str, torch.Tensor], keys: list[str], room: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Copies of these tensors in memory of their own device, placed as they will be on the host."""
+    chunks = {chunk.key: chunk for chunk in layout.chunks}
+    found = {key: chunks[key].view(room) for key in keys}
+    for key, tensor in found.items():
+        tensor.copy_(living[key], non_blocking=True)
+    return found

@@ -38,7 +38,7 @@ class Loader:
         is_packed = hasattr(dataset, "read_into") and collate is None
         self._batches = TensorBatches(dataset, device) if is_packed else None
         self._depth = prefetch if prefetch is not None else DEPTH * (self._batches is not None)
-        self._ahead = Prefetch(self._read, self._depth)
+        self._ahead = Prefetch(self._read, self._depth, self._deliver)
         self._near: ReadAhead | None = None
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Loader:
             self._ahead.follow(self._announced(order, first, last, rank, size, micro_batch))
 
     def fetch(self, indices: Sequence[int]) -> Any:
-        return self._deliver(self._ahead.take(indices))
+        return self._ahead.take(indices)
 
     def stats(self) -> LoadingStats:
         """What loading has cost so far."""

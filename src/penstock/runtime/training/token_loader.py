@@ -13,7 +13,7 @@ import torch.distributed as dist
 from penstock.core import InputError
 from penstock.runtime.data.reading.prefetch import DEPTH, LoadingStats
 from penstock.runtime.data.reading.tensor_batches import TensorBatches, as_batch
-from penstock.runtime.data.reading.token_dataset import TokenBatch
+from penstock.runtime.data.reading.token_batch import TokenBatch
 from penstock.runtime.training.data import Loader
 from penstock.runtime.training.order import SampleOrder
 

@@ -5,28 +5,38 @@ import torch.distributed as dist
 
 _PIECE = 64 << 20
 
-Sending = list[tuple[dist.Work, torch.Tensor]]
+Traffic = list[tuple[dist.Work, torch.Tensor]]
 """What is under way, each with the memory that must live until it has arrived."""
 
 
-def send_bytes(content: torch.Tensor, to: int, group: dist.ProcessGroup | None) -> Sending:
+def send_bytes(content: torch.Tensor, to: int, group: dist.ProcessGroup | None) -> Traffic:
     """Begin to send a stretch of bytes."""
-    found: Sending = []
-    for piece in torch.split(content, _PIECE):
-        if piece.numel():
-            work = dist.isend(piece, group=group, group_dst=to)
-            assert work is not None
-            found.append((work, piece))
-    return found
+    return [
+        (_begun(dist.isend(piece, group=group, group_dst=to)), piece)
+        for piece in torch.split(content, _PIECE)
+        if piece.numel()
+    ]
+
+
+def begin_to_receive(room: torch.Tensor, by: int, group: dist.ProcessGroup | None) -> Traffic:
+    """Have a stretch of bytes filled with what somebody sends; several may send at the same time."""
+    return [
+        (_begun(dist.irecv(piece, group=group, group_src=by)), piece)
+        for piece in torch.split(room, _PIECE)
+        if piece.numel()
+    ]
 
 
 def receive_bytes(room: torch.Tensor, by: int, group: dist.ProcessGroup | None) -> None:
     """Fill a stretch of bytes with what somebody sends."""
-    for piece in torch.split(room, _PIECE):
-        if piece.numel():
-            dist.recv(piece, group=group, group_src=by)
+    finish(begin_to_receive(room, by, group))
 
 
-def finish(sending: Sending) -> None:
-    for work, _ in sending:
+def finish(traffic: Traffic) -> None:
+    for work, _ in traffic:
         work.wait()
+
+
+def _begun(work: dist.Work | None) -> dist.Work:
+    assert work is not None
+    return work

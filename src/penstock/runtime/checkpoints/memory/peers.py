@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from penstock.core import InputError
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer
-from penstock.runtime.checkpoints.memory.messages import Sending, finish, receive_bytes, send_bytes
+from penstock.runtime.checkpoints.memory.messages import Traffic, finish, receive_bytes, send_bytes
 from penstock.runtime.checkpoints.memory.shards import SLOTS, MemoryDirectory, ShardRecord, ShardSlots
 
 _log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class PeerExchange:
         self._turn = (self._turn + 1) % SLOTS
         dist.barrier(self._group)
 
-    def _send(self, record: ShardRecord | None, shard: torch.Tensor) -> Sending:
+    def _send(self, record: ShardRecord | None, shard: torch.Tensor) -> Traffic:
         if self._holder is None:
             return []
         text = NO_BYTES if record is None else _bytes_of(record.to_text())

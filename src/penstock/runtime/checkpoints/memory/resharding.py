@@ -2,7 +2,9 @@
 
 Everybody says which shards are on their machine; all draw the same conclusion about the newest snapshot that is whole
 among them. Then everybody says which boxes of which tensors they need, and each box travels once, from one who holds it
-(from oneself, if possible) to one who needs it. No storage is read.
+(from oneself, if possible) to one who needs it. No storage is read. A large box that lies in one stretch leaves the
+shard as it is and arrives where it belongs: copies of gigabytes, into memory that was never touched, would take longer
+than the way itself. Small ones travel together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +15,11 @@ import torch.distributed as dist
 
 from penstock.core import InputError
 from penstock.runtime.checkpoints.memory.chunks import Box, Chunk, box_of, local_part
-from penstock.runtime.checkpoints.memory.messages import Sending, finish, receive_bytes, send_bytes
+from penstock.runtime.checkpoints.memory.messages import Traffic, begin_to_receive, finish, send_bytes
 from penstock.runtime.checkpoints.memory.shards import HeldShard, ShardName
+
+_ALONE_BYTES = 1 << 16
+"""A part of so many bytes is a message of its own."""
 
 Needs = Mapping[str, Box]
 """The box of each tensor that one worker needs."""
@@ -103,45 +108,90 @@ def _once(held: Iterable[tuple[int, Chunk]], readers: Sequence[int], rank: int) 
 
 def fill(
     room: Mapping[str, torch.Tensor],
+    boxes: Needs,
     shards: Mapping[int, HeldShard],
     ways: Mapping[tuple[int, int], list[Part]],
     group: dist.ProcessGroup | None,
 ) -> None:
-    """Send what others need of the shards read here, and put what comes into the tensors of ``room``."""
+    """Send what others need of the shards read here, and put what comes into ``room``, whose tensors are ``boxes``."""
     me = 0 if group is None else dist.get_rank(group)
     bytes_of = {shard: held.read() for shard, held in shards.items()}
-    boxes = needs_of(room)
     sending = [_send(parts, bytes_of, to, group) for (by, to), parts in ways.items() if by == me != to]
+    coming = [
+        _Arrival.begin(message, by, room, boxes, group)
+        for (by, to), parts in ways.items()
+        if to == me != by
+        for message in _messages(parts)
+    ]
     for part in ways.get((me, me), ()):
-        _place(_cut(part, bytes_of), part, room, boxes)
-    for (by, to), parts in ways.items():
-        if to == me != by:
-            _receive(parts, by, group, room, boxes)
+        _copy_to(_target(part, room, boxes), _cut(part, bytes_of))
+    for arrival in coming:
+        arrival.finish()
     for one in sending:
         finish(one)
+
+
+def _messages(parts: list[Part]) -> list[list[Part]]:
+    """What goes from one to another, as both of them divide it: large parts alone, and all small ones together."""
+    small = [part for part in parts if part.bytes < _ALONE_BYTES]
+    return [[part] for part in parts if part.bytes >= _ALONE_BYTES] + ([small] if small else [])
+
+
+def _send(parts: list[Part], bytes_of: Mapping[int, torch.Tensor], to: int, group: dist.ProcessGroup | None) -> Traffic:
+    found: Traffic = []
+    for message in _messages(parts):
+        pieces = [_flat_bytes(_cut(part, bytes_of).contiguous()) for part in message]
+        found += send_bytes(pieces[0] if len(pieces) == 1 else torch.cat(pieces), to, group)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A message that is being received: into the tensor itself, or into memory that is then copied into tensors."""
+
+    traffic: Traffic
+    message: list[Part]
+    targets: list[torch.Tensor]
+    packed: torch.Tensor | None
+
+    @classmethod
+    def begin(
+        cls, message: list[Part], by: int, room: Mapping[str, torch.Tensor], boxes: Needs,
+        group: dist.ProcessGroup | None,
+    ) -> "_Arrival":  # fmt: skip
+        targets = [_target(part, room, boxes) for part in message]
+        if len(message) == 1 and _takes_bytes(targets[0], message[0]):
+            return cls(begin_to_receive(_flat_bytes(targets[0]), by, group), message, targets, None)
+        packed = torch.empty(sum(part.bytes for part in message), dtype=torch.uint8)
+        return cls(begin_to_receive(packed, by, group), message, targets, packed)
+
+    def finish(self) -> None:
+        finish(self.traffic)
+        if self.packed is not None:
+            flats = torch.split(self.packed, [part.bytes for part in self.message])
+            for part, target, flat in zip(self.message, self.targets, flats, strict=True):
+                aligned = flat if len(flats) == 1 else flat.clone()
+                _copy_to(target, aligned.view(part.chunk.dtype).view(part.box.extent))
 
 
 def _cut(part: Part, bytes_of: Mapping[int, torch.Tensor]) -> torch.Tensor:
     return part.chunk.view(bytes_of[part.shard])[part.box.inside(part.chunk.box)]
 
 
-@torch.no_grad()
-def _place(piece: torch.Tensor, part: Part, room: Mapping[str, torch.Tensor], boxes: Needs) -> None:
+def _target(part: Part, room: Mapping[str, torch.Tensor], boxes: Needs) -> torch.Tensor:
+    """Where a part belongs in this worker's tensors."""
     key = part.chunk.key
-    local_part(room[key])[part.box.inside(boxes[key])].copy_(piece)
+    return local_part(room[key])[part.box.inside(boxes[key])]
 
 
-def _send(parts: list[Part], bytes_of: Mapping[int, torch.Tensor], to: int, group: dist.ProcessGroup | None) -> Sending:
-    """All that one worker needs of us, one piece behind the other."""
-    packed = torch.cat([_cut(part, bytes_of).reshape(-1).view(torch.uint8) for part in parts])
-    return send_bytes(packed, to, group)
+def _takes_bytes(target: torch.Tensor, part: Part) -> bool:
+    return target.device.type == "cpu" and target.is_contiguous() and target.dtype == part.chunk.dtype
 
 
-def _receive(
-    parts: list[Part], by: int, group: dist.ProcessGroup | None, room: Mapping[str, torch.Tensor], boxes: Needs
-) -> None:
-    packed = torch.empty(sum(part.bytes for part in parts), dtype=torch.uint8)
-    receive_bytes(packed, by, group)
-    for part, flat in zip(parts, torch.split(packed, [part.bytes for part in parts]), strict=True):
-        aligned = flat.clone().view(part.chunk.dtype)
-        _place(aligned.view(part.box.extent), part, room, boxes)
+def _flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(-1).view(torch.uint8)
+
+
+@torch.no_grad()
+def _copy_to(target: torch.Tensor, piece: torch.Tensor) -> None:
+    target.copy_(piece)

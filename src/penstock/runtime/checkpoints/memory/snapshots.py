@@ -127,7 +127,7 @@ class MemorySnapshots:
         needs = gather(needs_of(room), group)
         ways = journeys(chunks, origin.readers, needs)
         check_covered(needs[me], ways, me)
-        fill(room, mine, ways, group)
+        fill(room, needs[me], mine, ways, group)
         parts.restore(room, extras)
 
     def remove(self) -> None:

@@ -9,6 +9,7 @@ import bz2
 import gzip
 import json
 import lzma
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -189,7 +190,14 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
             reason = problem.strerror or problem
             raise InputError(f"{path} cannot be read: {reason}", "a file that you may read") from None
         file: IO[bytes] = stack.enter_context(opened)
-        yield stack.enter_context(unpack(file)) if unpack else file
+        try:
+            yield stack.enter_context(unpack(file)) if unpack else file
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as problem:
+            raise InputError(
+                f"{path} cannot be read to its end: {problem}",
+                "a whole file",
+                "Fetch or make it again, or leave it out",
+            ) from None
 
 
 def _lines(piece: Piece) -> Iterator[tuple[int, bytes]]:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import InputError
-from penstock.runtime.data.reading.token_dataset import TokenBatch, TokenDataset
+from penstock.runtime.data.reading.token_batch import TokenBatch
+from penstock.runtime.data.reading.token_dataset import TokenDataset
 from penstock.runtime.data.reading.windowed_order import Samples, WindowedOrder, mixed
 
 PERIOD = 10_000
@@ -111,13 +112,17 @@ class Mixture:
     def read_into(self, indices: Any, batch: TokenBatch) -> None:
         for row, index in enumerate(indices):
             part = self._part_of(int(index))
-            rows = TokenBatch(*(None if one is None else one[row : row + 1] for one in batch))
-            self.parts[part].read_into([int(index) - int(self._bases[part])], rows)
+            self.parts[part].read_row(int(index) - int(self._bases[part]), batch, row)
 
     def expect(self, first: int, last: int) -> None:
         part = self._part_of(first)
         base = int(self._bases[part])
         self.parts[part].expect(first - base, last - base)
+
+    def prepare(self, first: int, last: int) -> None:
+        part = self._part_of(first)
+        base = int(self._bases[part])
+        self.parts[part].prepare(first - base, last - base)
 
     def state_dict(self) -> dict[str, Any]:
         return {"weights": self._weights, "parts": [part.state_dict() for part in self.parts]}

@@ -1,7 +1,8 @@
 """Batches that are read before anybody asks: one thread, a few batches ahead, in the order that was announced.
 
-Whoever takes a batch that was not announced gets it all the same, read there and then; so a world that changes, or a
-step that is done again, costs one read and no more. Time spent waiting is recorded: it is what training lost.
+That thread also finds out what comes next, so that training pays for taking a batch and for nothing else. Whoever takes
+a batch that was not announced gets it all the same, read there and then; so a world that changes, or a step that is
+done again, costs one read and no more. Time spent waiting is recorded: it is what training lost.
 """
 
 import time
@@ -9,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ DEPTH = 4
 _KEPT_WAITS = 10_000
 
 T = TypeVar("T")
+_ReadAhead = tuple[Sequence[int], T]
+"""A batch, and the samples it was announced with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +36,17 @@ class LoadingStats:
 
 
 class Prefetch(Generic[T]):
-    """Reads batches by ``read(indices)``, ``depth`` of them ahead."""
+    """Reads batches by ``read(indices)``, ``depth`` of them ahead; ``deliver`` has the last word on one taken."""
 
-    def __init__(self, read: Callable[[Sequence[int]], T], depth: int = DEPTH) -> None:
+    def __init__(
+        self, read: Callable[[Sequence[int]], T], depth: int = DEPTH, deliver: Callable[[T], Any] = lambda batch: batch
+    ) -> None:
         self._read = read
+        self._deliver = deliver
         self._depth = depth
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-data") if depth else None
         self._announced: Iterator[Sequence[int]] = iter(())
-        self._ahead: deque[tuple[Sequence[int], Future[T]]] = deque()
+        self._ahead: deque[Future[_ReadAhead[T] | None]] = deque()
         self._waits: deque[float] = deque(maxlen=_KEPT_WAITS)
         self._batches = self._samples = 0
         self._stall_s = self._read_s = 0.0
@@ -51,11 +57,15 @@ class Prefetch(Generic[T]):
         self._announced = iter(announced)
         self._top_up()
 
-    def take(self, indices: Sequence[int]) -> T:
-        """A batch, read ahead if it was announced."""
+    def take(self, indices: Sequence[int]) -> Any:
+        """A batch, read ahead if it was announced, and delivered.
+
+        The reading thread is woken last: from then on it may hold Python when whoever trains wants it.
+        """
         began = time.perf_counter()
-        if self._ahead and tuple(self._ahead[0][0]) == tuple(indices):
-            batch = self._ahead.popleft()[1].result()
+        found = self._ahead.popleft().result() if self._ahead else None
+        if found is not None and tuple(found[0]) == tuple(indices):
+            batch = found[1]
         else:
             self._forget()
             batch = self._timed(indices)
@@ -64,8 +74,9 @@ class Prefetch(Generic[T]):
         self._stall_s += waited
         self._batches += 1
         self._samples += len(indices)
+        delivered = self._deliver(batch)
         self._top_up()
-        return batch
+        return delivered
 
     def stats(self) -> LoadingStats:
         p50, p99, p999 = np.quantile(self._waits or [0.0], (0.5, 0.99, 0.999)).tolist()
@@ -82,13 +93,14 @@ class Prefetch(Generic[T]):
 
     def _top_up(self) -> None:
         while self._thread is not None and len(self._ahead) < self._depth:
-            indices = next(self._announced, None)
-            if indices is None:
-                return
-            self._ahead.append((indices, self._thread.submit(self._timed, indices)))
+            self._ahead.append(self._thread.submit(self._next, self._announced))
+
+    def _next(self, announced: Iterator[Sequence[int]]) -> _ReadAhead[T] | None:
+        indices = next(announced, None)
+        return None if indices is None else (indices, self._timed(indices))
 
     def _forget(self) -> None:
-        for _, future in self._ahead:
+        for future in self._ahead:
             future.cancel()
         self._ahead.clear()
 

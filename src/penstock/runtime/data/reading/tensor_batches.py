@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from penstock.runtime.data.reading.token_dataset import TokenBatch
+from penstock.runtime.data.reading.token_batch import TokenBatch
 
 
 class TensorBatches:

@@ -7,9 +7,11 @@ of samples follows from the manifest alone, no sample is padded, and nothing has
 
 import logging
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import InputError, PenstockError, UnknownNameError
-from penstock.runtime.data.reading.best_fit import Piece, best_fit
+from penstock.runtime.data.reading.best_fit import best_fit
+from penstock.runtime.data.reading.token_batch import IGNORED, TokenBatch
 from penstock.runtime.data.reading.token_stream import TokenStream
 from penstock.runtime.data.reading.windowed_order import WINDOW_BLOCKS, WindowedOrder
 from penstock.runtime.data.storage.data_manifest import DataManifest
 from penstock.runtime.data.storage.opening import open_tokens
 from penstock.runtime.data.storage.shard_file import DamagedShardError
 
-IGNORED = -100
-"""The label that losses of PyTorch pass over."""
 BLOCK_TOKENS = 2**20
 """What is read in one stretch, if shards are that long."""
 MOST_DAMAGED = 0.001
@@ -33,8 +34,9 @@ _FEWEST_JUDGED = 1000
 _MOST_TRIES = 64
 _KEPT_ARRANGEMENTS = 2 * WINDOW_BLOCKS
 
+_PAUSE_S = 1e-5
+
 _log = logging.getLogger(__name__)
-Numbers = NDArray[np.int64]
 
 
 class Packing(StrEnum):
@@ -44,16 +46,17 @@ class Packing(StrEnum):
     BEST_FIT = "best_fit"
 
 
-class TokenBatch(NamedTuple):
-    """Samples in rows: tokens, the token that follows each, and how far into its document each one is.
+class Arrangement(NamedTuple):
+    """What the samples of a block are made of: tens of thousands of pieces, perhaps, so they are kept as numbers."""
 
-    ``labels`` are -100 behind the end of a document. ``positions`` begin at 0 with every document in a row, and are
-    ``None`` where boundaries are not wanted. Arrays of NumPy, or tensors in a training loop.
-    """
+    pieces: NDArray[np.int64]
+    """In each row the start of a piece, its length, and whether a document ends with it."""
+    firsts: list[int]
+    """The first piece of each sample, and the number of all pieces behind that."""
 
-    tokens: Any
-    labels: Any
-    positions: Any
+    def of(self, sample: int) -> list[list[int]]:
+        found: list[list[int]] = self.pieces[self.firsts[sample] : self.firsts[sample + 1]].tolist()
+        return found
 
 
 class TooMuchDamageError(PenstockError):
@@ -96,9 +99,10 @@ class TokenDataset:
         self._samples = len(self._stream) // sequence
         self.block = _block(self.manifest, sequence)
         """Samples that are read in one stretch."""
-        self._arranged: OrderedDict[int, list[list[tuple[int, int, bool]]]] = OrderedDict()
+        self._arranged: OrderedDict[int, Arrangement] = OrderedDict()
         self._lock = threading.Lock()
         self._told: set[str] = set()
+        self._places = np.arange(sequence)
 
     def __len__(self) -> int:
         return self._samples
@@ -135,20 +139,19 @@ class TokenDataset:
         return batch
 
     def read_into(self, indices: Any, batch: TokenBatch) -> None:
-        """The same into arrays with as many rows. Positions are steps of 1, but back to 0 at a border, added up."""
-        fill = self._fill_plain if self.pack is Packing.CONCAT else self._fill_fitted
-        if self.boundaries:
-            batch.positions.fill(1)
-            batch.positions[:, 0] = 0
+        """The same into arrays with as many rows."""
         for row, index in enumerate(indices):
-            self._fill_soundly(fill, int(index), batch, row)
-        if self.boundaries:
-            np.cumsum(batch.positions, axis=1, out=batch.positions)
-        self._judge(len(indices))
+            self.read_row(int(index), batch, row)
 
     def expect(self, first: int, last: int) -> None:
-        """Have the samples from ``first`` to before ``last`` read from the disk in the background."""
+        """Have the samples from ``first`` to before ``last`` read from the disk."""
         self._stream.expect(first * self.sequence, min(last * self.sequence + 1, len(self._stream)))
+
+    def prepare(self, first: int, last: int) -> None:
+        """Arrange these samples in the background of whoever trains."""
+        if self.pack is Packing.BEST_FIT:
+            for block in range(first // self.block, -(-last // self.block)):
+                self._arrangement(block, lambda: time.sleep(_PAUSE_S))
 
     def state_dict(self) -> dict[str, Any]:
         """What must be the same for an order to be the same: attach the data set to a run, and others are refused."""
@@ -162,30 +165,29 @@ class TokenDataset:
                 "Give the same data, or begin a new training",
             )  # fmt: skip
 
-    def _fill_soundly(self, fill: Any, index: int, batch: TokenBatch, row: int) -> None:
-        """Fill a row; instead of a damaged sample with the first sound one that lies blocks further on."""
+    def read_row(self, index: int, batch: TokenBatch, row: int) -> None:
+        """A sample into a row; instead of a damaged one the first sound one that lies blocks further on."""
+        fill = self._fill_plain if self.pack is Packing.CONCAT else self._fill_fitted
         wanted = index
         for _ in range(_MOST_TRIES):
             try:
                 fill(wanted, batch, row)
-                return
+                return self._judge()
             except DamagedShardError as problem:
                 if wanted == index:
                     self.damaged += 1
                 if str(problem) not in self._told:
                     self._told.add(str(problem))
                     _log.warning("%s: %s; other samples are taken instead", self.location, problem)
-                if self.boundaries:
-                    batch.positions[row] = 1
-                    batch.positions[row, 0] = 0
                 wanted = (wanted + self.block + 1) % self._samples
         raise TooMuchDamageError(
             f"sample {index} at {self.location} is damaged, and so are {_MOST_TRIES} that could replace it"
         )
 
-    def _judge(self, samples: int) -> None:
-        self._judged += samples
-        if self.damaged > MOST_DAMAGED * max(self._judged, _FEWEST_JUDGED):
+    def _judge(self) -> None:
+        """One more sample was read; stop if too many of all are damaged."""
+        self._judged += 1
+        if self.damaged and self.damaged > MOST_DAMAGED * max(self._judged, _FEWEST_JUDGED):
             raise TooMuchDamageError(
                 f"{self.damaged} of {self._judged} samples read at {self.location} are damaged, "
                 f"more than {MOST_DAMAGED:.1%}: `penstock data verify {self.location}` says where"
@@ -193,59 +195,60 @@ class TokenDataset:
 
     def _fill_plain(self, index: int, batch: TokenBatch, row: int) -> None:
         start = index * self.sequence
-        stop = start + self.sequence
-        tokens, labels = batch.tokens[row], batch.labels[row]
-        self._copy(start, stop, stop == len(self._stream), tokens, labels)
+        behind = min(start + self.sequence + 1, len(self._stream))
+        found = self._stream.stretch(start, behind)
+        labels = batch.labels[row]
+        batch.tokens[row] = found[: self.sequence]
+        labels[: behind - start - 1] = found[1:]
+        if behind == start + self.sequence:
+            labels[-1] = IGNORED
         if self.boundaries:
-            borders = self._stream.borders(start + 1, min(stop + 1, len(self._stream)))
-            positions, before = batch.positions[row], start
-            for border in borders:
-                labels[border - start - 1] = IGNORED
-                if border < stop:
-                    positions[border - start] = 1 - border + before
-                    before = border
+            positions, begin = batch.positions[row], 0
+            for border in self._stream.borders(start + 1, behind):
+                end = border - start
+                labels[end - 1] = IGNORED
+                positions[begin:end] = self._places[: end - begin]
+                begin = end
+            positions[begin:] = self._places[: self.sequence - begin]
 
     def _fill_fitted(self, index: int, batch: TokenBatch, row: int) -> None:
+        """One call joins the pieces; labels are what it made, moved by one place, but for the last of each piece."""
         block, within = divmod(index, self.block)
+        parts, last_labels, begin = [], [], 0
+        for start, length, is_end in self._arrangement(block).of(within):
+            found = self._stream.stretch(start, start + length + (not is_end))
+            parts.append(found if is_end else found[:-1])
+            last_labels.append((begin + length - 1, IGNORED if is_end else int(found[-1])))
+            if self.boundaries:
+                batch.positions[row, begin : begin + length] = self._places[:length]
+            begin += length
         tokens, labels = batch.tokens[row], batch.labels[row]
-        at = 0
-        for start, length, is_end in self._arrangement(block)[within]:
-            end = at + length
-            self._copy(start, start + length, is_end, tokens[at:end], labels[at:end])
-            if self.boundaries and end < self.sequence:
-                batch.positions[row, end] = 1 - length
-            at = end
+        np.concatenate(parts, out=tokens)
+        labels[:-1] = tokens[1:]
+        for place, label in last_labels:
+            labels[place] = label
 
-    def _copy(self, start: int, stop: int, is_end: bool, tokens: Numbers, labels: Numbers) -> None:
-        """Tokens, and the ones that follow them, unless the last has no follower."""
-        if is_end:
-            found = self._stream.stretch(start, stop)
-            tokens[:] = found
-            labels[:-1] = found[1:]
-            labels[-1] = IGNORED
-        else:
-            found = self._stream.stretch(start, stop + 1)
-            tokens[:] = found[:-1]
-            labels[:] = found[1:]
-
-    def _arrangement(self, block: int) -> list[list[tuple[int, int, bool]]]:
-        """Start, length and whether a document ends there, of each piece that the samples of a block are made of."""
-        with self._lock:
-            if block not in self._arranged:
-                self._arranged[block] = self._arrange(block)
+    def _arrangement(self, block: int, pause: Callable[[], None] | None = None) -> Arrangement:
+        """How the samples of a block are made; two who ask at once may both work it out, and find the same."""
+        if (found := self._arranged.get(block)) is None:
+            found = self._arrange(block, pause)
+            with self._lock:
+                self._arranged[block] = found
                 while len(self._arranged) > _KEPT_ARRANGEMENTS:
                     self._arranged.popitem(last=False)
-            return self._arranged[block]
+        return found
 
-    def _arrange(self, block: int) -> list[list[tuple[int, int, bool]]]:
+    def _arrange(self, block: int, pause: Callable[[], None] | None) -> Arrangement:
         first, last = block * self.block, min((block + 1) * self.block, self._samples)
         start, stop = first * self.sequence, last * self.sequence
-        edge = min(stop + 1, len(self._stream))
-        ends = {*self._stream.borders(start, edge), len(self._stream)}
-        borders = sorted({start, stop, *(end for end in ends if end < stop)})
-        pieces = [Piece(a, b - a) for a, b in pairwise(borders)]
-        packs = best_fit(pieces, last - first, self.sequence)
-        return [[(start, length, start + length in ends) for start, length in pack] for pack in packs]
+        inner = self._stream.borders(start + 1, min(stop + 1, len(self._stream)))
+        borders = [start, *inner] if inner and inner[-1] == stop else [start, *inner, stop]
+        pieces = [(a, b - a) for a, b in pairwise(borders)]
+        packs = best_fit(pieces, last - first, self.sequence, pause)
+        starts_and_lengths = np.fromiter(chain.from_iterable(chain.from_iterable(packs)), np.int64).reshape(-1, 2)
+        ends = {*inner, len(self._stream)}
+        is_end = [stop in ends for stop in starts_and_lengths.sum(axis=1).tolist()]
+        return Arrangement(np.column_stack((starts_and_lengths, is_end)), [0, *accumulate(map(len, packs))])
 
 
 def _block(manifest: DataManifest, sequence: int) -> int:

@@ -1,7 +1,8 @@
 """All tokens of a data set as one long row, of which any stretch can be read at once.
 
 Shards are mapped when they are first needed, and the least recently used ones are let go, so that ten thousand of them
-need no more open files than a few. A mebibyte of tokens is compared with its checksum when it is first read.
+need no more open files than a few. A mebibyte of tokens is compared with its checksum when it is first read; that it
+was is remembered, one byte for each.
 """
 
 import threading
@@ -19,40 +20,63 @@ from penstock.runtime.data.storage.shard_file import (
     TOKENS,
     DamagedShardError,
     ShardIndex,
+    TokenFile,
     Tokens,
-    advise,
-    map_tokens,
     read_index,
 )
 
 OPEN_SHARDS = 96
-"""Two open files each: well below the 1,024 that a process may have by default."""
+"""Three open files each, five of one that is fetched: below the 1,024 that a process may have by default."""
+
+
+_threads = threading.local()
+
+
+def _own_buffer() -> memoryview:
+    """Room for a block, one for each thread that reads ahead."""
+    if not hasattr(_threads, "buffer"):
+        _threads.buffer = memoryview(bytearray(BLOCK_BYTES))
+    found: memoryview = _threads.buffer
+    return found
 
 
 class OpenShard:
-    """A mapped shard that knows which of its blocks have been found sound."""
+    """A mapped shard that knows which of its blocks have been found sound: ``checked`` has a byte for each."""
 
-    __slots__ = ("_checksums", "_fetch", "_per_block", "_unchecked", "begin", "name", "offsets", "tokens", "used")
+    __slots__ = (
+        "_checked",
+        "_checksums",
+        "_fetch",
+        "_file",
+        "_per_block",
+        "begin",
+        "name",
+        "offsets",
+        "tokens",
+        "used",
+    )
 
     def __init__(
-        self, name: str, begin: int, tokens: Tokens, index: ShardIndex, *,
-        verify: bool, fetch: Callable[[int, int], None] | None,
+        self, name: str, begin: int, file: TokenFile, index: ShardIndex, *,
+        checked: bytearray, fetch: Callable[[int, int], None] | None,
     ) -> None:  # fmt: skip
         self.name = name
         self.begin = begin
-        self.tokens = tokens
+        self.tokens = file.tokens
         self.offsets = index.offsets.data
         self.used = 0
         self._checksums = index.checksums
         self._per_block = BLOCK_BYTES // index.token_bytes
+        self._file = file
         self._fetch = fetch
-        self._unchecked = set(range(len(index.checksums))) if verify or fetch else set()
+        self._checked = checked
 
     def stretch(self, start: int, stop: int) -> Tokens:
         """Tokens by their places in the row of all; :class:`DamagedShardError` if they are not what was written."""
         start, stop = start - self.begin, stop - self.begin
-        if self._unchecked:
-            self._check(start // self._per_block, -(-stop // self._per_block))
+        first, last = start // self._per_block, -(-stop // self._per_block)
+        if 0 in self._checked[first:last]:
+            self._check(first, last)
         return self.tokens[start:stop]
 
     def borders(self, start: int, stop: int) -> list[int]:
@@ -62,22 +86,26 @@ class OpenShard:
         return [self.begin + place for place in self.offsets[first:last]]
 
     def expect(self, start: int, stop: int) -> None:
-        """Bring tokens nearer."""
-        start, stop = start - self.begin, stop - self.begin
+        """Bring tokens nearer and compare them with their checksums; what differs is told to whoever reads it."""
+        first, last = (start - self.begin) // self._per_block, -(-(stop - self.begin) // self._per_block)
         if self._fetch:
-            self._fetch(start // self._per_block, -(-stop // self._per_block))
-        else:
-            advise(self.tokens, start, stop)
+            self._fetch(first, last)
+        self._file.announce(first * BLOCK_BYTES, last * BLOCK_BYTES)
+        buffer = _own_buffer()
+        for block in range(first, last):
+            content = self._file.read_into(buffer, block * BLOCK_BYTES)
+            if not self._checked[block] and zlib.crc32(content) == int(self._checksums[block]):
+                self._checked[block] = 1
 
     def _check(self, first: int, last: int) -> None:
         if self._fetch:
             self._fetch(first, last)
         for block in range(first, last):
-            if block in self._unchecked:
+            if not self._checked[block]:
                 content = self.tokens[block * self._per_block : (block + 1) * self._per_block].data.cast("B")
                 if zlib.crc32(content) != int(self._checksums[block]):
                     raise DamagedShardError(f"block {block} of {self.name} differs from its checksum")
-                self._unchecked.discard(block)
+                self._checked[block] = 1
 
 
 class TokenStream:
@@ -89,6 +117,7 @@ class TokenStream:
         self._verify = verify
         self._limit = open_shards
         self._open: dict[int, OpenShard] = {}
+        self._checked: dict[int, bytearray] = {}
         self._lock = threading.Lock()
         self._clock = count()
 
@@ -113,7 +142,7 @@ class TokenStream:
         return [place for shard, first, end in self._parts(start, stop) for place in shard.borders(first, end)]
 
     def expect(self, start: int, stop: int) -> None:
-        """Bring tokens nearer: from the store to this machine, or from its disk to memory, there in the background."""
+        """Bring tokens nearer: from the store to this machine, and from its disk to memory; returns when they are."""
         for shard, first, end in self._parts(start, stop):
             shard.expect(first, end)
 
@@ -147,7 +176,13 @@ class TokenStream:
             raise DamagedShardError(f"{entry.name} is not the shard that the manifest means")
         copy = place.shard(entry.name + TOKENS, index.tokens * index.token_bytes)
         self._open[number] = OpenShard(
-            entry.name, self.starts[number], map_tokens(copy.path, index, may_change=copy.fetch is not None), index,
-            verify=self._verify, fetch=copy.fetch,
+            entry.name, self.starts[number], TokenFile(copy.path, index, may_change=copy.fetch is not None), index,
+            checked=self._marks(number, len(index.checksums), copy.fetch is not None), fetch=copy.fetch,
         )  # fmt: skip
         return self._open[number]
+
+    def _marks(self, number: int, blocks: int, is_copy: bool) -> bytearray:
+        """A byte for each block, 1 where it needs no check; kept beyond a shard's closing, unless copies may vanish."""
+        if is_copy:
+            return bytearray(blocks)
+        return self._checked.setdefault(number, bytearray([not self._verify]) * blocks)

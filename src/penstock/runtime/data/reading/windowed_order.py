@@ -7,6 +7,7 @@ no such thing). Blocks are permuted by a Feistel network, which knows the place 
 what is held in memory is one window, for a thousand samples as for a billion.
 """
 
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -87,13 +88,18 @@ def shuffled(count: int, *key: int) -> Samples:
 
 @dataclass(slots=True, kw_only=True)
 class WindowedOrder:
-    """The order of ``samples`` in blocks of ``block``; the last block may be shorter, and lies anywhere."""
+    """The order of ``samples`` in blocks of ``block``; the last block may be shorter, and lies anywhere.
+
+    May be asked by several threads: windows are replaced under a lock, and the place of the short block is one value.
+    """
 
     samples: int
     block: int
     seed: int
     window_blocks: int = WINDOW_BLOCKS
     _windows: "OrderedDict[tuple[int, int], Samples]" = field(init=False, default_factory=OrderedDict)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock, repr=False, compare=False)
+    _short: tuple[int, int] = field(init=False, default=(-1, 0))
 
     def stretch(self, epoch: int, start: int, stop: int) -> Samples:
         """The samples at the positions from ``start`` to ``stop`` of an epoch; O(stop - start), and one window."""
@@ -137,11 +143,18 @@ class WindowedOrder:
     def _place(self, epoch: int, position: int) -> tuple[int, int]:
         """The window of a position, and its place there. One window may have the shorter block in it."""
         missing = self._count * self.block - self.samples
-        short = self._permutation(epoch).inverse(self._count - 1) // self.window_blocks
-        if position >= (short + 1) * self.window - missing:
+        if position >= (self._short_window(epoch) + 1) * self.window - missing:
             position += missing
         window = position // self.window
         return window, position - window * self.window
+
+    def _short_window(self, epoch: int) -> int:
+        """The window with the shorter block in it."""
+        known_epoch, window = self._short
+        if known_epoch != epoch:
+            window = self._permutation(epoch).inverse(self._count - 1) // self.window_blocks
+            self._short = (epoch, window)
+        return window
 
     def _blocks(self, epoch: int, window: int) -> list[int]:
         permutation, first = self._permutation(epoch), window * self.window_blocks
@@ -152,10 +165,11 @@ class WindowedOrder:
 
     def _window(self, epoch: int, window: int) -> Samples:
         key = (epoch, window)
-        if key not in self._windows:
-            bounds = [self._bounds(block) for block in self._blocks(epoch, window)]
-            samples = np.concatenate([np.arange(*bound, dtype=np.int64) for bound in bounds])
-            self._windows[key] = samples[shuffled(len(samples), self.seed, epoch, 2, window)]
-            while len(self._windows) > _KEPT_WINDOWS:
-                self._windows.popitem(last=False)
-        return self._windows[key]
+        with self._lock:
+            if key not in self._windows:
+                bounds = [self._bounds(block) for block in self._blocks(epoch, window)]
+                samples = np.concatenate([np.arange(*bound, dtype=np.int64) for bound in bounds])
+                self._windows[key] = samples[shuffled(len(samples), self.seed, epoch, 2, window)]
+                while len(self._windows) > _KEPT_WINDOWS:
+                    self._windows.popitem(last=False)
+            return self._windows[key]

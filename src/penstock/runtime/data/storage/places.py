@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from penstock.core import is_url, parse_bytes
+from penstock.runtime.data.storage.claims import Claim
 from penstock.runtime.data.storage.sparse_copy import SparseCopy, marks_path
-from penstock.runtime.file_systems import file_system
+from penstock.runtime.file_systems import file_system, understood
 from penstock.tools import atomic_file, file_lock, partial_path, write_atomically
 
 CACHE_VARIABLE, CACHE_SIZE_VARIABLE = "PENSTOCK_DATA_CACHE", "PENSTOCK_DATA_CACHE_SIZE"
@@ -44,6 +45,10 @@ class Place(Protocol):
 
     def shard(self, name: str, size: int) -> "ShardCopy":
         """A file on this machine whose blocks have the content of a large one once they are fetched."""
+        ...
+
+    def claim(self) -> Claim:
+        """The right to write here, which one at a time has; InputError if that is another."""
         ...
 
     def write(self, name: str, text: str) -> None:
@@ -90,6 +95,9 @@ class DirectoryPlace:
     def shard(self, name: str, size: int) -> ShardCopy:
         del size
         return ShardCopy(self.directory / name)
+
+    def claim(self) -> Claim:
+        return Claim(self.directory, str(self.directory))
 
     def write(self, name: str, text: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -142,6 +150,9 @@ class RemotePlace:
         self._make_room(copy.path)
         return ShardCopy(copy.path, copy.fetch)
 
+    def claim(self) -> Claim:
+        return Claim(self._cache.with_name(f"{self._cache.name}.writing"), self._url)
+
     def write(self, name: str, text: str) -> None:
         self._files.pipe_file(f"{self._url}/{name}", text.encode())
 
@@ -156,7 +167,8 @@ class RemotePlace:
     def names(self) -> list[str]:
         self._files.invalidate_cache()
         try:
-            return sorted(path.rsplit("/", 1)[-1] for path in self._files.ls(self._url, detail=False))
+            with understood(self._url):
+                return sorted(path.rsplit("/", 1)[-1] for path in self._files.ls(self._url, detail=False))
         except FileNotFoundError:
             return []
 
@@ -179,13 +191,15 @@ class RemotePlace:
         """What is not there is told at once; anything else that goes wrong may pass."""
         for pause_s in self._pauses_s:
             try:
-                return action()
+                with understood(self._url):
+                    return action()
             except (FileNotFoundError, PermissionError):
                 raise
             except OSError as problem:
                 _log.warning("%s/%s: %s; again in %g s", self._url, name, problem, pause_s)
                 time.sleep(pause_s)
-        return action()
+        with understood(self._url):
+            return action()
 
     def _make_room(self, kept: Path) -> None:
         """Open maps outlive their names, so whoever reads a file that goes can read on."""

@@ -10,10 +10,8 @@ import mmap
 import os
 import struct
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +44,9 @@ class ShardIndex:
     offsets: Offsets
 
 
-def shard_name(number: int) -> str:
-    return f"shard-{number:05d}"
+def shard_name(number: int, series: str = "") -> str:
+    """The name of a shard; a series of its own keeps shards apart from those that they are to replace."""
+    return f"shard-{number:05d}{series}"
 
 
 def token_type(token_bytes: int) -> np.dtype[np.unsignedinteger]:
@@ -88,44 +87,64 @@ def read_index(path: Path, *, check_offsets: bool = False) -> ShardIndex:
     )  # fmt: skip
 
 
-def map_tokens(path: Path, index: ShardIndex, *, may_change: bool = False) -> Tokens:
-    """The tokens of a shard; the length must be the one in the index."""
-    content = mapped(path, may_change=may_change)
-    if len(content) != index.tokens * index.token_bytes:
-        raise DamagedShardError(f"{path.name} has {len(content)} bytes instead of {index.tokens} tokens")
-    tokens: Tokens = np.frombuffer(content, token_type(index.token_bytes))
-    return tokens
-
-
-def mapped(path: Path, *, may_change: bool = False) -> mmap.mmap | bytes:
-    """A file's content in the page cache, for as long as somebody holds an array on it.
+class TokenFile:
+    """The tokens of a shard, mapped, and the file behind the map, from which long stretches come faster than by faults.
 
     A small file is read instead, unless it is still being filled: that is faster, and keeps no file open.
     """
+
+    __slots__ = ("_handle", "tokens")
+
+    def __init__(self, path: Path, index: ShardIndex, *, may_change: bool = False) -> None:
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        content = _content(self._handle, may_change=may_change)
+        if isinstance(content, bytes):
+            self.close()
+        if len(content) != index.tokens * index.token_bytes:
+            raise DamagedShardError(f"{path.name} has {len(content)} bytes instead of {index.tokens} tokens")
+        self.tokens: Tokens = np.frombuffer(content, token_type(index.token_bytes))
+
+    def announce(self, start: int, stop: int) -> None:
+        """These bytes will be read: have the system ask the disk for all of them at once."""
+        if self._handle >= 0 and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._handle, start, stop - start, os.POSIX_FADV_WILLNEED)
+
+    def read_into(self, buffer: memoryview, start: int) -> memoryview:
+        """Bytes from ``start`` on into a buffer, or what there is of them, while other threads run."""
+        if self._handle < 0:
+            return self.tokens.data.cast("B")[start : start + len(buffer)]
+        return buffer[: os.preadv(self._handle, [buffer], start)]
+
+    def close(self) -> None:
+        """Read no more from the file; what is mapped stays for as long as somebody holds it."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            self.close()
+
+
+def mapped(path: Path) -> mmap.mmap | bytes:
+    """A file's content in the page cache, for as long as somebody holds an array on it; of a small file a copy."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(handle).st_size
-        if not size or (size <= _SMALL_BYTES and not may_change):
-            return os.read(handle, size)
-        return mmap.mmap(handle, size, access=mmap.ACCESS_READ)
+        return _content(handle, may_change=False)
     finally:
         os.close(handle)
+
+
+def _content(handle: int, *, may_change: bool) -> mmap.mmap | bytes:
+    size = os.fstat(handle).st_size
+    if not size or (size <= _SMALL_BYTES and not may_change):
+        return os.read(handle, size)
+    return mmap.mmap(handle, size, access=mmap.ACCESS_READ)
 
 
 def _places_at(blocks: int) -> int:
     """Where the places of documents begin, aligned to their 8 bytes."""
     return _HEADER.size + 8 * -(-blocks // 2)
-
-
-def advise(tokens: Tokens, first: int, last: int) -> None:
-    """Have the system read a stretch of mapped tokens ahead, where it can."""
-    held: Any = tokens.base
-    content = held.obj if isinstance(held, memoryview) else held
-    if isinstance(content, mmap.mmap):
-        size = tokens.itemsize
-        at = first * size // mmap.PAGESIZE * mmap.PAGESIZE
-        with suppress(OSError, ValueError):
-            content.madvise(mmap.MADV_WILLNEED, at, last * size - at)
 
 
 def block_checksums(tokens: Tokens) -> NDArray[np.uint32]:

@@ -1,7 +1,8 @@
 """A copy of a large file of which only those blocks are there that somebody has asked for.
 
 The file has holes for the others. Beside it lies one byte for each block, set when the block is written; processes of a
-machine share both. Two that fetch the same block write the same bytes.
+machine share both. Two that fetch the same block write the same bytes. Whoever has the copy open goes on with it when
+its name is gone, because the cache was full.
 """
 
 import mmap
@@ -27,6 +28,7 @@ class SparseCopy:
         if not path.exists() or path.stat().st_size != size:
             marks_path(path).unlink(missing_ok=True)
         _lengthen(path, size)
+        self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         _lengthen(marks_path(path), max(1, blocks))
         with marks_path(path).open("r+b") as file:
             self._marks = mmap.mmap(file.fileno(), 0)
@@ -36,12 +38,12 @@ class SparseCopy:
         """Bring the blocks from ``first`` to before ``last`` that are not there."""
         for start, stop in self._missing(first, last):
             content = self._read(start * BLOCK_BYTES, min(stop * BLOCK_BYTES, self._size))
-            handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.pwrite(handle, content, start * BLOCK_BYTES)
-            finally:
-                os.close(handle)
+            os.pwrite(self._handle, content, start * BLOCK_BYTES)
             self._marks[start:stop] = b"\x01" * (stop - start)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            os.close(self._handle)
 
     def _missing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """Runs of blocks that are not there."""

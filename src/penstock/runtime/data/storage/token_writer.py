@@ -2,12 +2,14 @@
 
 A shard takes documents until it has reached its size, is written beside its place, and gets its name when it is whole.
 After each of them a journal says how far the writer has come, so that whoever feeds it can go on from there. What has
-no manifest is no data set, so a writer that is interrupted leaves nothing that could be taken for one.
+no manifest is no data set, so a writer that is interrupted leaves nothing that could be taken for one. A data set that
+is to be replaced stays what it is until the new manifest takes its place.
 """
 
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -39,6 +41,7 @@ from penstock.tools import sync_file
 SHARD_BYTES = 256 * 2**20
 SMALLEST_SHARD_BYTES = 2**10
 _SMALL_VOCABULARY = 2**16
+_ANOTHER_SERIES = "-b"
 
 Cursors = Callable[[int], Any]
 
@@ -46,8 +49,8 @@ Cursors = Callable[[int], Any]
 class TokenWriter:
     """Writes packed tokens: ``with TokenWriter("corpus", vocabulary=50_257) as writer: writer.add(tokens)``.
 
-    ``location`` must hold no data set; where another writer with the same ``settings`` was interrupted, this one goes
-    on behind its last whole shard, and ``cursor`` is what that writer's feeder had said then.
+    ``location`` must hold no data set, unless ``force`` is given; where another writer with the same ``settings`` was
+    interrupted, this one goes on behind its last whole shard, and ``cursor`` is what its feeder had said then.
     """
 
     def __init__(
@@ -66,7 +69,14 @@ class TokenWriter:
         self._shards: list[ShardEntry] = []
         self._open: _OpenShard | None = None
         self.cursor: Any = None
-        self._begin(location, force)
+        self._series = ""
+        self._replaced: frozenset[str] = frozenset()
+        self._claim = self._place.claim()
+        try:
+            self._begin(location, force)
+        except BaseException:
+            self._claim.release()
+            raise
 
     @property
     def documents(self) -> int:
@@ -91,7 +101,9 @@ class TokenWriter:
             )  # fmt: skip
         done = 0
         while done < len(ends):
-            shard = self._open = self._open or _OpenShard(self._place, shard_name(len(self._shards)), self._type)
+            shard = self._open = self._open or _OpenShard(
+                self._place, shard_name(len(self._shards), self._series), self._type
+            )
             begin = int(ends[done - 1]) if done else 0
             fits = int(np.searchsorted(ends, begin + self._limit - shard.tokens)) + 1
             taken = min(fits, len(ends))
@@ -108,9 +120,12 @@ class TokenWriter:
             token_bytes=self._type.itemsize, tokenizer=self.tokenizer, shards=tuple(self._shards)
         )  # fmt: skip
         if not manifest.tokens:
+            self.abandon()
             raise InputError("no tokens were given", "at least one document with text in it")
         self._place.write(MANIFEST, manifest.to_text())
-        self._place.remove(JOURNAL)
+        for name in (JOURNAL, *self._replaced):
+            self._place.remove(name)
+        self._claim.release()
         return manifest
 
     def abandon(self) -> None:
@@ -118,6 +133,7 @@ class TokenWriter:
         if self._open is not None:
             self._open.drop()
             self._open = None
+        self._claim.release()
 
     def __enter__(self) -> "TokenWriter":
         return self
@@ -132,18 +148,30 @@ class TokenWriter:
 
     def _begin(self, location: str | Path, force: bool) -> None:
         names = set(self._place.names())
-        for name in names:
-            is_ours = name in (MANIFEST, JOURNAL) or name.endswith((TOKENS, INDEX))
-            if (force and is_ours) or (name.startswith(".shard-") and name.endswith(".partial")):
-                self._place.remove(name)
         if force:
+            self._make_way(names)
             return
+        for name in names:
+            if name.startswith(".shard-") and name.endswith(".partial"):
+                self._place.remove(name)
         if MANIFEST in names:
             raise InputError(
                 f"{location} holds packed tokens", "a new place", "Give --force (force=True) to replace them"
             )
         if JOURNAL in names:
             self._go_on(location)
+
+    def _make_way(self, names: set[str]) -> None:
+        """Remove what is ours but for a whole data set, which goes when there is another."""
+        kept: set[str] = set()
+        with suppress(FileNotFoundError, ValueError):
+            kept = {shard.name for shard in DataManifest.parse(self._place.text(MANIFEST)).shards}
+        self._series = _ANOTHER_SERIES if shard_name(0) in kept else ""
+        self._replaced = frozenset(name + suffix for name in kept for suffix in (TOKENS, INDEX))
+        for name in names - self._replaced - ({MANIFEST} if kept else set()):
+            is_draft = name.startswith(".shard-") and name.endswith(".partial")
+            if is_draft or name in (MANIFEST, JOURNAL) or name.endswith((TOKENS, INDEX)):
+                self._place.remove(name)
 
     def _go_on(self, location: str | Path) -> None:
         try:

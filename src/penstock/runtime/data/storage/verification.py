@@ -14,8 +14,8 @@ from penstock.runtime.data.storage.shard_file import (
     INDEX,
     TOKENS,
     DamagedShardError,
+    TokenFile,
     block_checksums,
-    map_tokens,
     read_index,
 )
 
@@ -49,7 +49,7 @@ def _damages(entry: ShardEntry, place: Place, manifest: DataManifest) -> Iterato
         copy = place.shard(entry.name + TOKENS, index.tokens * index.token_bytes)
         if copy.fetch:
             copy.fetch(0, len(index.checksums))
-        tokens = map_tokens(copy.path, index)
+        tokens = TokenFile(copy.path, index).tokens
     except (OSError, DamagedShardError) as problem:
         yield Damage(shard=entry.name, reason=str(problem), tokens=entry.tokens)
         return
