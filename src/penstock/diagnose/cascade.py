@@ -10,14 +10,12 @@ from dataclasses import dataclass
 
 from penstock.core import MOST_EVIDENCE, Culprit, Diagnosis, Evidence, Remedy
 from penstock.diagnose.hits import SCRIPT_TIER, Hit, ScriptError
-from penstock.diagnose.neighbours import Neighbour
 from penstock.diagnose.signatures.catalogue import Catalogue
 from penstock.diagnose.signatures.model import Level
 
 _CONFIDENCE = {Level.ROOT: 0.9, Level.PROBABLE: 0.6, Level.SYMPTOM: 0.5, Level.WARNING: 0.4}
 _CONFIRMED = 0.05
 _SCRIPT_CONFIDENCE = 0.9
-_LIKENESS_CONFIDENCE = 0.3
 _HANGS = "comm.timeout"
 _MENDED = "Mend the script{}: the same again would fail the same way"
 _LOOKED_AT = "Look at the script{}; a retry may pass if what it uses was away for a moment"
@@ -47,20 +45,6 @@ def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
             action=Remedy.FIND_FIRST_ERROR, evidence=(error.evidence,),
         )  # fmt: skip
     return _abstention(findings)
-
-
-def likened(unnamed: Diagnosis, neighbour: Neighbour | None, catalogue: Catalogue) -> Diagnosis:
-    """What no signature names, given the category of the examples that one of its lines is like, if there are such."""
-    if neighbour is None:
-        return unnamed
-    signature = neighbour.signature
-    evidence = dict.fromkeys([neighbour.line, *unnamed.evidence])
-    return Diagnosis(
-        category=signature.category, confidence=_LIKENESS_CONFIDENCE,
-        cause=f"no signature knows it, but it reads like this: {signature.cause}", fix=signature.fix,
-        action=signature.action, evidence=tuple(evidence)[:MOST_EVIDENCE],
-        similar=catalogue.similar(signature.category, signature),
-    )  # fmt: skip
 
 
 def _first_error(findings: Findings) -> ScriptError | None:

@@ -8,22 +8,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import BinaryIO
 
-from penstock.core import UNKNOWN, Culprit, Diagnosis, Evidence, Remedy, clean_text
-from penstock.diagnose.cascade import Findings, likened, resolve
+from penstock.core import Culprit, Diagnosis, Evidence, clean_text
+from penstock.diagnose.cascade import Findings, resolve
 from penstock.diagnose.facts import FACTS, RunFacts
 from penstock.diagnose.hits import Hit, ScriptError
 from penstock.diagnose.logs.gram_filter import GramFilter
 from penstock.diagnose.logs.lines import LogLine, read_line
 from penstock.diagnose.logs.tracebacks import HEADER, read_traceback
 from penstock.diagnose.logs.windows import Candidate, WindowReader
-from penstock.diagnose.neighbours import Examples, is_error_like
 from penstock.diagnose.signatures.catalogue import Catalogue, shipped_catalogue
 from penstock.diagnose.signatures.model import Level, Signature
 
 _MOST_HITS = 100
 """Of one signature: what comes later says nothing new."""
 _SHOWN = 400
-_LAST_LINES = 30
 _HEADER = HEADER.lower().encode()
 _TALK = "NCCL INFO"
 """What NCCL says on its way: it tries much that does not succeed, and goes on."""
@@ -64,10 +62,6 @@ class Doctor:
         return found
 
     @cached_property
-    def _examples(self) -> Examples:
-        return Examples.of(self.catalogue)
-
-    @cached_property
     def _filter(self) -> GramFilter:
         return GramFilter([HEADER, *(anchor for one in self.catalogue.signatures.values() for anchor in one.anchors)])
 
@@ -79,13 +73,8 @@ class Doctor:
             with source.open() as stream:
                 for candidate in reader.candidates(stream):
                     self._take_in(candidate, source, found)
-            ending = _ending(source, reader.tail)
-            found.last_words += ending[-1:]
-            found.residue += [line for line in ending if is_error_like(line.text)]
-        resolved = resolve(Findings(hits=found.hits, errors=found.errors, last_words=found.last_words), self.catalogue)
-        if resolved.category != UNKNOWN or resolved.action is Remedy.FIX_CODE:
-            return resolved
-        return likened(resolved, self._examples.nearest(found.residue), self.catalogue)
+            found.last_words += _last_words(source, reader.tail)
+        return resolve(Findings(hits=found.hits, errors=found.errors, last_words=found.last_words), self.catalogue)
 
     def _take_in(self, candidate: Candidate, source: LogSource, found: "_Found") -> None:
         signatures = [one for one in self._signatures(candidate) if found.counted[one.id] < _MOST_HITS]
@@ -125,8 +114,6 @@ class _Found:
     hits: list[Hit] = field(default_factory=list)
     errors: list[ScriptError] = field(default_factory=list)
     last_words: list[Evidence] = field(default_factory=list)
-    residue: list[Evidence] = field(default_factory=list)
-    """Lines at the ends of the logs that sound like errors, for a failure that no signature finds."""
     counted: Counter[str] = field(default_factory=Counter)
 
 
@@ -174,12 +161,11 @@ def _progress(text: str) -> int | None:
     return int(match["done"]) if match["done"] else int(match["stuck"]) - 1
 
 
-def _ending(source: LogSource, tail: bytes) -> list[Evidence]:
-    """The last lines of a log."""
-    lines = [line for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
-    if source.name == FACTS:
+def _last_words(source: LogSource, tail: bytes) -> list[Evidence]:
+    lines = [line.strip() for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
+    if not lines or source.name == FACTS:
         return []
-    return [_evidence(read_line(line).text, source.name, None, source.rank) for line in lines[-_LAST_LINES:]]
+    return [_evidence(read_line(lines[-1]).text, source.name, None, source.rank)]
 
 
 def _as_sources(facts: RunFacts | None) -> tuple[LogSource, ...]:
