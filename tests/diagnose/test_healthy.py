@@ -29,6 +29,7 @@ node1:2152176:2152299 [1] NCCL INFO Channel 01/04 : 1[0] -> 2[1] [send] via NET/
 Epoch 3:  45%|####5     | 5400/12000 [01:02<01:15, 45.1it/s, loss=2.1, v_num=3]
 {'loss': 1.2345, 'grad_norm': 0.8, 'learning_rate': 1.9e-05, 'epoch': 0.12}
 2026-03-01 12:00:00,123 - mmdet - INFO - Epoch [1][50/9370] lr: 1.0e-04, eta: 2 days, 1:02:03, time: 0.569, loss: 1.2
+[INFO|trainer.py:2078] 2026-03-01 12:00:00,123 >> Saving model checkpoint to out/checkpoint-500
 INFO:tensorflow:global_step/sec: 12.3
 INFO:tensorflow:loss = 2.1, step = 1200 (8.123 sec)
 1875/1875 [==============================] - 5s 2ms/step - loss: 0.2 - accuracy: 0.9 - val_loss: 0.1
