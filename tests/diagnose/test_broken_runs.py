@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from penstock.core import Diagnosis, Remedy
-from penstock.diagnose import Doctor, RunFacts, WorkerEnd, text_source
+from penstock.diagnose import Doctor, RunFacts, WorkerEnd, kernel_lines, text_source
 
 DOCTOR = Doctor.shipped()
 _PATIENCE_S = 300
@@ -127,25 +130,72 @@ def test_a_library_of_another_version(tmp_path: Path) -> None:
     assert found.category == "build.abi"
 
 
-def test_really_full_shared_memory(tmp_path: Path) -> None:
-    """More is asked of /dev/shm than it has, through memory that processes share."""
-    if not os.path.ismount("/dev/shm"):
-        pytest.skip("no /dev/shm here")
-    size = os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize
-    if size > 1 << 30:
-        pytest.skip("/dev/shm is too large to be filled in a test")
-    found = broken(
-        """
-        import sys
-        from multiprocessing.shared_memory import SharedMemory
-        shared = SharedMemory(create=True, size=int(sys.argv[1]))
-        shared.unlink()
-        for at in range(0, shared.size, 4096):
-            shared.buf[at] = 1
-        """,
-        str(size * 2),
-    )
-    assert found.category == "mem.shm"
+_SHARED = """
+from multiprocessing.shared_memory import SharedMemory
+shared = SharedMemory(create=True, size=1 << 24)
+for at in range(0, shared.size, 4096):
+    shared.buf[at] = 1
+"""
+_LOADED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+for batch in DataLoader(TensorDataset(torch.ones(8, 1 << 20)), batch_size=4, num_workers=1):
+    pass
+"""
+
+
+@pytest.mark.parametrize("code", [_SHARED, _LOADED], ids=["memory of one process", "batches of a loader"])
+def test_really_full_shared_memory(code: str) -> None:
+    """A /dev/shm of one megabyte, in a mount namespace of its own so that nobody else has it."""
+    if code is _LOADED:
+        pytest.importorskip("torch")
+    small = "mount -t tmpfs -o size=1m small /dev/shm"
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "sh", "-c", small], check=False).returncode:
+        pytest.skip("no file system may be mounted here: it needs root and unshare")
+    ended = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{small} && exec "$0" -c "$1"', sys.executable, textwrap.dedent(code)],
+        capture_output=True, timeout=_PATIENCE_S, check=False,
+    )  # fmt: skip
+    found = diagnosed(ended)
+    assert found.category == "mem.shm", [str(one) for one in found.evidence]
+
+
+@contextmanager
+def memory_limit(limit_bytes: int) -> Iterator[Path]:
+    """A memory cgroup of its own, of either version; what it is told and tells is in files below it."""
+    root = Path("/sys/fs/cgroup")
+    group = (root / "memory" if (root / "memory").is_dir() else root) / f"penstock-test-{os.getpid()}"
+    limit = "memory.limit_in_bytes" if group.parent.name == "memory" else "memory.max"
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(limit_bytes))
+    except OSError as error:
+        if group.is_dir():
+            group.rmdir()
+        pytest.skip(f"no memory cgroup may be made here: {error}")
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+def test_a_process_that_its_memory_limit_really_killed() -> None:
+    limit_bytes = 64 << 20
+    with memory_limit(limit_bytes) as group:
+        began = time.time()
+        code = f"open('{group}/cgroup.procs', 'w').write('0'); kept = bytearray(1 << 30)"
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=_PATIENCE_S, check=False)
+        told = [group / name for name in ("memory.max_usage_in_bytes", "memory.peak")]
+        peaks = [int(file.read_text()) for file in told if file.exists()]
+    if ended.returncode != -signal.SIGKILL:
+        pytest.skip(f"the kernel did not kill what went past its limit (it ended with {ended.returncode})")
+    end = WorkerEnd(rank=0, node="here", code=ended.returncode)
+    kernel = text_source("\n".join(kernel_lines(began, kills=True)), "kernel")
+    alone = DOCTOR.diagnose([text_source(ended.stderr, "log", 0)], RunFacts(ends=(end,)))
+    limited = RunFacts(ends=(end,), memory_peak_bytes=max(peaks, default=limit_bytes), memory_limit_bytes=limit_bytes)
+    sure = DOCTOR.diagnose([text_source(ended.stderr, "log", 0), kernel], limited)
+    assert (alone.category, sure.category) == ("mem.host_oom", "mem.host_oom")
+    assert alone.confidence < 0.8 <= sure.confidence, [str(one) for one in sure.evidence]
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,22 @@ def test_all_forty_four_categories_have_words_and_signatures(catalogue: Catalogu
     assert all(kind.cause and kind.fix for kind in catalogue.categories.values())
 
 
+def test_advice_is_a_sentence_that_says_what_to_do(catalogue: Catalogue) -> None:
+    """Words of a report, such as what solved it for somebody, are no advice."""
+    said = {one.id: one.fix for one in catalogue.signatures.values()} | {
+        kind.name: kind.fix for kind in catalogue.categories.values()
+    }
+    advice = re.compile(r"[A-Z]\w+ (?!solved|was\b|is\b).+ .+ .+")
+    assert {name: fix for name, fix in said.items() if not advice.match(fix) or "->" in fix or "solved it" in fix} == {}
+
+
+def test_causes_are_clauses(catalogue: Catalogue) -> None:
+    said = {one.id: one.cause for one in catalogue.signatures.values()}
+    begins = re.compile(r"[a-z]\w*\b|NCCL|MPI|RDMA|PCIe|GPUs|Horovod|InfiniBand|/dev")
+    wrong = {name: cause for name, cause in said.items() if not begins.match(cause) or len(cause.split()) < 4}
+    assert wrong == {}
+
+
 def test_a_later_file_adds_and_replaces(catalogue: Catalogue) -> None:
     document = {
         "category": {"site.badge": {"group": "script", "cause": "no badge", "fix": "Get one", "action": "retry"}},

@@ -12,6 +12,7 @@ SCRIPT_TIER = 1
 """An error of the script comes after a cause that a line names, and before what a peer's end would look like too."""
 _WITHIN = {
     "hw": ("gpu_lost", "gpu_ecc", "nvlink", "fabric", "pcie"),
+    "net": ("iface", "ib", "tcp"),
     "rdzv": ("port", "stale", "connect", "timeout"),
     "comm": ("mismatch", "p2p", "desync", "peer_died", "timeout", "generic"),
     "proc": ("segv", "sigterm"),

@@ -24,6 +24,8 @@ _NCCL = re.compile(r"^(?P<node>[\w.-]+):\d+:\d+ \[(?P<device>\d+)\] ")
 _ANYWHERE = re.compile(r"\[(?:PG [^\]]{0,80} )?Rank (?P<rank>\d+)\]|\brank[ :=]+(?P<named>\d+)\b", re.IGNORECASE)
 _HOST = re.compile(r"\bon node (?P<node>[\w.-]+)")
 _MOST_PREFIXES = 4
+_TYPOGRAPHIC = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
+"""Quotation marks as a text processor sets them: a log that was pasted somewhere has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class LogLine:
 
 def read_line(raw: str) -> LogLine:
     """A line parted into prefixes and text."""
-    text, found = _COLOUR.sub("", raw).rstrip(), dict[str, str]()
+    text, found = _COLOUR.sub("", raw).translate(_TYPOGRAPHIC).rstrip(), dict[str, str]()
     for _ in range(_MOST_PREFIXES):
         for prefix in _PREFIXES:
             if match := prefix.match(text):
