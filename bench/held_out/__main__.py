@@ -9,14 +9,18 @@ the time goes. `bench.published` has the runs on which assumptions were settled.
 import argparse
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
 from bench.held_out.models import cluster_of, family_of
 from bench.published import Run, parts, summary
 from penstock.parallel import Trainer
+from penstock.parallel.planning.trainer_kernels import EAGER_PRODUCTS
 from penstock.parallel.planning.uniform_plans import Recompute
 
+FLASH_1 = 0.5
+"""Of FlashAttention-2's rate (Dao, 2023: "about twice as fast"), which came after most of llm-foundry's runs."""
 RUNS = Path(__file__).with_name("runs.csv")
 SOURCES = {
     "llm-foundry": "mosaicml/llm-foundry (commit 8c8dd48), scripts/train/benchmarking/README.md: MPT under PyTorch's "
@@ -50,8 +54,14 @@ def run_of(row: dict[str, str]) -> Run:
         seconds=batch * tokens / (float(row["tokens_per_s"]) * devices), tp=int(row["tp"]), pp=int(row["pp"]),
         cp=int(row["cp"]), experts=int(row["ep"]), micro_batch=int(row["micro_batch"]), chunks=int(row["chunks"]),
         zero=int(row["zero"]), recompute=Recompute(row["recompute"]), sequence_parallel=int(row["tp"]) > 1,
-        trainer=Trainer(gradient_bytes=float(row["gradient_bytes"])),
+        trainer=trainer_of_row(row),
     )  # fmt: skip
+
+
+def trainer_of_row(row: dict[str, str]) -> Trainer:
+    """As the planner assumes it: eager PyTorch for llm-foundry, with the FlashAttention of its day; fused elsewhere."""
+    plain = Trainer(gradient_bytes=float(row["gradient_bytes"]), fp8=row["precision"] == "fp8")
+    return replace(plain, products=EAGER_PRODUCTS, attention=FLASH_1) if row["source"] == "llm-foundry" else plain
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ MPT = {  # hidden, layers, heads: scripts/train/yamls/pretrain of llm-foundry
 }  # fmt: skip
 GPT3 = {"5b": (4096, 24, 32), "20b": (6144, 44, 48), "175b": (12288, 96, 96)}
 NEMOTRON = {"8b": (4096, 32, 32, 32), "22b": (6144, 40, 48, 48), "340b": (18432, 96, 96, 8)}
+UNBIASED = {"norm_vectors": 1, "qkv_bias": False, "dense_bias": False, "mlp_bias": False}
 GPT_OSS = {"20b": (24, 32), "120b": (36, 128)}
 NETWORKS = {  # cluster: its devices, bytes per second of a node's network
     "h100": ("H100", 400e9), "b200": ("B200", 400e9), "h200": ("H200", 400e9), "a100-80gb": ("A100-80GB", 200e9),
@@ -49,7 +50,7 @@ def _nemotron(size: str, tokens: int) -> Family:
     hidden, layers, heads, kv_heads = NEMOTRON[size]
     return decoder_only(
         f"nemotron-{size}", hidden=hidden, layers=layers, heads=heads, kv_heads=kv_heads, vocabulary=256000,
-        tokens=tokens, dropout=False, tied=False, positions=False,
+        tokens=tokens, dropout=False, tied=False, positions=False, **UNBIASED,
     )  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def _llama2(size: str, tokens: int) -> Family:
     assert size == "34b"
     return decoder_only(
         "llama2-34b", hidden=8192, layers=48, heads=64, kv_heads=8, feed_forward=22016, vocabulary=32000, gated=True,
-        tokens=tokens, dropout=False, tied=False, positions=False, style="llama",
+        tokens=tokens, dropout=False, tied=False, positions=False, style="llama", **UNBIASED,
     )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def _qwen3(size: str, tokens: int) -> Family:
     assert size == "30b-a3b"
     return decoder_only(
         "qwen3-30b-a3b", hidden=2048, layers=48, heads=32, head_dim=128, kv_heads=4, feed_forward=768, experts=128,
-        active=8, vocabulary=151936, gated=True, tokens=tokens, dropout=False, tied=False, positions=False,
+        active=8, vocabulary=151936, gated=True, tokens=tokens, dropout=False, tied=False, positions=False, **UNBIASED,
     )  # fmt: skip
 
 

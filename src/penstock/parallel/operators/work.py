@@ -57,6 +57,8 @@ class Product:
     backward: float = 2.0
     fused: bool = False
     """A fused kernel keeps its intermediate results on the chip: its traffic is counted elsewhere."""
+    narrow: bool = False
+    """Computed in fp8 where a trainer computes in fp8: linear layers of blocks; neither logits nor routers."""
 
     @property
     def flops(self) -> float:
