@@ -14,13 +14,15 @@ from pathlib import Path
 from statistics import mean, median
 
 from bench.held_out.models import cluster_of, family_of
-from bench.published import Run, parts, summary
+from bench.published import FLASH_2, Run, parts, summary
 from penstock.parallel import Trainer
 from penstock.parallel.planning.trainer_kernels import EAGER_PRODUCTS
 from penstock.parallel.planning.uniform_plans import Recompute
 
 FLASH_1 = 0.5
 """Of FlashAttention-2's rate (Dao, 2023: "about twice as fast"), which came after most of llm-foundry's runs."""
+USER_BUFFERS = ("NeMo 24.09", "Megatron-Bridge")
+"""Sources whose configurations let the collectives of tensor parallelism run behind products."""
 RUNS = Path(__file__).with_name("runs.csv")
 SOURCES = {
     "llm-foundry": "mosaicml/llm-foundry (commit 8c8dd48), scripts/train/benchmarking/README.md: MPT under PyTorch's "
@@ -54,13 +56,16 @@ def run_of(row: dict[str, str]) -> Run:
         seconds=batch * tokens / (float(row["tokens_per_s"]) * devices), tp=int(row["tp"]), pp=int(row["pp"]),
         cp=int(row["cp"]), experts=int(row["ep"]), micro_batch=int(row["micro_batch"]), chunks=int(row["chunks"]),
         zero=int(row["zero"]), recompute=Recompute(row["recompute"]), sequence_parallel=int(row["tp"]) > 1,
-        trainer=trainer_of_row(row),
+        trainer=trainer_of_row(row), attention=FLASH_2 if row["source"].startswith("torchtitan") else 0.0,
     )  # fmt: skip
 
 
 def trainer_of_row(row: dict[str, str]) -> Trainer:
-    """As the planner assumes it: eager PyTorch for llm-foundry, with the FlashAttention of its day; fused elsewhere."""
-    plain = Trainer(gradient_bytes=float(row["gradient_bytes"]), fp8=row["precision"] == "fp8")
+    """As its source runs it: eager PyTorch with the FlashAttention of its day, fused kernels, or user buffers."""
+    plain = Trainer(
+        gradient_bytes=float(row["gradient_bytes"]), fp8=row["precision"] == "fp8",
+        overlaps_tensors=row["source"] in USER_BUFFERS,
+    )  # fmt: skip
     return replace(plain, products=EAGER_PRODUCTS, attention=FLASH_1) if row["source"] == "llm-foundry" else plain
 
 

@@ -24,6 +24,8 @@ class Trainer:
     Megatron-LM and torchtitan sum those of bf16 in fp32. ``traffic``: of element-wise kernels against fused ones,
     :data:`EAGER` as PyTorch runs them without its compiler. ``products``, ``attention``: the rates of its products and of
     its fused attention against those the device is priced with. ``fp8``: linear layers are computed in fp8.
+    ``overlaps_tensors``: collectives of tensor parallelism run behind the products they belong to, a part for each
+    rank (Transformer Engine's user buffers).
     ``device_spread``: standard deviation of the speed of equal devices. A synchronous step waits for the slowest; Sinha et al. (SC'22) find 8 % between devices of one cluster,
     here read as four standard deviations.
     """
@@ -36,6 +38,7 @@ class Trainer:
     products: float = 1.0
     attention: float = 1.0
     fp8: bool = False
+    overlaps_tensors: bool = False
     device_spread: float = 0.02
 
 

@@ -1,8 +1,8 @@
 """Linear layers in fp8: what devices reach of twice their bf16 peak, and what casting costs.
 
 As Transformer Engine trains: weights stay in bf16 with fp32 beside them, products of linear layers read fp8 and write
-bf16, attention, norms, logits and communication stay as they are. Inputs, weights and output gradients are cast by a
-scale of the tensor at hand (current scaling), each into a copy by rows and one by columns.
+bf16, attention, norms, logits and communication stay as they are. Inputs and output gradients are cast by a scale of
+the tensor at hand (current scaling), each into a copy by rows and one by columns; weights once after every step.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -62,15 +62,16 @@ def fp8_device(chip: Chip) -> Fp8Device:
         )  # fmt: skip
     usual = DeviceModel.of(chip, Precision.BF16)
     rates = {each.name: getattr(usual, each.name) for each in fields(usual)}
+    rates["optimizer_bytes"] += CAST_BYTES
     found = Fp8Device(**rates, fp8_share=MEASURED.get(family, min(MEASURED.values())))
     return replace(found, source=f"{usual.source}; linear layers in fp8 at {found.fp8_rate / 1e12:.0f} TFLOP/s")
 
 
 def cast_bytes(work: OpWork, batch: int, tp: int, *, backward: bool) -> float:
-    """Traffic of casting: inputs and weights on the way forward, the output's gradient on the way back."""
+    """Traffic of casting: inputs on the way forward, the output's gradient on the way back."""
     total = 0.0
     for product in work.products:
         if product.narrow:
             m, n, k, count = product.at(batch, tp)
-            total += CAST_BYTES * count * (m * n if backward else m * k + k * n)
+            total += CAST_BYTES * count * m * (n if backward else k)
     return total
