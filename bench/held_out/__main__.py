@@ -21,6 +21,8 @@ from penstock.parallel.planning.uniform_plans import Recompute
 
 FLASH_1 = 0.5
 """Of FlashAttention-2's rate (Dao, 2023: "about twice as fast"), which came after most of llm-foundry's runs."""
+GIB_OF_A_GB = 2**30 / 1e9
+"""Data sheets of these devices say GB and mean GiB."""
 USER_BUFFERS = ("NeMo 24.09", "Megatron-Bridge")
 """Sources whose configurations let the collectives of tensor parallelism run behind products."""
 RUNS = Path(__file__).with_name("runs.csv")
@@ -77,7 +79,7 @@ def main() -> None:
         prediction = run.predicted()
         error = prediction.iteration_s / run.seconds - 1
         errors.setdefault(run.kind, []).append(error)
-        full += prediction.memory_bytes > run.mesh.chip.memory_bytes
+        full += prediction.memory_bytes > GIB_OF_A_GB * run.mesh.chip.memory_bytes
         print(
             f"{run.kind:<20}{run.name:<42}{run.seconds:>9.3f}s{prediction.iteration_s:>9.3f}s{100 * error:>8.1f} %"
             f"{prediction.memory_bytes / 1e9:>6.0f} GB" + (f"  {parts(prediction)}" if arguments.parts else "")

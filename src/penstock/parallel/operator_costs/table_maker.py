@@ -104,7 +104,7 @@ class TableMaker:
             "output_mb": batch * work.sent.at(tp, **share) / MB,
             "weight_mb": width * self._held(work, tp) / MB,
             "activation_mb": batch * work.kept.at(tp, **share) / MB,
-            "fwd_reserved_mb": 0.0, "bwd_reserved_mb": batch * (work.kept.at(tp) + work.sent.at(tp)) / MB,
+            "fwd_reserved_mb": 0.0, "bwd_reserved_mb": batch * self._buffers(work, tp) / MB,
         }  # fmt: skip
 
     def _held(self, work: OpWork, tp: int) -> float:
@@ -112,6 +112,10 @@ class TableMaker:
         if self.experts == 1 or not work.dispatched:
             return work.parameters.at(tp)
         return work.parameters.whole + work.parameters.split / tp / self.experts
+
+    def _buffers(self, work: OpWork, tp: int) -> float:
+        """Bytes that the backward pass of an operator writes beside its results."""
+        return work.kept.at(tp) + (0.0 if work.on_chip else work.sent.at(tp))
 
     def _dispatched_s(self, count: float, tp: int) -> float:
         """Tokens to the devices of their experts, or back; tensor-parallel ranks send a part each."""

@@ -112,6 +112,11 @@ class OpWork:
         """Of a forward and a backward pass without recomputation."""
         return sum(product.flops * (1 + product.backward) for product in self.products)
 
+    @property
+    def on_chip(self) -> bool:
+        """Whether it is a step of a fused kernel, whose steps hand their results on without writing them."""
+        return self.attends and (not self.kernels or any(product.fused for product in self.products))
+
     def named(self, name: str) -> "OpWork":
         return replace(self, name=name)
 

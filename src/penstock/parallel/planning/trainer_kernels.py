@@ -1,6 +1,6 @@
 """How a trainer runs a model's kernels, as a person says it: fused or one by one, in half precision or in fp8."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.core import InputError, UnknownNameError
@@ -30,17 +30,32 @@ class PlanPrecision(StrEnum):
     FP8 = "fp8"
 
 
-def trainer_of(mesh: ChipMesh, family: Family, kernels: str, precision: str) -> Trainer:
-    """The trainer that is assumed for a model on a cluster."""
-    chosen = _named("kernels", kernels, Kernels)
-    narrow = _named("precision", precision, PlanPrecision) == PlanPrecision.FP8
-    if narrow and (family.element_bytes != 2 or family.style == "module"):
-        raise InputError(
-            f"fp8 for {family.name}", "a transformer in half precision", "Leave --precision away for this model"
-        )
-    usual = mesh.usual_trainer(Precision.FP32 if family.element_bytes == 4 else Precision.FP16)
-    usual = replace(usual, fp8=narrow)
-    return _eager(usual, mesh, family) if chosen == Kernels.EAGER else usual
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerKernels:
+    """``tp_overlap``: collectives of tensor parallelism run behind the products they belong to."""
+
+    kernels: str = Kernels.FUSED
+    precision: str = PlanPrecision.HALF
+    tp_overlap: bool = False
+
+    def __post_init__(self) -> None:
+        for what, name, kinds in (("kernels", self.kernels, Kernels), ("precision", self.precision, PlanPrecision)):
+            if name not in list(kinds):
+                raise UnknownNameError.of(what, name, [kind.value for kind in kinds])
+
+    def trainer(self, mesh: ChipMesh, family: Family) -> Trainer:
+        """The trainer that is assumed for a model on a cluster."""
+        narrow = self.precision == PlanPrecision.FP8
+        if narrow and (family.element_bytes != 2 or family.style == "module"):
+            raise InputError(
+                f"fp8 for {family.name}", "a transformer in half precision", "Leave --precision away for this model"
+            )
+        usual = mesh.usual_trainer(Precision.FP32 if family.element_bytes == 4 else Precision.FP16)
+        usual = replace(usual, fp8=narrow, overlaps_tensors=self.tp_overlap)
+        return _eager(usual, mesh, family) if self.kernels == Kernels.EAGER else usual
+
+
+USUAL_KERNELS = TrainerKernels()
 
 
 def _eager(trainer: Trainer, mesh: ChipMesh, family: Family) -> Trainer:
@@ -50,10 +65,3 @@ def _eager(trainer: Trainer, mesh: ChipMesh, family: Family) -> Trainer:
     attention = min(1.0, FLASH_2_ON_HOPPER / fused) if mesh.chip.generation >= HOPPER else 1.0
     traffic = EAGER if family.style == "llama" else 1.0
     return replace(trainer, traffic=traffic, products=EAGER_PRODUCTS, attention=attention / EAGER_PRODUCTS)
-
-
-def _named(what: str, name: str, kinds: type[Kernels] | type[PlanPrecision]) -> str:
-    known = [kind.value for kind in kinds]
-    if name not in known:
-        raise UnknownNameError.of(what, name, known)
-    return name
