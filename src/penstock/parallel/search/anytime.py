@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan
-from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
+from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s, relaxed_bound_s
 from penstock.parallel.search.cut_polish import polished
 from penstock.parallel.search.cuts import CutStage
 from penstock.parallel.search.problem import FoundPlan, Problem
@@ -110,8 +110,11 @@ class _Run:
             return
         best_s, enough = self.progress.best.iteration_s, self.progress.enough
         bounds = dict.fromkeys(self._by_promise(), 0.0)
+        bounds = {size: relaxed_bound_s(self.problem, size, best_s, enough) for size in bounds}
         if self.problem.ops > LONG_CHAIN:
-            bounds = {size: loose_bound_s(self.problem, size, best_s, enough) for size in bounds}
+            bounds = {
+                size: found or loose_bound_s(self.problem, size, best_s, enough) for size, found in bounds.items()
+            }
         for size in sorted(bounds, key=lambda size: bounds[size]):
             bounds[size] = max(bounds[size], micro_batch_bound_s(self.problem, size, best_s, enough))
         self.progress.bound_s = min(bounds.values())
