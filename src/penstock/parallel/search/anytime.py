@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan
-from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s, relaxed_bound_s
+from penstock.parallel.search.bound import PRICE_LEVELS, loose_bound_s, micro_batch_bound_s, relaxed_bound_s
 from penstock.parallel.search.cut_polish import polished
 from penstock.parallel.search.cuts import CutStage
 from penstock.parallel.search.problem import FoundPlan, Problem
@@ -54,9 +54,11 @@ def search(
 ) -> SearchRecord:  # fmt: skip
     """The best plan within about ``budget_s`` seconds; the best so far if interrupted by Ctrl-C.
 
+    Plans fit by Aceso's memory model with and without its quirks.
+
     ``SearchRecord.best`` is None if no plan fits.
     """
-    run = _Run(SearchRecord(problem, budget_s, on_better, clock))
+    run = _Run(SearchRecord(problem, budget_s, on_better, clock, repaired=True))
     try:
         run.coarse()
         run.fine(run.promising())
@@ -115,8 +117,11 @@ class _Run:
             bounds = {
                 size: found or loose_bound_s(self.problem, size, best_s, enough) for size, found in bounds.items()
             }
-        for size in sorted(bounds, key=lambda size: bounds[size]):
-            bounds[size] = max(bounds[size], micro_batch_bound_s(self.problem, size, best_s, enough))
+        for level in PRICE_LEVELS:
+            for size in sorted(bounds, key=bounds.__getitem__):
+                if bounds[size] < best_s:
+                    found = micro_batch_bound_s(self.problem, size, best_s, enough, (level,))
+                    bounds[size] = max(bounds[size], found)
         self.progress.bound_s = min(bounds.values())
 
     def promising(self) -> list[int]:

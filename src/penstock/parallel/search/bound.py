@@ -10,7 +10,7 @@ itself: each operator on its most efficient split, perfectly balanced.
 and micro-batches, variants where tensors are split, any operators recomputed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from penstock.parallel.operators import Floats
 from penstock.parallel.search.problem import Problem
 from penstock.parallel.search.stages.table import BOUND_PRICES, StageTable
 
+PRICE_LEVELS = (BOUND_PRICES[::4], BOUND_PRICES)
+"""Few prices of memory first, which is quicker, then all."""
 BOUND_BYTES = 1_200_000_000
 """What the times of one table of bounds may take up."""
 LOOSE_CUTS = 160
@@ -53,13 +55,17 @@ def relaxed_bound_s(problem: Problem, micro_batch: int, best_s: float, enough: C
     return min(best_s, (table.floor_us(enough) or 0.0) / 1e6)
 
 
-def micro_batch_bound_s(problem: Problem, micro_batch: int, best_s: float, enough: Callable[[], bool]) -> float:
+def micro_batch_bound_s(
+    problem: Problem, micro_batch: int, best_s: float, enough: Callable[[], bool],
+    levels: Sequence[Floats] = PRICE_LEVELS,
+) -> float:  # fmt: skip
     """Seconds per iteration that no plan with this micro-batch undercuts, or ``best_s`` if that is less.
 
-    Only the simple bound once ``enough()``; the answer is a bound at any time.
+    ``levels``: prices of memory, tried one set after the other. Only the simple bound once ``enough()``; the answer is
+    a bound at any time.
     """
     bound_s = 0.0
-    for prices in (BOUND_PRICES[::4], BOUND_PRICES):
+    for prices in levels:
         table = _table(problem, micro_batch, best_s, prices, enough)
         if not table.usable:
             return best_s
