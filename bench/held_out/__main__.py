@@ -1,9 +1,9 @@
 """Published runs that were typed in before the model was asked about them: what is a prediction worth unseen?
 
-`python -m bench.held_out` predicts the runs of `runs.csv` as `penstock plan --evaluate` would, with what the planner
-assumes by default: no constant, share or traffic is chosen for a source. `--look 1` takes the runs that were looked at
-first, `--look 2` those that were kept for a second, single look; `--precision fp8` those in fp8. `--parts` shows where
-the time goes. `bench.published` has the runs on which assumptions were settled.
+`python -m bench.held_out` predicts the runs of `runs.csv` as `penstock plan --evaluate` would: as eager PyTorch, with
+fused kernels, or with tensor parallelism behind products, whichever the source says. `--look 1` takes the runs that
+were looked at first, and changed the model; `--look 2` those that were kept for a second, single look; `--precision
+fp8` those in fp8. `--parts` shows where the time goes. Runs on which assumptions were settled are in `bench.published`.
 """
 
 import argparse

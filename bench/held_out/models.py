@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from bench.published import grand_teton
 from penstock.parallel import ChipMesh, Family, family_named, mesh_named
@@ -13,7 +14,7 @@ MPT = {  # hidden, layers, heads: scripts/train/yamls/pretrain of llm-foundry
 }  # fmt: skip
 GPT3 = {"5b": (4096, 24, 32), "20b": (6144, 44, 48), "175b": (12288, 96, 96)}
 NEMOTRON = {"8b": (4096, 32, 32, 32), "22b": (6144, 40, 48, 48), "340b": (18432, 96, 96, 8)}
-UNBIASED = {"norm_vectors": 1, "qkv_bias": False, "dense_bias": False, "mlp_bias": False}
+UNBIASED: dict[str, Any] = {"norm_vectors": 1, "qkv_bias": False, "dense_bias": False, "mlp_bias": False}
 GPT_OSS = {"20b": (24, 32), "120b": (36, 128)}
 NETWORKS = {  # cluster: its devices, bytes per second of a node's network
     "h100": ("H100", 400e9), "b200": ("B200", 400e9), "h200": ("H200", 400e9), "a100-80gb": ("A100-80GB", 200e9),
