@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from penstock.core import ParallelStage
-from penstock.parallel.cost_model import stage_cost
+from penstock.parallel.cost_model import repaired_stage_cost, stage_cost
 from penstock.parallel.devices import MB, Mesh
+from penstock.parallel.search.anytime import search
 from penstock.parallel.search.problem import Problem
 from penstock.parallel.search.stages.table import StageTable
 from tests.parallel.toys import toy_tables
@@ -50,3 +51,25 @@ def test_no_stage_beats_its_bound(seed: int, memory_mb: float, relaxed: bool) ->
                 assert bound <= least * (1 + 1e-5)
                 binding += np.isfinite(bound) and bound > 0.999 * least
     assert binding > 20, "bounds that are never met would say little"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_quirks_only_ever_forget_memory(seed: int) -> None:
+    """Repaired, a stage needs as much or more; more where its last operator has the largest buffers."""
+    tables = _problem(seed, 3000.0).tables
+    buffers = np.ones_like(tables.bwd_reserved_mb)
+    buffers[-1] = 900.0
+    last = replace(tables, bwd_reserved_mb=buffers)
+    for again in product((False, True), repeat=OPS):
+        stage = replace(ParallelStage.uniform(OPS, tp=1, dp=1), recompute=again)
+        known, repaired = (cost(last, 0, stage, 1, later=1) for cost in (stage_cost, repaired_stage_cost))
+        assert repaired.memory_mb > known.memory_mb
+        assert repaired.time_us == pytest.approx(known.time_us)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_plans_of_the_search_fit_with_quirks_repaired(seed: int) -> None:
+    problem = _problem(seed, 1400.0)
+    found = search(problem, budget_s=60.0).best
+    assert found is not None
+    assert problem.evaluate_repaired(found.plan).fits(problem.mesh)
