@@ -147,6 +147,10 @@ bench-vtrain: $(STAMP) ## predicted against measured iterations of large models;
 bench-published: $(STAMP) ## iterations of published runs (SC'21, MLSys'23, MegaScale, Llama 3, torchtitan, BERT) predicted, with sources
 	$(BIN)/python -m bench.published $(ARGS)
 
+bench-held-out: $(STAMP) ## published runs that were kept apart (llm-foundry, NeMo, Megatron-Bridge, fms-fsdp, torchtitan), in bf16 and fp8
+	$(BIN)/python -m bench.held_out $(ARGS)
+	$(BIN)/python -m bench.held_out --precision fp8 $(ARGS)
+
 bench-arrival: $(STAMP) ## from nothing installed to a first result: commands, lines and minutes, beside Slurm and Ray Train (needs a package registry)
 	$(BIN)/python -m bench.arrival $(ROUTES)
 

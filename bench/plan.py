@@ -27,7 +27,7 @@ from bench.aceso.profiles import ProfileDatabase
 from bench.plan_picture import Curve, write_picture
 from penstock.parallel.devices import MB, Mesh
 from penstock.parallel.search import anytime
-from penstock.parallel.search.bound import micro_batch_bound_s
+from penstock.parallel.search.bound import micro_batch_bound_s, relaxed_bound_s
 from penstock.parallel.search.problem import Problem
 from penstock.parallel.search.record import SearchRecord
 
@@ -173,17 +173,21 @@ def _tighten(ours: SearchRecord, seconds: float) -> None:
     if not seconds or ours.best is None:
         return
     end, best_s = time.process_time() + seconds, ours.best.iteration_s
-    bounds = [
-        micro_batch_bound_s(ours.problem, size, best_s, lambda: time.process_time() > end)
-        for size in ours.problem.micro_batches
-    ]
-    ours.bound_s = max(ours.bound_s, min(bounds))
+
+    def late() -> bool:
+        return time.process_time() > end
+
+    bounds = {size: relaxed_bound_s(ours.problem, size, best_s, late) for size in ours.problem.micro_batches}
+    for size in sorted(bounds, key=bounds.__getitem__):
+        bounds[size] = max(bounds[size], micro_batch_bound_s(ours.problem, size, best_s, late))
+    ours.bound_s = max(ours.bound_s, min(bounds.values()))
 
 
 def warm_up(database: ProfileDatabase) -> None:
     """Compile all loops once, so that no setting pays for it."""
-    tables = database.tables("miniset", "gpt", "1_3B", 2)
-    anytime.search(Problem(tables, Mesh(per_node=4, memory_bytes=3_000.0 * MB), 16), 30.0)
+    for model, size in (("gpt", "1_3B"), ("t5", "770M")):
+        tables = database.tables("miniset", model, size, 2)
+        anytime.search(Problem(tables, Mesh(per_node=4, memory_bytes=3_000.0 * MB), 16), 30.0)
 
 
 def _row(setting: Setting, ours: SearchRecord, theirs: SearchRecord | None, wall_s: float) -> list[str]:

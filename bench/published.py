@@ -65,6 +65,7 @@ class Run:
     tp: int = 1
     pp: int = 1
     cp: int = 1
+    experts: int = 1
     micro_batch: int = 1
     chunks: int = 1
     zero: int = 0
@@ -85,6 +86,7 @@ class Run:
             recompute=self.recompute, zero=self.zero, sequence_parallel=self.sequence_parallel,
         )  # fmt: skip
         assert plan is not None, self.name
+        plan = replace(plan, experts=self.experts)
         if self.chunks > 1:
             plan = replace(plan, schedule=PipelineSchedule.INTERLEAVED, interleave=self.chunks)
         return planner.predict(plan)

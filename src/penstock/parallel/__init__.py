@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.parallel.planning.planner import Planner
     from penstock.parallel.planning.requests import evaluate_plan, plan_for, throughput_curve
     from penstock.parallel.planning.text import plan_comparison, plan_findings, plan_picture, plan_words
+    from penstock.parallel.planning.trainer_kernels import TrainerKernels
     from penstock.parallel.planning.training_run import TrainingRun, parse_tokens, run_words, training_run
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Prediction",
     "PricedMesh",
     "Trainer",
+    "TrainerKernels",
     "TrainingRun",
     "check_plan",
     "evaluate_plan",

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core import PlanError
 from penstock.parallel.exports import deepspeed
-from tests.parallel.trainers.written import DENSE, LLAMA, OTHERS, Case, checkout, labelled, verdicts
+from tests.parallel.trainers.written import DENSE, LLAMA, NARROW, OTHERS, Case, checkout, labelled, verdicts
 
 CASES = tuple(case for case in (*DENSE, *LLAMA, *OTHERS) if case.experts == 1)
 RECORD = json.loads(Path(__file__).with_name("deepspeed.json").read_text(encoding="utf-8"))
@@ -71,3 +71,16 @@ def test_its_own_reader_takes_every_export() -> None:
     answers = verdicts("deepspeed_config", source, asked)
     labels = [case.label for case in CASES]
     assert not {label: problem for label, problem in zip(labels, answers, strict=True) if problem}
+
+
+@pytest.mark.parametrize("case", labelled(NARROW))
+def test_fp8_is_refused(case: Case) -> None:
+    with pytest.raises(PlanError, match="no word for linear layers in fp8"):
+        case.written(deepspeed)
+
+
+def test_what_it_does_not_overlap_has_its_price() -> None:
+    case = Case(model="llama-8b", cluster="2x8xH100", pp=2, tp=4, zero=1, tp_overlap=True)
+    (note,) = [note for note in case.written(deepspeed).notes if "behind them" in note]
+    slower = float(note.rpartition("takes ")[2].partition(" %")[0])
+    assert 1 < slower < 40

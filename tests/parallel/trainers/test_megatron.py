@@ -10,6 +10,7 @@ from penstock.parallel.exports import megatron
 from tests.parallel.trainers.written import (
     DENSE,
     LLAMA,
+    NARROW,
     OTHERS,
     Case,
     arguments_of,
@@ -19,7 +20,7 @@ from tests.parallel.trainers.written import (
     verdicts,
 )
 
-CASES = (*DENSE, *LLAMA, *OTHERS)
+CASES = (*DENSE, *LLAMA, *NARROW, *OTHERS)
 RECORD = json.loads(Path(__file__).with_name("megatron.json").read_text(encoding="utf-8"))
 READERS = {"int": int, "float": float, "str": str}
 

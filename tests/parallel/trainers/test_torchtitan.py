@@ -9,9 +9,10 @@ import pytest
 from penstock.core import PlanError
 from penstock.parallel.exports import torchtitan
 from penstock.parallel.exports.torchtitan import FLAVORS
-from tests.parallel.trainers.written import LLAMA, Case, checkout, labelled, verdicts
+from tests.parallel.trainers.written import LLAMA, NARROW, Case, checkout, labelled, verdicts
 
 RECORD = json.loads(Path(__file__).with_name("torchtitan.json").read_text(encoding="utf-8"))
+CASES = (*LLAMA, *NARROW)
 READERS = {"int": int, "bool": bool, "str": str, "list": list}
 
 
@@ -23,22 +24,37 @@ def fields_of(text: str) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for keyword in returned.value.keywords:
         inside = keyword.value.keywords if isinstance(keyword.value, ast.Call) else []
-        found[str(keyword.arg)] = {str(one.arg): ast.literal_eval(one.value) for one in inside}
+        found[str(keyword.arg)] = {str(one.arg): _value(one.value) for one in inside}
     return found
 
 
-@pytest.mark.parametrize("case", labelled(LLAMA))
+def _value(node: ast.expr) -> object:
+    """A plain value; of a list of calls the arguments of each."""
+    if isinstance(node, ast.List) and any(isinstance(one, ast.Call) for one in node.elts):
+        calls = [one for one in node.elts if isinstance(one, ast.Call)]
+        return [{str(each.arg): ast.literal_eval(each.value) for each in one.keywords} for one in calls]
+    return ast.literal_eval(node)
+
+
+@pytest.mark.parametrize("case", labelled(CASES))
 def test_fields_are_those_of_the_record(case: Case) -> None:
     found = fields_of(case.written(torchtitan).text)
-    assert set(found) == {"model_spec", "training", "parallelism", "activation_checkpoint"}
-    for section in ("training", "parallelism"):
-        for name, value in found[section].items():
+    narrow = case.precision == "fp8"
+    assert set(found) == {"model_spec", "training", "parallelism", "activation_checkpoint"} | (
+        {"compile"} if narrow else set()
+    )
+    converters = found["model_spec"].get("converters", [])
+    assert isinstance(converters, list)
+    assert len(converters) == narrow
+    given = {**found, "float8": converters[0] if narrow else {}, "compile": found.get("compile", {})}
+    for section in ("training", "parallelism", "float8", "compile"):
+        for name, value in given[section].items():
             known = RECORD[section][name]
             assert isinstance(value, READERS[known["type"]]), (name, value)
             assert value in known.get("choices", [value]), (name, value)
 
 
-@pytest.mark.parametrize("case", labelled(LLAMA))
+@pytest.mark.parametrize("case", labelled(CASES))
 def test_degrees_fill_the_cluster_and_tokens_the_step(case: Case) -> None:
     found = fields_of(case.written(torchtitan).text)
     degrees, training = found["parallelism"], found["training"]
@@ -77,7 +93,7 @@ def test_what_it_has_not_is_refused(case: Case, reason: str) -> None:
 
 def test_its_own_classes_take_every_export() -> None:
     source = checkout("PENSTOCK_TORCHTITAN", "tyro", "spmd_types", "einops", "tokenizers", "torchdata")
-    asked = [{"text": case.written(torchtitan).text, "world_size": case.planner().mesh.devices} for case in LLAMA]
+    asked = [{"text": case.written(torchtitan).text, "world_size": case.planner().mesh.devices} for case in CASES]
     answers = verdicts("torchtitan_config", source, asked)
-    labels = [case.label for case in LLAMA]
+    labels = [case.label for case in CASES]
     assert not {label: problem for label, problem in zip(labels, answers, strict=True) if problem}

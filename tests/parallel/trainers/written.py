@@ -18,7 +18,16 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule
-from penstock.parallel import Candidate, ChipMesh, Exported, Family, Planner, family_named, mesh_named
+from penstock.parallel import (
+    Candidate,
+    ChipMesh,
+    Exported,
+    Family,
+    Planner,
+    TrainerKernels,
+    family_named,
+    mesh_named,
+)
 from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of
 
 BATCH = 64
@@ -45,15 +54,19 @@ class Case:
     layers: tuple[int, ...] = ()
     experts: int = 1
     seq: int | None = None
+    precision: str = "half"
+    tp_overlap: bool = False
 
     @property
     def label(self) -> str:
         words = [self.model, self.cluster, f"pp{self.pp} tp{self.tp} cp{self.context} zero{self.zero}"]
         words += [str(self.recompute), str(self.schedule)] + (["unequal"] if self.layers else [])
+        words += [self.precision] + (["overlapped"] if self.tp_overlap else [])
         return " ".join(words)
 
     def planner(self) -> Planner:
-        return _planner(self.model, self.cluster, self.seq)
+        how = TrainerKernels(precision=self.precision, tp_overlap=self.tp_overlap)
+        return _planner(self.model, self.cluster, self.seq, how)
 
     def plan(self) -> ParallelPlan:
         planner = self.planner()
@@ -73,8 +86,9 @@ class Case:
 
 
 @cache
-def _planner(model: str, cluster: str, seq: int | None) -> Planner:
-    return Planner(family=_family(model, seq), mesh=mesh_named(cluster), batch=BATCH)
+def _planner(model: str, cluster: str, seq: int | None, how: TrainerKernels) -> Planner:
+    family, mesh = _family(model, seq), mesh_named(cluster)
+    return Planner(family=family, mesh=mesh, batch=BATCH, trainer=how.trainer(mesh, family))
 
 
 def _family(model: str, seq: int | None) -> Family:
@@ -133,6 +147,11 @@ LLAMA = (
     Case(model="llama-3-70b", cluster="8x8xH200", pp=4, tp=8, zero=1, seq=8192, recompute=Recompute.SELECTIVE),
     Case(model="llama-1b", cluster="8xA100-40GB"),
 )
+NARROW = (
+    Case(model="llama-8b", cluster="8xH100", zero=3, seq=8192, precision="fp8"),
+    Case(model="llama-8b", cluster="2x8xH100", pp=2, tp=4, zero=1, precision="fp8", tp_overlap=True),
+)
+"""In fp8, which DeepSpeed has no word for."""
 OTHERS = (
     Case(model="llama-13b", pp=4, tp=4),
     Case(model="t5-770m", cluster="8xV100-32GB", tp=2, recompute=Recompute.FULL),

@@ -30,6 +30,13 @@ def command(
     seconds: Annotated[float, typer.Option(help="Time to search.")] = 10.0,
     devices: Annotated[str | None, typer.Option(help='Device counts for a throughput curve, "1,2,4,8".')] = None,
     schedule: Annotated[str, typer.Option(help="Further schedules: interleaved, zero-bubble.")] = "",
+    precision: Annotated[str, typer.Option(help="Of linear layers: half (bf16, or fp16 before it), fp8.")] = "half",
+    kernels: Annotated[
+        str, typer.Option(help="fused (Megatron-LM, compiled), eager (PyTorch without its compiler).")
+    ] = "fused",
+    tp_overlap: Annotated[
+        bool, typer.Option("--tp-overlap", help="Tensor-parallel collectives run behind products (user buffers).")
+    ] = False,
     tokens: Annotated[str | None, typer.Option(help='Tokens to train on, "2T": says days and device-hours.')] = None,
     price: Annotated[float | None, typer.Option(help="Of a device-hour: says what --tokens cost.")] = None,
     evaluate: Annotated[
@@ -42,13 +49,21 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Find how to split a model over devices: stages, tensor, data and sequence parallelism, recomputation."""
-    from penstock.parallel import evaluate_plan, parse_tokens, plan_for, throughput_curve, training_run
+    from penstock.parallel import (
+        TrainerKernels,
+        evaluate_plan,
+        parse_tokens,
+        plan_for,
+        throughput_curve,
+        training_run,
+    )
 
     _check_trainer(export)
     _refuse_contradictions(devices is not None, export is not None, uniform, check)
     _refuse_with_evaluate(evaluate, devices=devices, schedule=schedule, uniform=uniform)
     _refuse_price_alone(price, tokens)
     wanted = None if tokens is None else parse_tokens(tokens)
+    how = TrainerKernels(kernels=kernels, precision=precision, tp_overlap=tp_overlap)
     with interruptible():
         if devices is not None:
             curve = throughput_curve(
@@ -59,15 +74,19 @@ def command(
                 seq=seq,
                 memory=memory,
                 seconds=seconds,
+                how=how,
             )
             _print_curve(curve, as_json)
             return
         if evaluate is not None:
-            planned = evaluate_plan(model, cluster, evaluate, batch=_given(batch, "--evaluate"), seq=seq, memory=memory)
+            planned = evaluate_plan(
+                model, cluster, evaluate, batch=_given(batch, "--evaluate"), seq=seq, memory=memory, how=how
+            )
         else:
             planned = plan_for(
-                model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule)
-            )
+                model, cluster, batch=batch, seq=seq, memory=memory, seconds=seconds, schedules=_schedules(schedule),
+                how=how,
+            )  # fmt: skip
     run = None if wanted is None else training_run(planned, wanted, price)
     checked = _checked(planned) if check else None
     if export is not None:
@@ -160,6 +179,7 @@ def as_mapping(planned: "Planned") -> dict[str, Any]:
         "memory_bytes": [stage.memory.total for stage in prediction.stages],
         "memory_limit_bytes": planned.mesh.memory_bytes,
         "fits": planned.fits,
+        "precision": "fp8" if planned.fp8 else "half",
         "uniform_iteration_s": planned.uniform.iteration_s if planned.uniform else None,
         "bound_s": planned.bound_s,
         "gap": planned.gap,

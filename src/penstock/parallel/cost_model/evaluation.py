@@ -1,12 +1,13 @@
 """A whole plan by the searches' cost model: which stage dictates the iteration, and how full the fullest device is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from penstock.core import ParallelPlan, PlanError
-from penstock.parallel.cost_model.stage import StageCost, stage_cost
+from penstock.parallel.cost_model.stage import StageCost, repaired_stage_cost, stage_cost
 from penstock.parallel.devices import Mesh
 from penstock.parallel.operators import CostTables
 
@@ -43,12 +44,21 @@ class Evaluation:
 
 def evaluate(plan: ParallelPlan, tables: CostTables, mesh: Mesh) -> Evaluation:
     """Time and memory of ``plan``; a plan that cannot be carried out on ``mesh`` is a :class:`PlanError`."""
+    return _evaluated(plan, tables, mesh, stage_cost)
+
+
+def evaluate_repaired(plan: ParallelPlan, tables: CostTables, mesh: Mesh) -> Evaluation:
+    """The same by the model without its quirks."""
+    return _evaluated(plan, tables, mesh, repaired_stage_cost)
+
+
+def _evaluated(plan: ParallelPlan, tables: CostTables, mesh: Mesh, cost_of: Callable[..., StageCost]) -> Evaluation:
     check(plan, tables, mesh)
     offset, costs = 0, []
     for number, stage in enumerate(plan.stages):
         end = offset + stage.devices
         costs.append(
-            stage_cost(
+            cost_of(
                 tables, plan.cuts[number], stage, plan.micro_batch, later=len(plan.stages) - 1 - number,
                 entering=mesh.enters_by_network(offset), leaving=mesh.leaves_by_network(end),
             )

@@ -7,14 +7,16 @@ EuroSys'24, as its artifact computes it, quirks included, so that figures can be
 * the last operator of a stage does not count for reserved memory;
 * a recomputed segment that ends a stage right behind an operator with a shared buffer has no peak.
 
-Not modelled, as in the original: gradient synchronisation, the optimizer step, overlap. :func:`evaluate` judges every
-plan of every search here; no search keeps its own arithmetic for the final word.
+:func:`repaired_stage_cost` is without them. Not modelled, as in the original: gradient synchronisation, the optimizer
+step, overlap. :func:`evaluate` judges every plan of every search here; no search keeps its own arithmetic for the final
+word.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +66,19 @@ def stage_cost(
     entering: bool = False, leaving: bool = False,
 ) -> StageCost:  # fmt: skip
     """Cost of one stage whose first operator is ``start``, with ``later`` stages behind it."""
-    view = _StageView.of(tables, start, stage, micro_batch)
+    return _cost(_StageView.of(tables, start, stage, micro_batch), later, entering, leaving)
+
+
+def repaired_stage_cost(
+    tables: CostTables, start: int, stage: ParallelStage, micro_batch: int, *, later: int,
+    entering: bool = False, leaving: bool = False,
+) -> StageCost:  # fmt: skip
+    """The same without the quirks."""
+    return _cost(_RepairedView.of(tables, start, stage, micro_batch), later, entering, leaving)
+
+
+def _cost(view: "_StageView", later: int, entering: bool, leaving: bool) -> StageCost:
+    tables = view.tables
     reshard_forward, reshard_backward = view.reshard_us()
     links = tables.links
     weights = float(view.read(tables.weight_mb).sum())
@@ -100,7 +114,7 @@ class _StageView:
     starts_layer: Flags
 
     @classmethod
-    def of(cls, tables: CostTables, start: int, stage: ParallelStage, micro_batch: int) -> "_StageView":
+    def of(cls, tables: CostTables, start: int, stage: ParallelStage, micro_batch: int) -> Self:
         ops = slice(start, start + stage.ops)
         return cls(
             tables, stage, micro_batch, tables.chain.ops[ops],
@@ -163,9 +177,13 @@ class _StageView:
                 largest, segment = max(largest, segment), 0.0
                 continue
             segment += sizes[op]
-            if not self._shares_buffer[op] and (self.starts_layer[op + 1] or op == last):
+            if self._closes(op, last):
                 largest, segment = max(largest, segment), 0.0
         return float(largest)
+
+    def _closes(self, op: int, last: int) -> bool:
+        """Whether a recomputed segment ends with ``op``."""
+        return not self._shares_buffer[op] and bool(self.starts_layer[op + 1] or op == last)
 
     @cached_property
     def _shares_buffer(self) -> Flags:
@@ -175,6 +193,21 @@ class _StageView:
     def reserved_mb(self, weights: float) -> float:
         forward = self.read(self.tables.fwd_reserved_mb)[:-1].max(initial=0.0)
         backward = self.read(self.tables.bwd_reserved_mb)[:-1].max(initial=0.0)
+        return float(max(forward + backward, weights))
+
+
+class _RepairedView(_StageView):
+    """Output at its own degree, the last operator's buffers, and the peak of every segment."""
+
+    @cached_property
+    def output_mb(self) -> float:
+        return float(self.read(self.tables.output_mb)[-1])
+
+    def _closes(self, op: int, last: int) -> bool:
+        return op == last or super()._closes(op, last)
+
+    def reserved_mb(self, weights: float) -> float:
+        forward, backward = self.read(self.tables.fwd_reserved_mb).max(), self.read(self.tables.bwd_reserved_mb).max()
         return float(max(forward + backward, weights))
 
 

@@ -7,7 +7,7 @@ from penstock.core import ClusterError, format_bytes
 from penstock.network import Fabric
 from penstock.parallel.devices.mesh import Mesh
 from penstock.parallel.devices.priced_mesh import PricedMesh, Trainer
-from penstock.parallel.operator_costs import device_model
+from penstock.parallel.operator_costs import device_model, fp8_device
 from penstock.predict import Chip, Precision
 
 USABLE = 0.92
@@ -35,14 +35,18 @@ class ChipMesh(Mesh):
         return replace(self, memory_bytes=memory_bytes)
 
     def priced(self, precision: Precision, trainer: Trainer | None = None) -> PricedMesh:
-        trainer = trainer or self._usual_trainer(precision)
-        device = replace(device_model(self.chip, precision), unfused=trainer.traffic)
+        trainer = trainer or self.usual_trainer(precision)
+        device = fp8_device(self.chip) if trainer.fp8 else device_model(self.chip, precision)
+        device = replace(
+            device, unfused=trainer.traffic, compute_share=trainer.products * device.compute_share,
+            attention_share=trainer.attention * device.attention_share,
+        )  # fmt: skip
         return PricedMesh(
             device=device, fabric=self.fabric, nodes=self.nodes, per_node=self.per_node,
             memory_bytes=self.memory_bytes, trainer=trainer,
         )  # fmt: skip
 
-    def _usual_trainer(self, precision: Precision) -> Trainer:
+    def usual_trainer(self, precision: Precision) -> Trainer:
         """Trainers compute in bf16 where the device does, and then sum gradients in fp32."""
         wide = precision is Precision.FP16 and Precision.BF16 in dict(self.chip.peaks)
         return Trainer(gradient_bytes=4.0 if wide else 0.0)

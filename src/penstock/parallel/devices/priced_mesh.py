@@ -22,9 +22,12 @@ class Trainer:
     part each of what the next stage needs, and gather it there (Megatron-LM, DeepSpeed). ``gradient_bytes``: of an
     element while gradients are summed over micro-batches and replicas, 0 where they are as wide as weights;
     Megatron-LM and torchtitan sum those of bf16 in fp32. ``traffic``: of element-wise kernels against fused ones,
-    :data:`EAGER` as PyTorch runs them without its compiler. ``device_spread``: standard deviation of the speed of equal
-    devices. A synchronous step waits for the slowest; Sinha et al. (SC'22) find 8 % between devices of one cluster,
-    here read as four standard deviations.
+    :data:`EAGER` as PyTorch runs them without its compiler. ``products``, ``attention``: the rates of its products and
+    of its fused attention against those the device is priced with. ``fp8``: linear layers are computed in fp8.
+    ``overlaps_tensors``: collectives of tensor parallelism run behind the products they belong to, a part for each
+    rank (Transformer Engine's user buffers). ``device_spread``: standard deviation of the speed of equal devices. A
+    synchronous step waits for the slowest; Sinha et al. (SC'22) find 8 % between devices of one cluster, here read as
+    four standard deviations.
     """
 
     overlaps_gradients: bool = True
@@ -32,6 +35,10 @@ class Trainer:
     scatters_stage_inputs: bool = True
     gradient_bytes: float = 0.0
     traffic: float = 1.0
+    products: float = 1.0
+    attention: float = 1.0
+    fp8: bool = False
+    overlaps_tensors: bool = False
     device_spread: float = 0.02
 
 

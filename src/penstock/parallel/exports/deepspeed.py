@@ -11,7 +11,7 @@ from typing import Any
 from penstock.core import PipelineSchedule, PlanError
 from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported, Flat, flattened, half_precision
-from penstock.parallel.exports.fidelity import cost_notes
+from penstock.parallel.exports.fidelity import cost_notes, overlap_notes
 from penstock.parallel.families import Family
 from penstock.parallel.planning.candidates import Candidate
 from penstock.parallel.planning.uniform_plans import Recompute
@@ -20,12 +20,18 @@ from penstock.predict import Precision
 
 def deepspeed(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
     """JSON for ``deepspeed.initialize``; other degrees go to the script, as Megatron-DeepSpeed reads them."""
+    if candidate.fp8:
+        raise PlanError(
+            "DeepSpeed's configuration has no word for linear layers in fp8", "a plan in half precision",
+            "Leave --precision away, or try --export megatron",
+        )  # fmt: skip
     if candidate.plan.experts > 1:
         raise PlanError(
             f"experts divided {candidate.plan.experts} ways", "a plan without expert parallelism",
             "Try --export megatron",
         )  # fmt: skip
     flat, notes = _in_its_words(flattened(candidate.plan, family, "DeepSpeed"))
+    notes += overlap_notes(candidate, family, mesh, "DeepSpeed")
     notes += cost_notes(flat, candidate, family, mesh, "DeepSpeed")
     config: dict[str, Any] = {
         "train_batch_size": flat.plan.global_batch,

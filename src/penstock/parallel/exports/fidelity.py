@@ -17,6 +17,7 @@ from penstock.parallel.families import Family
 from penstock.parallel.full_cost import Prediction, predict
 from penstock.parallel.operators import OpChain
 from penstock.parallel.planning.candidates import Candidate
+from penstock.parallel.planning.planner import Planner
 from penstock.parallel.planning.uniform_plans import Recompute, recomputed
 
 NEGLIGIBLE = 5e-4
@@ -58,6 +59,20 @@ def priced(plan: ParallelPlan, candidate: Candidate, family: Family) -> Predicti
         plan, view.tables, view.mesh, tied_bytes=family.element_bytes * family.tied,
         sample_flops=family.training_flops,
     )  # fmt: skip
+
+
+def overlap_notes(candidate: Candidate, family: Family, mesh: ChipMesh, trainer: str) -> Iterator[str]:
+    """What it costs a trainer that runs the collectives of tensor parallelism between products, not behind them."""
+    if not candidate.trainer.overlaps_tensors or not candidate.plan.sequence_parallel:
+        return
+    without = replace(candidate.trainer, overlaps_tensors=False)
+    plan = candidate.plan
+    planner = Planner(family=family, mesh=mesh, batch=plan.global_batch, trainer=without)
+    slower = planner.evaluated(plan).best.iteration_s / candidate.iteration_s - 1
+    yield (
+        f"{trainer} runs the collectives of tensor parallelism between products, not behind them: an iteration takes "
+        f"{100 * slower:.1f} % longer"
+    )
 
 
 def cost_notes(flat: Flat, candidate: Candidate, family: Family, mesh: ChipMesh, trainer: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from penstock.core import PipelineSchedule, PlanError
-from penstock.parallel.devices import ChipMesh
+from penstock.parallel.devices import ChipMesh, Trainer
 from penstock.parallel.exports.common import Exported, Flat, flattened, half_precision
 from penstock.parallel.exports.fidelity import cost_notes
 from penstock.parallel.families import Family
@@ -43,7 +43,7 @@ def megatron(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported:
     notes += cost_notes(flat, candidate, family, mesh, "Megatron-LM")
     arguments = [
         *_model(family), *_batch(flat, family), *_precision(family, mesh), *_degrees(flat, family, mesh),
-        *_pipeline(flat), *_recompute(flat), *_sharding(flat),
+        *_pipeline(flat), *_recompute(flat), *_sharding(flat), *_kernels(candidate.trainer, flat),
     ]  # fmt: skip
     return Exported(
         trainer="megatron", text="\n".join(arguments) + "\n", launch=_launch(flat, family, mesh),
@@ -132,6 +132,14 @@ def _precision(family: Family, mesh: ChipMesh) -> list[str]:
     if family.element_bytes != 2:
         return []
     return [f"--{half_precision(mesh.chip)}"]
+
+
+def _kernels(trainer: Trainer, flat: Flat) -> Iterator[str]:
+    """fp8 with scales of the tensors at hand, and collectives behind products where tensors and sequences are split."""
+    if trainer.fp8:
+        yield from ("--fp8-format hybrid", "--fp8-recipe tensorwise")
+    if trainer.overlaps_tensors and flat.tp > 1 and flat.plan.sequence_parallel:
+        yield "--tp-comm-overlap"
 
 
 def _degrees(flat: Flat, family: Family, mesh: ChipMesh) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from penstock.core import PipelineSchedule, PlanError, format_duration
 from penstock.parallel.devices import ChipMesh
 from penstock.parallel.exports.common import Exported, Flat, flattened, half_precision
-from penstock.parallel.exports.fidelity import as_run, cost_notes, priced
+from penstock.parallel.exports.fidelity import as_run, cost_notes, overlap_notes, priced
 from penstock.parallel.families import Family
 from penstock.parallel.full_cost import overlapped
 from penstock.parallel.planning.candidates import Candidate
@@ -28,6 +28,8 @@ FLAVORS = {  # hidden, layers, heads, kv heads, feed-forward, vocabulary: flavor
     (16384, 126, 128, 8, 53248, 128256): ("405B", "llama3_405b"),
 }  # fmt: skip
 ROTARY_BASE = 500_000
+FLOAT8 = 'Float8LinearConverter.Config(filter_fqns=["lm_head"], model_compile_enabled=True)'
+"""All linear layers but the logits; without compilation casting costs more than fp8 saves."""
 CHECKPOINTING = {Recompute.NONE: "None", Recompute.FULL: "FullAC.Config()"}
 """Its own selective recomputation for everything between."""
 
@@ -40,7 +42,9 @@ def torchtitan(candidate: Candidate, family: Family, mesh: ChipMesh) -> Exported
     flat, notes = _in_its_words(given)
     notes += cost_notes(flat, candidate, family, mesh, "torchtitan")
     notes += _accumulation(flat, candidate, family)
-    text = "\n".join([*_heading(family, mesh, flat), *_function(flat, family, flavor, base)]) + "\n"
+    notes += overlap_notes(candidate, family, mesh, "torchtitan as exported")
+    heading = _heading(family, mesh, flat, fp8=candidate.fp8)
+    text = "\n".join([*heading, *_function(flat, family, flavor, base, fp8=candidate.fp8)]) + "\n"
     launch = (
         f"torchrun --nnodes {mesh.nodes} --nproc-per-node {mesh.per_node} --rdzv-backend c10d "
         "--rdzv-endpoint $HEAD -m torchtitan.train --module penstock_plan --config plan"
@@ -114,20 +118,27 @@ def _accumulation(flat: Flat, candidate: Candidate, family: Family) -> Iterator[
     )
 
 
-def _heading(family: Family, mesh: ChipMesh, flat: Flat) -> Iterator[str]:
+def _heading(family: Family, mesh: ChipMesh, flat: Flat, *, fp8: bool) -> Iterator[str]:
     wanted = {Recompute.NONE: "", Recompute.FULL: "FullAC"}.get(flat.recompute, "SelectiveAC")
     yield f'"""{family.name} on {mesh.name}: save as penstock_plan.py beside torchtitan."""'
-    yield from ("", "from dataclasses import replace", "", "from torchtitan.config import ParallelismConfig")
+    yield from ("", "from dataclasses import replace", "")
+    if fp8:
+        yield "from torchtitan.components.quantization import Float8LinearConverter"
+    yield f"from torchtitan.config import {'CompileConfig, ' if fp8 else ''}ParallelismConfig"
     if wanted:
         yield f"from torchtitan.distributed.activation_checkpoint import {wanted}"
     yield from ("from torchtitan.models.llama3 import config_registry, model_registry", "", "")
 
 
-def _function(flat: Flat, family: Family, flavor: str, base: str) -> Iterator[str]:
+def _function(flat: Flat, family: Family, flavor: str, base: str, *, fp8: bool) -> Iterator[str]:
+    converters = f", converters=[{FLOAT8}]" if fp8 else ""
     yield from (
         "def plan():", f"    config = config_registry.{base}()", "    return replace(", "        config,",
-        f'        model_spec=model_registry("{flavor}"),', "        training=replace(", "            config.training,",
+        f'        model_spec=model_registry("{flavor}"{converters}),',
     )  # fmt: skip
+    if fp8:
+        yield "        compile=CompileConfig(enable=True),"
+    yield from ("        training=replace(", "            config.training,")
     yield from (f"            {name}={value!r}," for name, value in _training(flat, family).items())
     yield from ("        ),", "        parallelism=ParallelismConfig(")
     yield from (f"            {name}={value!r}," for name, value in _parallelism(flat).items())

@@ -103,16 +103,19 @@ def linear(
 ) -> OpWork:  # fmt: skip
     """A linear layer, by columns (its backward pass sums the input gradient) or by rows (its forward pass the output).
 
-    ``moved``: bytes per token moved beside the product in the forward pass, split over the ranks.
+    ``moved``: bytes per token moved beside the product in the forward pass, split over the ranks. The gradient of a
+    bias is the sum of the output's gradient, which is read for it once more.
     """
     rows = rows or shape.tokens
     by_columns = divides is Divides.COLUMNS
     inside, outside = COLUMNS_SPLIT, REPLICATED
     residual = 2.0 * shape.tokens * shape.hidden
     split = 2.0 * rows * (columns if by_columns else inner)
+    summed = 2.0 * rows * columns * bias
     return OpWork(
-        name=name, products=(Product(rows=rows, columns=columns, inner=inner, divides=divides),),
-        moved_forward=Volume(split=rows * moved), moved_backward=Volume(split=2.0 * rows * moved),
+        name=name, products=(Product(rows=rows, columns=columns, inner=inner, divides=divides, narrow=True),),
+        moved_forward=Volume(split=rows * moved),
+        moved_backward=Volume(0.0 if by_columns else summed, 2.0 * rows * moved + summed * by_columns),
         parameters=Volume(0.0 if by_columns else columns * bias, columns * inner + columns * bias * by_columns),
         kept=Volume(2.0 * rows * inner) if by_columns else Volume(split=2.0 * rows * inner),
         received=Volume(2 * residual) if by_columns else Volume(residual, split),
@@ -366,7 +369,7 @@ def decoder_layer(own: LayerShape, cross: LayerShape) -> tuple[OpWork, ...]:
         moved=4.0 * cross.width, bias=cross.qkv_bias,
     )  # fmt: skip
     encoded = Product(
-        rows=cross.attended, columns=2 * cross.kv_width, inner=cross.hidden, divides=Divides.COLUMNS
+        rows=cross.attended, columns=2 * cross.kv_width, inner=cross.hidden, divides=Divides.COLUMNS, narrow=True
     )  # fmt: skip
     both = OpWork(
         name="cross-qkv", products=(*keys.products, encoded), moved_forward=keys.moved_forward,

@@ -110,11 +110,11 @@ class _Constants(TypedDict):
 
 CALIBRATED: dict[str, _Constants] = {
     "a100": {
-        "compute_share": 0.869, "memory_share": 0.707, "launch_s": 4.06e-5, "collective_slowdown": 1.20,
+        "compute_share": 0.869, "memory_share": 0.721, "launch_s": 4.07e-5, "collective_slowdown": 1.20,
         "source": "fitted on vTrain's single-node measurements (bench.vtrain)",
     },
     "v100": {
-        "compute_share": 0.785, "memory_share": 0.744, "launch_s": 5.98e-5, "collective_slowdown": 2.00,
+        "compute_share": 0.784, "memory_share": 0.772, "launch_s": 5.90e-5, "collective_slowdown": 2.04,
         "source": "fitted on Aceso's operator profiles (bench.analytic)",
     },
 }  # fmt: skip

@@ -34,6 +34,8 @@ class TableMaker:
     sequence: SequenceSplit = ALONE
     experts: int = 1
     """Replicas over which the experts of a layer are divided."""
+    overlaps_tensors: bool = False
+    """Whether the collectives of split operators run behind the products they belong to."""
 
     def tables(self, micro_batches: Sequence[int], tp_degrees: Sequence[int]) -> CostTables:
         shape = (len(self.family.works), len(micro_batches), len(tp_degrees), 1)
@@ -94,15 +96,15 @@ class TableMaker:
             forward, backward = forward + ahead, backward + back
         sent = self._dispatched_s(batch * work.dispatched, tp)
         forward, backward = forward + sent, backward + sent
-        forward += self._summed_s(batch * work.reduced_forward, tp)
-        backward += self._summed_s(batch * work.reduced_backward, tp)
+        forward += self._exposed_s(self._summed_s(batch * work.reduced_forward, tp), forward, tp)
+        backward += self._exposed_s(self._summed_s(batch * work.reduced_backward, tp), backward, tp)
         return {
             "fwd_us": MICRO * forward, "bwd_us": MICRO * backward,
             "input_mb": batch * work.received.at(tp, **share) / MB,
             "output_mb": batch * work.sent.at(tp, **share) / MB,
             "weight_mb": width * self._held(work, tp) / MB,
             "activation_mb": batch * work.kept.at(tp, **share) / MB,
-            "fwd_reserved_mb": 0.0, "bwd_reserved_mb": batch * (work.kept.at(tp) + work.sent.at(tp)) / MB,
+            "fwd_reserved_mb": 0.0, "bwd_reserved_mb": batch * self._buffers(work, tp) / MB,
         }  # fmt: skip
 
     def _held(self, work: OpWork, tp: int) -> float:
@@ -110,6 +112,10 @@ class TableMaker:
         if self.experts == 1 or not work.dispatched:
             return work.parameters.at(tp)
         return work.parameters.whole + work.parameters.split / tp / self.experts
+
+    def _buffers(self, work: OpWork, tp: int) -> float:
+        """Bytes that the backward pass of an operator writes beside its results."""
+        return work.kept.at(tp) + (0.0 if work.on_chip else work.sent.at(tp))
 
     def _dispatched_s(self, count: float, tp: int) -> float:
         """Tokens to the devices of their experts, or back; tensor-parallel ranks send a part each."""
@@ -126,6 +132,10 @@ class TableMaker:
         group = Group(min(tp, self.per_node), max(1, tp // self.per_node))
         slowdown = self.device.collective_slowdown if group.nodes == 1 else 1.0
         return slowdown * self.fabric.all_reduce_s(count, group)
+
+    def _exposed_s(self, collective: float, behind: float, tp: int) -> float:
+        """What of a collective its product does not hide: one of the parts it is cut in, or what is longer."""
+        return max(collective / tp, collective - behind) if self.overlaps_tensors else collective
 
     def _links(self) -> TransferSpeeds:
         """GB/s of one message, between nodes with every device of the node sending."""

@@ -57,6 +57,8 @@ class Product:
     backward: float = 2.0
     fused: bool = False
     """A fused kernel keeps its intermediate results on the chip: its traffic is counted elsewhere."""
+    narrow: bool = False
+    """Computed in fp8 where a trainer computes in fp8: linear layers of blocks; neither logits nor routers."""
 
     @property
     def flops(self) -> float:
@@ -109,6 +111,11 @@ class OpWork:
     def training_flops(self) -> float:
         """Of a forward and a backward pass without recomputation."""
         return sum(product.flops * (1 + product.backward) for product in self.products)
+
+    @property
+    def on_chip(self) -> bool:
+        """Whether it is a step of a fused kernel, whose steps hand their results on without writing them."""
+        return self.attends and (not self.kernels or any(product.fused for product in self.products))
 
     def named(self, name: str) -> "OpWork":
         return replace(self, name=name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.core import ParallelPlan, why_not_executable
-from penstock.parallel.devices import ChipMesh
+from penstock.parallel.devices import ChipMesh, Trainer
 from penstock.parallel.families import Family
 from penstock.parallel.full_cost import Prediction
 
@@ -21,6 +21,15 @@ class Candidate:
     @property
     def iteration_s(self) -> float:
         return self.prediction.iteration_s
+
+    @property
+    def trainer(self) -> Trainer:
+        """What was assumed of the trainer when the plan was priced."""
+        return self.prediction.stages[0].view.mesh.trainer
+
+    @property
+    def fp8(self) -> bool:
+        return self.trainer.fp8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +56,11 @@ class Planned:
     @property
     def prediction(self) -> Prediction:
         return self.best.prediction
+
+    @property
+    def fp8(self) -> bool:
+        """Whether linear layers are computed in fp8."""
+        return self.best.fp8
 
     @property
     def fits(self) -> bool:

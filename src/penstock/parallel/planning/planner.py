@@ -124,6 +124,7 @@ class Planner:
         return TableMaker(
             family=self.family, device=device, fabric=fabric, per_node=per_node,
             sequence_parallel=sequence_parallel, sequence=self.sequence(context), experts=experts,
+            overlaps_tensors=sequence_parallel and self.priced.trainer.overlaps_tensors,
         )  # fmt: skip
 
     def sequence(self, context: int) -> SequenceSplit:

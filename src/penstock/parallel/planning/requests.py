@@ -10,30 +10,34 @@ from penstock.parallel.families import Family, family_named
 from penstock.parallel.planning.candidates import Candidate, Planned
 from penstock.parallel.planning.own_plan import own_plan, refuse_without_cost
 from penstock.parallel.planning.planner import Planner
+from penstock.parallel.planning.trainer_kernels import USUAL_KERNELS, TrainerKernels
 from penstock.parallel.planning.training_run import usual_batch
 
 
 def plan_for(
     model: str | Family, cluster: str | ChipMesh, *, batch: int | None = None, seq: int | None = None,
     memory: str | float | None = None, seconds: float = 10.0, schedules: Sequence[PipelineSchedule] = (),
-    on_better: Callable[[Candidate], None] | None = None,
+    how: TrainerKernels = USUAL_KERNELS, on_better: Callable[[Candidate], None] | None = None,
 ) -> Planned:  # fmt: skip
     """The fastest plan found within about ``seconds``.
 
     ``model``: a name, a ``config.json``, a script with ``penstock_model(batch)`` or ``module:function``; ``batch``: the
     global batch in samples, about four million tokens where it is left out; ``seq``: tokens per sample; ``memory``:
-    bytes a plan may use per device ("28GB"); ``schedules``: further pipeline schedules to consider beside 1F1B.
+    bytes a plan may use per device ("28GB"); ``schedules``: further pipeline schedules to consider beside 1F1B;
+    ``how``: fused kernels or single ones, half precision or fp8.
     """
     _check(1 if batch is None else batch, seconds)
     mesh = _mesh(cluster, memory)
     family = _family(model, mesh, batch or 1, seq)
     batch = batch or _usual(family, mesh)
-    return Planner(family=family, mesh=mesh, batch=batch, schedules=tuple(schedules)).run(seconds, on_better)
+    trainer = how.trainer(mesh, family)
+    planner = Planner(family=family, mesh=mesh, batch=batch, schedules=tuple(schedules), trainer=trainer)
+    return planner.run(seconds, on_better)
 
 
 def evaluate_plan(
     model: str | Family, cluster: str | ChipMesh, plan: str | Path | ParallelPlan, *, batch: int,
-    seq: int | None = None, memory: str | float | None = None,
+    seq: int | None = None, memory: str | float | None = None, how: TrainerKernels = USUAL_KERNELS,
 ) -> Planned:  # fmt: skip
     """What a plan of one's own takes: a file as docs/plan.md describes it, or a plan.
 
@@ -45,12 +49,13 @@ def evaluate_plan(
     family = _family(model, mesh, batch, seq)
     own = plan if isinstance(plan, ParallelPlan) else own_plan(Path(plan), family, mesh.devices, batch)
     refuse_without_cost(own, family, mesh)
-    return Planner(family=family, mesh=mesh, batch=batch).evaluated(own)
+    trainer = how.trainer(mesh, family)
+    return Planner(family=family, mesh=mesh, batch=batch, trainer=trainer).evaluated(own)
 
 
 def throughput_curve(
     model: str | Family, cluster: str | ChipMesh, counts: Sequence[int], *, batch: int, seq: int | None = None,
-    memory: str | float | None = None, seconds: float = 10.0,
+    memory: str | float | None = None, seconds: float = 10.0, how: TrainerKernels = USUAL_KERNELS,
 ) -> dict[int, Planned | InputError]:  # fmt: skip
     """The best plan for each number of devices, or why there is none."""
     _check(batch, seconds)
@@ -60,7 +65,7 @@ def throughput_curve(
     for count in counts:
         try:
             answers[count] = plan_for(
-                family, mesh.part(count), batch=batch, memory=memory, seconds=seconds / len(counts)
+                family, mesh.part(count), batch=batch, memory=memory, seconds=seconds / len(counts), how=how
             )
         except PlanError as problem:
             answers[count] = problem

@@ -30,13 +30,16 @@ def plan_picture(planned: Planned) -> str:
 
 def headline(planned: Planned) -> Iterator[str]:
     prediction, family = planned.prediction, planned.family
+    peak = " of the bf16 peak" if planned.fp8 else ""
     yield (
         f"{family.name} ({family.parameters / 1e9:.2f} billion parameters) on {planned.mesh.name}, "
-        f"batch {planned.plan.global_batch}" + (f" x {family.tokens} tokens" if family.tokens > 1 else "")
+        f"batch {planned.plan.global_batch}"
+        + (f" x {family.tokens} tokens" if family.tokens > 1 else "")
+        + (", linear layers in fp8" if planned.fp8 else "")
     )
     yield (
         f"{format_duration(prediction.iteration_s)} per iteration, {prediction.samples_per_s:.4g} samples/s, "
-        f"MFU {100 * prediction.utilisation:.1f} %, bubble {100 * prediction.bubble:.1f} %"
+        f"MFU {100 * prediction.utilisation:.1f} %{peak}, bubble {100 * prediction.bubble:.1f} %"
     )
     yield plan_words(planned.plan)
 

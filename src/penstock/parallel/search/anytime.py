@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import ParallelPlan
-from penstock.parallel.search.bound import loose_bound_s, micro_batch_bound_s
+from penstock.parallel.search.bound import PRICE_LEVELS, loose_bound_s, micro_batch_bound_s, relaxed_bound_s
 from penstock.parallel.search.cut_polish import polished
 from penstock.parallel.search.cuts import CutStage
 from penstock.parallel.search.problem import FoundPlan, Problem
@@ -46,6 +46,8 @@ POLISHED = 4
 REACHES = (4, 12)
 FOR_THE_BOUND = 0.4
 """Share of the budget that polishing leaves."""
+FOR_THE_FIRST_BOUND = 0.4
+"""Of the time, when the quick bound has to be done: what the search has left after its coarse look."""
 
 
 def search(
@@ -54,11 +56,14 @@ def search(
 ) -> SearchRecord:  # fmt: skip
     """The best plan within about ``budget_s`` seconds; the best so far if interrupted by Ctrl-C.
 
+    Plans fit by Aceso's memory model with and without its quirks.
+
     ``SearchRecord.best`` is None if no plan fits.
     """
-    run = _Run(SearchRecord(problem, budget_s, on_better, clock))
+    run = _Run(SearchRecord(problem, budget_s, on_better, clock, repaired=True))
     try:
         run.coarse()
+        run.first_bound()
         run.fine(run.promising())
         run.mix()
         run.polish()
@@ -76,6 +81,8 @@ class _Run:
     pipelines: list[PipelineCuts] = field(default_factory=list)
     mixing: bool = False
     _refined: set[int] = field(default_factory=set)
+    _known: dict[int, float] = field(default_factory=dict)
+    """Seconds per iteration that no plan with a micro-batch undercuts."""
     _solvers: dict[bool, StageSolver] = field(default_factory=dict)
 
     @property
@@ -105,15 +112,36 @@ class _Run:
             reached[size] = min(reached.get(size, np.inf), self._iteration_us(pipeline))
         return sorted(self.problem.micro_batches, key=lambda size: reached.get(size, np.inf))
 
+    def first_bound(self) -> None:
+        """What is quickly known of micro-batches: those that cannot beat the coarse plan are not looked at again."""
+        if self.progress.best is None:
+            return
+        best_s = self.progress.best.iteration_s
+        for size in self._by_promise():
+            found = relaxed_bound_s(self.problem, size, best_s, self._time_for_the_search)
+            if not self._time_for_the_search():
+                self._known[size] = found
+
+    def _time_for_the_search(self) -> bool:
+        return self.progress.elapsed_s >= FOR_THE_FIRST_BOUND * self.progress.budget_s
+
     def bound(self) -> None:
         if self.progress.best is None:
             return
         best_s, enough = self.progress.best.iteration_s, self.progress.enough
-        bounds = dict.fromkeys(self._by_promise(), 0.0)
+        bounds = {
+            size: min(best_s, self._known.get(size) or relaxed_bound_s(self.problem, size, best_s, enough))
+            for size in self._by_promise()
+        }
         if self.problem.ops > LONG_CHAIN:
-            bounds = {size: loose_bound_s(self.problem, size, best_s, enough) for size in bounds}
-        for size in sorted(bounds, key=lambda size: bounds[size]):
-            bounds[size] = max(bounds[size], micro_batch_bound_s(self.problem, size, best_s, enough))
+            bounds = {
+                size: found or loose_bound_s(self.problem, size, best_s, enough) for size, found in bounds.items()
+            }
+        for level in PRICE_LEVELS:
+            for size in sorted(bounds, key=bounds.__getitem__):
+                if bounds[size] < best_s:
+                    found = micro_batch_bound_s(self.problem, size, best_s, enough, (level,))
+                    bounds[size] = max(bounds[size], found)
         self.progress.bound_s = min(bounds.values())
 
     def promising(self) -> list[int]:
@@ -129,6 +157,8 @@ class _Run:
             if self._time_for_the_bound():
                 return
             self._refined.add(micro_batch)
+            if self.progress.best and self._known.get(micro_batch, 0.0) >= self.progress.best.iteration_s:
+                continue
             cuts: NDArray[np.int64] | None = self._finest_cuts(micro_batch)
             while cuts is not None and not self.progress.enough():
                 best = self._explore(micro_batch, cuts, 1.0, mixing=self.mixing)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.core import ParallelPlan, PlanError
-from penstock.parallel.cost_model import Evaluation, evaluate
+from penstock.parallel.cost_model import Evaluation, evaluate, evaluate_repaired
 from penstock.parallel.devices import STAGE_DEVICES, Mesh
 from penstock.parallel.operators import CostTables
 
@@ -67,6 +67,9 @@ class Problem:
 
     def evaluate(self, plan: ParallelPlan) -> Evaluation:
         return evaluate(plan, self.tables, self.mesh)
+
+    def evaluate_repaired(self, plan: ParallelPlan) -> Evaluation:
+        return evaluate_repaired(plan, self.tables, self.mesh)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,15 @@ class SearchRecord:
     """What a search has reached; :meth:`offer` is the only way in, and asks the cost model.
 
     ``curve`` holds every improvement, the last of them the best. ``bound_s``: seconds per iteration no plan can beat,
-    as far as is known. ``clock`` counts the budget: wall time, or :func:`time.process_time` on a busy machine.
+    as far as is known. ``repaired``: plans must also fit by the model without its quirks. ``clock`` counts the budget:
+    wall time, or :func:`time.process_time` on a busy machine.
     """
 
     problem: Problem
     budget_s: float
     on_better: Callable[[FoundPlan], None] | None = None
     clock: Clock = time.perf_counter
+    repaired: bool = False
     curve: list[FoundPlan] = field(default_factory=list)
     bound_s: float = 0.0
     finished_s: float | None = None
@@ -58,6 +60,8 @@ class SearchRecord:
         """Keep ``plan`` if it fits and is faster than all before."""
         cost = self.problem.evaluate(plan)
         if not cost.fits(self.problem.mesh) or (self.best and cost.iteration_s >= self.best.iteration_s):
+            return
+        if self.repaired and not self.problem.evaluate_repaired(plan).fits(self.problem.mesh):
             return
         found = FoundPlan(plan, cost, self.elapsed_s)
         self.curve.append(found)

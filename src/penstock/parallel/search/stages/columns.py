@@ -83,6 +83,13 @@ def mixed_columns(problem: Problem, splits: Sequence[Split]) -> Columns:
     return _columns(tables, tuple(options), picked, _moves(tables, options))
 
 
+def least_of(costs: ChainCosts) -> ChainCosts:
+    """For bounds: of every operator the least of each cost and the most it can save, whichever option has it."""
+    shared = {"closes", "pinned", "move"}
+    least = {name: value if name in shared else value.min(axis=0) for name, value in costs._asdict().items()}
+    return ChainCosts(**{**least, "saved": costs.saved.max(axis=0)})
+
+
 def _variant_columns(tables: CostTables, split: Split) -> dict[str, Floats]:
     """Every table at one split, as [variant, operator]."""
     batch, degree = tables.micro_batch_index(split.micro_batch), tables.tp_index(split.tp)

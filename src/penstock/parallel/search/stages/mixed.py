@@ -167,6 +167,8 @@ def _finish(
                 continue
             path[:] = paths[state, slot]
             path[KEPT] += costs.activation[option, op]
+            path[FWD] = max(path[FWD], costs.fwd_reserved[option, op])
+            path[BWD] = max(path[BWD], costs.bwd_reserved[option, op])
             if _memory(path, later, limits.per_weight, allowance) <= limits.memory_mb:
                 best, where = elapsed, state * paths.shape[1] + slot
     return best, where

@@ -12,9 +12,10 @@ from penstock.parallel.devices import Mesh
 from penstock.parallel.operators import Floats
 from penstock.parallel.search.cuts import CutStage, cheapest_pipeline, least_total
 from penstock.parallel.search.problem import Problem, Split
-from penstock.parallel.search.stages.arrays import Ints, StageLimits, Target
-from penstock.parallel.search.stages.columns import Columns, least_work, mixed_columns, uniform_columns
+from penstock.parallel.search.stages.arrays import ChainCosts, Ints, StageLimits, Target
+from penstock.parallel.search.stages.columns import Columns, least_of, least_work, mixed_columns, uniform_columns
 from penstock.parallel.search.stages.mixed import priced_rows
+from penstock.parallel.search.stages.relaxed import by_price, relaxed_rows
 from penstock.parallel.search.stages.uniform import uniform_rows
 
 PRICES = np.concatenate([[0.0], np.geomspace(0.03, 300.0, 11)])
@@ -70,8 +71,8 @@ class StageTable:
     """Stage times for micro-batches of ``micro_batch`` between the operators in ``cuts``, up to ``bound_us``.
 
     ``mixing``: also stages whose operators are split differently. ``bounding``: instead of times that can be had,
-    times that cannot be beaten, by these ``prices`` of memory. ``parts``: times that no stage can beat that holds these
-    operators and any others around them.
+    times that cannot be beaten, by these ``prices`` of memory or, ``relaxed``, quickly and a little lower. ``parts``:
+    times that no stage can beat that holds these operators and any others around them.
     """
 
     problem: Problem
@@ -83,6 +84,7 @@ class StageTable:
     mixing: bool = True
     bounding: bool = False
     parts: bool = False
+    relaxed: bool = False
     prices: Floats = field(default_factory=lambda: BOUND_PRICES, repr=False)
     enough: Callable[[], bool] = never
     """Asked while the table is filled, which is most of the work; :class:`OutOfTimeError` once it says so."""
@@ -177,12 +179,25 @@ class StageTable:
         splits = self._splits[devices]
         for group in [splits] if self.problem.tables.mixes else [(one,) for one in splits]:
             columns = mixed_columns(self.problem, group)
-            free = columns.costs._replace(pinned=np.zeros_like(columns.costs.pinned))
-            if self.parts:
-                nothing = np.zeros_like(free.enters)
-                free = free._replace(enters=nothing, receives=nothing, sends=nothing)
-            self._fill_priced(replace(columns, costs=free), 0, target)
+            if self.relaxed:
+                self._fill_relaxed(columns, target)
+            else:
+                self._fill_priced(replace(columns, costs=self._free(columns.costs)), 0, target)
         self._copy_repeats(devices, target)
+
+    def _free(self, costs: ChainCosts) -> ChainCosts:
+        """What a bound counts: anything may be recomputed, and a part of a stage receives and sends nothing."""
+        free = costs._replace(pinned=np.zeros_like(costs.pinned))
+        if not self.parts:
+            return free
+        nothing = np.zeros_like(free.enters)
+        return free._replace(enters=nothing, receives=nothing, sends=nothing)
+
+    def _fill_relaxed(self, columns: Columns, target: Target) -> None:
+        """Bounds of stages with one split; a variant that is faster or smaller may be any operator's."""
+        free = self._free(least_of(columns.costs))
+        for starts in self._timely(columns.options[0].split.devices):
+            relaxed_rows(starts, free, by_price(free), self._limits, self.parts, 0, target)
 
     @property
     def _longest(self) -> int:

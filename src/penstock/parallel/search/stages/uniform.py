@@ -41,8 +41,8 @@ def uniform_rows(
                 possible += gain
                 _advance(op, costs, gain, widest, choices, others)
                 choices, others = others, choices
-            fixed = limits.per_weight * weights + max(fwd + bwd, weights) - limits.memory_mb
             fwd, bwd = max(fwd, costs.fwd_reserved[op]), max(bwd, costs.bwd_reserved[op])
+            fixed = limits.per_weight * weights + max(fwd + bwd, weights) - limits.memory_mb
             if target.cut_index[op + 1] >= 0 and elapsed + costs.sends[op] <= limits.time_us:
                 held = costs.enters[start] + kept
                 needed = fixed + target.times.shape[0] * held > 0.0
@@ -63,9 +63,9 @@ def _reach(start: int, costs: ChainCosts, limits: StageLimits, most: int) -> tup
             break
         kept += costs.activation[op]
         weights += costs.weight[op]
+        fwd, bwd = max(fwd, costs.fwd_reserved[op]), max(bwd, costs.bwd_reserved[op])
         held = limits.per_weight * weights + most * (costs.enters[start] + kept) + max(fwd + bwd, weights)
         tight = tight or held > limits.memory_mb
-        fwd, bwd = max(fwd, costs.fwd_reserved[op]), max(bwd, costs.bwd_reserved[op])
         possible += _gain(costs, op) if op > start else 0.0
         end = op + 1
     return end, max(possible, 1e-6), tight

@@ -1,0 +1,1 @@
+"""Published runs that nothing here was settled on."""
