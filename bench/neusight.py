@@ -97,8 +97,8 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
             fit_kernels(own, chips[gpu]) if own else shipped_profile(REFERENCE).iteration.kernels.carried_to(chips[gpu])
         )
         ours = model.predict(calls).seconds
-        known = [(chips[gpu], row) for row in own] if own else everything
-        others = roofline(calls, chips[gpu]), lines(known, calls, chips[gpu])
+        told = [(chips[gpu], row) for row in own] if own else everything
+        others = roofline(calls, chips[gpu]), lines(told, calls, chips[gpu])
         tested[own is not None].append((truth, ours, *others))
         if own and strange[gpu] < STRANGE:
             usual.append((ours, truth))
