@@ -1,10 +1,11 @@
 """The kernel model on NeuSight's public measurements (ASPLOS'25): five operators on eight GPUs, and convolutions.
 
 ``python -m bench.neusight`` fits on the training files only. GPUs in them are predicted by a model of their own rows;
-the others (A100-80, H100, L4) by one fitted to all rows, which sees a new GPU only as a datasheet. Beside it, in the
-same run: the roofline, and a line per kernel class in bytes and operations scaled by the device's peaks (after Li et
-al., MICRO'23). NeuSight's own errors are those its repository reports for the same operators. *Strange* is the share
-of a GPU's test rows that ran a library kernel none of its training rows ran (for a new GPU: those of no GPU): another
+the others (A100-80, H100, L4) as ``penstock predict`` does devices nobody profiled: from their data sheets, and the
+shares of its rates that kernels reach on the device that ships. Nothing of NeuSight's is learned for those. Beside it:
+the roofline, and a line per kernel class in bytes and operations scaled by the device's peaks (after Li et al.,
+MICRO'23). NeuSight's own errors are those its repository reports for the same operators. *Strange* is the share of a
+GPU's test rows that ran a library kernel none of its training rows ran (for a new GPU: those of no GPU): another
 version of the library, of which the training rows say nothing. ``--sample N`` keeps at most N training rows per
 operator and GPU; ``--only linear,conv`` runs a part.
 """
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from penstock.predict.device_profile import REFERENCE, shipped_profile
 from penstock.predict.hardware import Chip, Precision, device_named
 from penstock.predict.kernels import KernelCall
 from penstock.predict.lab.fitting.family_fitting import MeasuredCall
@@ -80,7 +82,7 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
     train = measured(name, "train", chips)
     if sample:
         train = {gpu: _some(rows, sample) for gpu, rows in train.items()}
-    everything = [row for rows in train.values() for row in rows]
+    everything = [(chips[gpu], row) for gpu, rows in train.items() for row in rows]
     tested: dict[bool, list[tuple[Array, ...]]] = {True: [], False: []}
     usual: list[tuple[Array, Array]] = []
     strange = strange_kernels(name)
@@ -91,8 +93,12 @@ def operator(name: str, chips: Mapping[str, Chip], sample: int) -> None:
     for gpu, rows in sorted(measured(name, "test", chips).items()):
         own = train.get(gpu)
         calls, truth = [row.call for row in rows], np.array([row.seconds for row in rows])
-        ours = fit_kernels(own or everything, chips[gpu]).predict(calls).seconds
-        others = roofline(calls, chips[gpu]), lines(own or everything, calls, chips[gpu])
+        model = (
+            fit_kernels(own, chips[gpu]) if own else shipped_profile(REFERENCE).iteration.kernels.carried_to(chips[gpu])
+        )
+        ours = model.predict(calls).seconds
+        told = [(chips[gpu], row) for row in own] if own else everything
+        others = roofline(calls, chips[gpu]), lines(told, calls, chips[gpu])
         tested[own is not None].append((truth, ours, *others))
         if own and strange[gpu] < STRANGE:
             usual.append((ours, truth))
@@ -157,14 +163,14 @@ def roofline(calls: Sequence[KernelCall], chip: Chip) -> Array:
     return np.asarray(np.maximum(flops / chip.vector_peak, moved / chip.bandwidth))
 
 
-def lines(rows: Sequence[MeasuredCall], calls: Sequence[KernelCall], chip: Chip) -> Array:
+def lines(rows: Sequence[tuple[Chip, MeasuredCall]], calls: Sequence[KernelCall], chip: Chip) -> Array:
     """A line per variant in operations and bytes, each scaled by the device's peak, on relative error."""
     found = np.empty(len(calls))
     variants = np.array([call.variant for call in calls])
     for variant in np.unique(variants):
-        mine = [row for row in rows if row.call.variant == variant]
-        seconds = np.array([row.seconds for row in mine])
-        x = np.vstack([_scaled([row.call], row.chip or chip) for row in mine])
+        mine = [(there, row) for there, row in rows if row.call.variant == variant]
+        seconds = np.array([row.seconds for _, row in mine])
+        x = np.vstack([_scaled([row.call], there) for there, row in mine])
         slopes = np.linalg.lstsq(x / seconds[:, None], np.ones(len(mine)), rcond=None)[0]
         places = np.flatnonzero(variants == variant)
         found[places] = _scaled([calls[int(place)] for place in places], chip) @ slopes
@@ -206,8 +212,10 @@ def read_chips() -> dict[str, Chip]:
 def measured(name: str, split: str, chips: Mapping[str, Chip]) -> dict[str, list[MeasuredCall]]:
     rows = defaultdict(list)
     for row in _rows(f"{split}_{name}" if split else name):
+        if row["device"] not in chips:
+            continue
         seconds = float(row["latency_ms"]) / 1e3
-        rows[row["device"]].append(MeasuredCall(call=_call(name, row), seconds=seconds, chip=chips[row["device"]]))
+        rows[row["device"]].append(MeasuredCall(call=_call(name, row), seconds=seconds))
     return dict(rows)
 
 

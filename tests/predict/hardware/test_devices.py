@@ -77,11 +77,6 @@ def test_small_cards_cannot_feed_their_peak() -> None:
     assert device_named("v100").power_bound > device_named("v100").vector_peak
 
 
-def test_lanes_as_many_as_issue_slots_leave_none_for_loads() -> None:
-    assert [device_named(name).issue_share for name in ("v100", "t4", "a100")] == [1.0, 1.0, 1.0]
-    assert all(0.8 < device_named(name).issue_share < 0.95 for name in ("h100", "l4", "h200"))
-
-
 def test_impossible_devices_are_refused() -> None:
     with pytest.raises(InputError, match="bandwidth"):
         replace(device_named("t4"), bandwidth=0.0)

@@ -37,7 +37,7 @@ def model() -> KernelModel:
     """Put together by hand: two forests of the usual time, one of the mean, three layers, five error bars."""
     family = FamilyModel(
         family="conv", variants={"": 0.25}, usual=(stump(3.0, 0.25, -0.25), stump(2.5, 0.0625, 0.25)),
-        mean=stump(1.5, 0.25, 0.5625), correction_weight=0.5,
+        mean=stump(1.5, 0.25, 0.5625),
         layer_memory=remember_layers(CALLS[:3], np.array([[0.25, 0.125], [0.25, 0.125], [-0.125, 0.0]])),
         error_bars=ErrorBars(
             references=np.arange(24.0).reshape(2, 12), distances=np.array([0.0, 1.0]), widths=np.array([0.1, 0.2])
@@ -86,11 +86,7 @@ def assert_same(first: KernelModel, second: KernelModel) -> None:
 def test_a_model_comes_back_as_it_was(model: KernelModel, tmp_path: Path) -> None:
     model.save(tmp_path / "kernels.npz")
     again = KernelModel.load(tmp_path / "kernels.npz")
-    assert (again.chip, again.families["conv"].correction_weight, again.families["conv"].variants) == (
-        CHIP,
-        0.5,
-        {"": 0.25},
-    )
+    assert (again.chip, again.families["conv"].variants) == (CHIP, {"": 0.25})
     assert_same(model, again)
 
 
@@ -104,20 +100,18 @@ def test_the_version_before_is_still_read(model: KernelModel, tmp_path: Path) ->
 
 
 def test_every_part_of_the_stored_model_speaks(model: KernelModel) -> None:
-    """By hand, for a layer that was measured: half of the trees' correction, and what the memory adds."""
+    """By hand, for a layer that was measured: the trees' correction, and what the memory adds."""
     family = model.families["conv"]
     call = CALLS[:1]
     plain = KernelModel(chip=CHIP, families={"conv": FamilyModel(family="conv")})
     physics = plain.predict(call).seconds[0]
-    work, rates = work_of("conv", call), rates_of(call, [CHIP])
+    work, rates = work_of("conv", call), rates_of(call, CHIP)
     first = features(call, work, rates, family.terms(call, work, rates), family.variants)[0, 0]
     leaves = [forest.number[1 if first <= forest.number[0] else 2] for forest in family.usual]
     assert family.layer_memory is not None
     remembered = family.layer_memory.corrections(call)[0, 0]
     assert 0 < remembered < 0.25
-    assert model.predict(call).seconds[0] == pytest.approx(
-        physics * np.exp(0.5 * (0.125 + np.mean(leaves)) + remembered)
-    )
+    assert model.predict(call).seconds[0] == pytest.approx(physics * np.exp(0.125 + np.mean(leaves) + remembered))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.95, 0.999])

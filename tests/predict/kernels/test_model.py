@@ -184,53 +184,18 @@ def test_a_faster_unprofiled_device_is_predicted_faster() -> None:
     assert np.all(times["a100"] > times["h200"])
 
 
-def test_rows_of_other_chips_teach_less_than_own_ones() -> None:
-    """A new device is predicted from its relatives: near what its datasheet says, with half the learned correction."""
-    other = device_named("a100-40gb")
-    rows = [MeasuredCall(call=row.call, seconds=row.seconds, chip=CHIP) for row in measured(some_products(200, seed=7))]
-    calls = some_products(100, seed=8)
+def test_a_model_is_carried_to_a_device_that_nobody_measured() -> None:
+    """Shares of its own rates: near what the law says there, and sure of nothing."""
+    other = device_named("v100")
+    model = fit_kernels(measured(some_products(200, seed=7) + some_additions(100, seed=7)), CHIP, options=QUICK)
+    calls = [replace(call, precision=Precision.FP16) for call in some_products(60, seed=8, largest=12.0)]
     truth = np.array([true_seconds(call, other) for call in calls])
-    found = fit_kernels(rows, other, options=QUICK).predict(calls).seconds
+    found = model.carried_to(other).predict(calls)
 
-    assert np.abs(found / truth - 1).mean() < 0.15
-
-
-def products_on(name: str, *, slower: float = 1.0, variant: str = "nn", seed: int = 0) -> list[MeasuredCall]:
-    """fp32 products as the made-up law has them on another chip, all of them slower by a factor."""
-    chip = device_named(name)
-    calls = [replace(call, precision=Precision.FP32, variant=variant) for call in some_products(150, seed=seed)]
-    return [MeasuredCall(call=call, seconds=slower * true_seconds(call, chip), chip=chip) for call in calls]
-
-
-def test_other_generations_say_little_where_the_own_one_is_measured() -> None:
-    siblings, strangers = products_on("a100-40gb"), products_on("t4", slower=5.0, seed=1)
-    calls = [row.call for row in products_on("a100-40gb", seed=9)]
-    alone, among = (fit_kernels(rows, CHIP, options=QUICK).predict(calls) for rows in (siblings, siblings + strangers))
-
-    assert np.abs(among.seconds / alone.seconds - 1).mean() < 0.05
-
-
-def test_how_slow_a_relative_is_as_a_whole_is_no_law_of_shapes() -> None:
-    """One relative ran only "nn" products; another ran only "tn" ones, and all of them slowly."""
-    rows = products_on("v100", seed=7) + products_on("t4", slower=3.0, variant="tn", seed=7)
-    model = fit_kernels(rows, CHIP, options=QUICK)
-    straight = [row.call for row in rows[:150]]
-    turned = [replace(call, variant="tn") for call in straight]
-
-    assert np.median(model.predict(turned).seconds / model.predict(straight).seconds) == pytest.approx(1.0, rel=0.05)
-
-
-def test_a_new_generation_with_scarce_issue_slots_is_told_from_its_datasheet(tmp_path: Path) -> None:
-    rows = products_on("v100") + products_on("a100", seed=1)
-    models = {name: fit_kernels(rows, device_named(name), options=FEW) for name in ("h100", "p100")}
-    models["h100"].save(tmp_path / "h100.npz")
-
-    assert models["h100"].families["gemm"].issue_share == device_named("h100").issue_share
-    assert models["p100"].families["gemm"].issue_share == pytest.approx(1.0)
-    assert (
-        KernelModel.load(tmp_path / "h100.npz").families["gemm"].issue_share
-        == models["h100"].families["gemm"].issue_share
-    )
+    assert np.abs(found.seconds / truth - 1).mean() < 0.35
+    assert not found.in_range.any()
+    assert model.profiled
+    assert not model.carried_to(other).profiled
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])

@@ -15,11 +15,6 @@ _JOULES_PER_FLOP_16NM = 14e-12
 _PROCESS_EXPONENT = 0.7
 """Energy per operation falls with the feature size: P100 (16 nm) to H100 (4 nm), from 28 to 10 W per TFLOP/s."""
 
-_ISSUED_LANES = 128.0
-"""Lanes one multiprocessor can send an instruction to per clock: four schedulers, 32 lanes each."""
-_PRODUCT_ARITHMETIC = 64 / 72
-"""Of a product's inner step (8 x 8 values per lane): 64 multiply-adds, 4 wide loads, about 4 for addresses, loop."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
@@ -66,16 +61,6 @@ class Chip:
     def vector_peak(self) -> float:
         """FLOP/s outside matrix units: what element-wise and row-wise kernels compute with."""
         return dict(self.peaks)[Precision.FP32]
-
-    @property
-    def issue_share(self) -> float:
-        """Share of the vector peak that a matrix product outside matrix units can be issued at.
-
-        Up to Ampere's server chips a multiprocessor has 64 lanes, which keep half of its issue slots busy: loads and
-        addresses take the others. With 128 lanes (H100, L4) they compete with the arithmetic.
-        """
-        lanes = self.vector_peak / (2 * self.units * self.clock_hz)
-        return min(1.0, _PRODUCT_ARITHMETIC * _ISSUED_LANES / lanes)
 
     @property
     def power_bound(self) -> float:

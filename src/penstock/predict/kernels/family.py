@@ -48,16 +48,12 @@ class FamilyModel:
     """What a kernel usually takes: their mean."""
     mean: Forest | None = None
     """What kernels take on average, for sums: some take far longer than others like them."""
-    correction_weight: float = 1.0
-    """How much of the learned correction to apply: all of it on the device it was learned on."""
-    issue_share: float = 1.0
-    """How much of the vector peak products can be issued at, against the devices that coefficients come from."""
     layer_memory: LayerMemory | None = None
     error_bars: ErrorBars | None = None
 
     def predict(self, calls: Sequence[KernelCall], chip: Chip) -> FamilyPredictions:
         work = work_of(self.family, calls)
-        rates = rates_of(calls, [chip] * len(calls)).issued_at(self.issue_share)
+        rates = rates_of(calls, chip)
         terms = self.terms(calls, work, rates)
         distance = self.error_bars.distance(work.shape) if self.error_bars else np.zeros(len(work))
         learned = self.corrections(calls, work, rates, terms) + self._remembered(calls)
@@ -95,7 +91,7 @@ class FamilyModel:
             return np.zeros((len(calls), 2))
         rows = features(calls, work, rates, terms, self.variants)
         usual = np.mean([forest.predict(rows) for forest in self.usual], axis=0)
-        return self.correction_weight * np.column_stack([usual, self.mean.predict(rows)])
+        return np.column_stack([usual, self.mean.predict(rows)])
 
     def _remembered(self, calls: Sequence[KernelCall]) -> Array:
         return self.layer_memory.corrections(calls) if self.layer_memory else np.zeros((len(calls), 2))
@@ -107,22 +103,22 @@ class FamilyModel:
         return np.asarray(self.error_bars.covers(work.shape, distance) & known)
 
 
-def rates_of(calls: Sequence[KernelCall], chips: Sequence[Chip]) -> Rates:
-    """What each call's device offers it."""
+def rates_of(calls: Sequence[KernelCall], chip: Chip) -> Rates:
+    """What a device offers each call."""
 
-    def column(values: list[float]) -> Array:
-        return np.array(values, dtype=float)
+    def column(value: float) -> Array:
+        return np.full(len(calls), value)
 
     return Rates(
-        flops=column([chip.peak(call.precision) for call, chip in zip(calls, chips, strict=True)]),
-        vector_flops=column([chip.vector_peak for chip in chips]),
-        power_bound=column([chip.power_bound for chip in chips]),
-        bandwidth=column([chip.bandwidth for chip in chips]),
-        l2_bandwidth=column([chip.l2_bandwidth for chip in chips]),
-        l1_bytes=column([chip.l1_bytes for chip in chips]),
-        l2_bytes=column([chip.l2_bytes for chip in chips]),
-        units=column([chip.units for chip in chips]),
-        clock_hz=column([chip.clock_hz for chip in chips]),
+        flops=np.array([chip.peak(call.precision) for call in calls], dtype=float),
+        vector_flops=column(chip.vector_peak),
+        power_bound=column(chip.power_bound),
+        bandwidth=column(chip.bandwidth),
+        l2_bandwidth=column(chip.l2_bandwidth),
+        l1_bytes=column(chip.l1_bytes),
+        l2_bytes=column(chip.l2_bytes),
+        units=column(float(chip.units)),
+        clock_hz=column(chip.clock_hz),
     )
 
 

@@ -91,8 +91,6 @@ def _header_of(model: FamilyModel) -> dict[str, Any]:
         "physics": list(model.physics),
         "variants": dict(model.variants),
         "bases": [forest.base for forest in _forests(model)],
-        "trust": model.correction_weight,
-        "feed": model.issue_share,
         _MEMORY: model.layer_memory is not None,
         _BARS: model.error_bars is not None,
     }
@@ -130,8 +128,6 @@ def _family(header: dict[str, Any], arrays: Arrays, version: int) -> FamilyModel
         variants=header["variants"],
         usual=tuple(forests[:-1]),
         mean=forests[-1] if forests else None,
-        correction_weight=header["trust"],
-        issue_share=header["feed"],
         layer_memory=read_memory(part(_MEMORY)) if header[_MEMORY] else None,
         error_bars=_error_bars(part(_BARS)) if header[_BARS] else None,
     )

@@ -14,7 +14,7 @@ precision on the logarithm of the time, so that a kernel of a microsecond counts
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ _LAUNCH_CLOCKS = 4000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What a device offers each call: arrays over calls, so that one fit may span several devices."""
+    """What a device offers each call: arrays over calls."""
 
     flops: Array
     vector_flops: Array
@@ -42,11 +42,6 @@ class Rates:
 
     def rows(self, index: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Rates":
         return Rates(**{each.name: getattr(self, each.name)[index] for each in fields(self)})
-
-    def issued_at(self, share: float) -> "Rates":
-        """With so much of the vector units' peak for calls that run on those; matrix units are fed otherwise."""
-        shares = np.where(self.flops == self.vector_flops, share, 1.0)
-        return replace(self, flops=shares * self.flops, vector_flops=shares * self.vector_flops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Boosted trees, grown by scikit-learn: the one part of the laboratory that needs it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -34,10 +34,6 @@ class BoostingOptions:
         """As many leaves as a family's rows can tell apart: more make a file larger and predictions no better."""
         return cls(leaves=next(leaves for fewest, leaves in _LEAVES_BY_ROWS if count >= fewest))
 
-    def broad(self) -> "BoostingOptions":
-        """Only what many rows have in common."""
-        return replace(self, leaves=8, fewest_rows=40)
-
 
 class BoostingTarget(Enum):
     """What a forest predicts where kernels that look alike take different times."""
@@ -46,8 +42,6 @@ class BoostingTarget(Enum):
     """What makes the mean square of the relative error smallest: E[1/t] / E[1/t^2], the lower the more they differ."""
     MEAN = "mean"
     """E[t], for sums: there, what took longer than expected is not made up for by what took as much less."""
-    MEDIAN = "median"
-    """The median time: one device that is far off the others does not move it."""
 
 
 def boosted_forest(
@@ -68,10 +62,10 @@ def boosted_forest(
     from threadpoolctl import threadpool_limits
 
     sign = -1 if aim is BoostingTarget.USUAL else 1
-    asked = targets if aim is BoostingTarget.MEDIAN else np.exp(sign * targets)
+    asked = np.exp(sign * targets)
     weights = weights * asked if aim is BoostingTarget.USUAL else weights
     booster = HistGradientBoostingRegressor(
-        loss="absolute_error" if aim is BoostingTarget.MEDIAN else "gamma",
+        loss="gamma",
         max_iter=options.trees,
         learning_rate=options.rate,
         max_leaf_nodes=options.leaves,

@@ -4,13 +4,6 @@ Two forests are grown on all rows: one for the time a kernel usually takes, one 
 off they are on shapes they have not seen is told by others, grown without a quarter of the *shape families* each (the
 same layer at another batch size is no test): the spread of those residuals makes the error bars. Last, where a layer
 may be asked for at other batch sizes, what is known of the very same one is kept beside the trees.
-
-A device without rows of its own learns from relatives, the nearest in generation most, and where they disagree from
-the middle one. Matrix products have more coefficients than one relative can tell apart, so they go further. Where a
-sibling of the same generation was measured, other generations only say where its coefficients start: what one card
-cannot tell (how power bends its peak) stays as they found it. Where none was, physics starts from all devices alike and
-moves towards the nearest as far as a firm prior lets it, and trees learn from all alike which shapes are slow, after
-each device's own mean has been taken out.
 """
 
 import hashlib
@@ -27,11 +20,11 @@ from penstock.predict.kernels.family import FamilyModel, rates_of
 from penstock.predict.kernels.features import features
 from penstock.predict.kernels.physics import Physics, Rates
 from penstock.predict.kernels.shapes import physics_key, shape_family
-from penstock.predict.kernels.tiling import MATRIX_FAMILIES, Array, TiledWork, work_of
+from penstock.predict.kernels.tiling import Array, TiledWork, work_of
 from penstock.predict.lab.fitting.boosting import BoostingOptions, BoostingTarget, boosted_forest
 from penstock.predict.lab.fitting.error_bar_fitting import fit_error_bars, widest_error_bars
 from penstock.predict.lab.fitting.layer_memory_fitting import remember_layers
-from penstock.predict.lab.fitting.physics_fitting import WEAK_PRIOR, fit_physics
+from penstock.predict.lab.fitting.physics_fitting import fit_physics
 
 _FOLDS = 4
 _ROWS_FOR_PHYSICS = 1500
@@ -39,21 +32,11 @@ _FEWEST_FOR_OWN_PHYSICS = 40
 _FEWEST_FOR_TREES = 30
 _LARGEST_LEARNED = 4.0
 """No row asks the trees for more (as a logarithm): a kernel that took a hundred times as long would rule its leaf."""
-_KINSHIP_PER_GENERATION = 5.0
-_WEIGHT_ELSEWHERE = 0.5
-"""The share of the learned correction applied to a generation nobody measured."""
-_PRIOR_ELSEWHERE = 0.3
-"""How firmly the physics of its matrix products is held near that of all devices."""
-_FEWEST_SIBLINGS = 100
-"""Rows of products of the device's own generation from which on they decide alone."""
-_STEP_BY_STEP = ("softmax", "softmax_bwd")
-"""Families whose physics follows what a block does step by step: of what it misses, only the broad lines carry over to
-other devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCall:
-    """A call and the seconds it took; ``chip`` if that was not the device the model is for.
+    """A call and the seconds it took.
 
     ``alone`` if it was measured outside of a network: as a neighbour of layers people use, hardly as one of them.
     """
@@ -61,7 +44,6 @@ class MeasuredCall:
     call: KernelCall
     seconds: float
     weight: float = 1.0
-    chip: Chip | None = None
     alone: bool = False
 
     def __post_init__(self) -> None:
@@ -77,49 +59,20 @@ class _Sample:
     """The measured rows of one family, in columns."""
 
     calls: Sequence[KernelCall]
-    chips: Sequence[Chip]
     work: TiledWork
     rates: Rates
     seconds: Array
     weights: Array
-    given: Array
-    """The same without kinship."""
     remembered: npt.NDArray[np.bool_]
-    """Rows of the device itself, in networks: others say nothing about single layers that will be asked for."""
+    """Rows in networks: others say nothing about single layers that will be asked for."""
     keys: npt.NDArray[np.str_]
 
 
 def fit_family(rows: Sequence[MeasuredCall], chip: Chip, options: BoostingOptions, seed: int) -> FamilyModel:
     """O(rows x trees): about a second per thousand rows."""
-    model = FamilyModel(family=rows[0].call.family)
-    siblings = [row for row in rows if (row.chip or chip).generation == chip.generation]
     sample = _sample(rows, chip)
-    if not siblings and model.family in MATRIX_FAMILIES:
-        return _learned_from_all(model, sample, chip, options, seed)
-    start = None
-    if _FEWEST_SIBLINGS <= len(siblings) < len(rows) and model.family in MATRIX_FAMILIES:
-        start, sample = _physics(Physics(), sample, _all_of(sample), seed), _sample(siblings, chip)
-    model = _with_physics(model, sample, seed, start)
-    if not siblings:
-        model = replace(model, correction_weight=_WEIGHT_ELSEWHERE)
+    model = _with_physics(FamilyModel(family=rows[0].call.family), sample, seed)
     return _with_layer_memory(_with_trees(model, sample, options, seed), sample)
-
-
-def _learned_from_all(
-    model: FamilyModel, sample: _Sample, chip: Chip, options: BoostingOptions, seed: int
-) -> FamilyModel:
-    """For a generation nobody measured: what all devices have in common, drawn to the nearest of them."""
-    alike = replace(sample, weights=sample.given)
-    start = _physics(Physics(), alike, _all_of(alike), seed)
-    model = replace(model, correction_weight=_WEIGHT_ELSEWHERE, issue_share=_issue_share(sample, chip))
-    model = _with_physics(model, sample, seed, start, _PRIOR_ELSEWHERE)
-    return _with_trees(model, alike, options, seed, each_device_apart=True)
-
-
-def _issue_share(sample: _Sample, chip: Chip) -> float:
-    """The chip's issue share against that of its relatives, whose coefficients already hold their own."""
-    relatives = np.average([other.issue_share for other in sample.chips], weights=sample.weights)
-    return chip.issue_share / float(relatives)
 
 
 def folds_of(calls: Sequence[KernelCall], count: int, seed: int) -> npt.NDArray[np.int64]:
@@ -134,59 +87,39 @@ def folds_of(calls: Sequence[KernelCall], count: int, seed: int) -> npt.NDArray[
 
 def _sample(rows: Sequence[MeasuredCall], chip: Chip) -> _Sample:
     calls = [row.call for row in rows]
-    chips = [row.chip or chip for row in rows]
-    kinship = np.array([_kinship(chip, other) for other in chips])
-    given = np.array([row.weight for row in rows])
-    weights = given * kinship / kinship.max()
     return _Sample(
         calls=calls,
-        chips=chips,
         work=work_of(calls[0].family, calls),
-        rates=rates_of(calls, chips),
+        rates=rates_of(calls, chip),
         seconds=np.array([row.seconds for row in rows]),
-        weights=weights,
-        given=given,
-        remembered=np.array([not row.alone and other == chip for row, other in zip(rows, chips, strict=True)]),
+        weights=np.array([row.weight for row in rows]),
+        remembered=np.array([not row.alone for row in rows]),
         keys=np.array([physics_key(call) for call in calls]),
     )
 
 
-def _kinship(chip: Chip, other: Chip) -> float:
-    return float(np.exp(-_KINSHIP_PER_GENERATION * abs(chip.generation - other.generation)))
-
-
-def _with_physics(
-    model: FamilyModel, sample: _Sample, seed: int, start: Physics | None = None, prior: float = WEAK_PRIOR
-) -> FamilyModel:
+def _with_physics(model: FamilyModel, sample: _Sample, seed: int) -> FamilyModel:
     """Coefficients of the family, then of each precision and layout that has enough rows to move them."""
-    shared = _physics(start or Physics(), sample, _all_of(sample), seed, prior)
+    shared = _physics(Physics(), sample, np.ones(len(sample.seconds), dtype=np.bool_), seed)
     own = {}
     for name in np.unique(sample.keys):
         mine = sample.keys == name
         enough = mine.sum() >= _FEWEST_FOR_OWN_PHYSICS
-        own[str(name)] = _physics(shared, sample, mine, seed, prior) if enough else shared
+        own[str(name)] = _physics(shared, sample, mine, seed) if enough else shared
     return replace(model, physics=own, fallback=shared)
 
 
-def _all_of(sample: _Sample) -> npt.NDArray[np.bool_]:
-    return np.ones(len(sample.seconds), dtype=np.bool_)
-
-
-def _physics(
-    start: Physics, sample: _Sample, mine: npt.NDArray[np.bool_], seed: int, prior: float = WEAK_PRIOR
-) -> Physics:
+def _physics(start: Physics, sample: _Sample, mine: npt.NDArray[np.bool_], seed: int) -> Physics:
     index = np.flatnonzero(mine)
     if len(index) > _ROWS_FOR_PHYSICS:
         chances = sample.weights[index] / sample.weights[index].sum()
         index = np.random.default_rng(seed).choice(index, _ROWS_FOR_PHYSICS, p=chances)
     weights = sample.weights[index] if len(index) == mine.sum() else np.ones(len(index))
     work, rates = sample.work.rows(index), sample.rates.rows(index)
-    return fit_physics(start, work, rates, sample.seconds[index], weights, prior=prior)
+    return fit_physics(start, work, rates, sample.seconds[index], weights)
 
 
-def _with_trees(
-    model: FamilyModel, sample: _Sample, options: BoostingOptions, seed: int, *, each_device_apart: bool = False
-) -> FamilyModel:
+def _with_trees(model: FamilyModel, sample: _Sample, options: BoostingOptions, seed: int) -> FamilyModel:
     terms = model.terms(sample.calls, sample.work, sample.rates)
     off = np.log(sample.seconds / terms.total)
     if len(off) < _FEWEST_FOR_TREES:
@@ -194,28 +127,16 @@ def _with_trees(
     model = replace(model, variants=_variant_codes(sample.calls, off))
     rows = features(sample.calls, sample.work, sample.rates, terms, model.variants)
     fold = folds_of(sample.calls, _FOLDS, seed)
-    told = _without_device_means(off, sample) if each_device_apart else off
-    asked = np.clip(told, -_LARGEST_LEARNED, _LARGEST_LEARNED)
-    several = len({chip.name for chip in sample.chips}) > 1
-    aim = BoostingTarget.MEDIAN if several else BoostingTarget.USUAL
-    if several and model.family in _STEP_BY_STEP:
-        options = options.broad()
-    left_off = off - model.correction_weight * _unseen(rows, asked, sample.weights, fold, options, seed, aim)
+    asked = np.clip(off, -_LARGEST_LEARNED, _LARGEST_LEARNED)
+    left_off = off - _unseen(rows, asked, sample.weights, fold, options, seed)
     return replace(
         model,
-        usual=(boosted_forest(rows, asked, sample.weights, options, seed, aim),),
+        usual=(boosted_forest(rows, asked, sample.weights, options, seed),),
         mean=boosted_forest(
             rows, asked, sample.weights, replace(options, trees=options.mean_trees), seed, BoostingTarget.MEAN
         ),
         error_bars=fit_error_bars(sample.work.shape, left_off, fold.astype(float)),
     )
-
-
-def _without_device_means(off: Array, sample: _Sample) -> Array:
-    """What is left to say about shapes: how fast a relative is as a whole is no law for another device."""
-    _, device = np.unique([chip.name for chip in sample.chips], return_inverse=True)
-    means = np.bincount(device, off * sample.given) / np.bincount(device, sample.given)
-    return np.asarray(off - means[device])
 
 
 def _with_layer_memory(model: FamilyModel, sample: _Sample) -> FamilyModel:
@@ -231,15 +152,14 @@ def _with_layer_memory(model: FamilyModel, sample: _Sample) -> FamilyModel:
 
 
 def _unseen(
-    rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], options: BoostingOptions, seed: int,
-    aim: BoostingTarget,
-) -> Array:  # fmt: skip
+    rows: Array, off: Array, weights: Array, fold: npt.NDArray[np.int64], options: BoostingOptions, seed: int
+) -> Array:
     """For every row what a forest predicts that has not seen its shape family; half as large, since four are grown."""
     found, smaller = np.zeros(len(off)), replace(options, trees=max(1, options.trees // 2))
     for number in np.unique(fold):
         out = fold == number
         kept = ~out if np.any(~out) else out
-        found[out] = boosted_forest(rows[kept], off[kept], weights[kept], smaller, seed + int(number), aim).predict(
+        found[out] = boosted_forest(rows[kept], off[kept], weights[kept], smaller, seed + int(number)).predict(
             rows[out]
         )
     return found

@@ -13,8 +13,7 @@ from penstock.predict.lab.fitting.family_fitting import MeasuredCall, fit_family
 def fit_kernels(
     rows: Sequence[MeasuredCall], chip: Chip, *, options: BoostingOptions | None = None, seed: int = 0
 ) -> KernelModel:
-    """One model per family, of a size that its rows call for unless ``options`` say so. Rows of other chips count the
-    more, the nearer their generation."""
+    """One model per family, of a size that its rows call for unless ``options`` say so."""
     if not rows:
         raise InputError("no measured kernel", "at least one", "`penstock profile device` measures this machine")
     by_family: dict[str, list[MeasuredCall]] = defaultdict(list)
