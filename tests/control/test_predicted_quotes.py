@@ -39,7 +39,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> DeviceProfile:
     session = MeasuringSession(folder, "cpu")
     for number in (2, 15, 22):
         item, seen = affordable_network(number, "cpu")
-        session.measure(item, 0.05, issued=seen.issued)
+        session.measure(item, 0.05, seen=seen)
     session.save()
     return fit_profile("cpu", device_named("cpu"), read_measurements(folder), options=BoostingOptions(trees=3, bins=16))
 

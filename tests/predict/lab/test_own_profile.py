@@ -9,6 +9,7 @@ from penstock.predict import device_named, fit_profile
 from penstock.predict.capture import MemoryUse
 from penstock.predict.iteration import HostCost
 from penstock.predict.lab.fitting.boosting import BoostingOptions
+from penstock.predict.lab.fitting.memory_fitting import MeasuredMemory, fit_memory
 from penstock.predict.lab.measuring.resident_memory import forget_peak, resident_bytes
 from penstock.predict.lab.records.kernel_rows import KernelRows
 from penstock.predict.lab.records.measurements import MeasuredNetwork, Measurements
@@ -56,6 +57,16 @@ def test_host_costs_and_memory_come_from_random_networks() -> None:
     assert found.memory.workspace == pytest.approx(200 << 20)
     assert found.memory.fragmentation == pytest.approx(1.1, rel=0.01)
     assert found.measured
+
+
+def test_a_small_network_with_a_large_workspace_does_not_say_what_large_ones_hold() -> None:
+    def measured_memory(peak: int, reserved: int) -> MeasuredMemory:
+        use = MemoryUse(weights=0, gradients=0, optimizer=0, activations=0, peak=peak, reserved=peak)
+        return MeasuredMemory(use=use, allocated=peak, reserved=reserved)
+
+    small, large = measured_memory(1 << 20, 1 << 28), measured_memory(8 << 30, 9 << 30)
+    assert fit_memory([small, large]).fragmentation == pytest.approx(9 / 8)
+    assert fit_memory([small]).fragmentation > 100
 
 
 def test_operations_that_three_minutes_do_not_time_are_carried_over() -> None:

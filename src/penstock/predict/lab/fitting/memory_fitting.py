@@ -7,6 +7,9 @@ from statistics import median
 from penstock.predict.capture import MemoryUse
 from penstock.predict.memory import MemoryModel
 
+_TELLING = 1e9
+"""Bytes from which on a network tells by how much an allocator holds more: below, one workspace is several times it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredMemory:
@@ -24,6 +27,7 @@ def fit_memory(measured: Sequence[MeasuredMemory], context: Sequence[int] = ()) 
         return usual
     workspace = median(max(0.0, float(each.allocated - each.use.peak)) for each in measured)
     model = MemoryModel(workspace=workspace)
-    ratios = [each.reserved / model.held(each.use) for each in measured]
+    large = [each for each in measured if model.held(each.use) >= _TELLING] or measured
+    ratios = [each.reserved / model.held(each.use) for each in large]
     beside = float(median(context)) if context else usual.context
     return MemoryModel(workspace=workspace, fragmentation=max(1.0, *ratios), context=beside)
