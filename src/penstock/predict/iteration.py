@@ -39,7 +39,7 @@ _SURPRISE = 0.3
 _FIRST_STEP, _LAST_STEP = 0.1, 1e-4
 """Steps of the search for corrections, as logarithms."""
 
-_COMMON_SPREAD = 0.08
+_COMMON_SPREAD = 0.07
 """Relative error that kernels of one network share, so that it does not average out over them: what covers nine of ten
 networks of kinds that nothing was learned from."""
 
@@ -218,7 +218,6 @@ def _likeliest(guesses: Sequence[tuple[IterationTime, float]], host_doubt: float
             taken = float(_slower(on_device, on_host)) + waited
             noise = math.hypot(_NOISE, _HOST_NOISE * _share(on_host, on_device))
             found += (math.log(taken / seconds) / noise) ** 2 + (device / guess.device_doubt) ** 2 / len(guesses)
-            found += 2 * math.log(noise)
         return found
 
     starts = [(0.0, 0.0)]

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from penstock.predict.capture.capturing import MemoryUse
 
+_WAYS = 2
+"""Forward and backward."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPrediction:
@@ -39,5 +42,6 @@ class MemoryModel:
         return MemoryPrediction(use=use, workspace=self.workspace, allocated=allocated, needed=needed)
 
     def held(self, use: MemoryUse) -> float:
-        """By the allocator, if nothing but the tensors and workspaces were there."""
-        return max(use.peak, use.reserved) + self.workspace
+        """By the allocator, if nothing but the tensors and workspaces were there: those of convolutions come in sizes
+        of their own forward and backward, and are kept apart."""
+        return max(use.peak, use.reserved) + self.workspace + _WAYS * use.turned

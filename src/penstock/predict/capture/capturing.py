@@ -23,7 +23,7 @@ from penstock.predict.capture.setup import (
     total_bytes,
     training_task,
 )
-from penstock.predict.kernels.calls import KernelCall, Precision
+from penstock.predict.kernels.calls import ImageLayout, KernelCall, Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,8 @@ class MemoryUse:
     """The most that lives at once, everything included."""
     reserved: int = 0
     """What PyTorch's allocator holds for that after a few iterations; 0 where it was not followed."""
+    turned: int = 0
+    """Operands of the largest convolution that a library turns round first, because their channels do not come last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,7 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
         memory=MemoryUse(
             weights=total_bytes(list(work.model.parameters())), gradients=total_bytes(gradients), optimizer=states,
             activations=activations, peak=peak, reserved=reserved_bytes(recorder.live.events, began, ended, states),
+            turned=max((turned_bytes(call) for call, _ in recorder.calls), default=0),
         ),
         parameters=sum(weight.numel() for weight in weights), tensors=len(weights),
         gradient_bytes=total_bytes(gradients),
@@ -189,6 +192,11 @@ def _optimize(weights: list[torch.nn.Parameter], recorder: Recorder, setup: Setu
     optimizer.step()
     states = total_bytes([each for each in leaves(list(optimizer.state.values())) if each.device.type == "meta"])
     return states, max(training + added, recorder.live.peak)
+
+
+def turned_bytes(call: KernelCall) -> int:
+    plain = not call.family.startswith("conv") or call.precision is Precision.FP32
+    return 0 if plain or call.layout is ImageLayout.CHANNELS_LAST else int(call.read_bytes + call.written_bytes)
 
 
 def reserved_bytes(events: Sequence[Event], began: int, ended: int, states: int) -> int:
