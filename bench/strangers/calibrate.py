@@ -33,6 +33,7 @@ from penstock.predict.lab.records.measurements import read_measurements, shape, 
 from penstock.predict.memory import MemoryModel
 
 DEVICE = "h200"
+_UNCOMMON, _PRODUCTS = "uncommon", "gemm"
 _COVERED = 0.85
 """Of hosts of kinds left out: bars hold the device's share too, and nine of ten iterations lie inside of both."""
 _LEAST_MARGIN = 1.25
@@ -64,15 +65,23 @@ def calibrated(profile: DeviceProfile, measured: Sequence[MeasuredStranger]) -> 
 
 
 def kernel_rows(measured: Sequence[MeasuredStranger]) -> list[MeasuredCall]:
-    """Rows of all campaigns and of strangers that are not blind, without shapes that held-out networks use."""
+    """Rows of all campaigns and of strangers that are not blind, without shapes that held-out networks use.
+
+    Products are those of the usual campaigns alone: what uncommon, narrow ones reach of a chip's rates does not carry
+    over to other devices, which are predicted by those shares (``bench.devices``).
+    """
     raw = read_measurements(MEASUREMENTS)
+    names = [path.stem for path in sorted(MEASUREMENTS.glob("*.json")) if path.with_suffix(".npz").exists()]
+    usual = [each for name, each in zip(names, raw, strict=True) if name != _UNCOMMON]
+    products = [row for row in training_calls(usual) if row.call.family == _PRODUCTS]
     tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
     seen = [row for each in may_be_learned(measured) for row in each.calls()]
-    return training_calls(raw) + [
+    others = [row for row in training_calls(raw) if row.call.family != _PRODUCTS]
+    return products + others + [
         MeasuredCall(call=row.call, seconds=row.seconds)
         for row in seen
-        if row.call.family not in LINES and row.seconds > 0 and shape(row.call) not in tested
-    ]
+        if row.call.family not in (*LINES, _PRODUCTS) and row.seconds > 0 and shape(row.call) not in tested
+    ]  # fmt: skip
 
 
 def may_be_learned(measured: Sequence[MeasuredStranger]) -> list[MeasuredStranger]:

@@ -50,7 +50,7 @@ def test_uncommon_layers_say_what_they_return_and_bring_what_others_lack() -> No
         layer = any_layer(rng, "bf16", UNCOMMON_KINDS)
         drawn = layer_bag_of([layer], "one", Setup(precision="bf16", optimizer="sgd"))
         with torch.device("meta"):
-            assert layer.build()(layer.example()).numel() == pytest.approx(layer.out, rel=0.02, abs=1)
+            assert layer.build()(layer.example()).numel() == pytest.approx(layer.out, rel=0.02, abs=1), layer
         if any(True for _ in _weights(layer)):
             seen = capture(drawn.hook, 1, drawn.setup, device="cuda")
             found |= {f"{each.call.family}:{each.call.variant}" for each in seen.calls}

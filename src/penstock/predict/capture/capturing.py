@@ -195,8 +195,9 @@ def _optimize(weights: list[torch.nn.Parameter], recorder: Recorder, setup: Setu
 
 
 def turned_bytes(call: KernelCall) -> int:
-    plain = not call.family.startswith("conv") or call.precision is Precision.FP32
-    return 0 if plain or call.layout is ImageLayout.CHANNELS_LAST else int(call.read_bytes + call.written_bytes)
+    if not call.family.startswith("conv") or call.layout is ImageLayout.CHANNELS_LAST:
+        return 0
+    return int(call.read_bytes + call.written_bytes)
 
 
 def reserved_bytes(events: Sequence[Event], began: int, ended: int, states: int) -> int:

@@ -1,6 +1,7 @@
 """What the host needs per operation, from how long it took to issue whole iterations."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ def fit_host_costs(issued: Sequence[tuple[Mapping[str, float], float]], whole: S
     )
     shares = np.array([seconds / scale for (_, seconds), scale in zip(issued, scales, strict=True)])
     costs = nonnegative_least_squares(rows, shares)
-    return HostCost(**{f"{kind}_s": float(cost) for kind, cost in zip(ISSUED_KINDS, costs, strict=True)})
+    named: dict[str, Any] = {f"{kind}_s": float(cost) for kind, cost in zip(ISSUED_KINDS, costs, strict=True)}
+    return HostCost(**named)
 
 
 _EXPECTED = {
@@ -49,6 +51,5 @@ def fit_host_of_gpu(
     )
     found = dict.fromkeys(ISSUED_KINDS, 0.0) | dict(zip(kinds, map(float, costs), strict=True))
     share = found.pop(CALLS, 0.0)
-    return HostCost(
-        **{f"{kind}_s": cost for kind, cost in found.items()}, doubt=doubt, calls_share=share, by_name=by_name or {}
-    )  # fmt: skip
+    named: dict[str, Any] = {f"{kind}_s": cost for kind, cost in found.items()}
+    return HostCost(**named, doubt=doubt, calls_share=share, by_name=by_name or {})
