@@ -67,14 +67,10 @@ def _indexed(function: Callable[[Tensor, Tensor, Tensor], Any], dtypes: tuple[to
     return sizes
 
 
-def _in_blocks(function: Callable[[Tensor], Any], dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> Sizes:
-    """Three dimensions, few and many on either side of the middle one."""
-
+def _over_shapes(
+    shapes: tuple[tuple[int, ...], ...], function: Callable[[Tensor], Any], dtypes: tuple[torch.dtype, ...]
+) -> Sizes:
     def sizes(most: float) -> Iterator[Prepared]:
-        shapes = (
-            (8, 64, 64), (24, 64, 1024), (1, 4096, 16), (1, 32768, 8), (256, 512, 16), (32, 2048, 64), (4, 512, 8192),
-            (512, 16, 512), (1, 512, 1),
-        )  # fmt: skip
         for shape, dtype in product(shapes, dtypes):
             if torch.Size(shape).numel() <= most:
                 yield partial(make, shape, dtype)
@@ -84,6 +80,22 @@ def _in_blocks(function: Callable[[Tensor], Any], dtypes: tuple[torch.dtype, ...
         return lambda: function(value)
 
     return sizes
+
+
+_BLOCKS = (
+    (8, 64, 64), (24, 64, 1024), (1, 4096, 16), (1, 32768, 8), (256, 512, 16), (32, 2048, 64), (4, 512, 8192),
+    (512, 16, 512), (1, 512, 1),
+)  # fmt: skip
+"""Three dimensions, few and many on either side of the middle one."""
+_STRIDED = ((8, 64, 64), (32, 512, 512), (64, 197, 768), (16, 8, 256, 64), (128, 256, 14, 14))
+
+
+def _in_blocks(function: Callable[[Tensor], Any], dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> Sizes:
+    return _over_shapes(_BLOCKS, function, dtypes)
+
+
+def _strided(function: Callable[[Tensor], Any]) -> Sizes:
+    return _over_shapes(_STRIDED, function, _HALF)
 
 
 def _wide(places: Tensor, new: Tensor) -> Tensor:
@@ -268,20 +280,6 @@ def _cdist(backward: bool) -> Sizes:
     def make(batch: int, rows: int, others: int, width: int) -> Callable[[], Any]:
         left, right = torch.randn(batch, rows, width).requires_grad_(), torch.randn(batch, others, width)
         return (lambda: torch.cdist(left, right).sum().backward()) if backward else lambda: torch.cdist(left, right)
-
-    return sizes
-
-
-def _strided(function: Callable[[Tensor], Any]) -> Sizes:
-    def sizes(most: float) -> Iterator[Prepared]:
-        for shape in ((8, 64, 64), (32, 512, 512), (64, 197, 768), (16, 8, 256, 64), (128, 256, 14, 14)):
-            for dtype in _HALF:
-                if torch.Size(shape).numel() <= most:
-                    yield partial(make, shape, dtype)
-
-    def make(shape: tuple[int, ...], dtype: torch.dtype) -> Callable[[], Any]:
-        value = torch.randn(shape).to(dtype)
-        return lambda: function(value)
 
     return sizes
 
