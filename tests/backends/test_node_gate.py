@@ -19,6 +19,7 @@ from tests.backends.spanning import SpanningBackend
 
 QUICK = Preflight(level=PreflightLevel.QUICK)
 TOO_FEW_FILES = ["prlimit", "--nofile=1024:1024"]
+PACKAGE = Path(penstock.__file__).parents[1]
 HELLO = "print('hello')"
 
 MakePython = Callable[..., str]
@@ -31,7 +32,7 @@ def python(tmp_path: Path) -> MakePython:
     def make(name: str = "plain", before: str = "") -> str:
         place = tmp_path / name / "python3"
         place.parent.mkdir()
-        place.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} -S "$@"\n')
+        place.write_text(f'#!/bin/sh\n{before}\nPYTHONPATH={PACKAGE} exec {sys.executable} -S "$@"\n')
         place.chmod(0o755)
         return str(place)
 

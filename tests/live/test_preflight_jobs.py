@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.client import CheckedNode, Client, check_nodes
 from penstock.core import InputError, PenstockError, PreflightLevel
 from tests.backends import spanning
 from tests.live.site import OVER, Site, until
 
 BACKEND = f"{spanning.__file__}:SpanningBackend"
+PACKAGE = Path(penstock.__file__).parents[1]
 TOO_FEW_FILES = ["prlimit", "--nofile=1024:1024"]
 
 
@@ -47,7 +49,7 @@ class Cluster(Site):
         """One that sees the standard library and this package, so that a check takes a moment."""
         place = self.folder / f"job{len(before)}" / "python3"
         place.parent.mkdir(exist_ok=True)
-        place.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} -S "$@"\n')
+        place.write_text(f'#!/bin/sh\n{before}\nPYTHONPATH={PACKAGE} exec {sys.executable} -S "$@"\n')
         place.chmod(0o755)
         return str(place)
 

@@ -71,7 +71,7 @@ class HostCost:
     doubt: float = 0.3
     calls_share: float = 0.0
     """How much of the time an operation takes alone it takes among others, which keep the host's caches warm."""
-    by_name: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    by_name: Mapping[str, float] = field(default_factory=dict)
     """Seconds to hand one operation to the device, without the Python around it."""
 
     def seconds(self, issued: Mapping[str, float]) -> float:
