@@ -32,7 +32,7 @@ def python(tmp_path: Path) -> MakePython:
     def make(name: str = "plain", before: str = "") -> str:
         place = tmp_path / name / "python3"
         place.parent.mkdir()
-        place.write_text(f'#!/bin/sh\n{before}\nPYTHONPATH={PACKAGE} exec {sys.executable} -S "$@"\n')
+        place.write_text(f'#!/bin/sh\n{before}\nPYTHONPATH=${{PYTHONPATH-{PACKAGE}}} exec {sys.executable} -S "$@"\n')
         place.chmod(0o755)
         return str(place)
 
