@@ -1,9 +1,9 @@
 """How well strangers are predicted: iterations, bars and memory, against what was measured on an H200 (no GPU needed).
 
-``python -m bench.strangers`` prints a line for every measured iteration and sums over kinds; kinds that only test come
-apart from those that calibrate, and blind ones apart from both. Beside ours stands a roofline: operations over peak
-rates and bytes over bandwidth. ``--left-out`` fits the table of operations and the host's costs anew for every kind,
-without that kind; for blind ones, which are never learned from, once.
+``python -m bench.strangers`` prints a line for every measured iteration and sums over kinds; blind ones come apart from
+those that calibrate. Beside ours stands a roofline: operations over peak rates and bytes over bandwidth.
+``--left-out`` fits the table of operations and the host's costs anew for every kind, without that kind; for blind ones,
+which are never learned from, once.
 """
 
 import argparse

@@ -71,8 +71,7 @@ def kernel_rows(measured: Sequence[MeasuredStranger]) -> list[MeasuredCall]:
     over to other devices, which are predicted by those shares (``bench.devices``).
     """
     raw = read_measurements(MEASUREMENTS)
-    names = [path.stem for path in sorted(MEASUREMENTS.glob("*.json")) if path.with_suffix(".npz").exists()]
-    usual = [each for name, each in zip(names, raw, strict=True) if name != _UNCOMMON]
+    usual = [each for each in raw if each.name != _UNCOMMON]
     products = [row for row in training_calls(usual) if row.call.family == _PRODUCTS]
     tested = frozenset().union(*(shapes_of(each.rows, each.held_out()) for each in raw))
     seen = [row for each in may_be_learned(measured) for row in each.calls()]

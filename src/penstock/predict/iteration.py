@@ -51,9 +51,9 @@ _SHARED_DOUBT = 0.5
 class HostCost:
     """Seconds the host needs for an iteration.
 
-    Where each operation was timed by name (``by_name``), a share of those times; else by phase and kind, per
-    convolution and further kernel. Beside that per view, per tensor of an optimizer's lists and per module. ``wait_s``
-    is what it costs device and host to meet because a value has to be seen.
+    Where each operation was timed by name (``by_name``), a share of those times; else by phase, and on top per
+    convolution. Beside that per kernel of recurrent layers, per view, per tensor of an optimizer's lists and per
+    module. ``wait_s`` is what it costs device and host to meet because a value has to be seen.
 
     ``doubt`` is half the width of the logarithm's error bar.
     """

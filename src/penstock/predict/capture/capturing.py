@@ -137,7 +137,7 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
     for tensor in [*work.model.parameters(), *work.model.buffers(), *leaves([work.inputs, work.named_inputs])]:
         recorder.live.see(tensor)
     resident, began = recorder.live.now, len(recorder.live.events)
-    with autocast(setup, "cuda"), counted_modules() as modules:
+    with autocast(setup, "cuda"), called_modules() as modules:
         loss = work.forward()
     activations = recorder.live.now - resident
     recorder.phase = TrainingPhase.BACKWARD
@@ -162,12 +162,10 @@ def _follow(work: TrainingTask, recorder: Recorder, setup: Setup) -> Capture:
 
 
 @contextmanager
-def counted_modules() -> Iterator[list[str]]:
-    """The name of every module that is called meanwhile, in order: each call costs the host some Python."""
-    called: list[str] = []
-    hook = torch.nn.modules.module.register_module_forward_pre_hook(
-        lambda module, _: called.append(type(module).__name__)
-    )
+def called_modules() -> Iterator[list[torch.nn.Module]]:
+    """Every module that is called meanwhile, in order: each call costs the host some Python."""
+    called: list[torch.nn.Module] = []
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, _: called.append(module))
     try:
         yield called
     finally:

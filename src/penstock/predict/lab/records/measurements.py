@@ -57,6 +57,8 @@ class Measurements:
     networks: tuple[MeasuredNetwork, ...]
     rows: KernelRows
     environment: dict[str, Any]
+    name: str = ""
+    """Of the file."""
 
     def held_out(self) -> NDArray[np.bool_]:
         """For every kernel row, whether its network may only be tested on."""
@@ -86,7 +88,9 @@ def _read(about: Path, rows: Path) -> Measurements:
         raise InputError(
             f"{about} cannot be read as measurements: {problem}", "a file of `penstock profile device`"
         ) from None
-    return Measurements(networks=networks, rows=load_rows(rows), environment=written.get("environment", {}))
+    return Measurements(
+        networks=networks, rows=load_rows(rows), environment=written.get("environment", {}), name=about.stem
+    )
 
 
 IDLE = "idle"
