@@ -81,7 +81,7 @@ class Trained:
 
 
 def trained(device: str, state_bytes: float) -> Trained:
-    """So much state, a third of it weights and the rest AdamW's moments, after one step."""
+    """So much state, a third of it weights and the rest AdamW's moments, after one step; steps look at their loss."""
     import torch
 
     from penstock.runtime.checkpoints.state import Parts
@@ -96,9 +96,11 @@ def trained(device: str, state_bytes: float) -> Trained:
     batch = torch.randn(64, width, device=device)
 
     def step() -> None:
-        model(batch).square().mean().backward()
+        loss = model(batch).square().mean()
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        loss.item()
 
     step()
     return Trained(parts, step)
@@ -155,10 +157,11 @@ def save_plainly(tensors: dict[str, Any], path: Path) -> None:
 
 
 def settled(device: str) -> None:
+    """Training is through with what it was told to do; a snapshot on its way to the host may still be under way."""
     import torch
 
     if device != "cpu":
-        torch.cuda.synchronize()
+        torch.cuda.current_stream().synchronize()
 
 
 # --- a lost worker ------------------------------------------------------------------------------------------------

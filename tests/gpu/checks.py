@@ -3,7 +3,10 @@
 Each check gets a folder of its own and a warm zygote, and fails by an exception.
 """
 
+import json
 import math
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +16,8 @@ from pathlib import Path
 import torch
 
 from penstock.backends import BackendError, Inventory, LocalBackend, LocalDevice
-from penstock.core import CheckpointSaved, Launch, ReportKind, StateSuspended, SuspendOrder, Worker
+from penstock.backends.agent.watch.stragglers import IN_A_ROW, StragglerWatch, Straggling
+from penstock.core import CheckpointSaved, Launch, ReportKind, StateSuspended, StepTimes, SuspendOrder, Worker
 from penstock.diagnose import NodeCheck, check_operators
 from penstock.runtime.checkpoints.checkpoint import Checkpoints, Saved
 from penstock.runtime.checkpoints.device_stage import DeviceStage
@@ -202,6 +206,48 @@ def steps_are_profiled_and_timed(zygote: Zygote, folder: Path) -> None:
     assert all(0.0 <= wait < 0.1 for wait in waits), waits
 
 
+def the_slow_shard_is_named(_zygote: Zygote, folder: Path) -> None:
+    """FSDP2 with collectives on the device: nobody is named while all are alike, then the one that computes more."""
+    size = 3
+    environment = os.environ | {"TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES": "1"}
+    outputs = [(folder / f"{rank}.out").open("w+") for rank in range(size)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.gpu.slow_shard", str(rank), str(size), str(folder)],
+            stdout=outputs[rank], env=environment,
+        )
+        for rank in range(size)
+    ]  # fmt: skip
+    watch, taken, news = StragglerWatch(), [0] * size, list[Straggling]()
+
+    def look(until: Callable[[], bool]) -> None:
+        while not until():
+            assert all(process.poll() is None for process in processes), "a process has ended"
+            time.sleep(0.1)
+            for rank in range(size):
+                told = (folder / f"{rank}.out").read_text().splitlines()
+                for line in told[taken[rank] :]:
+                    news.extend(watch.take(f"w{rank}", StepTimes(**json.loads(line)), size))
+                taken[rank] = len(told)
+
+    try:
+        look(lambda: min(taken) > 2 * IN_A_ROW)
+        print(f"    alike: {[file.read_text().splitlines()[-1] for file in sorted(folder.glob('*.out'))]}")
+        assert not news, news
+        (folder / "slow").touch()
+        look(lambda: bool(news))
+        print(f"    slow: {[file.read_text().splitlines()[-1] for file in sorted(folder.glob('*.out'))]}")
+        print(f"    {news}")
+        assert [(one.worker, one.cause) for one in news] == [(f"w{size - 1}", "compute")], news
+        (folder / "stop").touch()
+        assert [process.wait(timeout=60) for process in processes] == [0] * size
+    finally:
+        for process in processes:
+            process.kill()
+        for output in outputs:
+            output.close()
+
+
 def the_node_is_fit(_zygote: Zygote, folder: Path) -> None:
     """Speeds against the data sheet, operators in every dtype and layout, updates in every way."""
     report = NodeCheck(device="cuda", folder=folder).run(lambda words: print(f"    {words}", flush=True))
@@ -235,6 +281,7 @@ CHECKS: tuple[Callable[[Zygote, Path], None], ...] = (
     a_sharded_model_on_one_gpu,
     a_job_of_the_local_backend,
     steps_are_profiled_and_timed,
+    the_slow_shard_is_named,
     the_node_is_fit,
     operators_of_a_model_are_right,
 )

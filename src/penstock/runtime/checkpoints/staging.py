@@ -7,13 +7,14 @@ more than the copy itself.
 
 There are two slots, so one snapshot can be written to the disk while the next is copied. Whoever wants a third waits
 until one of them is through, and that is told; a state that does not fit the bound at all is not copied. From a device
-with memory to spare a snapshot goes by way of that memory.
+with memory to spare a snapshot goes by way of that memory, and from there to the host piece by piece: a device copies
+to the host in the order it was told, and whoever asks for a loss meanwhile would wait for everything before it.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,8 @@ _WORTH_DEFERRING = 1 << 16
 """Bytes below which a copy takes less time than waking the thread that would do it."""
 _WORTH_TELLING_S = 1.0
 """Waiting for a slot below this is nothing anybody could do something about."""
+_PIECE = 1 << 25
+"""Bytes on their way to the host at a time: half a millisecond that a loss may have to wait for."""
 _SHARE = 0.5
 """Of the host memory that is available, what an arena may take unless it is told."""
 
@@ -46,12 +49,25 @@ class Slot:
 
 @dataclass(slots=True)
 class _DeviceCopy:
-    """Copies that a device makes: events behind which its tensors may change, and behind which all is on the host."""
+    """Copies that a device makes: tensors may change behind the event ``taken``; ``staged`` is still to be brought."""
 
+    stream: Any
     taken: Any
-    arrival: Any
-    room: torch.Tensor | None
-    """Memory of the device that must live until then."""
+    staged: list[tuple[torch.Tensor, torch.Tensor]]
+    """On the host, and in memory of the device."""
+
+    def arrive(self) -> None:
+        """Return when all is on the host."""
+        staged, self.staged = self.staged, []
+        with torch.cuda.stream(self.stream):
+            under_way = 0
+            for held, there in (piece for pair in staged for piece in _pieces(*pair)):
+                held.copy_(there, non_blocking=True)
+                under_way += held.nbytes
+                if under_way >= _PIECE:
+                    self.stream.synchronize()
+                    under_way = 0
+        self.stream.synchronize()
 
 
 @dataclass(slots=True)
@@ -77,10 +93,8 @@ class Copy:
             for held, living in self._late:
                 held.copy_(living)
             if self._on_device is not None:
-                self._on_device.arrival.synchronize()
+                self._on_device.arrive()
         finally:
-            if self._on_device is not None:
-                self._on_device.room = None
             self._late = []
             self._finished.set()
 
@@ -237,12 +251,11 @@ class Arena:
             if at_once:
                 training.wait_event(side.record_event())
             room = self._stage.room(layout.bytes, living[keys[0]].device) if at_once < len(keys) else None
-            source = living if room is None else _staged(layout, living, keys[at_once:], room)
-            taken = None if room is None else side.record_event()
-            for key in keys[at_once:]:
-                held[key].copy_(source[key], non_blocking=True)
-            arrival = side.record_event()
-        return _DeviceCopy(taken or arrival, arrival, room)
+            staged = {} if room is None else _staged(layout, living, keys[at_once:], room)
+            for key in keys[at_once:] if room is None else ():
+                held[key].copy_(living[key], non_blocking=True)
+            taken = side.record_event()
+        return _DeviceCopy(side, taken, [(held[key], there) for key, there in staged.items()])
 
     def _side_stream(self) -> Any:
         """One for all snapshots: what the allocator keeps for a stream is of use to no other."""
@@ -260,3 +273,9 @@ def _staged(
     for key, tensor in found.items():
         tensor.copy_(living[key], non_blocking=True)
     return found
+
+
+def _pieces(held: torch.Tensor, there: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The same places of both, a bounded stretch at a time."""
+    numbers = max(_PIECE // held.element_size(), 1)
+    return zip(held.view(-1).split(numbers), there.view(-1).split(numbers), strict=True)

@@ -4,7 +4,7 @@ All workers of a world step together, so the time of a step says nothing about w
 a worker whose gradients are complete stands in the exchange until the slowest has come, and the slowest waits least.
 The moment in between is when the gradient of the model's first parameter, the last of a backward pass, is there.
 On CUDA it is a moment of the device's own time line. Sharded models wait inside every layer and show no such moment:
-of theirs the time in collectives is added up, where the processor is who waits (:mod:`.shard_waits`).
+of theirs all waits are added up (:mod:`.shard_waits`).
 """
 
 import time
@@ -85,6 +85,8 @@ class StepClock:
     def exchanged(self, size: int) -> None:
         """Everyone's gradients are here."""
         self._wait_s = self._moments.since() if size > 1 else 0.0
+        if size > 1:
+            self.shard_waits.settle()
 
     def take(self, step: int) -> StepTimes | None:
         """The times since they were last taken, if there are enough."""
