@@ -28,7 +28,7 @@ RUN = "run-1"
 
 
 def begin(backend: Backend, count: int, **env: str) -> None:
-    backend.launch(make_launch(COMMAND, count, env=tuple(env.items()), grace_s=3.0))
+    backend.launch(make_launch(COMMAND, count, env=tuple(env.items()), grace_s=60.0))
 
 
 def begin_and_train(backend: Backend, count: int, **env: str) -> None:

@@ -15,7 +15,7 @@ from tests.backends.watching import make_launch, processes_of, until, wait_for, 
 
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).parents[1] / "runtime" / "scripts" / "train.py"
-STEPS = 60
+STEPS_MORE = 40
 
 
 def power_cut(state_dir: Path) -> None:
@@ -38,10 +38,10 @@ def age(run_dir: Path) -> None:
     assert Path(agent["socket"]).exists()
 
 
-def job(run_id: str, tmp_path: Path, *arguments: str) -> Launch:
+def job(run_id: str, tmp_path: Path, steps: int, *arguments: str) -> Launch:
     work = tmp_path / run_id
     work.mkdir()
-    command = (sys.executable, str(SCRIPT), "--steps", str(STEPS), "--save-steps", "5", *arguments)
+    command = (sys.executable, str(SCRIPT), "--steps", str(steps), "--save-steps", "5", *arguments)
     env = (("OMP_NUM_THREADS", "1"),)
     launch = make_launch(command, 2, run_id, working_dir=str(work), env=env)
     return replace(launch, checkpoint_dir=str(tmp_path / "checkpoints"))
@@ -60,7 +60,7 @@ def steps_of(work: Path) -> dict[int, list[int]]:
 
 def test_a_restarted_machine_goes_on_from_the_checkpoint(tmp_path: Path, state_dir: Path) -> None:
     before = LocalBackend(state_dir, fake_devices(8))
-    before.launch(job("job.0", tmp_path, "--sleep", "0.03"))
+    before.launch(job("job.0", tmp_path, 1_000_000, "--sleep", "0.03"))
     saved = wait_for(before, "job.0", ReportKind.CHECKPOINTED, count=2).step
     assert saved is not None
     power_cut(state_dir)
@@ -73,18 +73,20 @@ def test_a_restarted_machine_goes_on_from_the_checkpoint(tmp_path: Path, state_d
     assert [report.seq for report in reports] == list(range(1, len(reports) + 1))
     assert not {ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED} & {report.kind for report in reports}
 
-    after.launch(job("job.1", tmp_path))
+    lost = steps_of(tmp_path / "job.0")
+    steps = max(lost) + STEPS_MORE
+    after.launch(job("job.1", tmp_path, steps))
     assert wait_for_end(after, "job.1").kind is ReportKind.FINISHED
-    lost, resumed = steps_of(tmp_path / "job.0"), steps_of(tmp_path / "job.1")
+    resumed = steps_of(tmp_path / "job.1")
     first = min(resumed)
     assert first >= saved
-    assert sorted(resumed) == list(range(first, STEPS))
+    assert sorted(resumed) == list(range(first, steps))
     assert set(range(first)) <= set(lost)
     assert {step: resumed[step] for step in resumed if step in lost} == {
         step: lost[step] for step in lost if step in resumed
     }
     done_before = {sample for step in range(first // 13 * 13, first) for sample in lost[step]}
-    same_epoch = {sample for step in range(first, min(first // 13 * 13 + 13, STEPS)) for sample in resumed[step]}
+    same_epoch = {sample for step in range(first, min(first // 13 * 13 + 13, steps)) for sample in resumed[step]}
     assert not done_before & same_epoch
 
 
