@@ -278,4 +278,4 @@ def _staged(
 def _pieces(held: torch.Tensor, there: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The same places of both, a bounded stretch at a time."""
     numbers = max(_PIECE // held.element_size(), 1)
-    return zip(held.view(-1).split(numbers), there.view(-1).split(numbers), strict=True)
+    return zip(torch.split(held.view(-1), numbers), torch.split(there.view(-1), numbers), strict=True)

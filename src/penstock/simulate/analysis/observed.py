@@ -72,10 +72,6 @@ class Observed:
         return min((job.submitted_at for job in self.jobs), default=0.0)
 
     @property
-    def until(self) -> float:
-        return max((hold.until for job in self.jobs for hold in job.holds), default=self.since)
-
-    @property
     def device_s(self) -> float:
         return math.fsum(job.device_s for job in self.jobs)
 

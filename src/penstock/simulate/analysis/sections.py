@@ -36,7 +36,6 @@ class Picture:
     title: str
     lines: Sequence[Series]
     unit: str
-    percent: bool = True
     log: bool = False
 
 
