@@ -117,6 +117,9 @@ def test_memory_does_not_grow_with_the_log() -> None:
         ("2024-01-02 03:04:05,678 [rank1]: ValueError: x", 1, "", "ValueError: x"),
         ("\x1b[31m[rank1]: ValueError: x\x1b[0m", 1, "", "ValueError: x"),
         ("ValueError: x", None, "", "ValueError: x"),
+        ("oss2.exceptions.ServerError: x", None, "", "oss2.exceptions.ServerError: x"),
+        ("libcuda.so.1: cannot open", None, "", "libcuda.so.1: cannot open"),
+        ("nfs4_reclaim_open_state: failed", None, "", "nfs4_reclaim_open_state: failed"),
     ],
 )
 def test_prefixes_of_launchers_are_taken_off(raw: str, rank: int | None, node: str, text: str) -> None:

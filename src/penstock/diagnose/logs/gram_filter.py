@@ -62,16 +62,21 @@ class GramFilter:
     def _confirmed(
         self, words: npt.NDArray[np.uint32], places: npt.NDArray[np.intp], entries: npt.NDArray[np.intp]
     ) -> Iterator[tuple[int, bytes]]:
-        """Those with the right words on either side; a word may be that of several literals."""
+        """Those with the right words on either side; a word may be that of several literals.
+
+        Few words are that of many, so what has no further literal is dropped on the way.
+        """
         befores, afters = words[np.maximum(places - 1, 0)], words[np.minimum(places + 1, len(words) - 1)]
-        for number in range(int(self._count.max())):
-            has = self._count[entries] > number
-            at = self._first[entries[has]] + number
-            fits = (befores[has] & self._before_mask[at]) == self._before[at]
-            fits &= (afters[has] & self._after_mask[at]) == self._after[at]
+        at, counts, number = self._first[entries], self._count[entries], 0
+        while len(at):
+            fits = (befores & self._before_mask[at]) == self._before[at]
+            fits &= (afters & self._after_mask[at]) == self._after[at]
             owners = self._owner[at[fits]].tolist()
-            for place, owner in zip(places[has][fits].tolist(), owners, strict=True):
+            for place, owner in zip(places[fits].tolist(), owners, strict=True):
                 yield place * _WORD, self._literals[owner]
+            number += 1
+            more = counts > number
+            places, befores, afters, at, counts = places[more], befores[more], afters[more], at[more] + 1, counts[more]
 
 
 def _hash(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

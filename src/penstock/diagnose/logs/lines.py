@@ -11,7 +11,7 @@ _PREFIXES = tuple(
         r"\[(?:default|rank|Rank )(?P<rank>\d+)\]:? ?",
         r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>: ?",
         r"\((?:[\w.]+ )?pid=\d+(?:, ip=(?P<node>[\d.]+))?\) ?",
-        r"(?P<node>[A-Za-z][\w.-]*\d[\w.-]*): (?=\S)(?!\d+:\d+)",
+        r"(?![\w.]*(?:Error|Exception|\.exceptions\.|\.so\b|_))(?P<node>[A-Za-z][\w.-]*\d[\w.-]*): (?=\S)(?!\d+:\d+)",
         r"\[(?P<rank>\d{1,5})\]:? (?!NCCL)",
         r"(?P<rank>\d{1,5}): (?=\S|$)",
         r"w(?P<rank>\d+)\| ?",
