@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.core import MOST_EVIDENCE, Culprit, Diagnosis, Evidence, Remedy
-from penstock.diagnose.hits import SCRIPT_TIER, Hit, ScriptError
+from penstock.diagnose.hits import Hit, ScriptError
 from penstock.diagnose.signatures.catalogue import Catalogue
 from penstock.diagnose.signatures.model import Level
 
@@ -34,7 +34,7 @@ def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
     """The one cause, or an abstention."""
     best = min(findings.hits, key=lambda hit: hit.weight, default=None)
     error = _first_error(findings)
-    if error is not None and not error.passed_on and (best is None or best.tier > SCRIPT_TIER):
+    if error is not None and not error.passed_on and (best is None or best.tier > error.tier):
         return _script_diagnosis(error, findings)
     if best is not None:
         return _named(best, findings.hits, catalogue)
