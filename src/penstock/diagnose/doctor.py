@@ -90,7 +90,9 @@ class Doctor:
         if is_header:
             found.errors += _script_errors(candidate, line, evidence, speaker, order)
         asked = [one for one in signatures if one.level is Level.WARNING or not is_talk]
-        matches = [(one, match) for one in asked if (match := one.search(line.text, surroundings)) and _counts_fit(match)]
+        matches = [
+            (one, match) for one in asked if (match := one.search(line.text, surroundings)) and _counts_fit(match)
+        ]
         for signature, match in _uncovered(matches):
             found.counted[signature.id] += 1
             found.hits.append(

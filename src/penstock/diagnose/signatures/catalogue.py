@@ -20,7 +20,18 @@ _GROUPS = ("infrastructure", "framework", "script")
 _CATEGORY_KEYS = frozenset(("group", "cause", "fix", "action"))
 _SIGNATURE_KEYS = frozenset(
     (
-        "id", "category", "level", "regex", "anchors", "example", "source", "near", "unless", "covers", "cause", "fix",
+        "id",
+        "category",
+        "level",
+        "regex",
+        "anchors",
+        "example",
+        "source",
+        "near",
+        "unless",
+        "covers",
+        "cause",
+        "fix",
         "action",
     )  # fmt: skip
 )
