@@ -58,6 +58,35 @@ def test_a_script_error_explains_lost_peers_and_is_not_guessed_a_category() -> N
     assert found.would_recur
 
 
+def test_an_error_that_need_not_be_the_scripts_own_gives_way_to_what_peers_noticed() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "/home/me/train.py", line 12, in <module>\n    main()\n'
+        "{error}: the step could not be finished\n"
+    )
+    assert diagnosis(PEER.format(r=1), traceback.format(error="RuntimeError")).category == "comm.peer_died"
+    assert diagnosis(PEER.format(r=1), traceback.format(error="TypeError")).category == "unknown"
+    assert diagnosis(traceback.format(error="RuntimeError")).category == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("offered", "category"),
+    [
+        ("UNAVAILABLE: Task /job:jax_worker/replica:0/task:0 heartbeat timeout. This indicates that the remote task has "
+         "failed, got preempted, or crashed unexpectedly.", "comm.peer_died"),
+        ("[0] proxy.cc:1458 NCCL WARN [Service thread] Accept failed Resource temporarily unavailable", "comm.generic"),
+        ("to mpirun due to a lack of common network interfaces and/or no\nroute found between them.", "launch.ssh_mpi"),
+        ("The job was preempted by a job of a higher priority", "proc.sigterm"),
+    ],
+)  # fmt: skip
+def test_causes_that_a_message_offers_to_choose_from_are_not_found_in_it(offered: str, category: str) -> None:
+    assert diagnosis(offered).category == category
+
+
+def test_what_is_beside_the_words_that_a_signature_covers_still_counts() -> None:
+    both = "CUDA out of memory. Tried to allocate 2 GiB; remote task has failed, got preempted, or crashed unexpectedly"
+    assert diagnosis(both).category == "mem.gpu_oom"
+
+
 def test_interleaved_tracebacks_are_read_rank_by_rank() -> None:
     log = (
         "[rank0]: Traceback (most recent call last):\n[rank1]: Traceback (most recent call last):\n"

@@ -18,23 +18,10 @@ from penstock.diagnose.signatures.model import Category, Level, Signature
 _SHIPPED = Path(__file__).parent / "shipped"
 _GROUPS = ("infrastructure", "framework", "script")
 _CATEGORY_KEYS = frozenset(("group", "cause", "fix", "action"))
-_SIGNATURE_KEYS = frozenset(
-    (
-        "id",
-        "category",
-        "level",
-        "regex",
-        "anchors",
-        "example",
-        "source",
-        "near",
-        "unless",
-        "covers",
-        "cause",
-        "fix",
-        "action",
-    )  # fmt: skip
+_TEXT_KEYS = frozenset(
+    ("id", "category", "level", "regex", "example", "source", "near", "unless", "cause", "fix", "action")
 )
+_SIGNATURE_KEYS = _TEXT_KEYS | {"anchors", "covers"}
 PRECEDENCE = (
     "hw", "env", "mem", "storage", "limits", "build", "launch", "cfg", "rdzv", "net", "ckpt", "numeric", "gpu", "code",
     "proc", "comm",
