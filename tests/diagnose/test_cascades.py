@@ -71,8 +71,8 @@ def test_an_error_that_need_not_be_the_scripts_own_gives_way_to_what_peers_notic
 @pytest.mark.parametrize(
     ("offered", "category"),
     [
-        ("UNAVAILABLE: Task /job:jax_worker/replica:0/task:0 heartbeat timeout. This indicates that the remote task has "
-         "failed, got preempted, or crashed unexpectedly.", "comm.peer_died"),
+        ("UNAVAILABLE: Task /job:jax_worker/replica:0/task:0 heartbeat timeout. This indicates that the remote task "
+         "has failed, got preempted, or crashed unexpectedly.", "comm.peer_died"),
         ("[0] proxy.cc:1458 NCCL WARN [Service thread] Accept failed Resource temporarily unavailable", "comm.generic"),
         ("to mpirun due to a lack of common network interfaces and/or no\nroute found between them.", "launch.ssh_mpi"),
         ("The job was preempted by a job of a higher priority", "proc.sigterm"),

@@ -65,12 +65,14 @@ class GramFilter:
         """Those with the right words on either side; a word may be that of several literals."""
         befores, afters = words[np.maximum(places - 1, 0)], words[np.minimum(places + 1, len(words) - 1)]
         for number in range(int(self._count.max())):
-            has = self._count[entries] > number
-            at = self._first[entries[has]] + number
-            fits = (befores[has] & self._before_mask[at]) == self._before[at]
-            fits &= (afters[has] & self._after_mask[at]) == self._after[at]
+            has = np.flatnonzero(self._count[entries] > number)
+            if len(has) < len(entries):
+                places, entries, befores, afters = places[has], entries[has], befores[has], afters[has]
+            at = self._first[entries] + number
+            fits = (befores & self._before_mask[at]) == self._before[at]
+            fits &= (afters & self._after_mask[at]) == self._after[at]
             owners = self._owner[at[fits]].tolist()
-            for place, owner in zip(places[has][fits].tolist(), owners, strict=True):
+            for place, owner in zip(places[fits].tolist(), owners, strict=True):
                 yield place * _WORD, self._literals[owner]
 
 
