@@ -68,6 +68,33 @@ def test_an_error_that_need_not_be_the_scripts_own_gives_way_to_what_peers_notic
     assert diagnosis(traceback.format(error="RuntimeError")).category == "unknown"
 
 
+def test_the_code_that_failed_names_what_a_bare_error_does_not() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "train.py", line 150, in <module>\n    train_model(args)\n'
+        '  File "train.py", line 70, in train_model\n    assert {code}\nAssertionError\n'
+    )
+    assert diagnosis(traceback.format(code="args.batch_size % len(devices) == 0")).category == "cfg.launcher"
+    assert diagnosis(traceback.format(code="args.batch_size > 0")).category == "unknown"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "pdsh@vnode1: trainer-2: ssh exited with exit code 1",
+        "[proxy:0:0@n1] HYD_pmcd_pmip_control_cmd_cb (proxy/pmip_cb.c:490): assert (!closed) failed",
+        "[n1:12345] PMIX ERROR: UNREACHABLE in file server/pmix_server.c at line 1741",
+        "subprocess.CalledProcessError: Command 'mpirun -np 4 python train.py' returned non-zero exit status 1.",
+    ],
+)
+def test_a_launcher_that_notices_the_end_of_a_process_did_not_bring_it_about(after: str) -> None:
+    unreachable = (
+        "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
+        "(192.168.121.122, 1040)."
+    )
+    assert diagnosis(f"{unreachable}\n{after}").category == "rdzv.connect"
+    assert diagnosis(f"Segmentation fault (core dumped)\n{after}").category == "proc.segv"
+
+
 @pytest.mark.parametrize(
     ("offered", "category"),
     [
