@@ -58,6 +58,62 @@ def test_a_script_error_explains_lost_peers_and_is_not_guessed_a_category() -> N
     assert found.would_recur
 
 
+def test_an_error_that_need_not_be_the_scripts_own_gives_way_to_what_peers_noticed() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "/home/me/train.py", line 12, in <module>\n    main()\n'
+        "{error}: the step could not be finished\n"
+    )
+    assert diagnosis(PEER.format(r=1), traceback.format(error="RuntimeError")).category == "comm.peer_died"
+    assert diagnosis(PEER.format(r=1), traceback.format(error="TypeError")).category == "unknown"
+    assert diagnosis(traceback.format(error="RuntimeError")).category == "unknown"
+
+
+def test_the_code_that_failed_names_what_a_bare_error_does_not() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "train.py", line 150, in <module>\n    train_model(args)\n'
+        '  File "train.py", line 70, in train_model\n    assert {code}\nAssertionError\n'
+    )
+    assert diagnosis(traceback.format(code="args.batch_size % len(devices) == 0")).category == "cfg.launcher"
+    assert diagnosis(traceback.format(code="args.batch_size > 0")).category == "unknown"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "pdsh@vnode1: trainer-2: ssh exited with exit code 1",
+        "[proxy:0:0@n1] HYD_pmcd_pmip_control_cmd_cb (proxy/pmip_cb.c:490): assert (!closed) failed",
+        "[n1:12345] PMIX ERROR: UNREACHABLE in file server/pmix_server.c at line 1741",
+        "subprocess.CalledProcessError: Command 'mpirun -np 4 python train.py' returned non-zero exit status 1.",
+    ],
+)
+def test_a_launcher_that_notices_the_end_of_a_process_did_not_bring_it_about(after: str) -> None:
+    unreachable = (
+        "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
+        "(192.168.121.122, 1040)."
+    )
+    assert diagnosis(f"{unreachable}\n{after}").category == "rdzv.connect"
+    assert diagnosis(f"Segmentation fault (core dumped)\n{after}").category == "proc.segv"
+
+
+@pytest.mark.parametrize(
+    ("offered", "category"),
+    [
+        ("UNAVAILABLE: Task /job:jax_worker/replica:0/task:0 heartbeat timeout. This indicates that the remote task "
+         "has failed, got preempted, or crashed unexpectedly.", "comm.peer_died"),
+        ("[0] proxy.cc:1458 NCCL WARN [Service thread] Accept failed Resource temporarily unavailable", "comm.generic"),
+        ("to mpirun due to a lack of common network interfaces and/or no\nroute found between them.", "launch.ssh_mpi"),
+        ("The job was preempted by a job of a higher priority", "proc.sigterm"),
+    ],
+)  # fmt: skip
+def test_causes_that_a_message_offers_to_choose_from_are_not_found_in_it(offered: str, category: str) -> None:
+    assert diagnosis(offered).category == category
+
+
+def test_what_is_beside_the_words_that_a_signature_covers_still_counts() -> None:
+    both = "CUDA out of memory. Tried to allocate 2 GiB; remote task has failed, got preempted, or crashed unexpectedly"
+    assert diagnosis(both).category == "mem.gpu_oom"
+
+
 def test_interleaved_tracebacks_are_read_rank_by_rank() -> None:
     log = (
         "[rank0]: Traceback (most recent call last):\n[rank1]: Traceback (most recent call last):\n"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.core import MOST_EVIDENCE, Culprit, Diagnosis, Evidence, Remedy
-from penstock.diagnose.hits import SCRIPT_TIER, Hit, ScriptError
+from penstock.diagnose.hits import TELLING_TIER, Hit, ScriptError
 from penstock.diagnose.signatures.catalogue import Catalogue
 from penstock.diagnose.signatures.model import Level
 
@@ -17,6 +17,8 @@ _CONFIDENCE = {Level.ROOT: 0.9, Level.PROBABLE: 0.6, Level.SYMPTOM: 0.5, Level.W
 _CONFIRMED = 0.05
 _SCRIPT_CONFIDENCE = 0.9
 _HANGS = "comm.timeout"
+_CODE_ABOVE = 2
+"""How many lines above the error of a traceback the code is that failed."""
 _MENDED = "Mend the script{}: the same again would fail the same way"
 _LOOKED_AT = "Look at the script{}; a retry may pass if what it uses was away for a moment"
 
@@ -34,7 +36,7 @@ def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
     """The one cause, or an abstention."""
     best = min(findings.hits, key=lambda hit: hit.weight, default=None)
     error = _first_error(findings)
-    if error is not None and not error.passed_on and (best is None or best.tier > SCRIPT_TIER):
+    if error is not None and not error.passed_on and (best is None or best.tier > error.tier):
         return _script_diagnosis(error, findings)
     if best is not None:
         return _named(best, findings.hits, catalogue)
@@ -49,14 +51,23 @@ def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
 
 def _first_error(findings: Findings) -> ScriptError | None:
     """The first traceback of a script's own that no signature is about; one that only passes a failure on is last."""
-    named = {(hit.evidence.source, hit.evidence.line) for hit in findings.hits}
     named_texts = {hit.evidence.text for hit in findings.hits}
+    named = {(hit.evidence.source, hit.evidence.line) for hit in findings.hits}
+    telling = {(hit.evidence.source, hit.evidence.line) for hit in findings.hits if hit.tier <= TELLING_TIER}
     open_errors = [
         error
         for error in findings.errors
-        if (error.evidence.source, error.evidence.line) not in named and error.evidence.text not in named_texts
+        if error.evidence.text not in named_texts
+        and (error.evidence.source, error.evidence.line) not in named
+        and telling.isdisjoint(_last_lines(error))
     ]
     return min(open_errors, key=lambda error: (error.passed_on, error.order), default=None)
+
+
+def _last_lines(error: ScriptError) -> set[tuple[str, int | None]]:
+    """Where the code is that failed: a line that a signature knows there says what a bare `AssertionError` does not."""
+    line = error.evidence.line
+    return set() if line is None else {(error.evidence.source, line - above) for above in range(1, _CODE_ABOVE + 1)}
 
 
 def _script_diagnosis(error: ScriptError, findings: Findings) -> Diagnosis:

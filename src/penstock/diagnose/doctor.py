@@ -3,7 +3,7 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import BinaryIO
@@ -25,6 +25,7 @@ _SHOWN = 400
 _HEADER = HEADER.lower().encode()
 _TALK = "NCCL INFO"
 """What NCCL says on its way: it tries much that does not succeed, and goes on."""
+_Match = tuple[Signature, re.Match[str]]
 _PROGRESS = re.compile(r"last completed(?: NCCL)? work: (?P<done>\d+)|SeqNum=(?P<stuck>\d+)", re.IGNORECASE)
 
 
@@ -88,18 +89,18 @@ class Doctor:
         is_talk, surroundings = _TALK in line.text, candidate.surroundings
         if is_header:
             found.errors += _script_errors(candidate, line, evidence, speaker, order)
-        for signature in signatures:
-            if is_talk and signature.level is not Level.WARNING:
-                continue
-            match = signature.search(line.text, surroundings)
-            if match is not None and _counts_fit(match):
-                found.counted[signature.id] += 1
-                found.hits.append(
-                    Hit(
-                        signature=signature, evidence=evidence, culprit=_culprit(match, speaker, line), order=order,
-                        at=line.at, progress=_progress(line.text),
-                    )
-                )  # fmt: skip
+        asked = [one for one in signatures if one.level is Level.WARNING or not is_talk]
+        matches = [
+            (one, match) for one in asked if (match := one.search(line.text, surroundings)) and _counts_fit(match)
+        ]
+        for signature, match in _uncovered(matches):
+            found.counted[signature.id] += 1
+            found.hits.append(
+                Hit(
+                    signature=signature, evidence=evidence, culprit=_culprit(match, speaker, line), order=order,
+                    at=line.at, progress=_progress(line.text),
+                )
+            )  # fmt: skip
 
     def _signatures(self, candidate: Candidate) -> Iterable[Signature]:
         known = self._signatures_by_anchor
@@ -132,6 +133,19 @@ def _script_errors(
             name=found.short_name, error=evidence.text, frame=found.frame, owned=found.owned, evidence=evidence,
             culprit=culprit, order=order,
         )  # fmt: skip
+
+
+def _uncovered(matches: Sequence[_Match]) -> list[_Match]:
+    """Those of a line that are not within the words that a signature of another category covers."""
+    covering = [(signature.category, match.span()) for signature, match in matches if signature.covers]
+    return [
+        (signature, match)
+        for signature, match in matches
+        if not any(
+            category != signature.category and first <= match.start() and match.end() <= last
+            for category, (first, last) in covering
+        )
+    ]
 
 
 def _culprit(found: re.Match[str], spoken: Culprit, line: LogLine) -> Culprit:

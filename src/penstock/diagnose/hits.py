@@ -8,8 +8,11 @@ from penstock.diagnose.signatures.catalogue import PRECEDENCE
 from penstock.diagnose.signatures.model import Level, Signature
 
 _TIERS = {Level.ROOT: 0, Level.PROBABLE: 2, Level.SYMPTOM: 3, Level.WARNING: 4}
-SCRIPT_TIER = 1
-"""An error of the script comes after a cause that a line names, and before what a peer's end would look like too."""
+TELLING_TIER = _TIERS[Level.PROBABLE]
+"""Up to here a line speaks of a cause, and not only of what was noticed."""
+_SCRIPT_TIER, _VAGUE_TIER = 1, 3
+"""An error of the script comes after a cause that a line names, and before what a peer's end would look like too; one
+that need not be the script's own fault comes after that."""
 _WITHIN = {
     "hw": ("gpu_lost", "gpu_ecc", "nvlink", "fabric", "pcie"),
     "net": ("iface", "ib", "tcp"),
@@ -75,6 +78,10 @@ class ScriptError:
     evidence: Evidence
     culprit: Culprit = NOBODY
     order: int = 0
+
+    @property
+    def tier(self) -> int:
+        return _SCRIPT_TIER if self.recurs else _VAGUE_TIER
 
     @property
     def passed_on(self) -> bool:

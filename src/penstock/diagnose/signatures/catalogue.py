@@ -18,9 +18,10 @@ from penstock.diagnose.signatures.model import Category, Level, Signature
 _SHIPPED = Path(__file__).parent / "shipped"
 _GROUPS = ("infrastructure", "framework", "script")
 _CATEGORY_KEYS = frozenset(("group", "cause", "fix", "action"))
-_SIGNATURE_KEYS = frozenset(
-    ("id", "category", "level", "regex", "anchors", "example", "source", "near", "unless", "cause", "fix", "action")
+_TEXT_KEYS = frozenset(
+    ("id", "category", "level", "regex", "example", "source", "near", "unless", "cause", "fix", "action")
 )
+_SIGNATURE_KEYS = _TEXT_KEYS | {"anchors", "covers"}
 PRECEDENCE = (
     "hw", "env", "mem", "storage", "limits", "build", "launch", "cfg", "rdzv", "net", "ckpt", "numeric", "gpu", "code",
     "proc", "comm",
@@ -81,7 +82,7 @@ def read_signature(fields: Mapping[str, Any], categories: Mapping[str, Category]
     if not regex or not texts["id"]:
         raise InputError(f"{where}: no id or no regex", "both", "Give the signature an id and a regex")
     return Signature(
-        **texts, category=category.name, regex=regex, anchors=anchors,
+        **texts, category=category.name, regex=regex, anchors=anchors, covers=fields.get("covers", False) is True,
         level=_member(Level, fields.get("level", "root"), "level", where),
         cause=str(fields.get("cause", category.cause)), fix=str(fields.get("fix", category.fix)),
         action=_member(Remedy, fields.get("action", category.action), "action", where),

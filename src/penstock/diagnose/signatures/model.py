@@ -38,7 +38,9 @@ class Signature:
 
     ``regex`` is searched in a single line, without regard to case. A line is looked at only if one of ``anchors``,
     literal text, is in it. Where ``near`` is given, the surroundings (some lines before and after) have to have it;
-    where ``unless`` is given, they must not. Named groups ``rank``, ``node`` and ``device`` say who is meant.
+    where ``unless`` is given, they must not. Named groups ``rank``, ``node`` and ``device`` say who is meant. One that
+    ``covers`` explains all words it finds: what signatures of other categories find within them does not count, such
+    as the causes that a message offers for the reader to choose from.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Signature:
     source: str = ""
     near: str = ""
     unless: str = ""
+    covers: bool = False
     cause: str = ""
     fix: str = ""
     action: Remedy
