@@ -4,11 +4,11 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import BinaryIO
 
-from penstock.core import Culprit, Diagnosis, Evidence, clean_text
+from penstock.core import MOST_EVIDENCE, SURE, Culprit, Diagnosis, Evidence, clean_text
 from penstock.diagnose.cascade import Findings, resolve
 from penstock.diagnose.facts import FACTS, RunFacts
 from penstock.diagnose.hits import Hit, ScriptError
@@ -16,12 +16,15 @@ from penstock.diagnose.logs.gram_filter import GramFilter
 from penstock.diagnose.logs.lines import LogLine, read_line
 from penstock.diagnose.logs.tracebacks import HEADER, read_traceback
 from penstock.diagnose.logs.windows import Candidate, WindowReader
+from penstock.diagnose.resemblance import Resemblance
 from penstock.diagnose.signatures.catalogue import Catalogue, shipped_catalogue
 from penstock.diagnose.signatures.model import Level, Signature
 
 _MOST_HITS = 100
 """Of one signature: what comes later says nothing new."""
 _SHOWN = 400
+_RESEMBLING = 0.3
+"""The confidence in what only resembles known messages."""
 _HEADER = HEADER.lower().encode()
 _TALK = "NCCL INFO"
 """What NCCL says on its way: it tries much that does not succeed, and goes on."""
@@ -74,8 +77,29 @@ class Doctor:
             with source.open() as stream:
                 for candidate in reader.candidates(stream):
                     self._take_in(candidate, source, found)
-            found.last_words += _last_words(source, reader.tail)
-        return resolve(Findings(hits=found.hits, errors=found.errors, last_words=found.last_words), self.catalogue)
+            found.ends += _ends(source, reader.tail)
+        last_words = [evidence for end in found.ends for evidence in end.last_words]
+        named = resolve(Findings(hits=found.hits, errors=found.errors, last_words=last_words), self.catalogue)
+        return named if named.known or named.confidence >= SURE else self._resembling(named, found.ends)
+
+    def _resembling(self, unnamed: Diagnosis, ends: Sequence["_LogEnd"]) -> Diagnosis:
+        """A hint where no signature fits: what the ends of the logs resemble most, if anything."""
+        likenesses = [(near, end) for end in ends if (near := self._resemblance.nearest(end.text)) is not None]
+        if not likenesses:
+            return unnamed
+        near, end = max(likenesses, key=lambda found: found[0].share)
+        category = self.catalogue.categories[near.category]
+        line = _evidence(near.line, end.source.name, None, end.source.rank)
+        return replace(
+            unnamed, category=category.name, confidence=_RESEMBLING, fix=category.fix, action=category.action,
+            cause=f"{category.cause} (no known wording; its words resemble such messages)",
+            evidence=tuple(dict.fromkeys((line, *unnamed.evidence)))[:MOST_EVIDENCE],
+            similar=self.catalogue.similar(category.name),
+        )  # fmt: skip
+
+    @cached_property
+    def _resemblance(self) -> Resemblance:
+        return Resemblance(self.catalogue)
 
     def _take_in(self, candidate: Candidate, source: LogSource, found: "_Found") -> None:
         signatures = [one for one in self._signatures(candidate) if found.counted[one.id] < _MOST_HITS]
@@ -114,7 +138,7 @@ class _Found:
 
     hits: list[Hit] = field(default_factory=list)
     errors: list[ScriptError] = field(default_factory=list)
-    last_words: list[Evidence] = field(default_factory=list)
+    ends: list["_LogEnd"] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
 
 
@@ -175,11 +199,21 @@ def _progress(text: str) -> int | None:
     return int(match["done"]) if match["done"] else int(match["stuck"]) - 1
 
 
-def _last_words(source: LogSource, tail: bytes) -> list[Evidence]:
-    lines = [line.strip() for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
-    if not lines or source.name == FACTS:
-        return []
-    return [_evidence(read_line(lines[-1]).text, source.name, None, source.rank)]
+@dataclass(frozen=True, slots=True)
+class _LogEnd:
+    """The last lines of a log."""
+
+    source: LogSource
+    text: str
+
+    @property
+    def last_words(self) -> list[Evidence]:
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        return [_evidence(read_line(line).text, self.source.name, None, self.source.rank) for line in lines[-1:]]
+
+
+def _ends(source: LogSource, tail: bytes) -> list[_LogEnd]:
+    return [] if source.name == FACTS else [_LogEnd(source, tail.decode("utf-8", "replace"))]
 
 
 def _as_sources(facts: RunFacts | None) -> tuple[LogSource, ...]:
