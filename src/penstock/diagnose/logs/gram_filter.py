@@ -64,14 +64,15 @@ class GramFilter:
     ) -> Iterator[tuple[int, bytes]]:
         """Those with the right words on either side; a word may be that of several literals."""
         befores, afters = words[np.maximum(places - 1, 0)], words[np.minimum(places + 1, len(words) - 1)]
-        for number in range(int(self._count.max())):
-            has = self._count[entries] > number
-            at = self._first[entries[has]] + number
-            fits = (befores[has] & self._before_mask[at]) == self._before[at]
-            fits &= (afters[has] & self._after_mask[at]) == self._after[at]
-            owners = self._owner[at[fits]].tolist()
-            for place, owner in zip(places[has][fits].tolist(), owners, strict=True):
-                yield place * _WORD, self._literals[owner]
+        counts = self._count[entries]
+        which = np.repeat(np.arange(len(entries)), counts)
+        at = np.arange(len(which)) + np.repeat(self._first[entries] - (np.cumsum(counts) - counts), counts)
+        fits = (befores[which] & self._before_mask[at]) == self._before[at]
+        which, at = which[fits], at[fits]
+        fits = (afters[which] & self._after_mask[at]) == self._after[at]
+        owners = self._owner[at[fits]].tolist()
+        for place, owner in zip(places[which[fits]].tolist(), owners, strict=True):
+            yield place * _WORD, self._literals[owner]
 
 
 def _hash(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
