@@ -9,7 +9,8 @@ import pytest
 from penstock.diagnose import Doctor, text_source
 
 DOCTOR = Doctor.shipped()
-EXCERPTS = tomllib.loads(Path(__file__).with_name("excerpts.toml").read_text())["excerpt"]
+_FILES = [Path(__file__).with_name("excerpts.toml"), *sorted((Path(__file__).parent / "excerpts").glob("*.toml"))]
+EXCERPTS = [one for file in _FILES for one in tomllib.loads(file.read_text())["excerpt"]]
 COLLECTED = Path(__file__).resolve().parents[3] / "shared" / "data" / "failure-signatures" / "signatures.json"
 
 
