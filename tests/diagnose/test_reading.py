@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import random
 from pathlib import Path
 
@@ -136,3 +137,82 @@ def test_files_directories_and_compressed_logs_are_read(tmp_path: Path) -> None:
     assert (found.category, found.culprit.rank) == ("mem.gpu_oom", 1)
     with pytest.raises(InputError, match="no such file"):
         log_sources([str(tmp_path / "nothing")])
+
+
+_TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/work/train.py", line 12, in <module>',
+    "    main()",
+    '  File "/work/train.py", line 7, in main',
+    '    rate = config["lr"]',
+    "KeyError: 'lr'",
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "trainer-1  | ",
+        "[pod/train-worker-0/pytorch] ",
+        "2026-05-01T12:00:00.123456789Z stderr F ",
+        "train-worker-0 pytorch ",
+        "stderr: ",
+        "Mar 24 09:53:55 cn110 python[3551]: ",
+        "(RayTrainWorker(rank=3) pid=4321, ip=10.0.0.2) ",
+        "\x1b[36m(RayTrainWorker pid=4321)\x1b[0m ",
+        "3: ",
+        "  3: ",
+        "[1,3]<stderr>:",
+        "[prterun-host-1@1,3]<stderr>: ",
+        "[1,mpirank:3,algo-1]<stderr>:",
+        "Wed May  1 12:00:00 2026[3]<stderr>:",
+        "[default3]:[rank3]: ",
+        "worker-1: ",
+        "10.0.0.2: ",
+        "2026-05-01 12:00:00,123 - ERROR - ",
+        "2026-05-01 12:00:00.123 | ERROR    | __main__:main:12 - ",
+        "> ",
+        "\t",
+        "E   ",
+    ],
+)
+def test_a_traceback_is_read_whatever_a_collector_writes_before_its_lines(before: str) -> None:
+    found = DOCTOR.diagnose([text_source("\n".join(before + line for line in _TRACEBACK))])
+    assert found.cause == "the script failed with KeyError: 'lr' at /work/train.py:7"
+    assert found.confidence == 0.9
+
+
+def test_the_time_before_the_lines_of_a_traceback_goes_on() -> None:
+    log = "\n".join(f"[2026-05-01 12:00:0{n}] [ERROR] app: {line}" for n, line in enumerate(_TRACEBACK))
+    assert "train.py:7" in DOCTOR.diagnose([text_source(log)]).cause
+
+
+def test_tracebacks_of_two_containers_that_write_over_each_other_are_kept_apart() -> None:
+    other = [line.replace("train.py", "serve.py").replace("'lr'", "'port'") for line in _TRACEBACK]
+    both = (f"a  | {one}\nb  | {two}" for one, two in zip(other, _TRACEBACK, strict=True))
+    assert "KeyError: 'port' at /work/serve.py:7" in DOCTOR.diagnose([text_source("\n".join(both))]).cause
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "\n".join(json.dumps({"log": line + "\n", "stream": "stderr"}) for line in _TRACEBACK),
+        json.dumps({"level": "error", "msg": "failed", "exc_info": "\n".join(_TRACEBACK)}),
+        "worker failed: b'" + "\\n".join(_TRACEBACK) + "'",
+    ],
+    ids=["a line each", "in one value", "escaped"],
+)
+def test_a_traceback_is_read_out_of_json_and_escapes(log: str) -> None:
+    assert "KeyError: 'lr'" in DOCTOR.diagnose([text_source(log)]).cause
+
+
+def test_a_traceback_in_a_box_has_its_frames() -> None:
+    log = """
+╭─────────────────────────────── Traceback (most recent call last) ────────────────────────────────╮
+│ /work/train.py:7 in main                                                                         │
+│                                                                                                  │
+│ ❱ 7 │   rate = config["lr"]                                                                      │
+╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
+KeyError: 'lr'
+"""
+    assert DOCTOR.diagnose([text_source(log)]).cause == "the script failed with KeyError: 'lr' at /work/train.py:7"

@@ -26,8 +26,8 @@ _FAILURE = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[a-z_][a-z_]+")
-_TALK = re.compile(r'^\s*File "|NCCL INFO')
-"""Frames of a traceback, and what NCCL says on its way: it tries much that does not succeed, and goes on."""
+_TALK = re.compile(r'^\s*File "|^\s*--\w|NCCL INFO')
+"""Frames of a traceback, help on flags, and what NCCL says on its way: it tries much in vain, and goes on."""
 MOST_LINES = 12
 """Of a log, the last that speak of a failure."""
 _LEAST_WORDS = 4

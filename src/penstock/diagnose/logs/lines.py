@@ -9,12 +9,19 @@ _PREFIXES = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[(?:default|rank|Rank )(?P<rank>\d+)\]:? ?",
-        r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>: ?",
-        r"\((?:[\w.]+ )?pid=\d+(?:, ip=(?P<node>[\d.]+))?\) ?",
+        r"\[(?:[\w.-]+@)?\d+,(?:mpirank:)?(?P<rank>\d+)(?:,[\w.-]+)?\]<(?:stdout|stderr|stddiag)>: ?",
+        r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\[(?P<rank>\d+)\]<(?:stdout|stderr)>: ?",
+        r"\((?:[\w.]+(?:\([^()]*\))? )?pid=\d+(?:, ip=(?P<node>[\d.]+))?\) ?",
+        r"\[pod/[^\]]+\] ",
+        r"(?:stdout|stderr)(?: [FP]|:) ?(?=\S)",
+        r"[\w.-]*[-_]\d+\s+\| ?(?=\S)",
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<node>[\w.-]+) (?!kernel)[\w./-]+(?:\[\d+\])?: (?=\S)",
         r"(?![\w.]*(?:Error|Exception|\.exceptions\.|\.so\b|_))(?P<node>[A-Za-z][\w.-]*\d[\w.-]*): (?=\S)(?!\d+:\d+)",
+        r"(?P<node>\d{1,3}(?:\.\d{1,3}){3}): (?=\S)",
         r"\[(?P<rank>\d{1,5})\]:? (?!NCCL)",
-        r"(?P<rank>\d{1,5}): (?=\S|$)",
+        r" {0,4}(?P<rank>\d{1,5}): (?=\S|$)",
         r"w(?P<rank>\d+)\| ?",
+        r">(?: ?>)* (?=\S)",
         r"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:Z|[+-]\d\d:?\d\d)?\]?[ :]*",
         r"\[?(?:[EWIF])(?P<glog>\d{4} \d\d:\d\d:\d\d(?:\.\d+)?)\s+\d+ (?=\S)",
         r"\[\s*(?P<uptime>\d+\.\d{3,6})\] ",
@@ -33,6 +40,8 @@ class LogLine:
     """What was said, and by whom and when as far as the line itself tells; ``at`` orders lines, it is no date."""
 
     text: str
+    prefix: str = ""
+    """What was taken off before the text."""
     rank: int | None = None
     node: str = ""
     device: str = ""
@@ -41,7 +50,8 @@ class LogLine:
 
 def read_line(raw: str) -> LogLine:
     """A line parted into prefixes and text."""
-    text, found = _COLOUR.sub("", raw).translate(_TYPOGRAPHIC).rstrip(), dict[str, str]()
+    whole, found = plain(raw), dict[str, str]()
+    text = whole
     for _ in range(_MOST_PREFIXES):
         for prefix in _PREFIXES:
             if match := prefix.match(text):
@@ -58,11 +68,17 @@ def read_line(raw: str) -> LogLine:
     device = f"GPU {found['device']}" if "device" in found else ""
     return LogLine(
         text=text,
+        prefix=whole[: len(whole) - len(text)],
         rank=None if rank is None else int(rank),
         node=found.get("node", ""),
         device=device,
         at=_moment(found),
     )
+
+
+def plain(raw: str) -> str:
+    """A line without colours and with plain quotation marks."""
+    return _COLOUR.sub("", raw).translate(_TYPOGRAPHIC).rstrip()
 
 
 def bare(raw: str) -> str:
