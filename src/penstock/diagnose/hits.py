@@ -15,6 +15,7 @@ _SCRIPT_TIER, _VAGUE_TIER = 1, 3
 that need not be the script's own fault comes after that."""
 _WITHIN = {
     "hw": ("gpu_lost", "gpu_ecc", "nvlink", "fabric", "pcie"),
+    "build": ("cuda_mismatch", "abi", "deps", "ext"),
     "net": ("iface", "ib", "tcp"),
     "rdzv": ("port", "stale", "connect", "timeout"),
     "comm": ("mismatch", "p2p", "desync", "peer_died", "timeout", "generic"),
