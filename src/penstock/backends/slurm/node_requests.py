@@ -8,6 +8,8 @@ from penstock.backends.slurm.commands import SlurmError
 from penstock.backends.slurm.nodes import SlurmNode
 from penstock.tools import write_atomically
 
+_OF_DEVICES = ("--gres=", "--cpus-per-task=", "--mem=")
+
 
 class NodeRequests:
     """Options of ``sbatch`` by node, in a file below the state directory."""
@@ -24,9 +26,10 @@ class NodeRequests:
             write_atomically(self._file, json.dumps(requests), mode=0o600)
             self._written = requests
 
-    def of(self, node: str) -> list[str]:
-        """What to ask for on a node; one that left the partition is refused."""
+    def of(self, node: str, *, device: bool = True) -> list[str]:
+        """What to ask for on a node, with one of its devices or with a core alone; one that left the partition is
+        refused."""
         found: list[str] | None = json.loads(self._file.read_text()).get(node)
         if found is None:
             raise SlurmError(f"node {node} is not in the partition", passing=False)
-        return found
+        return found if device else [word for word in found if not word.startswith(_OF_DEVICES)]

@@ -15,6 +15,7 @@ from penstock.core import (
     Deadline,
     DeviceLost,
     DeviceRestored,
+    DevicesReleased,
     Event,
     Job,
     JobAmended,
@@ -36,7 +37,7 @@ from penstock.scheduler.scheduler import Scheduler
 
 MISFORTUNES = (
     "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "amend", "change",
-    "break", "mend",
+    "break", "mend", "release",
 )  # fmt: skip
 ScriptEntry = Event | Callable[[Scheduler, float], Event | None]
 
@@ -124,6 +125,8 @@ class Misfortune:
             return JobCancelled(now, job_id)
         if self.what == "pause":
             return JobPaused(now, job_id)
+        if self.what == "release":
+            return DevicesReleased(now, job_id) if scheduler.devices_of(job_id) else None
         if self.what == "give up":
             return JobFailed(now, job_id, "it cannot be helped")
         if self.what == "amend":
