@@ -199,6 +199,19 @@ class FakeBackend:
         run.alive = False
         self.tell(run_id, ReportKind.FAILED, code=code, reason="exit", tail=tail)
 
+    def release(self, run_id: str) -> None:
+        """All work on devices is done: the workers are gone, and the one without a device goes on."""
+        run = self.all_runs[run_id]
+        if run.launch.cpu_worker is None:
+            self.violations.append(f"{run_id}: nobody goes on without devices")
+        run.launch = replace(run.launch, workers=())
+        self.tell(run_id, ReportKind.RELEASED)
+
+    def finish(self, run_id: str) -> None:
+        """A run ends well."""
+        self.all_runs[run_id].alive = False
+        self.tell(run_id, ReportKind.FINISHED, code=0)
+
     def vanish(self, run_id: str) -> None:
         """The agent dies without a word."""
         self._advance(self.all_runs[run_id])
@@ -240,6 +253,12 @@ class FakeBackend:
         sizes = {node.name: node.device_count for node in self.nodes_there}
         if not all(0 <= worker.slot < sizes.get(worker.node, 0) for worker in workers):
             self.violations.append(f"{run_id}: on a device that is not there")
+        if (
+            not workers
+            and self.all_runs.get(run_id) is None
+            and not any(run.launch.job_id == job_id for run in self.all_runs.values())
+        ):
+            self.violations.append(f"{run_id}: a first run without devices")
         if sorted(worker.rank for worker in workers) != list(range(len(workers))):
             self.violations.append(f"{run_id}: ranks {[worker.rank for worker in workers]}")
         if len({worker.id for worker in workers}) != len(workers):
