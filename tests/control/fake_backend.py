@@ -103,6 +103,8 @@ class FakeBackend:
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
         self._called("resize", run_id)
         run = self._run(run_id)
+        if not run.launch.workers:
+            raise BackendError("the run has given its devices back and cannot be resized")
         if generation < run.launch.generation:
             raise BackendError(f"generation {generation} was overtaken by generation {run.launch.generation}")
         if run.alive and generation > run.launch.generation:
@@ -204,6 +206,8 @@ class FakeBackend:
         run = self.all_runs[run_id]
         if run.launch.cpu_worker is None:
             self.violations.append(f"{run_id}: nobody goes on without devices")
+        for worker in run.launch.workers:
+            self.tell(run_id, ReportKind.WORKER_EXITED, worker=worker.id, code=0)
         run.launch = replace(run.launch, workers=())
         self.tell(run_id, ReportKind.RELEASED)
 
@@ -239,9 +243,10 @@ class FakeBackend:
             run.launch.run_id, ReportKind.PROGRESS, step=int(run.step), total=self.total, width=width,
             generation=generation,
         )  # fmt: skip
-        if run.step >= self.total:
-            run.alive = False
-            self.tell(run.launch.run_id, ReportKind.FINISHED, code=0)
+        if run.step >= self.total and run.launch.cpu_worker is not None and run.launch.workers:
+            self.release(run.launch.run_id)
+        elif run.step >= self.total and run.launch.workers:
+            self.finish(run.launch.run_id)
 
     def _check(self, run_id: str, job_id: str, workers: tuple[Worker, ...]) -> None:
         others = [run for other, run in self.all_runs.items() if other != run_id and run.alive]
