@@ -246,7 +246,7 @@ def test_a_worker_without_a_device_holds_a_core_and_no_accelerator(
 
     until(lambda: "GresUsed=gpu:a100:0" in shown() and "CPUAlloc=1 " in shown(), "its accelerator to be free")
     until(lambda: backend.unusable() == {}, "all accelerators to be there for others")
-    backend.launch(make_launch(backend, ("sh", "-c", "exit 0"), GPUS, run_id="run-2"))
+    backend.launch(make_launch(backend, ("sh", "-c", "exit 0"), run_id="run-2"))
     assert wait_for_end(backend, "run-2").kind is ReportKind.FINISHED
     backend.stop(RUN, 0.0)
     wait_for_end(backend, RUN)
@@ -276,7 +276,9 @@ def test_accelerators_are_told_by_their_type_and_held_slots_are_not_ours() -> No
     )
     (node,) = parse_nodes(line, "ml", 1)
     assert (node.kind, node.count, node.cpus, node.memory_mb, node.allocated) == ("a100", 4, 16, 128000, 3)
-    assert "--gres=gpu:a100:1" in node.request
+    where = ["--nodelist=g1", "--nodes=1", "--ntasks=1"]
+    assert node.request == [*where, "--cpus-per-task=16", "--mem=128000M", "--gres=gpu:a100:1"]
+    assert node.core_request == [*where, "--cpus-per-task=1", "--mem=8000M"]
     assert node.trouble(in_reservation=False) == ""
     assert list(held_by_others([node], {"g1": {3}})) == [DeviceSlot("g1", 1), DeviceSlot("g1", 2)]
     assert parse_nodes(line, "other", 1) == ()
