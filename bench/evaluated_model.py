@@ -50,10 +50,13 @@ def answers(network: "nn.Module", name: str, start: int, stop: int) -> list[list
     return found
 
 
-def score(rows: list[list[int]]) -> float:
-    """The mean edit distance to some shifted answers, in plain Python: what takes a processor and no device."""
+def score(rows: list[list[int]], rounds: int) -> float:
+    """The mean edit distance to some shifted answers, in plain Python: what takes a processor and no device.
+
+    It is computed ``rounds`` times over, and is the same each time.
+    """
     pairs = [(row, row[shift:] + row[:shift]) for row in rows for shift in range(1, _NEIGHBOURS + 1)]
-    return sum(_distance(one, other) for one, other in pairs) / len(pairs)
+    return [sum(_distance(one, other) for one, other in pairs) / len(pairs) for _ in range(rounds)][-1]
 
 
 def _distance(one: list[int], other: list[int]) -> int:
@@ -78,12 +81,12 @@ def train(asked: Path) -> None:
         print(f"penstock: step={step} total=2", flush=True)
 
 
-def single(name: str, checkpoint: str) -> None:
+def single(name: str, checkpoint: str, rounds: int) -> None:
     import torch
 
     network = model()
     network.load_state_dict(torch.load(checkpoint, weights_only=True))
-    print(f"penstock: distance={score(answers(network, name, 0, SETS[name]))}")
+    print(f"penstock: distance={score(answers(network, name, 0, SETS[name]), rounds)}")
 
 
 def evaluate() -> None:
@@ -96,19 +99,19 @@ def evaluate() -> None:
         shard.output.write_text("\n".join(map(json.dumps, rows)))
 
 
-def scored() -> None:
+def scored(rounds: int) -> None:
     files = sorted(Path(os.environ["PENSTOCK_EVALUATION_OUTPUTS"]).iterdir())
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    print(f"penstock: distance={score(rows)}")
+    print(f"penstock: distance={score(rows, rounds)}")
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["train", asked]:
             train(Path(asked))
-        case ["single", name, checkpoint]:
-            single(name, checkpoint)
+        case ["single", name, checkpoint, rounds]:
+            single(name, checkpoint, int(rounds))
         case ["evaluate"]:
             evaluate()
-        case ["score"]:
-            scored()
+        case ["score", rounds]:
+            scored(int(rounds))

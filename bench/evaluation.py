@@ -1,6 +1,6 @@
 """The evaluation of one checkpoint on many data sets, beside one job for each of them.
 
-`python -m bench.evaluation [--seeds 20] [--without-real]`
+`python -m bench.evaluation [--seeds 20] [--without-real] [--slots 1 2] [--rounds 1 4]`
 
 **Simulated**: a stated synthetic stand-in for the 63 data sets of Acme (NSDI'24, section 4), whose table is not
 published: inference times are log-normal (sigma 1), a third of the data sets has a metric step on the processor, and
@@ -12,15 +12,20 @@ processor, data sets are split. Loads never slow each other down here, which fav
 
 **Real**: twelve data sets on a transformer of 60 million parameters, real processes on one or two slots of a real
 server of this machine. A slot stands for a device. On two cores, one slot leaves a core for metric steps, as an
-accelerator leaves its host's; with two slots the metric steps take their time from the model.
+accelerator leaves its host's; with two slots the metric steps take their time from the model. ``--rounds`` computes
+each metric so many times over: 4 stands for benchmarks whose metric runs programs.
+
+**Device time held** is that of grants: of all single jobs together, and of the evaluation until it gave its devices
+back. ``until all is done`` is what the same evaluation would have held if its devices had waited for its metrics.
 """
 
 import argparse
 import tempfile
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -31,7 +36,7 @@ from bench import evaluated_model
 from penstock.client import Client, DataDir, ensure_server
 from penstock.evaluation import SetTime, Shard, pack
 from penstock.runtime import play
-from penstock.wire import EvaluationView
+from penstock.wire import EvaluationView, JobDetail
 
 SETS, PER_NODE, PROCESSORS = 63, 8, 128
 LOAD_SHARE, METRIC_SHARE, FROM_MEMORY = 0.30, 0.19, 0.1
@@ -44,11 +49,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--without-real", action="store_true")
+    parser.add_argument("--slots", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 4])
     asked = parser.parse_args()
     console = Console(width=140)
     console.print(_simulated(asked.seeds))
+    console.print(_simulated_holds(asked.seeds))
     if not asked.without_real:
-        console.print(_real())
+        console.print(_real(asked.slots, asked.rounds))
 
 
 def acme_sets(seed: int) -> tuple[list[SetTime], float]:
@@ -81,6 +89,28 @@ def _simulated(seeds: int) -> Table:
     return table
 
 
+def _simulated_holds(seeds: int) -> Table:
+    table = Table(
+        "nodes", "devices", "one job each", "packed, until all is done", "packed, given back", "less by",
+        title=f"device-hours held, medians of {seeds} draws (least and most)",
+    )  # fmt: skip
+    for nodes in (1, 4):
+        rows = np.array([_held(*acme_sets(seed), nodes) for seed in range(seeds)]) / 3600.0
+        saved = 1.0 - rows[:, 2] / rows[:, 1]
+        cells = [f"{median:.2f}" for median in np.median(rows, axis=0)]
+        share = f"{np.median(saved):.0%} ({saved.min():.0%} to {saved.max():.0%})"
+        table.add_row(str(nodes), str(nodes * PER_NODE), *cells, share)
+    return table
+
+
+def _held(sets: list[SetTime], load_s: float, nodes: int) -> list[float]:
+    """Device-seconds: every device of an evaluation is held until the last one of them is done, or the last metric."""
+    devices, once_s = nodes * PER_NODE, (1 + FROM_MEMORY) * load_s
+    alone = sum(load_s + one.device_s + one.metric_s for one in sets)
+    packed = pack(sets, devices, load_s=once_s, processors=nodes * PROCESSORS)
+    return [alone, devices * packed.makespan_s, devices * play(packed.shards, {}, devices, load_s=once_s)]
+
+
 def _makespans(sets: list[SetTime], load_s: float, nodes: int) -> list[float]:
     devices, once_s = nodes * PER_NODE, (1 + FROM_MEMORY) * load_s
     tails = {each.name: each.metric_s for each in sets}
@@ -99,39 +129,51 @@ def _makespans(sets: list[SetTime], load_s: float, nodes: int) -> list[float]:
     ]
 
 
-def _real() -> Table:
+class Measured(NamedTuple):
+    """Makespans of one job for each data set and of two checkpoints that are evaluated, in seconds, and device-seconds
+    held: by all the jobs, by the second evaluation if it had waited for its metrics, and as it was."""
+
+    before: float
+    first: float
+    second: float
+    held_before: float
+    held_waiting: float
+    held: float
+
+
+def _real(all_slots: list[int], all_rounds: list[int]) -> Table:
     table = Table(
-        "slots", "one job each", "evaluate:, first checkpoint", "the next one", "shorter by",
+        "slots", "metric", "one job each", "evaluate:, first", "the next one", "shorter by",
+        "device time held: one job each", "until all is done", "given back", "less by",
         title=f"{len(evaluated_model.SETS)} data sets, seconds; {psutil.cpu_count()} cores, load"
         f" {psutil.getloadavg()[0]:.1f} before",
     )  # fmt: skip
-    for slots in (1, 2):
+    for rounds, slots in product(all_rounds, all_slots):
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
             data = Path(folder) / "data"
             client = ensure_server(data, options=["--slots", str(slots + 1)], within_s=120.0)
             try:
-                before, first, second = _measured(client, Path(folder), slots)
+                found = _measured(client, Path(folder), slots, rounds)
             finally:
                 client.close()
                 _end(data)
-        table.add_row(str(slots), f"{before:.1f}", f"{first:.1f}", f"{second:.1f}", f"{before / second:.2f}x")
+        cells = [f"{value:.1f}" for value in found]
+        shorter, less = f"{found.before / found.second:.2f}x", f"{1.0 - found.held / found.held_waiting:.0%}"
+        table.add_row(str(slots), f"{rounds}x", *cells[:3], shorter, *cells[3:], less)
+    table.caption = f"load {psutil.getloadavg()[0]:.1f} after"
     return table
 
 
-def _measured(client: Client, folder: Path, slots: int) -> tuple[float, float, float]:
-    """Makespans of one job for each data set, and of two checkpoints that are evaluated.
-
-    The job that trains has a slot to itself all the time and waits to be told when to save.
-    """
-    asked = {**_EVALUATE, "devices": slots}
+def _measured(client: Client, folder: Path, slots: int, rounds: int) -> Measured:
+    """The job that trains has a slot to itself all the time and waits to be told when to save."""
+    asked = {**_EVALUATE, "metric": ["python", str(_SCRIPT), "score", str(rounds)], "devices": slots}
     trained = client.submit(_job(folder, "train", str(folder), evaluate=asked, work=2)).job.id
     _until(lambda: client.job(trained).state == "running")
     import torch
 
     torch.save(evaluated_model.model().state_dict(), folder / "weights.pt")
-    single = [
-        client.submit(_job(folder, "single", name, str(folder / "weights.pt"))).job.id for name in evaluated_model.SETS
-    ]
+    weights = str(folder / "weights.pt")
+    single = [client.submit(_job(folder, "single", name, weights, str(rounds))).job.id for name in evaluated_model.SETS]
     _until(lambda: all(client.job(job).state == "finished" for job in single))
     views = [client.job(job) for job in single]
     before = max(_seconds(view.ended_at) for view in views) - min(_seconds(view.submitted_at) for view in views)
@@ -144,7 +186,19 @@ def _measured(client: Client, folder: Path, slots: int) -> tuple[float, float, f
     for each in evaluations:
         _must_agree(each, found)
     first, second = (_seconds(each.ended_at) - _seconds(each.submitted_at) for each in evaluations)
-    return before, first, second
+    last = client.job(evaluations[-1].job_id)
+    return Measured(
+        before=before, first=first, second=second, held_before=sum(map(_device_seconds, views)),
+        held_waiting=_device_seconds(last, until=_seconds(last.ended_at)), held=_device_seconds(last),
+    )  # fmt: skip
+
+
+def _device_seconds(job: JobDetail, until: float | None = None) -> float:
+    """What a job held; ``until`` is when its last devices would have been given back."""
+    ends = [_seconds(stint.until) for stint in job.history]
+    if until is not None:
+        ends[-1] = until
+    return sum(len(one.devices) * (end - _seconds(one.since)) for one, end in zip(job.history, ends, strict=True))
 
 
 def _must_agree(evaluation: EvaluationView, found: dict[str, float]) -> None:
@@ -158,8 +212,7 @@ def _must_agree(evaluation: EvaluationView, found: dict[str, float]) -> None:
 
 
 _EVALUATE = {
-    "command": ["python", str(_SCRIPT), "evaluate"], "metric": ["python", str(_SCRIPT), "score"],
-    "sets": evaluated_model.SETS, "priority": 50,
+    "command": ["python", str(_SCRIPT), "evaluate"], "sets": evaluated_model.SETS, "priority": 50,
 }  # fmt: skip
 
 

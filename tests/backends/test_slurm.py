@@ -17,9 +17,10 @@ from penstock.backends.slurm.commands import SlurmCommands, SlurmError
 from penstock.backends.slurm.nodes import held_by_others, parse_nodes
 from penstock.backends.slurm.parts import batch_script
 from penstock.backends.slurm.queue import PREFIX, BatchName, BatchQueue
-from penstock.backends.testing import make_launch, wait_for, wait_for_end, wait_for_output, workers_on
+from penstock.backends.testing import cpu_worker, make_launch, wait_for, wait_for_end, wait_for_output, workers_on
 from penstock.core import (
     INTERPRETER,
+    NO_DEVICE,
     AgentAddress,
     ClusterError,
     Container,
@@ -230,6 +231,27 @@ def test_accelerators_are_asked_for_by_their_type(
     wait_for_end(backend, RUN)
 
 
+def test_a_worker_without_a_device_holds_a_core_and_no_accelerator(
+    tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(cluster.configuration))
+    monkeypatch.setattr("penstock.backends.slurm.watch.NODES_EVERY_S", 0.0)
+    backend = SlurmBackend(tmp_path / "state", SlurmSettings(partition=GPU_PARTITION, owner=True, host="127.0.0.1"))
+    alone = cpu_worker(backend, ("sleep", "600"))
+    backend.launch(make_launch(backend, ("sh", "-c", "exit 0"), cpu_worker=alone))
+    wait_for(backend, RUN, ReportKind.RELEASED)
+
+    def shown() -> str:
+        return cluster.run("scontrol", "show", "node", GPU_NODE, "--oneliner", "--details")
+
+    until(lambda: "GresUsed=gpu:a100:0" in shown() and "CPUAlloc=1 " in shown(), "its accelerator to be free")
+    until(lambda: backend.unusable() == {}, "all accelerators to be there for others")
+    backend.launch(make_launch(backend, ("sh", "-c", "exit 0"), run_id="run-2"))
+    assert wait_for_end(backend, "run-2").kind is ReportKind.FINISHED
+    backend.stop(RUN, 0.0)
+    wait_for_end(backend, RUN)
+
+
 def test_all_who_look_share_one_question(tmp_path: Path) -> None:
     count = tmp_path / "count"
     squeue = tmp_path / "squeue"
@@ -240,6 +262,9 @@ def test_all_who_look_share_one_question(tmp_path: Path) -> None:
     answers = [queue.jobs(60.0) for queue in looking]
     assert [list(answer) for answer in answers] == [["7"]] * 20
     assert answers[0]["7"].name == BatchName(run_id="run", part="w0-1", slot=2)
+    without = BatchName(run_id="run", part="cpu-1", slot=NO_DEVICE)
+    assert BatchName.parse(str(without)) == without
+    assert BatchName.parse("penstock/run/cpu-1/x") is None
     assert count.read_text().count("x") == 1
 
 
@@ -251,7 +276,9 @@ def test_accelerators_are_told_by_their_type_and_held_slots_are_not_ours() -> No
     )
     (node,) = parse_nodes(line, "ml", 1)
     assert (node.kind, node.count, node.cpus, node.memory_mb, node.allocated) == ("a100", 4, 16, 128000, 3)
-    assert "--gres=gpu:a100:1" in node.request
+    where = ["--nodelist=g1", "--nodes=1", "--ntasks=1"]
+    assert node.request == [*where, "--cpus-per-task=16", "--mem=128000M", "--gres=gpu:a100:1"]
+    assert node.core_request == [*where, "--cpus-per-task=1", "--mem=8000M"]
     assert node.trouble(in_reservation=False) == ""
     assert list(held_by_others([node], {"g1": {3}})) == [DeviceSlot("g1", 1), DeviceSlot("g1", 2)]
     assert parse_nodes(line, "other", 1) == ()

@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from penstock.backends.agent.states import Exit, Member, RunPhase, StaleCommandError, WorkerGroup
 from penstock.backends.agent.supervisor import HAND_OVER_S, JOIN_TIMEOUT_S, READY_TIMEOUT_S, Supervisor
 from penstock.backends.agent.watch.stack_looks import StackLook
-from penstock.core import AgentMessage, DeviceSlot, FinishOrder, LeaveOrder, ReportKind, SuspendOrder, Worker, World
+from penstock.core import (
+    CPU_WORKER,
+    NO_DEVICE,
+    AgentMessage,
+    DeviceSlot,
+    FinishOrder,
+    LeaveOrder,
+    ReportKind,
+    RunState,
+    SuspendOrder,
+    Worker,
+    World,
+)
 from tests.backends.watching import ENDINGS, NODE, make_launch, workers
 
 _NAMES = {World: "world", LeaveOrder: "leave", SuspendOrder: "suspend", FinishOrder: "finish"}
@@ -32,6 +44,7 @@ class RecordingHost:
 
     def spawn(self, world: WorkerGroup, worker: Worker, restarts: int) -> None:
         assert worker.id not in self.alive
+        assert worker.has_device or world.ids == (worker.id,)
         self.done.discard(worker.id)
         self.alive.add(worker.id)
         self.did.append(("spawn", worker.id, world.generation, restarts))
@@ -59,7 +72,7 @@ class RecordingHost:
         self.did.append(("look",))
 
     def sweep(self) -> None:
-        assert not self.alive
+        assert self.alive <= {CPU_WORKER}
 
     def is_free(self, device: DeviceSlot) -> bool:
         return device not in self.taken
@@ -546,3 +559,91 @@ def _check(scene: Scene) -> None:
     for told in host.worlds.values():
         generations = [world.generation for world in told]
         assert generations == sorted(set(generations))
+
+
+CPU = Worker(id=CPU_WORKER, rank=0, node=NODE, slot=NO_DEVICE, command=("score",))
+
+
+def test_devices_are_released_when_their_workers_have_ended_well() -> None:
+    scene = Scene(2, cpu_worker=CPU)
+    assert ("spawn", CPU_WORKER, 0, 0) in scene.host.did
+    scene.exit("w0")
+    assert not scene.host.told(ReportKind.RELEASED), "one is still on its device"
+    scene.exit("w1")
+    assert scene.host.told(ReportKind.RELEASED) == [{}]
+    assert scene.host.did[-1] == ("finish", CPU_WORKER)
+    assert (scene.run.phase, scene.run.state) == (RunPhase.RELEASED, RunState.RUNNING)
+    with pytest.raises(StaleCommandError, match="given its devices back"):
+        scene.run.resize(1, workers(1))
+    scene.later(10 * READY_TIMEOUT_S)
+    scene.exit(CPU_WORKER)
+    assert scene.host.reports[-1] == (ReportKind.FINISHED, {"code": 0})
+
+
+def test_a_worker_without_a_device_that_dies_leaves_the_others_at_work() -> None:
+    scene = Scene(2, cpu_worker=CPU)
+    scene.exit(CPU_WORKER, 3)
+    assert scene.run.phase is RunPhase.RUNNING
+    scene.exit("w0")
+    scene.exit("w1")
+    told = [kind for kind, _ in scene.host.reports][-2:]
+    assert told == [ReportKind.RELEASED, ReportKind.FAILED], "what is done on devices is not done again"
+    assert scene.host.reports[-1][1] == {"code": 3, "reason": "exit", "tail": ("last words of cpu",)}
+
+
+def test_one_that_is_done_before_the_others_is_a_plain_end() -> None:
+    scene = Scene(1, cpu_worker=CPU)
+    scene.exit(CPU_WORKER)
+    scene.exit("w0")
+    assert scene.host.reports[-1] == (ReportKind.FINISHED, {"code": 0})
+    assert not scene.host.told(ReportKind.RELEASED)
+
+
+def test_a_worker_that_dies_on_its_device_ends_the_one_without() -> None:
+    scene = Scene(1, cpu_worker=CPU)
+    scene.exit("w0", 1)
+    assert scene.host.did[-1] == ("terminate", CPU_WORKER)
+    scene.exit(CPU_WORKER, 143, 15)
+    assert scene.host.told(ReportKind.FAILED) == [{"code": 1, "reason": "exit", "tail": ("last words of w0",)}]
+    assert not scene.host.told(ReportKind.RELEASED)
+
+
+def test_a_restart_in_another_width_leaves_it_at_work() -> None:
+    scene = Scene(1, cpu_worker=CPU)
+    scene.run.resize(1, workers(2))
+    assert ("terminate", CPU_WORKER) not in scene.host.did
+    scene.exit("w0", 143, 15)
+    assert {"w0", "w1", CPU_WORKER} == scene.host.alive
+    scene.run.started("w0", 1)
+    scene.run.started("w1", 1)
+    assert scene.host.told(ReportKind.RESIZED)[0]["width"] == 2
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_stop_and_suspend_reach_it_wherever_the_run_stands(is_released: bool) -> None:
+    for command, kind in ((lambda run: run.stop(0.0), ReportKind.FAILED), (Supervisor.suspend, ReportKind.SUSPENDED)):
+        scene = Scene(1, cpu_worker=CPU)
+        if is_released:
+            scene.exit("w0")
+        command(scene.run)
+        assert ("terminate", CPU_WORKER) in scene.host.did
+        for worker_id in sorted(scene.host.alive):
+            scene.exit(worker_id, 143, 15)
+        assert scene.host.reports[-1][0] is kind
+
+
+def test_a_run_may_begin_without_devices_and_is_told_that_nobody_else_comes() -> None:
+    scene = Scene(0, cpu_worker=CPU)
+    assert scene.run.state is RunState.RUNNING
+    scene.run.hello(CPU_WORKER, False)
+    assert scene.host.did[-1] == ("finish", CPU_WORKER)
+    scene.exit(CPU_WORKER, 1)
+    assert scene.host.told(ReportKind.FAILED)[0]["code"] == 1
+    assert not scene.host.told(ReportKind.RELEASED)
+
+
+def test_one_whose_place_is_taken_away_ends_nobody_else() -> None:
+    scene = Scene(1, cpu_worker=CPU)
+    scene.run.leaving(CPU_WORKER, 10.0, "evicted")
+    assert scene.run.phase is RunPhase.RUNNING
+    assert ("terminate", "w0") not in scene.host.did

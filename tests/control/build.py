@@ -103,7 +103,8 @@ def _rule(spec: Mapping[str, Any]) -> StopRule | None:
 class StandInDrafts:
     """Evaluations of ``evaluate: {steps: 10}``, or of ``{seconds: 30}``: jobs on one device, as long as ``work`` says.
 
-    What is called accuracy shall rise; every data set has a thousand samples.
+    What is called accuracy shall rise; every data set has a thousand samples. With ``metric`` they need no devices
+    in the end.
     """
 
     def __init__(self) -> None:
@@ -126,7 +127,8 @@ class StandInDrafts:
         job_id = evaluation_id(record.id, saved.step)
         draft = StandInReader().read(spec, job_id=job_id, tenant=record.job.tenant, now=now)
         job = replace(draft.job, priority=evaluation_priority(record.job, asked.get("priority")))
-        return EvaluationDraft(job=replace(draft, job=job), step=saved.step, checkpoint=saved.path)
+        recipe = replace(draft.recipe, cpu_command=("score",) if asked.get("metric") else ())
+        return EvaluationDraft(job=replace(draft, job=job, recipe=recipe), step=saved.step, checkpoint=saved.path)
 
     def release(self, needed: Callable[[str], bool]) -> None:
         self.needed = [each for each in self.needed if needed(each)]

@@ -103,6 +103,8 @@ class FakeBackend:
     def resize(self, run_id: str, workers: tuple[Worker, ...], generation: int) -> None:
         self._called("resize", run_id)
         run = self._run(run_id)
+        if not run.launch.workers:
+            raise BackendError("the run has given its devices back and cannot be resized")
         if generation < run.launch.generation:
             raise BackendError(f"generation {generation} was overtaken by generation {run.launch.generation}")
         if run.alive and generation > run.launch.generation:
@@ -199,6 +201,21 @@ class FakeBackend:
         run.alive = False
         self.tell(run_id, ReportKind.FAILED, code=code, reason="exit", tail=tail)
 
+    def release(self, run_id: str) -> None:
+        """All work on devices is done: the workers are gone, and the one without a device goes on."""
+        run = self.all_runs[run_id]
+        if run.launch.cpu_worker is None:
+            self.violations.append(f"{run_id}: nobody goes on without devices")
+        for worker in run.launch.workers:
+            self.tell(run_id, ReportKind.WORKER_EXITED, worker=worker.id, code=0)
+        run.launch = replace(run.launch, workers=())
+        self.tell(run_id, ReportKind.RELEASED)
+
+    def finish(self, run_id: str) -> None:
+        """A run ends well."""
+        self.all_runs[run_id].alive = False
+        self.tell(run_id, ReportKind.FINISHED, code=0)
+
     def vanish(self, run_id: str) -> None:
         """The agent dies without a word."""
         self._advance(self.all_runs[run_id])
@@ -226,9 +243,10 @@ class FakeBackend:
             run.launch.run_id, ReportKind.PROGRESS, step=int(run.step), total=self.total, width=width,
             generation=generation,
         )  # fmt: skip
-        if run.step >= self.total:
-            run.alive = False
-            self.tell(run.launch.run_id, ReportKind.FINISHED, code=0)
+        if run.step >= self.total and run.launch.cpu_worker is not None and run.launch.workers:
+            self.release(run.launch.run_id)
+        elif run.step >= self.total and run.launch.workers:
+            self.finish(run.launch.run_id)
 
     def _check(self, run_id: str, job_id: str, workers: tuple[Worker, ...]) -> None:
         others = [run for other, run in self.all_runs.items() if other != run_id and run.alive]
@@ -240,6 +258,12 @@ class FakeBackend:
         sizes = {node.name: node.device_count for node in self.nodes_there}
         if not all(0 <= worker.slot < sizes.get(worker.node, 0) for worker in workers):
             self.violations.append(f"{run_id}: on a device that is not there")
+        if (
+            not workers
+            and self.all_runs.get(run_id) is None
+            and not any(run.launch.job_id == job_id for run in self.all_runs.values())
+        ):
+            self.violations.append(f"{run_id}: a first run without devices")
         if sorted(worker.rank for worker in workers) != list(range(len(workers))):
             self.violations.append(f"{run_id}: ranks {[worker.rank for worker in workers]}")
         if len({worker.id for worker in workers}) != len(workers):

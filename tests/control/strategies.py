@@ -28,6 +28,7 @@ from penstock.control.state.entries import (
     Resumed,
     RunFailed,
     RunFinished,
+    RunReleased,
     RunSuspended,
     RunWatched,
     SaveFailed,
@@ -81,6 +82,7 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         st.builds(RunWatched, **_just(about), run_id=st.just(run), kind=st.just("stuck"), text=st.just("all wait")),
         st.builds(SaveFailed, **_just(about), run_id=st.just(run), step=step, reason=st.just("disk full")),
         st.builds(RunSuspended, **_just(about), run_id=st.just(run), step=step),
+        st.builds(RunReleased, **_just(about), run_id=st.just(run)),
         st.builds(RunFinished, **_just(about), run_id=st.just(run)),
         st.builds(
             RunFailed, **_just(about), run_id=st.just(run), reason=st.just("exit"), step=step,

@@ -12,7 +12,7 @@ from penstock.control.loop.job_reader import JobReader
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.entries import Submitted
 from penstock.control.state.records import JobRecord
-from penstock.core import BestEffort, Cluster, EvaluationBrief, EvaluationSet, InputError
+from penstock.core import SCORING_COMMAND, BestEffort, Cluster, EvaluationBrief, EvaluationSet, InputError
 from tests.control.test_job_reader import NOW
 
 JOB = "j-23456789"
@@ -58,6 +58,7 @@ def test_it_is_told_what_to_evaluate_and_is_promised_nothing(reader: JobReader, 
     assert (draft.job.goal, draft.job.work.iterations, draft.job.at_most) == (BestEffort(), 100.0, 2)
     assert draft.recipe.checkpoint_dir == str(tmp_path / "saved" / "e-23456789-7")
     assert draft.recipe.command[1:] == ("eval.py",)
+    assert draft.recipe.cpu_command == SCORING_COMMAND, "metrics are computed without a device"
 
 
 def test_the_checkpoint_is_linked_or_else_the_jobs_own_directory_is_told(reader: JobReader, tmp_path: Path) -> None:
@@ -106,4 +107,5 @@ def test_evaluations_of_two_checkpoints_share_one_speed(reader: JobReader, tmp_p
     ]
     assert made[0].command == ("lm_eval", "--of", "/7", "--out", "7.json")
     assert made[0].command != made[1].command
+    assert made[0].cpu_command == (), "without a metric step nothing is left to do without devices"
     assert made[0].fingerprint == made[1].fingerprint != record.recipe.fingerprint

@@ -17,11 +17,11 @@ from penstock.runtime.evaluation.evaluation_files import EvaluationFiles, ShardR
 from penstock.runtime.evaluation.metric_steps import read_metrics
 from penstock.runtime.evaluation.node_copy import NodeCopy, is_far
 from penstock.runtime.evaluation.packing import Shard
+from penstock.runtime.evaluation.scoring import Scoring
 from penstock.runtime.evaluation.session import Evaluation, init_evaluation
 
 SCORE = """
 import os, pathlib
-assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 files = sorted(pathlib.Path(os.environ["PENSTOCK_EVALUATION_OUTPUTS"]).iterdir())
 numbers = [int(number) for file in files for number in file.read_text().split()]
 assert numbers == list(range(len(numbers))), "in the order of the samples"
@@ -72,6 +72,18 @@ def start(place: Path, env: dict[str, str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True)
 
 
+def files(place: Path) -> EvaluationFiles:
+    return EvaluationFiles(place / "evaluation", "scoring")
+
+
+def scored(place: Path, capfd: pytest.CaptureFixture[str], *, is_last: bool = False, **more: Any) -> list[str]:
+    """What the worker without a device prints; it goes on when the others have ended if they are."""
+    brief = EvaluationBrief.parse(environment(place, **more)[EVALUATION])
+    capfd.readouterr()
+    Scoring(brief, files(place), lambda: is_last).run()
+    return capfd.readouterr().out.splitlines()
+
+
 @pytest.fixture
 def session(place: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluation:
     for name, value in environment(place).items():
@@ -79,31 +91,52 @@ def session(place: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluation:
     return init_evaluation()
 
 
-def test_two_workers_share_the_work_and_the_first_one_tells(place: Path) -> None:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is logged here is printed for an agent."""
+    monkeypatch.setenv("PENSTOCK_AGENT", "unix:/nowhere")
+
+
+@pytest.mark.usefixtures("told")
+def test_two_workers_share_the_work_and_another_one_without_a_device_tells(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     workers = [start(place, environment(place, rank=rank, size=2)) for rank in range(2)]
-    said, _ = (worker.communicate(timeout=120)[0] for worker in workers)
+    lines = scored(place, capfd)
+    said, _ = (worker.communicate(timeout=120)[0].splitlines() for worker in workers)
     assert [worker.returncode for worker in workers] == [0, 0]
-    lines = said.splitlines()
     assert "penstock: arc/first=0.16 arc/accuracy=100.0 arc/at=7.0" in lines
     assert "penstock: code/first=0.325 code/accuracy=40.0 code/at=7.0" in lines
-    assert [line for line in lines if "total=" in line][-1] == "penstock: step=140 total=140"
+    assert not any("accuracy" in line for line in said), "results are told once"
+    assert [line for line in said if "total=" in line][-1] == "penstock: step=140 total=140"
     times = read_times(str(place / "evaluation"))
     assert {each.name: each.samples for each in times.sets} == {"arc": 100, "code": 40}
     assert all(each.device_s > 0 and each.metric_s > 0 for each in times.sets)
 
 
-def test_metrics_of_shards_are_means_over_their_samples(place: Path) -> None:
-    (place / "score.py").write_text(SCORE_SHARD)
-    worker = start(place, environment(place, metric_by_shard=True))
+def test_without_a_metric_step_the_first_worker_tells(place: Path) -> None:
+    brief = EvaluationBrief(step=7, checkpoint=str(place / "weights"), sets=SETS)
+    worker = start(place, {**environment(place), EVALUATION: brief.to_text()})
     said, _ = worker.communicate(timeout=120)
     assert worker.returncode == 0
-    assert "penstock: arc/first=0.33 arc/least=33.33" in said.splitlines()
-    assert "penstock: code/first=0.5 code/least=10.0" in said.splitlines()
+    assert "penstock: arc/first=0.33" in said.splitlines()
+
+
+@pytest.mark.usefixtures("told")
+def test_metrics_of_shards_are_means_over_their_samples(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (place / "score.py").write_text(SCORE_SHARD)
+    worker = start(place, environment(place, metric_by_shard=True))
+    worker.communicate(timeout=120)
+    assert worker.returncode == 0
+    lines = scored(place, capfd, is_last=True, metric_by_shard=True)
+    assert "penstock: arc/first=0.33 arc/least=33.33" in lines
+    assert "penstock: code/first=0.5 code/least=10.0" in lines
     [arc, code] = read_times(str(place / "evaluation")).sets
     assert arc.metric_s > code.metric_s > 0, "three steps take longer than two"
 
 
-def test_what_is_done_stays_done_when_a_worker_dies(place: Path) -> None:
+@pytest.mark.usefixtures("told")
+def test_what_is_done_stays_done_when_a_worker_dies(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first = start(place, {**environment(place), "DIES": "code"})
     first.communicate(timeout=120)
     assert first.returncode == 3
@@ -111,9 +144,9 @@ def test_what_is_done_stays_done_when_a_worker_dies(place: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in results.iterdir()}
     assert before, "something was done"
     again = start(place, environment(place, run="e-1.2"))
-    said, _ = again.communicate(timeout=120)
+    again.communicate(timeout=120)
     assert again.returncode == 0
-    assert "arc/accuracy=100.0" in said
+    assert any("arc/accuracy=100.0" in line for line in scored(place, capfd, is_last=True))
     assert {path.name: path.stat().st_mtime_ns for path in results.iterdir() if path.name in before} == before
 
 
@@ -123,15 +156,42 @@ def test_a_shard_without_a_result_is_an_error_that_says_what_is_missing(session:
             pass
 
 
-def test_a_metric_step_that_fails_ends_the_evaluation_with_its_last_words(place: Path, session: Evaluation) -> None:
-    (place / "score.py").write_text("raise SystemExit('no answers')")
+def evaluated(place: Path, session: Evaluation) -> None:
+    """All shards are done."""
+    for shard in session.shards():
+        shard.output.write_text(" ".join(map(str, shard.indices)))
+    assert session._files.done() == set(range(len(files(place).plan() or ())))
 
-    def evaluate() -> None:
-        for shard in session.shards():
-            shard.output.write_text("1")
 
-    with pytest.raises(InputError, match=r"metric step of \w+ ended with code 1:\nno answers"):
-        evaluate()
+@pytest.mark.usefixtures("told")
+def test_a_metric_step_that_fails_is_told_and_only_it_is_done_again(
+    place: Path, session: Evaluation, capfd: pytest.CaptureFixture[str]
+) -> None:
+    evaluated(place, session)
+    broken = "import os\nif os.environ['PENSTOCK_EVALUATION_SET'] == 'code': raise SystemExit('no answers')\n"
+    (place / "score.py").write_text(broken + SCORE)
+    with pytest.raises(InputError, match="1 of 2 metric steps failed: code"):
+        scored(place, capfd, is_last=True)
+    said = capfd.readouterr()
+    assert "the metric step of code ended with code 1. Allowed: code 0. It said:\nno answers" in said.err
+    assert "penstock:" not in said.out, "all results are told, or none"
+    assert files(place).scored() == {"arc"}
+    only = "import os\nassert os.environ['PENSTOCK_EVALUATION_SET'] == 'code'\n"
+    (place / "score.py").write_text(only + SCORE)
+    lines = scored(place, capfd, is_last=True)
+    assert [line.partition("/")[0] for line in lines] == ["penstock: arc", "penstock: code"]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_workers_that_end_before_all_shards_are_done_are_an_error(
+    place: Path, session: Evaluation, capfd: pytest.CaptureFixture[str], begun: bool
+) -> None:
+    if begun:
+        shards = session.shards()
+        next(shards).output.write_text("1")
+        next(shards)
+    with pytest.raises(InputError, match=r"1 of \d+ shards are done" if begun else "none of its shards are done"):
+        scored(place, capfd, is_last=True)
 
 
 def test_outside_of_an_evaluation_it_says_where_to_begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ class Backend(Protocol):
     def launch(self, launch: Launch) -> None:
         """Start a run. The same run again changes nothing; a later attempt or generation of an ended run starts it.
 
+        A ``released`` report tells when its workers have left their devices and its worker without one goes on.
+
         Raises :class:`ShortageError` where there is too little of something now; it is asked again later.
         """
         ...

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.core.codec import build, plain
 from penstock.core.errors import CodecError, InputError
+from penstock.core.runs import INTERPRETER
 
 EVALUATION = "PENSTOCK_EVALUATION"
 """The variable in which workers find their brief."""
@@ -13,6 +14,8 @@ CHECKPOINT = "PENSTOCK_CHECKPOINT"
 CHECKPOINT_STEP = "PENSTOCK_CHECKPOINT_STEP"
 EVALUATED = "eval/"
 """What the names of results begin with among the metrics of the job whose checkpoint it was."""
+SCORING_COMMAND = (INTERPRETER, "-P", "-m", "penstock.runtime.evaluation.scoring")
+"""Has metric steps computed beside the workers of an evaluation, and after them."""
 SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}")
 MOST_SETS = 150
 """Data sets of one evaluation; with one result of each there is room for more among the metrics of a run."""

@@ -92,6 +92,14 @@ class JobFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class DevicesReleased:
+    """The job has done its work on devices and gives them back; what is left of it, until it finishes, needs none."""
+
+    at: float
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CurveChanged:
     """The job runs faster or slower than believed, from now on."""
 
@@ -199,6 +207,6 @@ class Tick:
 
 Event = (
     JobSubmitted | JobCancelled | JobPaused | JobResumed | JobAmended | JobFailed | Progress | OutlookChanged
-    | JobFinished | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost | NodeJoined | NodeDraining
-    | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | TenantRemoved | Tick
+    | JobFinished | DevicesReleased | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost
+    | NodeJoined | NodeDraining | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | TenantRemoved | Tick
 )  # fmt: skip

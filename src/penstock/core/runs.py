@@ -20,15 +20,29 @@ class DeviceSlot:
         return f"{self.node}/{self.slot}"
 
 
+NO_DEVICE = -1
+"""The slot of a worker that holds no device."""
+CPU_WORKER = "cpu"
+"""What the worker of a run that holds no device is called."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One process of a run, on one device. ``id`` is unique in the run and survives a change of rank."""
+    """One process of a run, on one device. ``id`` is unique in the run and survives a change of rank.
+
+    A worker without a device has a ``command`` of its own.
+    """
 
     id: str
     rank: int
     node: str
     slot: int
     device_env: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = ()
+
+    @property
+    def has_device(self) -> bool:
+        return self.slot != NO_DEVICE
 
     @property
     def place(self) -> DeviceSlot:
@@ -111,6 +125,7 @@ class Recipe:
     ``retries_early_exits``: whether a script that ends by itself before its first step is tried again like any other.
     ``learns_hangs``: without ``hang_after_s``, how long a step may take is learned from the run itself.
     ``preflight`` says when its nodes are checked before its workers start; without it they are not.
+    ``cpu_command`` is what a worker without a device does beside the others and after them, if there is one.
     """
 
     command: tuple[str, ...]
@@ -134,6 +149,7 @@ class Recipe:
     tenant: str = ""
     secrets: tuple[SecretUse, ...] = ()
     preflight: PreflightRule | None = None
+    cpu_command: tuple[str, ...] = ()
 
     @property
     def prepared_parts(self) -> tuple[str, ...]:
@@ -152,6 +168,9 @@ class Launch:
     ``plans``: how the model is split, one for each width the run may have. Every worker finds the one of its world's
     width in the file that ``PENSTOCK_PLAN`` names, also after a resize. ``until``: the run is finished when its metric
     says so; ``best`` is what earlier runs of the job reached.
+
+    ``cpu_worker`` holds no device and outlives the others: when they have ended well the run tells that its devices are
+    ``released``, and it is over when this worker is. A run that has done its part on devices is started with it alone.
     """
 
     run_id: str
@@ -174,6 +193,7 @@ class Launch:
     until: StopRule | None = None
     best: MetricBest | None = None
     preflight: Preflight | None = None
+    cpu_worker: Worker | None = None
 
 
 class ReportKind(StrEnum):
@@ -187,6 +207,8 @@ class ReportKind(StrEnum):
     CHECKPOINT_FAILED = "checkpoint_failed"
     WORKER_EXITED = "worker_exited"
     SUSPENDED = "suspended"
+    RELEASED = "released"
+    """Its workers have done their part and left their devices; its worker without a device goes on."""
     FINISHED = "finished"
     FAILED = "failed"
     METRIC = "metric"

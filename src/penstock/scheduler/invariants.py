@@ -5,7 +5,7 @@ import numpy as np
 from penstock.core import InvariantError
 from penstock.policies import Standing
 from penstock.scheduler.holdings import Holdings
-from penstock.scheduler.records import FINAL, JobState
+from penstock.scheduler.records import JobState
 
 _RELATIVE = 1e-6
 
@@ -53,11 +53,11 @@ def _check_grants(holdings: Holdings) -> None:
 
 
 def _check_states(holdings: Holdings) -> None:
-    """Running jobs hold devices and others do not; only one that still asks may do either."""
+    """Running jobs hold devices and others do not; only one that still asks may do either. Others have no row."""
     for key, row in holdings.table.row_of.items():
         record, width = holdings.records[key], int(holdings.table.width[row])
         fits = record.state is JobState.ASKING or (record.state is JobState.RUNNING) == (width > 0)
-        if record.state in FINAL or not fits:
+        if not record.has_row or not fits:
             raise InvariantError(f"job {record.job.id!r} is {record.state} with {width} devices")
 
 

@@ -19,6 +19,8 @@ class JobState(StrEnum):
     """Ran before, holds nothing now."""
     PAUSED = "paused"
     """Taken out of scheduling by a person; it asks again when it is resumed."""
+    FINISHING = "finishing"
+    """Has given its devices back for good; what is left of it needs none."""
     FINISHED = "finished"
     DECLINED = "declined"
     CANCELLED = "cancelled"
@@ -26,6 +28,10 @@ class JobState(StrEnum):
 
 
 FINAL = frozenset({JobState.FINISHED, JobState.DECLINED, JobState.CANCELLED, JobState.FAILED})
+
+
+WITHOUT_ROW = FINAL | {JobState.PAUSED, JobState.FINISHING}
+"""Whoever wants no devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,11 @@ class Record:
     paused: Service | None = None
     amended: bool = False
     story: Story | None = field(default=None, repr=False)
+
+    @property
+    def has_row(self) -> bool:
+        """Whether it wants devices, now or later, or holds some: then it is in the table of jobs."""
+        return self.state not in WITHOUT_ROW
 
     @property
     def promised(self) -> bool:

@@ -215,7 +215,7 @@ class Scheduler:
     def remaining(self, job_id: str, at: float | None = None) -> float:
         """Iterations left, as projected for ``at`` or the time of the last event."""
         record = self._state.record(job_id)
-        if record.state in FINAL:
+        if record.state in (*FINAL, JobState.FINISHING):
             return 0.0
         if record.paused is not None:
             return record.paused.remaining
@@ -263,7 +263,7 @@ class Scheduler:
         return len(self._state.holdings.records)
 
     def active(self) -> list[str]:
-        """Jobs that ask, wait or run, in order of arrival; paused ones do nothing of that."""
+        """Jobs that ask, wait or run, in order of arrival; paused and finishing ones do nothing of that."""
         return [record.job.id for _, record in sorted(self._state.holdings.records.items())]
 
     def paused(self) -> list[str]:
@@ -291,6 +291,8 @@ class Scheduler:
         now = ""
         if record.state is JobState.PAUSED:
             now = "paused: it asks for devices again when somebody resumes it"
+        elif record.state is JobState.FINISHING:
+            now = "finishing: it has given its devices back, and what is left of it needs none"
         elif record.state not in FINAL:
             view = self._decider.view(self._state.holdings, self.slot, self.now)
             now = self._decider.explain(view, self._state.holdings.row(record))

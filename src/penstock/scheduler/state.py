@@ -20,6 +20,7 @@ from penstock.core import (
     CurveChanged,
     Decision,
     Decline,
+    DevicesReleased,
     Event,
     EventError,
     Instruction,
@@ -83,8 +84,10 @@ class State:
         other.stories = False
         other.holdings = self.holdings.copy()
         active = other.holdings.records.values()
-        paused = [record.copy() for record in self.records.values() if record.state is JobState.PAUSED]
-        other.records = {record.job.id: record for record in (*active, *paused)}
+        outside = [
+            record.copy() for record in self.records.values() if not record.has_row and record.state not in FINAL
+        ]
+        other.records = {record.job.id: record for record in (*active, *outside)}
         other.down, other.outbox, other.broken = self.down.copy(), self.outbox.copy(), self.broken.copy()
         return other
 
@@ -131,7 +134,7 @@ class State:
             raise EventError(f"no job {job_id!r} is known here") from None
 
     def live(self, job_id: str) -> Record:
-        """A job that is not over; it has no row while it is paused."""
+        """A job that is not over; it has no row while it is paused or finishing."""
         record = self.record(job_id)
         if record.state in FINAL:
             raise EventError(f"job {job_id!r} is already {record.state}")
@@ -154,7 +157,7 @@ class State:
     def can_use(self, record: Record, curve: Curve) -> bool:
         """Whether a job would have a width to run on if this were its curve."""
         job = replace(record.job, curve=curve)
-        if record.state is JobState.PAUSED:
+        if not record.has_row:
             return self.kind_for(job) is not None
         return bool(usable_levels(job, record.kind, self.holdings.of(record).size))
 
@@ -232,8 +235,22 @@ class State:
             self.broken.append(f"{event.job_id} by {format_duration(late)}")
         self._close(record, JobState.FINISHED, event.at)
 
+    def _on_released(self, event: DevicesReleased) -> None:
+        """What follows is on nobody's devices, so no policy can keep a promise by it."""
+        record = self.live(event.job_id)
+        if not record.has_row:
+            raise EventError(f"job {event.job_id!r} is {record.state} and has no devices to give back")
+        if not record.has_run:
+            raise EventError(f"job {event.job_id!r} cannot give devices back: it holds none and never did")
+        held = len(self.holdings.devices(record))
+        self.holdings.remove(record, event.at)
+        record.state = JobState.FINISHING
+        record.excuse = record.excuse or "it had given its devices back"
+        what = "device" if held == 1 else f"{held} devices" if held else "devices"
+        record.tell(event.at, f"gave its {what} back: what is left of it needs none")
+
     def _close(self, record: Record, state: JobState, at: float) -> None:
-        if record.state is not JobState.PAUSED:
+        if record.has_row:
             self.holdings.remove(record, at)
         record.state = state
         record.paused = None
@@ -244,6 +261,8 @@ class State:
         record = self.live(event.job_id)
         if record.state is JobState.PAUSED:
             raise EventError(f"job {event.job_id!r} is paused already")
+        if not record.has_row:
+            raise EventError(f"job {event.job_id!r} is {record.state}: it holds no devices that a pause could free")
         if self.holdings.pause(record, event.at):
             self.outbox.append(Suspend(event.job_id))
         record.state, record.quote, record.excuse = JobState.PAUSED, None, ""
@@ -270,7 +289,7 @@ class State:
         """One that holds more or fewer devices than it now may gives them back, saved, and gets others."""
         record = self.live(event.job_id)
         job = self.amended_job(record, event.amendment)
-        if record.paused is not None:
+        if not record.has_row:
             record.job = job
             return
         if self.holdings.amend(record, job, event.at):
@@ -287,7 +306,7 @@ class State:
         except JobError as error:
             raise EventError(f"job {record.job.id!r} cannot be changed so: {error}") from error
         size = self.holdings.of(record).size
-        can_run = self.kind_for(job) if record.paused is not None else usable_levels(job, record.kind, size)
+        can_run = self.kind_for(job) if not record.has_row else usable_levels(job, record.kind, size)
         if not can_run:
             raise EventError(f"job {job.id!r} could run on no number of the {size} devices of {record.kind}")
         return job
@@ -300,7 +319,7 @@ class State:
         if (service := record.paused) is not None:
             corrected = service.corrected + remaining - service.remaining
             record.paused = replace(service, remaining=remaining, corrected=corrected)
-        elif self.holdings.report(record, remaining, event.at) > 0:
+        elif record.has_row and self.holdings.report(record, remaining, event.at) > 0:
             self.excuse(record.kind, f"{event.job_id} progresses more slowly than its curve says")
 
     def _on_outlook_changed(self, event: OutlookChanged) -> None:
@@ -311,6 +330,7 @@ class State:
         if (service := record.paused) is not None:
             corrected = service.corrected + remaining - service.remaining
             record.paused = replace(service, remaining=remaining, corrected=corrected)
+        if not record.has_row:
             return
         was_safe = self._is_safe(record, event.at)
         if self.holdings.foresee(record, remaining, event.allowance, event.at) > 0:
@@ -328,7 +348,7 @@ class State:
         if not self.can_use(record, event.curve):
             raise EventError(f"the new curve of job {event.job_id!r} has no usable count on {record.kind}")
         job, news = replace(record.job, curve=event.curve), self._speed_news(record, event.curve)
-        if record.paused is not None:
+        if not record.has_row:
             record.job = job
         else:
             if self.holdings.change_curve(record, job, event.at):
@@ -339,7 +359,7 @@ class State:
 
     def _speed_news(self, record: Record, curve: Curve) -> str:
         """What a new curve means for the devices it holds, or the fewest it takes; nothing if that is hardly new."""
-        width = len(self.holdings.devices(record)) if record.paused is None else 0
+        width = len(self.holdings.devices(record)) if record.has_row else 0
         width = width or record.job.at_least
         was, now = record.job.curve.rate(width, record.kind), curve.rate(width, record.kind)
         if abs(now - was) <= WORTH_TELLING * was:
@@ -350,7 +370,7 @@ class State:
     def _on_costs_changed(self, event: CostsChanged) -> None:
         record = self.live(event.job_id)
         record.job = replace(record.job, costs=event.costs)
-        if record.paused is None:
+        if record.has_row:
             self.holdings.change_costs(record)
             self.excuse(record.kind, f"{event.job_id} takes another time to start or end than it did")
 
@@ -359,7 +379,7 @@ class State:
         if record.job.resumable == event.resumable:
             return
         record.job = replace(record.job, resumable=event.resumable)
-        if record.paused is None:
+        if record.has_row:
             self.holdings.change_resumable(record)
         record.tell(event.at, "it can resume" if event.resumable else "it cannot resume: it begins again when stopped")
 
@@ -392,6 +412,7 @@ EVENTS: dict[type, Callable[[State, Any], None]] = {
     JobCancelled: State._on_cancelled,
     JobFailed: State._on_failed,
     JobFinished: State._on_finished,
+    DevicesReleased: State._on_released,
     JobPaused: State._on_paused,
     JobResumed: State._on_resumed,
     JobAmended: State._on_amended,

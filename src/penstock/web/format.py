@@ -10,8 +10,9 @@ from penstock.wire import QuoteView
 
 WAITING = ("blocked", "preparing", "asking", "pending", "suspended")
 TONES = {
-    "running": "good", "finished": "calm", "failed": "bad", "declined": "bad", "cancelled": "mute", "paused": "warn",
-    "suspended": "warn", "pending": "wait", "asking": "wait", "preparing": "wait", "blocked": "wait",
+    "running": "good", "finishing": "good", "finished": "calm", "failed": "bad", "declined": "bad",
+    "cancelled": "mute", "paused": "warn", "suspended": "warn", "pending": "wait", "asking": "wait",
+    "preparing": "wait", "blocked": "wait",
     "promised": "good", "best effort": "calm", "deferred": "warn", "refused": "bad",
     "up": "good", "lost": "bad", "drained": "warn",
 }  # fmt: skip

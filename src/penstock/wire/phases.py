@@ -16,6 +16,8 @@ class JobPhase(StrEnum):
     SUSPENDED = "suspended"
     PAUSED = "paused"
     """A person took it out of scheduling."""
+    FINISHING = "finishing"
+    """Its work on devices is done and they are given back; what is left of it needs none."""
     FINISHED = "finished"
     FAILED = "failed"
     DECLINED = "declined"

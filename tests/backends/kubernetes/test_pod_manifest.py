@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.backends.agent.parts import Part
+from penstock.backends.kubernetes.cluster_nodes import DeviceNode
 from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.pods.pod_manifest import RunOwner, pod_manifest, secret_manifest
 from penstock.backends.kubernetes.settings import KubernetesSettings
-from penstock.core import AgentAddress, Container, Launch, ResourceLimits, Worker
+from penstock.core import AgentAddress, Container, Launch, Node, ResourceLimits, Worker
 
 OWNER = RunOwner(installation="ab12", run_id="run-1", namespace="training", uid="uid-of-the-secret")
 GPU = DeviceClaim(host="host-3", resource="nvidia.com/gpu", kind="A100")
@@ -44,6 +45,16 @@ def test_a_pod_goes_with_its_run_to_the_chosen_node_and_asks_for_its_device() ->
     assert pod["spec"]["containers"][0]["resources"] == {"requests": one, "limits": one}
     assert pod["spec"]["terminationGracePeriodSeconds"] == 25
     assert pod["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_pod_of_a_worker_without_a_device_asks_for_a_core_of_the_same_machine() -> None:
+    node = DeviceNode(
+        node=Node(name="host-3", device_count=8, kind="A100"), host="host-3", resource="nvidia.com/gpu", per_device=1.0
+    )
+    pod = built(DeviceClaim.core_beside(node), images={"A100": "train:a100"}, cpus_per_device=12)
+    assert pod["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
+    assert pod["spec"]["containers"][0]["image"] == "train:a100"
+    assert "host-3" in json.dumps(pod["spec"]["affinity"])
 
 
 def test_the_secret_is_in_the_secret_alone() -> None:

@@ -21,6 +21,9 @@ from penstock.tools import UnixUser, acting_as
 VISIBILITY = frozenset({"CUDA_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
 """Lists of devices. A worker sees those of its group on its node in rank order: ``LOCAL_RANK`` picks its own."""
 
+NO_ACCELERATORS = tuple((name, "") for name in sorted(VISIBILITY))
+"""What hides them from a process."""
+
 INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*", "TMPDIR", "TMP", "TEMP",
     "PYTHONPATH", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV", "CONDA_PREFIX",

@@ -149,7 +149,7 @@ class PartWorkers:
             self._variables, alone, own, meeting=meeting, restart_count=self._launch.attempt + restarts
         )
         plans = tuple(plan for plan in self._launch.plans if plan.devices == group.size)
-        part.launch = replace(self._launch, plans=plans, workers=())
+        part.launch = replace(self._launch, plans=plans, workers=(), cpu_worker=None if worker.has_device else worker)
         part.gang = group.ids[:1] if group.in_place else group.ids
         part.master, part.width = group.ids[0], group.size
         part.log = self._output.open(worker.id, group.rank_of(worker.id))
@@ -349,7 +349,9 @@ class PartWorkers:
         """Those whose others are there and whose nodes are fit; a node that nobody has checked yet is."""
         here = [part for part in self._parts.values() if part.pending and self._is_complete(part)]
         for part in here:
-            if reason := self._gate.refusal(part.worker.node):
+            if not part.worker.has_device:
+                self._start(part)
+            elif reason := self._gate.refusal(part.worker.node):
                 self._ended(part, Exit(UNFIT_CODE, None, (f"penstock: {reason}",), FailureReason.PREFLIGHT))
             elif self._is_let_in(part):
                 self._start(part)

@@ -120,11 +120,14 @@ def has_children() -> bool:
     return True
 
 
-def kill_below(root: int, spare: frozenset[int]) -> list[int]:
-    """Kill every descendant of ``root`` except those spared; returns whom it found alive."""
+def kill_below(root: int, spare: frozenset[int], trees: frozenset[int] = frozenset()) -> list[int]:
+    """Kill every descendant of ``root`` except those spared, and those in ``trees`` with all below them.
+
+    Returns whom it found alive.
+    """
     if root == os.getpid() and not has_children():
         return []
-    found = [pid for pid in _descendants(root) if pid not in spare]
+    found = [pid for pid in _descendants(root, trees) if pid not in spare]
     kill_all(found)
     return found
 
@@ -242,7 +245,8 @@ def _leads_group(pid: int) -> bool:
         return False
 
 
-def _descendants(root: int) -> Iterator[int]:
+def _descendants(root: int, without: frozenset[int] = frozenset()) -> Iterator[int]:
+    """Those below a process, but for the trees of some of them."""
     children: dict[int, list[int]] = {}
     for pid in _all_pids():
         parent, state = _parent_and_state(pid)
@@ -250,7 +254,7 @@ def _descendants(root: int) -> Iterator[int]:
             children.setdefault(parent, []).append(pid)
     waiting = [root]
     while waiting:
-        below = children.get(waiting.pop(), [])
+        below = [pid for pid in children.get(waiting.pop(), []) if pid not in without]
         yield from below
         waiting.extend(below)
 

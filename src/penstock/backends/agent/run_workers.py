@@ -116,7 +116,7 @@ class ProcessWorkers:
     def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None:
         """Start a worker, or hold it back until its node has been checked: with all others of its group."""
         held = _Held(group=group, worker=worker, restarts=restarts)
-        if self._gate.lets(worker.node, group.size):
+        if not worker.has_device or self._gate.lets(worker.node, group.size):
             self._start(held)
         else:
             self._held[worker.id] = held
@@ -124,11 +124,12 @@ class ProcessWorkers:
 
     def _start(self, held: _Held) -> None:
         group, worker = held.group, held.worker
-        write_plan(self._plan_file, self._launch, group.size)
+        if worker.has_device:
+            write_plan(self._plan_file, self._launch, group.size)
         if self._launch.plans and self._plan_file.exists():
             hand_over(self._plan_file, self._user)
         self._environments[worker.id] = dict(worker.device_env)
-        self._spawner.spawn(worker.id, group.rank_of(worker.id), self._environment(held))
+        self._spawner.spawn(worker.id, group.rank_of(worker.id), self._environment(held), worker.command)
 
     def _environment(self, held: _Held) -> dict[str, str]:
         generation = held.group.generation

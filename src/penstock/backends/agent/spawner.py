@@ -59,7 +59,8 @@ class Listener(Protocol):
 class Process:
     """A worker's process; ``pid`` is not known until the zygote has told it, under the ``key`` it was asked with.
 
-    ``container`` is what its container is called, in a run that has one.
+    ``container`` is what its container is called, in a run that has one. One that has a ``command`` of its own
+    holds no device; what others left behind is cleared away around it and what it started, until it is ``killed``.
     """
 
     worker_id: str
@@ -67,8 +68,10 @@ class Process:
     env: Mapping[str, str]
     output: WorkerOutput
     container: str = ""
+    command: tuple[str, ...] = ()
     pid: int | None = None
     asked: bool = False
+    killed: bool = False
     tries: int = 0
     handle: "subprocess.Popen[bytes] | None" = None
 
@@ -106,18 +109,19 @@ class Spawner:
         self._script = None if self._container else find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
 
-    def spawn(self, worker_id: str, rank: int, env: Mapping[str, str]) -> None:
-        """Start a worker; the listener hears the rest."""
+    def spawn(self, worker_id: str, rank: int, env: Mapping[str, str], command: tuple[str, ...] = ()) -> None:
+        """Start a worker, by the run's command or one of its own; the listener hears the rest."""
         sink = self._output.open(worker_id, rank)
         output = WorkerOutput(worker_directory(self._directory, worker_id), sink, self._identity.user)
         number = next(self._numbers)
         process = self._processes[worker_id] = Process(
-            worker_id, f"{worker_id}#{number}", env, output, f"{self._run_id}.{worker_id}.{os.getpid()}.{number}"
-        )
+            worker_id, f"{worker_id}#{number}", env, output, f"{self._run_id}.{worker_id}.{os.getpid()}.{number}",
+            command,
+        )  # fmt: skip
         for stream in output.streams:
             self._loop.add_reader(stream.handle, self._read, output, stream)
-        self._limits.hold(len(self._processes))
-        self._fork(process) if self._use_zygote else self._execute(process)
+        self._hold_limits()
+        self._fork(process) if self._use_zygote and not command else self._execute(process)
 
     async def run_beside(self, call: ModuleCall, env: Mapping[str, str]) -> SideEnd:
         """Run a module with the job's own Python and environment, or with ours and nothing of the job's."""
@@ -149,19 +153,24 @@ class Spawner:
         """Later lines of a worker carry its new rank; its world may have fewer workers than before."""
         if process := self._processes.get(worker_id):
             process.output.log.rank = rank
-        self._limits.hold(len(self._processes))
+        self._hold_limits()
+
+    def _hold_limits(self) -> None:
+        """Limits are for each device."""
+        self._limits.hold(sum(not process.command for process in self._processes.values()))
 
     def terminate(self, worker_id: str) -> None:
         process = self._processes.get(worker_id)
         if process and process.pid:
             process.asked = True
-            processes.terminate(process.pid, whole_group=self._is_shell)
+            processes.terminate(process.pid, whole_group=self._is_whole_group(process))
         elif process:
             self._gone(process, *DROPPED)
 
     def kill(self, worker_id: str) -> None:
         process = self._processes.get(worker_id)
         if process and process.pid:
+            process.killed = True
             processes.kill_tree(process.pid)
             processes.kill_group(process.pid)
         elif process:
@@ -175,10 +184,13 @@ class Spawner:
                 os.kill(process.pid, STACK_SIGNAL)
 
     def sweep(self) -> None:
-        """Kill what the workers left behind; the zygote stays warm."""
+        """Kill what the workers left behind; the zygote stays warm, and a worker without a device is at work."""
         keep = frozenset({self._zygote.process.pid} if self._zygote else ())
+        at_work = frozenset(
+            each.pid for each in self._processes.values() if each.command and each.pid and not each.killed
+        )
         deadline = self._loop.time() + SWEEP_S
-        while processes.kill_below(os.getpid(), keep) and self._loop.time() < deadline:
+        while processes.kill_below(os.getpid(), keep, at_work) and self._loop.time() < deadline:
             time.sleep(0.005)
             self._reap_strays()
 
@@ -188,7 +200,7 @@ class Spawner:
             self._hear_zygote(self._zygote)  # it tells of a worker before that runs, so it is known by its end
         while (pid := self._next_dead()) is not None:
             owner = next((p for p in self._processes.values() if p.pid == pid), None)
-            lingers = owner is not None and owner.asked and self._is_shell
+            lingers = owner is not None and owner.asked and self._is_whole_group(owner)
             if owner and not lingers:
                 processes.kill_group(pid)  # while its pid cannot be another's
             _, status = os.waitpid(pid, 0)
@@ -227,13 +239,18 @@ class Spawner:
             os.close(out)
             os.close(err)
 
+    def _is_whole_group(self, process: Process) -> bool:
+        """Whether what it started gets its signals too: of a shell, and of one that runs commands."""
+        return self._is_shell or bool(process.command)
+
     def _words_of(self, process: Process) -> tuple[list[str], Mapping[str, str]]:
         """The command of a worker and the environment it is started in."""
+        command = process.command or self._command
         if self._container is not None:
-            return self._container.command(process.container, self._command, process.env)
-        if self._script is not None:
+            return self._container.command(process.container, command, process.env)
+        if self._script is not None and not process.command:
             return [self._script.interpreter, *self._script.argv], process.env
-        return list(self._command), process.env
+        return list(command), process.env
 
     def _try_later(self, process: Process, error: OSError) -> None:
         """The machine is short of processes or memory: no fault of the worker, which waits for better times."""

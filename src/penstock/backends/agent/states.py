@@ -16,6 +16,7 @@ class RunPhase(StrEnum):
 
     RUNNING = "running"
     RESTARTING = "restarting"  # the old group's processes to end, then the next group starts
+    RELEASED = "released"  # the worker without a device to end; the others have ended well
     ENDING = "ending"  # all processes to end, then the outcome is told
     OVER = "over"
 

@@ -7,10 +7,14 @@ A world changes in one of two ways. *Elastic* workers (they said hello) change i
 the others train on, then all are told the new world. Everyone else is *plain*: ended, and started again in the new
 width. A worker that dies takes a plain run with it; elastic survivors go on without it as the next generation.
 
+A *worker without a device* starts with the others, lives through all their worlds and outlives them: when they have
+ended well the run has released its devices, and how it ends is how that worker does. If it dies before them they go on.
+
 Devices change hands between runs. No worker of a new world starts on a device that another run has not left yet, and a
 run whose newcomers wait lets its own leavers go first: so runs that swap devices never wait for each other.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from penstock.backends.agent.states import (
@@ -71,6 +75,7 @@ class Supervisor:
         self._finishing = False
         self._is_over = False
         self._nonsense = 0
+        self._cpu_death: RunEnding | None = None
         self._hang = HangWatch(launch.hang_after_s, learns=launch.learns_hangs, now=host.now())
         self.members: dict[str, Member] = {}
         self.phase = RunPhase.RUNNING
@@ -81,14 +86,28 @@ class Supervisor:
         """Where the run stands, in the words of every backend."""
         if self.phase in (RunPhase.ENDING, RunPhase.OVER):
             return RunState.ENDING
-        started = all(member.pid is not None for member in self.members.values())
-        return RunState.RUNNING if self.phase is RunPhase.RUNNING and started else RunState.STARTING
+        steady = self.phase in (RunPhase.RUNNING, RunPhase.RELEASED)
+        return RunState.RUNNING if steady and self._has_started() else RunState.STARTING
+
+    @property
+    def on_devices(self) -> list[Member]:
+        """Its processes but for the worker without a device."""
+        return [member for member in self.members.values() if member.worker.has_device]
+
+    def _has_started(self) -> bool:
+        """Whether every worker has its process; nobody on a device waits for the one without."""
+        return all(member.pid is not None for member in self.on_devices or self.members.values())
 
     # --- commands -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the first world."""
-        self._open(self.world)
+        """Start the first world, and the worker without a device."""
+        if self.world.workers:
+            self._open(self.world)
+        else:
+            self.phase = RunPhase.RELEASED
+        if (worker := self._launch.cpu_worker) is not None:
+            self._spawn(WorkerGroup(self.world.generation, (worker,), self._host.now()), worker)
 
     def resize(self, generation: int, workers: tuple[Worker, ...]) -> None:
         """Change to another set of workers; the same command again changes nothing."""
@@ -98,6 +117,8 @@ class Supervisor:
                 return
             raise StaleCommandError(f"generation {generation} was overtaken by generation {self._commanded}")
         self._refuse_when_ending("resized")
+        if self.phase is RunPhase.RELEASED:
+            raise StaleCommandError("the run has given its devices back and cannot be resized")
         self._commanded, self._wanted = generation, wanted
         world = WorkerGroup(max(generation, self.world.generation + 1), in_rank_order(workers), self._host.now())
         if self.phase is RunPhase.RUNNING and self._fits_in_place(world):
@@ -124,7 +145,7 @@ class Supervisor:
     def finish(self) -> None:
         """Training is over before all its steps are done: elastic workers end their loops by themselves, so that what
         follows the loop is done; plain ones are ended by the signal they know. Either way the run has finished."""
-        if self._is_over or self._finishing or self.phase in (RunPhase.ENDING, RunPhase.OVER):
+        if self._is_over or self._finishing or self.phase in (RunPhase.RELEASED, RunPhase.ENDING, RunPhase.OVER):
             return
         self._is_over = True
         if self.phase is RunPhase.RUNNING and self._is_elastic():
@@ -152,6 +173,8 @@ class Supervisor:
             if elastic and not any(each.elastic for each in self.members.values()):
                 self._host.report(ReportKind.RESUMABLE)
             member.elastic = elastic
+            if not member.worker.has_device and self.phase is RunPhase.RELEASED:
+                self._host.send(worker_id, FinishOrder())
 
     def ready(self, worker_id: str) -> None:
         """A worker can join a world now."""
@@ -201,7 +224,7 @@ class Supervisor:
         self._nonsense += 1
         if self._nonsense <= _NONSENSE_TOLD:
             self._host.report(ReportKind.NONSENSE, reason=what)
-        if self._nonsense == MOST_NONSENSE and self.phase in (RunPhase.RUNNING, RunPhase.RESTARTING):
+        if self._nonsense == MOST_NONSENSE and self.phase not in (RunPhase.ENDING, RunPhase.OVER):
             self._host.report(
                 ReportKind.NONSENSE, reason=f"{MOST_NONSENSE} messages that say nothing: the run is ended"
             )
@@ -227,7 +250,8 @@ class Supervisor:
 
         A world that has not met yet cannot be told anything: its worker is lost when its place is.
         """
-        if self.phase is not RunPhase.RUNNING or worker_id not in self.members:
+        member = self.members.get(worker_id)
+        if self.phase is not RunPhase.RUNNING or member is None or not member.worker.has_device:
             return
         left = self.world.without(worker_id)
         if self._next and worker_id in self._next.ids and worker_id not in self.world.ids:
@@ -288,17 +312,22 @@ class Supervisor:
             signal=how.signal,
             reason=reason,
         )
-        if self.phase is RunPhase.RUNNING and died:
+        if not member.worker.has_device:
+            self._cpu_death = _death(how) if how.code != 0 else None
+        elif self.phase is RunPhase.RUNNING and died:
             self._lose(member, how)
         elif self.phase is RunPhase.ENDING and self._outcome is not None:
             self._outcome = self._spoilt(self._outcome, member, how)
         elif self.phase is RunPhase.RUNNING and member.asked and self._next and worker_id in self._next.ids:
             self._spawn_missing(self._next)
-        if not self.members:
+        if not self.members or (self.phase is RunPhase.RESTARTING and not self.on_devices):
             self._all_gone()
         elif self.phase is RunPhase.RUNNING and not self._state_lives():
             # the work is done; newcomers came for nothing
-            self._end(self._first_death or RunEnding(ReportKind.FINISHED, {"code": 0}))
+            if self._first_death is None and self._launch.cpu_worker is not None:
+                self._release()
+            else:
+                self._end(self._first_death or RunEnding(ReportKind.FINISHED, {"code": 0}))
 
     def tick(self) -> None:
         """Time has passed."""
@@ -309,7 +338,7 @@ class Supervisor:
                 self._host.kill(member)
             elif member.terminate_at is not None and now >= member.terminate_at:
                 self._terminate(member, self._launch.grace_s)
-        if self.phase is RunPhase.RESTARTING and not self.members:
+        if self.phase is RunPhase.RESTARTING and not self.on_devices:
             self._all_gone()
         if self.phase is RunPhase.RUNNING:
             self._hand_over()
@@ -432,14 +461,13 @@ class Supervisor:
             return
         politely = self._is_elastic()
         self._next, self.phase = world, RunPhase.RESTARTING
-        self._ask_all(politely, self._launch.grace_s)
-        if not self.members:
+        self._ask_all(self.on_devices, politely, self._launch.grace_s)
+        if not self.on_devices:
             self._all_gone()
 
     def _report_restarted(self) -> None:
         """A restart is over once every worker has its process; what a plain script does then, nobody knows."""
-        running = all(member.pid is not None for member in self.members.values())
-        if self.world.restarts_others and self.phase is RunPhase.RUNNING and running:
+        if self.world.restarts_others and self.phase is RunPhase.RUNNING and self._has_started():
             self.world.restarts_others = False
             self._report_resized(self.world, self._host.now() - self.world.since)
 
@@ -508,12 +536,11 @@ class Supervisor:
 
     def _end_if_hung(self, now: float) -> None:
         """Nothing is ended before it was looked at. What is learned holds for steps, not for what follows the last."""
-        started = all(member.pid is not None for member in self.members.values())
         met = self.world.met or self.world.joined
         unmet = self.world.announced and not met and now - self.world.since > JOIN_TIMEOUT_S
         if unmet:
             step = self._hang.look_before_end(now)
-        elif started:
+        elif self._has_started():
             step = self._hang.next(now, may_end=self._is_elastic() and not self._finishing)
         else:
             return
@@ -530,12 +557,13 @@ class Supervisor:
 
     def _end(self, outcome: RunEnding, politely: bool = False, grace_s: float | None = None) -> None:
         self._outcome, self.phase, self._next = outcome, RunPhase.ENDING, None
-        self._ask_all(politely, self._launch.grace_s if grace_s is None else grace_s)
+        everyone = list(self.members.values())
+        self._ask_all(everyone, politely, self._launch.grace_s if grace_s is None else grace_s)
         if not self.members:
             self._all_gone()
 
-    def _ask_all(self, politely: bool, grace_s: float) -> None:
-        for member in self.members.values():
+    def _ask_all(self, members: Iterable[Member], politely: bool, grace_s: float) -> None:
+        for member in members:
             if politely and member.elastic and member.worker.id in self.world.ids:
                 member.asked, member.terminate_at = True, self._host.now() + grace_s
                 self._host.send(member.worker.id, SuspendOrder())
@@ -557,6 +585,18 @@ class Supervisor:
             return _death(how)
         return outcome
 
+    def _release(self) -> None:
+        """The work on devices is done: they are given back when nobody is left there, and the rest needs none."""
+        for member in self.on_devices:
+            self._terminate(member, self._launch.grace_s)
+        if self.on_devices:
+            return
+        self._host.sweep()
+        self.phase, self._next = RunPhase.RELEASED, None
+        self._host.report(ReportKind.RELEASED)
+        for worker_id in self.members:
+            self._host.send(worker_id, FinishOrder())
+
     def _all_gone(self) -> None:
         if self.phase is RunPhase.OVER:
             return
@@ -568,8 +608,11 @@ class Supervisor:
             self._next.restarts_others = True
             self._open(self._next)
         else:
+            ending = self._outcome or self._first_death
+            if ending is None and self._cpu_death is not None and self.phase is RunPhase.RUNNING:
+                self._host.report(ReportKind.RELEASED)
             self.phase = RunPhase.OVER
-            outcome = self._outcome or self._first_death or RunEnding(ReportKind.FINISHED, {"code": 0})
+            outcome = ending or self._cpu_death or RunEnding(ReportKind.FINISHED, {"code": 0})
             said = {"step": self._saved_step} if outcome.kind is ReportKind.SUSPENDED else outcome.said
             self._host.report(outcome.kind, **said)
 

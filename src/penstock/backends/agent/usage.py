@@ -40,7 +40,7 @@ class Held:
 def held_by(environments: Iterable[Mapping[str, str]]) -> Held:
     """What workers occupy. One without a GPU occupies processor cores: as many as its slot has threads."""
     every = list(environments)
-    gpus = [env["CUDA_VISIBLE_DEVICES"] for env in every if "CUDA_VISIBLE_DEVICES" in env]
+    gpus = [env["CUDA_VISIBLE_DEVICES"] for env in every if env.get("CUDA_VISIBLE_DEVICES")]
     threads = [int(env["OMP_NUM_THREADS"]) for env in every if env.get("OMP_NUM_THREADS", "").isdecimal()]
     return Held(gpus=tuple(dict.fromkeys(gpus)), threads=0 if gpus else sum(threads))
 

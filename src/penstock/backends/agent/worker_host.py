@@ -167,7 +167,9 @@ class WorkerHost:
         with suppress(OSError):
             if not is_url(order.launch.checkpoint_dir):
                 Path(order.launch.checkpoint_dir or self._paths.checkpoints).mkdir(parents=True, exist_ok=True)
-        spawner.spawn(self._place.worker, 0, self._environment)
+        without_device = order.launch.cpu_worker
+        command = () if without_device is None else without_device.command
+        spawner.spawn(self._place.worker, 0, self._environment, command)
 
     async def _run_module(self, order: ModuleOrder) -> None:
         """With what the worker will have around it, but for its files and its line."""

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.backends.environments.environment_process import EnvironmentRequest, built_environment
@@ -22,8 +23,8 @@ PREPARED = frozenset({"requirements", "conda", "setup"})
 """What can be made ready like this, by the names that a job file has for it."""
 
 
-def cached_command(recipe: Recipe, python: str, cache: str = "") -> tuple[str, ...]:
-    """The recipe's command, to be started by ``python`` in an environment that is kept in ``cache``.
+def cached_commands(recipe: Recipe, python: str, cache: str = "") -> Recipe:
+    """The recipe with its commands to be started by ``python`` in an environment that is kept in ``cache``.
 
     Variables and secrets of the job are around it there already, and so they are in no word of the command.
     """
@@ -32,7 +33,9 @@ def cached_command(recipe: Recipe, python: str, cache: str = "") -> tuple[str, .
         "setup": recipe.setup,
     }  # fmt: skip
     wanted = json.dumps({name: value for name, value in asked.items() if value})
-    return (python, "-P", "-m", _MODULE, cache, wanted, *recipe.command)
+    before = (python, "-P", "-m", _MODULE, cache, wanted)
+    without_device = (*before, *recipe.cpu_command) if recipe.cpu_command else ()
+    return replace(recipe, command=(*before, *recipe.command), cpu_command=without_device)
 
 
 def main(arguments: list[str]) -> int:

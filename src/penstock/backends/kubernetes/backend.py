@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from penstock.backends.agent.line_certificate import line_keeper
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.base import BackendError, PreparationError
-from penstock.backends.environments.cached_command import PREPARED, cached_command
+from penstock.backends.environments.cached_command import PREPARED, cached_commands
 from penstock.backends.kubernetes.cluster_api import ClusterApi
 from penstock.backends.kubernetes.cluster_inventory import ClusterInventory
 from penstock.backends.kubernetes.labels import INSTALLATION, MANAGED_BY, PENSTOCK, RUN_ID
@@ -25,7 +25,13 @@ from penstock.backends.kubernetes.pods.device_claims import DeviceClaim
 from penstock.backends.kubernetes.pods.pod_manifest import RunOwner
 from penstock.backends.kubernetes.pods.run_removal import remove_run
 from penstock.backends.kubernetes.settings import KubernetesSettings
-from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
+from penstock.backends.runs.backend import (
+    AgentBackend,
+    AgentSettings,
+    SecretValues,
+    no_secrets,
+    recipe_with_interpreter,
+)
 from penstock.core import AgentAddress, DeviceSlot, InputError, Launch, Node, Recipe, Worker
 from penstock.tools import SteadyClock, write_atomically
 
@@ -92,6 +98,10 @@ class KubernetesBackend(AgentBackend):
     def device_environment(self, place: DeviceSlot) -> Sequence[tuple[str, str]]:
         return DeviceClaim.on(self._inventory.device_node(place.node)).variables()
 
+    def cpu_environment(self, node: str) -> Sequence[tuple[str, str]]:
+        """A worker without a device asks its machine for one core, beside whatever others hold there."""
+        return (*super().cpu_environment(node), *DeviceClaim.core_beside(self._inventory.device_node(node)).variables())
+
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:  # noqa: ARG002
         """The image, the job's own or that of its devices' kind, with what pods make ready by themselves."""
         if recipe.container is not None and recipe.container.mounts:
@@ -100,8 +110,8 @@ class KubernetesBackend(AgentBackend):
                 "Remove environment.mounts; what pods see is the setting volumes",
             )  # fmt: skip
         if PREPARED.intersection(recipe.prepared_parts):
-            return replace(recipe, command=cached_command(recipe, self._settings.python, self._settings.cache_dir))
-        return replace(recipe, command=with_interpreter(recipe.command, self._settings.python))
+            return cached_commands(recipe, self._settings.python, self._settings.cache_dir)
+        return recipe_with_interpreter(recipe, self._settings.python)
 
     def launch(self, launch: Launch) -> None:
         self._permit()

@@ -23,7 +23,7 @@ from penstock.backends.runs.backend import (
     clear_disk_errors,
     no_secrets,
     passable_directory,
-    with_interpreter,
+    recipe_with_interpreter,
 )
 from penstock.backends.runs.run_environment import RunEnvironment, run_environment
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
@@ -74,12 +74,12 @@ class LocalBackend(AgentBackend):
     def prepare(self, recipe: Recipe, tell: Callable[[str], None]) -> Recipe:
         """A virtual environment, a conda environment or an image, made ready once for each content."""
         if not recipe.prepared_parts:
-            return replace(recipe, command=with_interpreter(recipe.command, sys.executable))
+            return recipe_with_interpreter(recipe, sys.executable)
         tell(_preparation(recipe))
         built = self._built(recipe)
         around = built.variables({**os.environ, **dict(recipe.env)})
         return replace(
-            recipe, command=with_interpreter(recipe.command, built.python), container=built.container,
+            recipe_with_interpreter(recipe, built.python), container=built.container,
             env=tuple(sorted({**dict(recipe.env), **around}.items())),
         )  # fmt: skip
 

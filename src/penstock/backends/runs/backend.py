@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock.backends.agent.environment import inherited_environment
+from penstock.backends.agent.environment import NO_ACCELERATORS, inherited_environment
 from penstock.backends.agent.logs import offset_since, read_log
 from penstock.backends.agent.memory_place import memory_place
 from penstock.backends.agent.metrics.metric_recorder import read_metrics
@@ -152,6 +152,10 @@ class AgentBackend:
         """What confines a worker to a device, where its engine does not; refuses a device that is not there."""
         return ()
 
+    def cpu_environment(self, node: str) -> Sequence[tuple[str, str]]:  # noqa: ARG002
+        """What a worker without a device has around it on a node: it sees no accelerator."""
+        return NO_ACCELERATORS
+
     def memory_of(self, run_id: str) -> Path | None:
         """Where workers of a run, if they are processes of this machine, keep snapshots in its memory."""
         return memory_place(self._directory(run_id).path) if self.agents.engine is None else None
@@ -175,8 +179,9 @@ class AgentBackend:
         user = self.users.of(launch.tenant)
         _check(launch)
         launch = replace(
-            launch, workers=self._with_environment(launch.workers), working_dir=str(Path(launch.working_dir).resolve())
-        )
+            launch, workers=self._with_environment(launch.workers), cpu_worker=self._cpu_worker(launch),
+            working_dir=str(Path(launch.working_dir).resolve()),
+        )  # fmt: skip
         if self.agents.engine is None:
             launch = with_plan_path(launch, run_dir.plan_file)
         launch = replace(launch, command=with_interpreter(launch.command, sys.executable))
@@ -299,6 +304,13 @@ class AgentBackend:
             for worker in workers
         )
 
+    def _cpu_worker(self, launch: Launch) -> Worker | None:
+        worker = launch.cpu_worker
+        if worker is None:
+            return None
+        command = with_interpreter(worker.command, sys.executable)
+        return replace(worker, command=command, device_env=tuple(self.cpu_environment(worker.node)))
+
     def _directory(self, run_id: str) -> RunDir:
         if not _SAFE_ID.fullmatch(run_id):
             raise InputError(f"run id {run_id!r}", "letters, digits, '.', '_' and '-', at most 128, no '.' in front")
@@ -335,9 +347,10 @@ def _check(launch: Launch) -> None:
     """Refuse what could never start; nothing is written yet."""
     if not launch.command or not launch.command[0]:
         raise InputError(f"run {launch.run_id!r} has no command", "at least one word")
-    if not launch.workers:
+    workers = [*launch.workers, *([launch.cpu_worker] if launch.cpu_worker is not None else [])]
+    if not workers:
         raise InputError(f"run {launch.run_id!r} has no workers", "at least one")
-    ids = [worker.id for worker in launch.workers]
+    ids = [worker.id for worker in workers]
     if len(set(ids)) != len(ids) or not all(_SAFE_ID.fullmatch(one) for one in ids):
         raise InputError(f"workers called {', '.join(ids)}", "different names of letters, digits, '.', '_' and '-'")
     if not Path(launch.working_dir).is_dir():
@@ -349,7 +362,15 @@ def _check(launch: Launch) -> None:
 
 def with_interpreter(command: tuple[str, ...], python: str) -> tuple[str, ...]:
     """A command that asks for the backend's own Python, with its path."""
-    return (python, *command[1:]) if command[0] == INTERPRETER else command
+    return (python, *command[1:]) if command[:1] == (INTERPRETER,) else command
+
+
+def recipe_with_interpreter(recipe: Recipe, python: str) -> Recipe:
+    """A recipe all of whose commands know the path of their Python."""
+    return replace(
+        recipe, command=with_interpreter(recipe.command, python),
+        cpu_command=with_interpreter(recipe.cpu_command, python),
+    )  # fmt: skip
 
 
 def _worker_log(run_dir: RunDir, worker: str) -> Path:

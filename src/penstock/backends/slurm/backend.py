@@ -11,10 +11,16 @@ from penstock.backends.agent.line_certificate import line_keeper
 from penstock.backends.agent.ownership import own_directory
 from penstock.backends.agent.parts import PartEngine
 from penstock.backends.agent.secrets import Mask
-from penstock.backends.environments.cached_command import PREPARED, cached_command
+from penstock.backends.environments.cached_command import PREPARED, cached_commands
 from penstock.backends.environments.environment_process import EnvironmentProcess, EnvironmentRequest
 from penstock.backends.environments.preparation_log import preparation_log
-from penstock.backends.runs.backend import AgentBackend, AgentSettings, SecretValues, no_secrets, with_interpreter
+from penstock.backends.runs.backend import (
+    AgentBackend,
+    AgentSettings,
+    SecretValues,
+    no_secrets,
+    recipe_with_interpreter,
+)
 from penstock.backends.runs.tenant_users import SERVERS_OWN, TenantUsers
 from penstock.backends.slurm.commands import SlurmCommands
 from penstock.backends.slurm.node_requests import NodeRequests
@@ -82,11 +88,10 @@ class SlurmBackend(AgentBackend):
         image, as a file beside the data directory."""
         if recipe.container is not None:
             tell(f"getting the image {recipe.container.image}")
-            command = with_interpreter(recipe.command, "python")
-            return replace(recipe, command=command, container=self._image_of(recipe))
+            return replace(recipe_with_interpreter(recipe, "python"), container=self._image_of(recipe))
         if PREPARED.intersection(recipe.prepared_parts):
-            return replace(recipe, command=cached_command(recipe, sys.executable, str(self._cache_of(recipe.tenant))))
-        return replace(recipe, command=with_interpreter(recipe.command, sys.executable))
+            return cached_commands(recipe, sys.executable, str(self._cache_of(recipe.tenant)))
+        return recipe_with_interpreter(recipe, sys.executable)
 
     def _image_of(self, recipe: Recipe) -> Container | None:
         """A file that all nodes see, and the runtime without a daemon that starts it there as an ordinary user."""

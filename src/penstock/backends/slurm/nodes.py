@@ -45,11 +45,16 @@ class SlurmNode:
     @property
     def request(self) -> list[str]:
         """What a batch job for one device asks ``sbatch`` for."""
-        memory = [f"--mem={self.memory_mb}M"] if self.memory_mb else []
-        return [
-            f"--nodelist={self.name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={self.cpus}", *memory,
-            *([f"--gres={self.gres}:1"] if self.gres else []),
-        ]  # fmt: skip
+        return [*self._share(self.cpus, self.memory_mb), *([f"--gres={self.gres}:1"] if self.gres else [])]
+
+    @property
+    def core_request(self) -> list[str]:
+        """What one without a device asks for: a core, and of the memory that comes with a device a core's share."""
+        return self._share(1, self.memory_mb // self.cpus)
+
+    def _share(self, cpus: int, memory_mb: int) -> list[str]:
+        memory = [f"--mem={memory_mb}M"] if memory_mb else []
+        return [f"--nodelist={self.name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}", *memory]
 
     @property
     def is_silent(self) -> bool:

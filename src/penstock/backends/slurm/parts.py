@@ -136,7 +136,8 @@ class SlurmParts:
         }  # fmt: skip
         return [
             "--parsable", "--no-requeue", "--export=ALL", "--chdir=/", "--open-mode=append", f"--job-name={name}",
-            f"--output={self._folder / part.name}.log", *self._requests.of(part.worker.node),
+            f"--output={self._folder / part.name}.log",
+            *self._requests.of(part.worker.node, device=part.worker.has_device),
             *(f"--{option}={value}" for option, value in given.items() if value),
         ]  # fmt: skip
 

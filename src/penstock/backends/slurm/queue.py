@@ -5,6 +5,7 @@ file older than that asks ``squeue`` for all jobs at once and writes the answer 
 one that is there: however many runs there are, the controller answers one question a second.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from penstock.tools import file_lock, write_atomically
 
 PREFIX = "penstock/"
 EVERY_S = 1.0
+_SLOT = re.compile(r"-?\d+")
 _FORMAT = "%i|%T|%r|%N|%j"
 _OVER = frozenset({
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
@@ -24,7 +26,7 @@ _OVER = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchName:
-    """What a batch job of ours is called: whose it is, and on which device."""
+    """What a batch job of ours is called: whose it is, and on which device, if on one."""
 
     run_id: str
     part: str
@@ -36,7 +38,7 @@ class BatchName:
     @classmethod
     def parse(cls, text: str) -> "BatchName | None":
         words = text.removeprefix(PREFIX).split("/")
-        if not text.startswith(PREFIX) or len(words) != 3 or not words[2].isdecimal():
+        if not text.startswith(PREFIX) or len(words) != 3 or not _SLOT.fullmatch(words[2]):
             return None
         return cls(run_id=words[0], part=words[1], slot=int(words[2]))
 

@@ -15,7 +15,7 @@ from penstock.backends.slurm.node_requests import NodeRequests
 from penstock.backends.slurm.nodes import SlurmNode, held_by_others, parse_nodes
 from penstock.backends.slurm.queue import EVERY_S, BatchJob, BatchQueue
 from penstock.backends.slurm.settings import SlurmSettings
-from penstock.core import DeviceSlot
+from penstock.core import NO_DEVICE, DeviceSlot
 
 _log = logging.getLogger(__name__)
 
@@ -118,8 +118,9 @@ def _look_on(watch: "weakref.ref[ClusterWatch]", over: threading.Event) -> None:
 
 
 def _own_slots(jobs: Mapping[str, BatchJob]) -> dict[str, set[int]]:
+    """Devices that batch jobs of ours hold; one without a device holds a core, which is a slot less where slots are."""
     ours: dict[str, set[int]] = {}
     for job in jobs.values():
-        if not job.over and not job.waits:
+        if not job.over and not job.waits and job.name.slot != NO_DEVICE:
             ours.setdefault(job.node, set()).add(job.name.slot)
     return ours

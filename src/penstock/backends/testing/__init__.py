@@ -16,6 +16,7 @@ from penstock.backends.testing.contract import BackendContract
 from penstock.backends.testing.node_faults import NodeFaults
 from penstock.backends.testing.processes import ProcessConformance
 from penstock.backends.testing.watching import (
+    cpu_worker,
     kinds,
     make_launch,
     output,
@@ -31,6 +32,7 @@ __all__ = [
     "BackendContract",
     "NodeFaults",
     "ProcessConformance",
+    "cpu_worker",
     "kinds",
     "make_launch",
     "output",

@@ -7,6 +7,7 @@ import pytest
 from penstock.backends.base import Backend
 from penstock.backends.testing.node_faults import NodeFaults
 from penstock.backends.testing.watching import (
+    cpu_worker,
     kinds,
     make_launch,
     slots_of,
@@ -111,6 +112,42 @@ class BackendContract:
         assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED
         exits = [report for report in backend.reports("run-1", 0) if report.kind is ReportKind.WORKER_STARTED]
         assert len(exits) == len(first)
+
+    # --- a worker without a device --------------------------------------------------------------------------------
+
+    def test_a_run_gives_its_devices_back_and_goes_on_without(self, backend: Backend) -> None:
+        places = slots_of(backend)[:2]
+        alone = cpu_worker(backend, self.endless)
+        backend.launch(make_launch(backend, self.brief, workers=workers_on(places), cpu_worker=alone))
+        wait_for(backend, "run-1", ReportKind.RELEASED)
+        exits = [report for report in backend.reports("run-1", 0) if report.kind is ReportKind.WORKER_EXITED]
+        assert sorted(report.worker or "" for report in exits) == ["w0", "w1"], "nobody is left on a device"
+        until(lambda: status(backend, "run-1").state is RunState.RUNNING, "the run to go on")
+        backend.launch(make_launch(backend, self.brief, run_id="run-2", workers=workers_on(places)))
+        assert wait_for_end(backend, "run-2").kind is ReportKind.FINISHED, "its devices are others' now"
+        with pytest.raises(PenstockError, match="given its devices back"):
+            backend.resize("run-1", workers_on(places), 1)
+        assert status(backend, "run-1").alive
+        backend.stop("run-1", 0.0)
+        assert wait_for_end(backend, "run-1").reason == "stopped"
+        assert kinds(backend.reports("run-1", 0)).count("released") == 1
+
+    def test_a_run_ends_as_its_worker_without_a_device_does(self, backend: Backend) -> None:
+        backend.launch(make_launch(backend, self.brief, cpu_worker=cpu_worker(backend, self.failing)))
+        last = wait_for_end(backend, "run-1")
+        assert (last.kind, last.code, last.reason) == (ReportKind.FAILED, 3, "exit")
+        assert kinds(backend.reports("run-1", 0)).count("released") == 1, "its part on devices is done all the same"
+
+    def test_a_run_without_devices_starts_and_ends(self, backend: Backend) -> None:
+        backend.launch(make_launch(backend, self.failing, workers=(), cpu_worker=cpu_worker(backend, self.brief)))
+        assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED
+        assert "released" not in kinds(backend.reports("run-1", 0))
+
+    def test_a_failure_on_a_device_ends_the_worker_without_one_too(self, backend: Backend) -> None:
+        backend.launch(make_launch(backend, self.failing, cpu_worker=cpu_worker(backend, self.endless)))
+        last = wait_for_end(backend, "run-1")
+        assert (last.kind, last.code) == (ReportKind.FAILED, 3)
+        assert "released" not in kinds(backend.reports("run-1", 0))
 
     # --- nodes that go and come back ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import pytest
 from penstock.backends.base import Backend
 from penstock.backends.testing.contract import BackendContract
 from penstock.backends.testing.watching import (
+    cpu_worker,
     kinds,
     make_launch,
     output,
@@ -23,7 +24,7 @@ from penstock.backends.testing.watching import (
     wait_for_output,
     workers_on,
 )
-from penstock.core import InputError, ReportKind
+from penstock.core import CPU_WORKER, InputError, ReportKind
 
 SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = """
@@ -59,6 +60,32 @@ class ProcessConformance(BackendContract):
 
     def python(self, code: str) -> tuple[str, ...]:
         return (self.interpreter, "-c", code)
+
+    # --- a worker without a device --------------------------------------------------------------------------------
+
+    def test_what_workers_left_behind_ends_when_they_do_and_what_the_one_without_a_device_started_goes_on(
+        self, backend: Backend
+    ) -> None:
+        beside = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', {!r}])"
+        endless = "import time\nwhile True: print({!r}, flush=True); time.sleep(0.05)"
+        alone = self.python(f"{beside.format(endless.format('mine'))}.wait()")
+        workers = self.python(beside.format(endless.format("left behind")))
+        backend.launch(make_launch(backend, workers, cpu_worker=cpu_worker(backend, alone)))
+        wait_for(backend, "run-1", ReportKind.RELEASED)
+        wait_for_output(backend, "run-1", "mine", CPU_WORKER)
+        told = output(backend, "run-1")
+        until(lambda: output(backend, "run-1")[len(told) :].count("mine") > 20, "the one to go on")
+        assert output(backend, "run-1")[len(told) :].count("left behind") <= 1
+        backend.stop("run-1", 5.0)
+        wait_for_end(backend, "run-1")
+
+    def test_the_worker_without_a_device_sees_none_and_tells_metrics(self, backend: Backend) -> None:
+        code = "import os; print('penstock:', f\"hidden={int(os.environ['CUDA_VISIBLE_DEVICES'] == '')}\")"
+        alone = self.python(f"{code}; print('penstock: size=' + os.environ['WORLD_SIZE'])")
+        backend.launch(make_launch(backend, self.brief, 2, cpu_worker=cpu_worker(backend, alone)))
+        assert wait_for_end(backend, "run-1").kind is ReportKind.FINISHED
+        found = {series.name: series.last.value for series in backend.metrics("run-1")}
+        assert found == {"hidden": 1.0, "size": 1.0}
 
     # --- from launch to end ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from penstock.backends.base import Backend
-from penstock.core import DeviceSlot, InputError, Launch, Report, ReportKind, RunStatus, Worker
+from penstock.core import CPU_WORKER, NO_DEVICE, DeviceSlot, InputError, Launch, Report, ReportKind, RunStatus, Worker
 
 T = TypeVar("T")
 ENDINGS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
@@ -78,6 +78,11 @@ def workers_on(places: Sequence[DeviceSlot]) -> tuple[Worker, ...]:
     return tuple(
         Worker(id=f"w{rank}", rank=rank, node=place.node, slot=place.slot) for rank, place in enumerate(places)
     )
+
+
+def cpu_worker(backend: Backend, command: Sequence[str]) -> Worker:
+    """A worker without a device, on the first node."""
+    return Worker(id=CPU_WORKER, rank=0, node=slots_of(backend)[0].node, slot=NO_DEVICE, command=tuple(command))
 
 
 def make_launch(

@@ -24,8 +24,8 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 _HUES = ("cyan", "magenta", "yellow", "green", "blue", "bright_red", "bright_cyan", "bright_magenta")
 _MARKS = {"free": "·", "lost": "x", "drained": "-"}
 _STYLES = {
-    "running": "green", "pending": "yellow", "asking": "yellow", "preparing": "yellow", "suspended": "magenta",
-    "paused": "dim", "blocked": "dim",
+    "running": "green", "finishing": "cyan", "pending": "yellow", "asking": "yellow", "preparing": "yellow",
+    "suspended": "magenta", "paused": "dim", "blocked": "dim",
 }  # fmt: skip
 _WAITING = ("blocked", "preparing", "asking", "pending", "suspended")
 _COLUMNS = ("job", "name", "tenant", "state", "dev", "progress", "loss", "deadline", "expected", "promise")

@@ -71,7 +71,8 @@ def _bodies(job: JobDetail, metrics: JobMetricsView) -> Iterator[tuple[int, byte
     last = {metric.name: metric.last for metric in metrics.metrics}
     yield _SUMMARY, b"".join(_items(last, _NESTED_KEY))
     ended = (job.ended_at.timestamp() if job.ended_at else began) - began
-    yield _EXIT, varint_field(1, int(job.state not in ("finished", "running"))) + varint_field(2, max(int(ended), 0))
+    failed = job.state not in ("finished", "finishing", "running")
+    yield _EXIT, varint_field(1, int(failed)) + varint_field(2, max(int(ended), 0))
 
 
 def _run(job: JobDetail, began: float) -> bytes:

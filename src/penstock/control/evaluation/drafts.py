@@ -9,7 +9,7 @@ from penstock.control.evaluation.regressions import Direction
 from penstock.control.loop.job_reader import JobDraft, JobReading
 from penstock.control.state.evaluations import evaluation_id
 from penstock.control.state.records import JobRecord
-from penstock.core import CHECKPOINT, CHECKPOINT_STEP, EVALUATION, EvaluationBrief, Job
+from penstock.core import CHECKPOINT, CHECKPOINT_STEP, EVALUATION, SCORING_COMMAND, EvaluationBrief, Job
 
 _BELOW_ALL = -1
 """A priority that no job file can give."""
@@ -119,7 +119,8 @@ class EvaluationDrafts:
         )  # fmt: skip
         told = {EVALUATION: brief.to_text(), CHECKPOINT: place, CHECKPOINT_STEP: str(saved.step)}
         env = tuple(sorted({**dict(draft.recipe.env), **told}.items()))
-        recipe = replace(draft.recipe, env=env, fingerprint=alike.recipe.fingerprint)
+        command = SCORING_COMMAND if brief.metric else ()
+        recipe = replace(draft.recipe, env=env, fingerprint=alike.recipe.fingerprint, cpu_command=command)
         priority = evaluation_priority(record.job, file.evaluate.priority)
         job = replace(draft.job, priority=priority, curve=alike.job.curve, costs=alike.job.costs)
         made = replace(draft, job=self._fitted(job), recipe=recipe)

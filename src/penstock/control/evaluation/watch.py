@@ -1,8 +1,9 @@
 """Has checkpoints evaluated while their job trains, and after its end.
 
-Level-triggered like the rest of the loop: every pass looks which job has a checkpoint that is due and no evaluation
-that runs. One that still waits for devices gives way to a newer checkpoint; while one runs the newest waits, and those
-between are passed over, which is told. The last checkpoint of a job that finishes is evaluated in the commit that says
+Level-triggered like the rest of the loop: every pass looks which job has a checkpoint that is due and no evaluation on
+devices. One that still waits for devices gives way to a newer checkpoint; while one runs the newest waits, and those
+between are passed over, which is told. One that has given its devices back is in nobody's way, but there are never more
+than a few that compute metrics. The last checkpoint of a job that finishes is evaluated in the commit that says
 so. An evaluation's id says which step it looks at, so none is looked at twice.
 """
 
@@ -31,6 +32,8 @@ from penstock.core import (
 )
 
 _MOST_PASSED_OVER = 20
+_MOST_FINISHING = 2
+"""Evaluations of one job that have given their devices back; with so many, the newest checkpoint waits."""
 _DOING = "evaluating its checkpoints"
 _NO_RESULT = "samples_per_s"
 """A figure of progress, which any script may tell."""
@@ -110,7 +113,9 @@ class EvaluationWatch:
     def _submission(self, state: PlatformState, record: JobRecord, draft: EvaluationDraft, at: float) -> list[Entry]:
         """A new evaluation, in the place of those that still wait for devices."""
         job, step = draft.job, draft.step
-        waiting = [each for each in state.evaluations.get(record.id, {}).values() if each.grant is None]
+        waiting = [
+            each for each in state.evaluations.get(record.id, {}).values() if each.grant is None and not each.released
+        ]
         given_up = [each.submission.evaluates.step for each in waiting if each.submission.evaluates is not None]
         passed = sorted({*self._passed_over.pop(record.id, ()), *given_up} - {step})
         evaluates = Evaluates(
@@ -151,7 +156,9 @@ class EvaluationWatch:
         last_step, last_at = (0, record.started_at or record.submission.at) if last is None else (last.step, last.at)
         if not self._demand(record).is_due(saved, last_step, last_at):
             return None
-        if any(each.grant is not None for each in state.evaluations.get(record.id, {}).values()):
+        under_way = state.evaluations.get(record.id, {}).values()
+        finishing = sum(each.released for each in under_way)
+        if finishing >= _MOST_FINISHING or any(each.grant is not None for each in under_way):
             passed = self._passed_over.setdefault(record.id, [])
             if saved.step not in passed:
                 passed.append(saved.step)

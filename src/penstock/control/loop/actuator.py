@@ -119,8 +119,12 @@ class Actuator:
             not self._calls.occupied
             and alive == picture.wanted.keys()
             and len(alive) == len(statuses)
-            and all(self._told.get(run_id, -1) >= want.generation for run_id, want in picture.wanted.items())
+            and all(map(self._has_shape, picture.wanted.values()))
         )
+
+    def _has_shape(self, want: Wanted) -> bool:
+        """Whether a run was told how it should look; one without devices has nothing to be told."""
+        return not want.workers or self._told.get(want.run_id, -1) >= want.generation
 
     def is_launching(self, run_id: str) -> bool:
         """Whether a call for a run is under way: nobody knows yet whether it is there."""
@@ -136,8 +140,7 @@ class Actuator:
             self._once("stop", run_id, lambda: self._backend.stop(run_id, grace))
 
     def _shape(self, want: Wanted, alive: Collection[str], now: float) -> None:
-        told = self._told.get(want.run_id, -1)
-        if told >= want.generation or now < want.not_before or not _alone(want, alive):
+        if self._has_shape(want) or now < want.not_before or not _alone(want, alive):
             return
 
         def done(error: Exception | None) -> None:
@@ -251,5 +254,5 @@ def _launch_of(want: Wanted, recipe: Recipe) -> Launch:
         generation=want.generation, attempt=want.attempt, env=recipe.env, working_dir=recipe.working_dir,
         checkpoint_dir=recipe.checkpoint_dir, grace_s=recipe.grace_s, hang_after_s=recipe.hang_after_s,
         learns_hangs=recipe.learns_hangs, plans=want.plans, container=recipe.container, limits=recipe.limits,
-        tenant=recipe.tenant, secrets=recipe.secrets, until=want.until, best=want.best,
+        tenant=recipe.tenant, secrets=recipe.secrets, until=want.until, best=want.best, cpu_worker=want.cpu_worker,
     )  # fmt: skip

@@ -24,7 +24,9 @@ _NEWS_S = 1.0
 """A delay is news when what is expected of the next one changes by more than this and a fifth."""
 _UNKNOWN_SPREAD = 0.2
 """The share by which the speed of a run may differ from the next that is known by its duration only."""
-_ENDS = (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED)
+_DONE = (ReportKind.RELEASED, ReportKind.FINISHED)
+"""All work on devices is done; what a run does without any teaches nothing about them."""
+_ENDS = (*_DONE, ReportKind.FAILED, ReportKind.SUSPENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Learner:
         if report.kind is ReportKind.CHECKPOINTED and report.blocking_s is not None:
             self.stores.saving.saved(record.fingerprint, report.blocking_s)
             self.stores.learned()
-        elif report.kind in _ENDS:
+        elif report.kind in _ENDS and not record.released:
             failed = report.kind is ReportKind.FAILED and report.reason != FailureReason.STOPPED
             self.stores.saving.ran(device_s=watch.width * max(report.at - watch.since, 0.0), failed=failed)
             self.stores.learned()
@@ -126,7 +128,7 @@ class Learner:
             meter.report(report.at, report.step)
             watch.total = report.total or watch.total
             watch.silent = False
-        if report.kind is ReportKind.FINISHED and watch.silent:
+        if report.kind in _DONE and watch.silent:
             return self._from_its_end(report, record, watch)
         found = meter.measured()
         hurry = report.kind in _ENDS or weakest_source(record.job) is Source.GUESSED
@@ -154,7 +156,7 @@ class Learner:
             return self._note(record, *found) if found else None
         if report.kind is ReportKind.RESIZED:
             return self._resized(report, record, watch)
-        if report.kind is ReportKind.FINISHED:
+        if report.kind in _DONE:
             took = watch.delay.ended(report.at, watch.total)
             return None if took is None else self._note(record, Delay.END, took)
         return None

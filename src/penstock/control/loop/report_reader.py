@@ -19,6 +19,7 @@ from penstock.control.state.entries import (
     RunFailed,
     RunFinished,
     RunNoted,
+    RunReleased,
     RunSuspended,
     RunWatched,
     SaveFailed,
@@ -161,6 +162,12 @@ class ReportReader:
     def _suspended(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
 
+    def _released(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry | None:
+        """Of a job that is paused nothing goes on: it looks what is left to do when it is resumed."""
+        if report.run_id != record.run_id or record.mark is not None:
+            return None
+        return RunReleased(at=at, job_id=record.id, run_id=report.run_id)
+
     def _finished(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry:
         return RunFinished(at=at, job_id=record.id, run_id=report.run_id, reason=report.reason or "")
 
@@ -190,7 +197,8 @@ class ReportReader:
 
 def _is_early_exit(entry: RunFailed, record: JobRecord) -> bool:
     """Whether a script ended by itself before its first step: missing modules, files, arguments stay missing."""
-    return entry.reason == FailureReason.EXIT and not entry.step and not record.failed_at_step
+    has_stepped = entry.step or record.failed_at_step or record.released
+    return entry.reason == FailureReason.EXIT and not has_stepped
 
 
 def _is_same_exit(entry: RunFailed, record: JobRecord) -> bool:
@@ -217,6 +225,7 @@ _UNDERSTOOD: dict[ReportKind, Callable[[ReportReader, Report, JobRecord, Platfor
     ReportKind.CHECKPOINT_FAILED: ReportReader._save_failed,
     **dict.fromkeys(WATCHED, ReportReader._watched),
     ReportKind.SUSPENDED: ReportReader._suspended,
+    ReportKind.RELEASED: ReportReader._released,
     ReportKind.FINISHED: ReportReader._finished,
     ReportKind.METRIC: ReportReader._metric,
     ReportKind.NODE_FIT: ReportReader._node_fit,

@@ -61,7 +61,8 @@ class ArrayCommands:
                     f"{len(preparing)} jobs of array {found!r} wait or are being prepared and cannot be paused yet",
                     "jobs that have been prepared", "Wait until they are pending, or cancel the array",
                 )  # fmt: skip
-            now, running = self.journal.now(), [each for each in members if each.mark is not JobPhase.PAUSED]
+            now = self.journal.now()
+            running = [each for each in members if each.mark is not JobPhase.PAUSED and not each.released]
             self.journal.record_all([Paused(at=now, job_id=record.id, by=who.name) for record in running])
         self.done()
         return found

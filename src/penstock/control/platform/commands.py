@@ -160,6 +160,7 @@ class Commands:
                     f"job {job_id!r} is {stands} and cannot be paused yet", "a job that has been prepared",
                     "Wait until it is pending, or cancel it",
                 )  # fmt: skip
+            self._not_finishing(record, "paused")
             self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
         self._done()
 
@@ -181,6 +182,7 @@ class Commands:
         with self._journal.lock:
             record = self._own(job_id, who)
             self._not_over(record, "edited")
+            self._not_finishing(record, "edited")
             now = self._journal.now()
             self._journal.record(edit_entry(wanted, record, self._journal.state, self.quotas, now, who.name))
         self._done()
@@ -221,6 +223,13 @@ class Commands:
             raise ConflictError(
                 f"job {record.id!r} is {record.mark} and cannot be {what}", "a job that is not over", "Submit it again"
             )
+
+    def _not_finishing(self, record: JobRecord, what: str) -> None:
+        if record.released:
+            raise ConflictError(
+                f"job {record.id!r} has given its devices back, is finishing and cannot be {what}",
+                "a job that has devices or wants some", "Let it finish, or cancel it",
+            )  # fmt: skip
 
     def _node(self, name: str) -> Node:
         with self._journal.reading() as state:

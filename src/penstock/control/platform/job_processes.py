@@ -59,7 +59,7 @@ def _awaited(
 ) -> "RunEnvironment | None":
     """That of a run which is there, or is just being started."""
     until = time.monotonic() + patience_s
-    while record.grant is not None and not record.over:
+    while (record.grant is not None or record.released) and not record.over:
         with suppress(UnknownNameError):
             if (found := find(record.run_id)) is not None:
                 return found

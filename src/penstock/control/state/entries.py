@@ -282,6 +282,15 @@ class RunSuspended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunReleased:
+    """The run has done its part on devices and left them; it goes on without, on the processor."""
+
+    at: float
+    job_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """The work is done; ``reason`` says so of a job that trains until its metric says that it is enough."""
 
@@ -492,8 +501,8 @@ class Ticked:
 
 AboutJob = (
     Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
-    | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunWatched | RunSuspended | RunFinished | RunFailed
-    | NodeUnfit | CurveLearned | ResumableLearned | MetricReported | Evaluated
+    | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunWatched | RunSuspended | RunReleased | RunFinished
+    | RunFailed | NodeUnfit | CurveLearned | ResumableLearned | MetricReported | Evaluated
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | NodePassed | DeviceLeft | DeviceCame
 Entry = (

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from penstock.control.state.entries import RunFailed, Submitted
 from penstock.control.state.evaluations import EvaluationResult, LatestEvaluation
 from penstock.core import (
+    CPU_WORKER,
+    NO_DEVICE,
     DeviceSlot,
     Diagnosis,
     Grant,
@@ -40,6 +42,7 @@ class Wanted:
     """How the model of the job is split at each width it may have; none for jobs without a model."""
     until: StopRule | None = None
     best: MetricBest | None = None
+    cpu_worker: Worker | None = None
 
     @property
     def devices(self) -> frozenset[DeviceSlot]:
@@ -78,6 +81,10 @@ class JobRecord:
     runs: list[str] = field(default_factory=list)
     places: tuple[DeviceSlot, ...] = ()
     """The devices of the grant by node and slot: their indices mean something to the scheduler only."""
+    released: bool = False
+    """It has done its part on devices and given them back for good; what is left of it needs none."""
+    cpu_node: str = ""
+    """Where it goes on then."""
     displaced: bool = False
     """Its grant is what its run is still on, although its bounds do not allow it: the next decision says where to."""
     footprints: dict[str, frozenset[DeviceSlot]] = field(default_factory=dict)
@@ -220,6 +227,16 @@ class JobRecord:
         self.displaced = False
         self.reason = why or self.reason
 
+    def release_devices(self) -> None:
+        """Its run goes on without them, where its first worker was; nobody else has to wait for what it leaves."""
+        self.cpu_node = self._first_node()
+        self.released, self.workers, self.places = True, (), ()
+        self.footprints.pop(self.run_id, None)
+        self.lose_devices()
+
+    def _first_node(self) -> str:
+        return self.workers[0].node if self.workers else self.cpu_node
+
     def stay_until_decided(self, grant: Grant) -> None:
         """It lost these devices because of its own bounds: its run waits on them for others, and is not ended."""
         self.grant = grant
@@ -237,9 +254,12 @@ class JobRecord:
             self.reshape(self.grant, self.places, at)
 
     def begin_again(self, at: float) -> None:
-        """The run ended but the devices are still ours: the next run takes them."""
+        """The run ended but the devices are still ours, or none are needed: the next run goes on."""
         if self.grant is not None:
             self.begin_stint(self.grant, self.places, at)
+        elif self.released:
+            self.stint += 1
+            self.generation += 1
 
     def streak_after(self, entry: RunFailed) -> int:
         """Failures in a row without progress: one that got further than the last begins anew."""
@@ -254,16 +274,22 @@ class JobRecord:
         self.retry_at = entry.retry_at or 0.0
 
     def wanted(self) -> Wanted | None:
-        if self.grant is None:
+        if self.grant is None and not self.released:
             return None
         return Wanted(
             job_id=self.id, run_id=self.run_id, workers=self.workers, generation=self.generation,
-            attempt=self.failures, not_before=self.retry_at, plans=self._plans(self.grant.kind), until=self.until,
-            best=self.best,
+            attempt=self.failures, not_before=self.retry_at, plans=self._plans(), until=self.until, best=self.best,
+            cpu_worker=self._cpu_worker(),
         )  # fmt: skip
 
-    def _plans(self, kind: str) -> tuple[ParallelPlan, ...]:
-        scaling = self.job.curve.scaling(kind)
+    def _cpu_worker(self) -> Worker | None:
+        command = self.recipe.cpu_command
+        if not command:
+            return None
+        return Worker(id=CPU_WORKER, rank=0, node=self._first_node(), slot=NO_DEVICE, command=command)
+
+    def _plans(self) -> tuple[ParallelPlan, ...]:
+        scaling = None if self.grant is None else self.job.curve.scaling(self.grant.kind)
         return scaling.plans if scaling is not None else ()
 
     def _new_worker(self) -> str:

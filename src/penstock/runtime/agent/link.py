@@ -57,10 +57,11 @@ class RefusedError(PenstockError):
 
 
 class AgentLink:
-    """What the loop says to the agent and what it has been told."""
+    """What the loop says to the agent and what it has been told; ``elastic``: its world can change while it runs."""
 
-    def __init__(self, agent: AgentAddress | None, worker: str, secret: str = "") -> None:
+    def __init__(self, agent: AgentAddress | None, worker: str, secret: str = "", *, elastic: bool = True) -> None:
         self._agent = agent
+        self._elastic = elastic
         self._worker = worker
         self._secret = secret
         self._heard = threading.Condition()
@@ -179,7 +180,8 @@ class AgentLink:
                 time.sleep(_REDIAL_S)
 
     def _talk(self, line: socket.socket) -> None:
-        line.sendall(WORKER_MESSAGES.encode(Hello(worker=self._worker, pid=os.getpid(), secret=self._secret)))
+        hello = Hello(worker=self._worker, pid=os.getpid(), elastic=self._elastic, secret=self._secret)
+        line.sendall(WORKER_MESSAGES.encode(hello))
         received = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(line, selectors.EVENT_READ)

@@ -17,7 +17,7 @@ from penstock.core import CodecError, InputError, build, plain
 from penstock.runtime.evaluation.packing import SetTime, Shard
 from penstock.tools import partial_path, write_atomically
 
-_PLAN, _TIMES = "plan.json", "times.json"
+_PLAN, _TIMES, _LOAD = "plan.json", "times.json", "load"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,17 @@ class EvaluationFiles:
                 os.link(draft, path)
         finally:
             draft.unlink()
-        return [build(Shard, each) for each in json.loads(path.read_text())]
+        agreed = self.plan()
+        assert agreed is not None
+        return agreed
+
+    def plan(self) -> list[Shard] | None:
+        """What the workers agreed on, once they have."""
+        try:
+            text = (self.directory / _PLAN).read_text()
+        except FileNotFoundError:
+            return None
+        return [build(Shard, each) for each in json.loads(text)]
 
     def claim(self, what: str) -> bool:
         """Whether this worker is the first of its world to want it."""
@@ -98,6 +108,20 @@ class EvaluationFiles:
 
     def metrics(self) -> dict[str, ShardResult]:
         return {name: _result(self._metrics / name) for name in _names(self._metrics)}
+
+    def scored(self) -> set[str]:
+        """The names of the metric steps that have a result."""
+        return set(_names(self._metrics))
+
+    def keep_load_time(self, seconds: float) -> None:
+        """How long a worker took to load the model."""
+        write_atomically(self.directory / _LOAD, repr(seconds))
+
+    def load_time(self) -> float:
+        """Zero where nobody has loaded it."""
+        with suppress(OSError, ValueError):
+            return float((self.directory / _LOAD).read_text())
+        return 0.0
 
     def keep_times(self, times: KnownTimes) -> None:
         """For the evaluation of the next checkpoint."""

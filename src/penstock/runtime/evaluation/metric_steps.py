@@ -1,14 +1,13 @@
 """Metrics from raw outputs, computed on the processor while the devices go on with the next shards.
 
-One process for each data set, started when the last of its shards is done, or one for each shard. It finds the outputs
-in the folder that ``PENSTOCK_EVALUATION_OUTPUTS`` names and prints its results as any script prints metrics:
-``penstock: accuracy=0.71``. It sees no accelerator.
+One process for each data set, or for each shard. It finds the outputs in the folder that
+``PENSTOCK_EVALUATION_OUTPUTS`` names and prints its results as any script prints metrics: ``penstock: accuracy=0.71``.
 """
 
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +19,6 @@ OUTPUTS, SET, STEP = "PENSTOCK_EVALUATION_OUTPUTS", "PENSTOCK_EVALUATION_SET", "
 _PREFIX = "penstock:"
 _NICENESS = 5
 _SHOWN_LINES = 20
-_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-_NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ASCEND_RT_VISIBLE_DEVICES": ""}
 
 
 class MetricSteps:
@@ -33,22 +30,26 @@ class MetricSteps:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="metric-step")
         self._started: dict[str, Future[ShardResult]] = {}
 
+    @property
+    def under_way(self) -> Collection[str]:
+        """Steps that were started and of which nobody has heard yet."""
+        return self._started.keys()
+
     def start(self, name: str, data_set: str, outputs: Path) -> None:
         """Begin a step, called ``name``, with what lies in ``outputs``."""
         self._started[name] = self._pool.submit(self._run, data_set, outputs)
 
-    def finished(self, *, wait: bool = False) -> dict[str, ShardResult]:
-        """What is new since the last call; raises for a step that failed."""
-        over = [name for name, future in self._started.items() if wait or future.done()]
-        return {name: self._started.pop(name).result() for name in over}
+    def over(self) -> dict[str, "Future[ShardResult]"]:
+        """What is new since the last call; of a step that failed, asking for the result raises what was wrong."""
+        return {name: self._started.pop(name) for name, future in list(self._started.items()) if future.done()}
 
     def _run(self, name: str, outputs: Path) -> ShardResult:
         began = time.monotonic()
-        env = {**os.environ, **_ALONE, **_NO_DEVICES, OUTPUTS: str(outputs), SET: name, STEP: str(self._step)}
+        env = {**os.environ, OUTPUTS: str(outputs), SET: name, STEP: str(self._step)}
         said, code = _output_of(self._command, env)
         if code:
             tail = "\n".join(said.splitlines()[-_SHOWN_LINES:])
-            raise InputError(f"the metric step of {name} ended with code {code}:\n{tail}\n", "code 0")
+            raise InputError(f"the metric step of {name} ended with code {code}", "code 0", f"It said:\n{tail}")
         values = read_metrics(said)
         if not values:
             raise InputError(

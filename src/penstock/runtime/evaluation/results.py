@@ -1,10 +1,20 @@
-"""What an evaluation found, put together from its shards and metric steps."""
+"""What an evaluation found, put together from its shards and metric steps, and told as metrics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.core import EvaluationBrief
-from penstock.runtime.evaluation.evaluation_files import ShardResult
+from penstock.runtime.evaluation.evaluation_files import EvaluationFiles, KnownTimes, ShardResult
 from penstock.runtime.evaluation.packing import SetTime, Shard
+from penstock.runtime.training.metric_log import log
+
+
+def tell_results(brief: EvaluationBrief, files: EvaluationFiles, shards: Sequence[Shard]) -> None:
+    """Everything is there: log it, and keep how long it took for the next checkpoint."""
+    results, metrics = files.results(), files.metrics()
+    times = measured_times(brief, shards, results, metrics)
+    files.keep_times(KnownTimes(load_s=files.load_time(), sets=times))
+    for name, values in results_of(shards, results, metrics, by_shard=brief.metric_by_shard).items():
+        log({f"{name}/{metric}": value for metric, value in values.items()})
 
 
 def results_of(

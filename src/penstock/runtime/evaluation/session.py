@@ -1,7 +1,8 @@
 """``evaluation.init``: one worker's part in the evaluation of a checkpoint.
 
-The model is loaded once and stays: the worker takes shard after shard until none is left. Raw outputs become metrics on
-the processor meanwhile. The first worker waits for the others, puts results together and tells them as metrics.
+The model is loaded once and stays: the worker takes shard after shard until none is left. Raw outputs become metrics in
+a process of their own, which needs no device (:mod:`~penstock.runtime.evaluation.scoring`); without a metric step the
+first worker waits for the others, puts results together and tells them.
 """
 
 import os
@@ -13,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core import EVALUATION, EvaluationBrief, InputError, metric_values, require
 from penstock.runtime.agent.environment import WorkerEnvironment
-from penstock.runtime.evaluation.evaluation_files import EvaluationFiles, KnownTimes, ShardResult, read_times
+from penstock.runtime.evaluation.evaluation_files import EvaluationFiles, ShardResult, read_times
 from penstock.runtime.evaluation.expected_times import expected_times
-from penstock.runtime.evaluation.metric_steps import MetricSteps
 from penstock.runtime.evaluation.node_copy import NodeCopy, is_far
 from penstock.runtime.evaluation.packing import Shard, pack
-from penstock.runtime.evaluation.results import measured_times, results_of
-from penstock.runtime.training.metric_log import log
+from penstock.runtime.evaluation.results import tell_results
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,11 +67,9 @@ class Evaluation:
         self._local_size = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
         self._files = EvaluationFiles(directory, world)
         self._began = time.monotonic()
-        self._load_s = 0.0
         self._told = 0
         self._world = world
         self._copy: NodeCopy | None = None
-        self._metric_steps = MetricSteps(brief.metric, brief.step, at_once=max(1, _cores() // self._local_size))
 
     @property
     def checkpoint(self) -> Path:
@@ -96,7 +93,8 @@ class Evaluation:
 
     def shards(self) -> Iterator[ShardRun]:
         """Shard after shard, until all are done; load the model before. Results are told when the last one is."""
-        self._load_s = time.monotonic() - self._began
+        if self.is_main:
+            self._files.keep_load_time(time.monotonic() - self._began)
         if self._copy is not None:
             self._copy.release()
         shards = self._agreed()
@@ -104,14 +102,13 @@ class Evaluation:
             if number in self._files.done() or not self._files.claim(str(number)):
                 continue
             yield from self._run(number, shard)
-            self._begin_metric_steps(shards)
             self._tell_progress(shards)
         self._finish(shards)
 
     def _agreed(self) -> list[Shard]:
         known = read_times(self._brief.earlier)
         times = expected_times(self._brief.sets, known, by_shard=self._brief.metric_by_shard)
-        packed = pack(times.sets, self._worker.size, load_s=times.load_s, processors=_cores())
+        packed = pack(times.sets, self._worker.size, load_s=times.load_s, processors=cores())
         shards = self._files.agree_on(packed.shards)
         if self.is_main:
             about = f", about {packed.makespan_s:.0f} s" if known.sets else ""
@@ -128,29 +125,6 @@ class Evaluation:
             raise InputError(f"a shard of {shard.set} ended without a result", expected, "Add it to the loop")
         self._files.keep_result(number, ShardResult(values=run.values, seconds=time.monotonic() - began))
 
-    def _begin_metric_steps(self, shards: list[Shard]) -> None:
-        """Whoever finds all that a metric step needs done first has it computed."""
-        self._keep_metrics(wait=False)
-        if not self._brief.metric:
-            return
-        done, known = self._files.done(), self._files.metrics()
-        for name, numbers in self._metric_inputs(shards).items():
-            if name not in known and done.issuperset(numbers) and self._files.claim(f"metric-{name}"):
-                shard = shards[numbers[0]]
-                outputs = self._files.outputs(shard, apart=self._brief.metric_by_shard)
-                self._metric_steps.start(name, shard.set, outputs)
-
-    def _metric_inputs(self, shards: list[Shard]) -> dict[str, list[int]]:
-        """Which shards each metric step needs; steps are called after their data set, or after their only shard."""
-        needed: dict[str, list[int]] = {}
-        for number, shard in enumerate(shards):
-            needed.setdefault(str(number) if self._brief.metric_by_shard else shard.set, []).append(number)
-        return needed if self._brief.metric else {}
-
-    def _keep_metrics(self, *, wait: bool) -> None:
-        for name, result in self._metric_steps.finished(wait=wait).items():
-            self._files.keep_metrics(name, result)
-
     def _tell_progress(self, shards: list[Shard]) -> None:
         done = sum(shards[number].weight for number in self._files.done())
         if self.is_main and done != self._told:
@@ -158,44 +132,41 @@ class Evaluation:
             print(f"penstock: step={done} total={self._brief.work}", flush=True)
 
     def _finish(self, shards: list[Shard]) -> None:
-        """Metric steps that nobody has begun are of shards that were done in an earlier world."""
-        self._begin_metric_steps(shards)
-        self._keep_metrics(wait=True)
+        """The first worker tells how far the others are; the devices of all of them are given back together."""
         if not self.is_main:
             return
-        while not self._is_over(shards):
+        while len(self._files.done()) < len(shards):
             time.sleep(_LOOK_EVERY_S)
             self._tell_progress(shards)
-        results, metrics = self._files.results(), self._files.metrics()
-        times = measured_times(self._brief, shards, results, metrics)
-        self._files.keep_times(KnownTimes(load_s=self._load_s, sets=times))
-        found = results_of(shards, results, metrics, by_shard=self._brief.metric_by_shard)
-        for name, values in found.items():
-            log({f"{name}/{metric}": value for metric, value in values.items()})
         self._tell_progress(shards)
-
-    def _is_over(self, shards: list[Shard]) -> bool:
-        if len(self._files.done()) < len(shards):
-            return False
-        return len(self._files.metrics()) == len(self._metric_inputs(shards))
+        if not self._brief.metric:
+            tell_results(self._brief, self._files, shards)
 
 
 def init_evaluation() -> Evaluation:
     """Find out what this worker has to evaluate, from what the platform told it."""
+    brief, directory = given_brief()
+    worker = WorkerEnvironment.from_environment()
+    world = (
+        f"{os.environ.get('TORCHELASTIC_RUN_ID', 'run')}-{worker.generation}-{os.environ.get('PENSTOCK_ATTEMPT', '0')}"
+    )
+    return Evaluation(brief, directory, worker, world)
+
+
+def given_brief() -> tuple[EvaluationBrief, Path]:
+    """What the platform told a process of an evaluation: what to do, and the directory that all of them share."""
     text, directory = os.environ.get(EVALUATION), os.environ.get("PENSTOCK_CHECKPOINT_DIR")
     if not text or not directory:
         raise InputError(
             "this process evaluates nothing: no platform started it for a checkpoint", "a job with `evaluate:`",
             "See docs/evaluation.md",
         )  # fmt: skip
-    brief, worker = EvaluationBrief.parse(text), WorkerEnvironment.from_environment()
+    brief = EvaluationBrief.parse(text)
     if not brief.sets:
         raise InputError("no data sets to evaluate", "sets in `evaluate:` of the job file", "Try sets: {arc: 1_000}")
-    world = (
-        f"{os.environ.get('TORCHELASTIC_RUN_ID', 'run')}-{worker.generation}-{os.environ.get('PENSTOCK_ATTEMPT', '0')}"
-    )
-    return Evaluation(brief, Path(directory), worker, world)
+    return brief, Path(directory)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -15,7 +15,9 @@ from penstock.core import (
     Deadline,
     DeviceLost,
     DeviceRestored,
+    DevicesReleased,
     Event,
+    EventError,
     Job,
     JobAmended,
     JobCancelled,
@@ -36,7 +38,7 @@ from penstock.scheduler.scheduler import Scheduler
 
 MISFORTUNES = (
     "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "amend", "change",
-    "break", "mend",
+    "break", "mend", "release",
 )  # fmt: skip
 ScriptEntry = Event | Callable[[Scheduler, float], Event | None]
 
@@ -124,16 +126,27 @@ class Misfortune:
             return JobCancelled(now, job_id)
         if self.what == "pause":
             return JobPaused(now, job_id)
+        if self.what == "release":
+            return DevicesReleased(now, job_id) if scheduler.devices_of(job_id) else None
         if self.what == "give up":
             return JobFailed(now, job_id, "it cannot be helped")
         if self.what == "amend":
-            goal = Deadline(now + 2000.0 * self.amount)
-            return JobAmended(now, job_id, Amendment(goal=goal, at_least=1 + self.pick % 2, at_most=2 + self.pick % 3))
+            return self._amended(scheduler, job_id, now)
         if self.what == "progress":
             return Progress(now, job_id, scheduler.remaining(job_id) * self.amount + 1e-6)
         if self.what == "curve":
             return CurveChanged(now, job_id, Curve.from_table({1: self.amount, 2: 1.5 * self.amount}))
         return WorkerFailed(now, job_id) if scheduler.devices_of(job_id) else None
+
+    def _amended(self, scheduler: Scheduler, job_id: str, now: float) -> Event | None:
+        """Nothing where the cluster could not hold the job any more."""
+        goal = Deadline(now + 2000.0 * self.amount)
+        amendment = Amendment(goal=goal, at_least=1 + self.pick % 2, at_most=2 + self.pick % 3)
+        try:
+            scheduler.amended(job_id, amendment)
+        except EventError:
+            return None
+        return JobAmended(now, job_id, amendment)
 
 
 @st.composite

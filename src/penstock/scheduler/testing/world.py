@@ -13,6 +13,7 @@ from penstock.core import (
     Cluster,
     Decline,
     Defer,
+    DevicesReleased,
     Event,
     EventError,
     Instruction,
@@ -58,10 +59,10 @@ class CheckedWorld:
 
     def _settle(self, events: list[Event], now: float) -> None:
         for event in events:
-            if isinstance(event, JobFinished):
+            if isinstance(event, JobFinished | DevicesReleased):
                 assert event.job_id in self.held, "a job ended without holding devices"
                 del self.held[event.job_id]
-                self._end(event.job_id, "finished")
+                self._end(event.job_id, "finished" if isinstance(event, JobFinished) else "released")
         self._obey(self.scheduler.handle(*events, Tick(max(now, self.scheduler.now))))
         self.scheduler.validate()
         self._check()

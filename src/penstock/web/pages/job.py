@@ -153,7 +153,7 @@ class _JobPage:
         self._facts.show(facts_html(overview))
         self._tiles.show(tiles_html(overview))
         self._changes.button.set_visibility(state not in OVER)
-        self._pause.set_visibility(state not in (*OVER, "paused"))
+        self._pause.set_visibility(state not in (*OVER, "paused", "finishing"))
         self._resume.set_visibility(state == "paused")
         self._cancel.set_visibility(state not in OVER)
         self._show_charts(overview)

@@ -30,6 +30,11 @@ class DeviceClaim:
         return cls(host=node.host, resource=node.resource, kind=node.node.kind, amount=node.per_device)
 
     @classmethod
+    def core_beside(cls, node: DeviceNode) -> "DeviceClaim":
+        """One core of the machine of a node, and no device; the image is that of the node's kind."""
+        return cls(host=node.host, resource=CPU, kind=node.node.kind)
+
+    @classmethod
     def of(cls, variables: Mapping[str, str]) -> "DeviceClaim":
         return cls(
             host=variables[HOST], resource=variables[RESOURCE], kind=variables[KIND], amount=float(variables[AMOUNT])

@@ -51,6 +51,10 @@ from penstock.tools import SteadyClock, write_atomically
 _log = logging.getLogger(__name__)
 
 TICK_S = 0.1
+_AFTER_ALL_ELSE = (
+    ReportKind.RELEASED, ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED,
+)  # fmt: skip
+"""What is told when all that workers said before is."""
 METER_EVERY_S = 5.0
 """How often energy is added up when nobody asks."""
 
@@ -141,7 +145,8 @@ class Agent:
         return time.monotonic()
 
     def spawn(self, group: WorkerGroup, worker: Worker, restarts: int) -> None:
-        self._locks.take(worker.id, worker.place)
+        if worker.has_device:
+            self._locks.take(worker.id, worker.place)
         self._workers.spawn(group, worker, restarts)
 
     def terminate(self, member: Member) -> None:
@@ -156,7 +161,7 @@ class Agent:
         self._lines.send(worker_id, message)
 
     def report(self, kind: ReportKind, **said: Any) -> None:
-        if kind in (ReportKind.FINISHED, ReportKind.FAILED, ReportKind.SUSPENDED, ReportKind.RESIZED):
+        if kind in _AFTER_ALL_ELSE:
             self._telemetry.flush()
             self._stop_metric.flush()
         if kind is ReportKind.FINISHED and (ending := self._stop_metric.ending):
@@ -176,7 +181,7 @@ class Agent:
         self._workers.dump_stacks(worker_id)
 
     async def _look(self) -> None:
-        self._supervisor.looked(await self._looks.take(list(self._supervisor.members.values())))
+        self._supervisor.looked(await self._looks.take(self._supervisor.on_devices))
         self._ended.set()
 
     def sweep(self) -> None:

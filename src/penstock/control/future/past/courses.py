@@ -15,6 +15,7 @@ from penstock.control.state.entries import (
     ResumableLearned,
     Resumed,
     RunFailed,
+    RunReleased,
     Submitted,
     Unblocked,
 )
@@ -45,6 +46,8 @@ class JobCourse:
     """When it was there and what it came after was over."""
     failed_at: list[float] = field(default_factory=list)
     """When a run of it failed and was tried again."""
+    released: bool = False
+    """Whether it has given its devices back for good: what fails then takes none from it."""
 
     @property
     def fingerprint(self) -> str:
@@ -109,9 +112,13 @@ class JobCourses:
 
     def _failed(self, entry: RunFailed) -> None:
         for course in self._asked(entry.job_id):
-            if entry.retry_at is not None:
+            if entry.retry_at is not None and not course.released:
                 course.failed_at.append(entry.at)
                 self.events.append(WorkerFailed(entry.at, course.job.id))
+
+    def _released(self, entry: RunReleased) -> None:
+        for course in self._asked(entry.job_id):
+            course.released = True
 
     def _curve_learned(self, entry: CurveLearned) -> None:
         kin = self._kin.get(entry.fingerprint, ()) if entry.fingerprint else self._asked(entry.job_id)
@@ -150,6 +157,7 @@ class JobCourses:
         Resumed: _steered,
         Edited: _edited,
         RunFailed: _failed,
+        RunReleased: _released,
         CurveLearned: _curve_learned,
         CostsLearned: _costs_learned,
         ResumableLearned: _resumable_learned,

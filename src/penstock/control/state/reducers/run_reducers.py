@@ -9,13 +9,15 @@ from penstock.control.state.entries import (
     RunFailed,
     RunFinished,
     RunNoted,
+    RunReleased,
     RunSuspended,
     RunWatched,
     SaveFailed,
     WorkerLost,
 )
 from penstock.control.state.folded_state import FoldedState, Reducers
-from penstock.core import JobFailed, JobFinished, Progress, WorkerFailed, format_duration
+from penstock.control.state.records import JobRecord
+from penstock.core import DevicesReleased, EventError, JobFailed, JobFinished, Progress, WorkerFailed, format_duration
 from penstock.wire import JobPhase
 
 
@@ -65,7 +67,26 @@ def _run_suspended(state: FoldedState, entry: RunSuspended) -> None:
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
     record.footprints.pop(entry.run_id, None)
     if entry.run_id == record.run_id:
+        _settle_without_devices(state, record)
         record.begin_again(entry.at)
+
+
+def _run_released(state: FoldedState, entry: RunReleased) -> None:
+    """Also if its devices were taken away meanwhile: it needs none any more."""
+    record = state.live(entry.job_id)
+    if entry.run_id != record.run_id:
+        raise EventError(f"{entry.run_id} is not the present run of {record.id!r}")
+    state.feed(DevicesReleased(entry.at, record.id))
+    record.release_devices()
+    if record.submission.evaluates is not None:
+        record.tell(entry.at, "all its shards are done; its metrics are computed without a device")
+
+
+def _settle_without_devices(state: FoldedState, record: JobRecord) -> None:
+    """The next run of a job that needs no devices is on a node that is there."""
+    if record.released and record.cpu_node in state.absent:
+        present = (node.name for _, node in state.scheduler.cluster.present())
+        record.cpu_node = next((name for name in present if name not in state.absent), record.cpu_node)
 
 
 def _run_finished(state: FoldedState, entry: RunFinished) -> None:
@@ -73,7 +94,7 @@ def _run_finished(state: FoldedState, entry: RunFinished) -> None:
     held = record.grant is not None
     state.feed(JobFinished(entry.at, record.id))
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
-    if not held:
+    if not held and not record.released:
         record.tell(entry.at, "finished before it could be stopped")
     if entry.reason:
         record.tell(entry.at, entry.reason)
@@ -91,6 +112,9 @@ def _run_failed(state: FoldedState, entry: RunFailed) -> None:
     if entry.retry_at is None:
         state.feed(JobFailed(entry.at, record.id, entry.reason))
         state.close(record, JobPhase.FAILED, entry.at, entry.reason)
+    elif record.released:
+        _settle_without_devices(state, record)
+        record.begin_again(entry.at)
     elif record.displaced:
         record.lose_devices()
     elif record.grant is not None:
@@ -120,6 +144,7 @@ RUN_REDUCERS: Reducers = {
     RunNoted: _run_noted,
     RunWatched: _run_noted,
     RunSuspended: _run_suspended,
+    RunReleased: _run_released,
     RunFinished: _run_finished,
     RunFailed: _run_failed,
 }
