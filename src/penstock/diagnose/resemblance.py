@@ -34,7 +34,7 @@ _LEAST_WORDS = 4
 """A heading is no message."""
 _SHARPNESS = 20.0
 """How much more likely a category is than another, as a logarithm, by what their cosines differ."""
-_LEAST_SHARE, _LEAST_COSINE = 0.3, 0.12
+_LEAST_SHARE, _LEAST_COSINE = 0.5, 0.12
 """Below these it is nobody's words: how much of the likeness the best category must have, and how like it must be."""
 
 Words = Mapping[str, float]
