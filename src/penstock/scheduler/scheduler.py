@@ -293,7 +293,7 @@ class Scheduler:
             now = "paused: it asks for devices again when somebody resumes it"
         elif record.state not in FINAL:
             view = self._decider.view(self._state.holdings, self.slot, self.now)
-            now = self._decider.explain(view, self._state.holdings.row(record))
+            now = self._decider.explain(self._state.holdings, view, self._state.holdings.row(record))
         return Story(job_id, record.story.entries.copy(), now)
 
     def tenant_settings(self) -> list[Tenant]:
