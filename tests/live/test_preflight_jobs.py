@@ -7,6 +7,7 @@ real check.
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -139,16 +140,14 @@ def test_nodes_are_checked_by_jobs_of_the_platform_without_a_way_to_them(cluster
     busy = cluster.submit(command=["sleep", "600"], nodes=["c"])
     until(lambda: cluster.ask(lambda client: client.job(busy)).devices, "a job that holds a device")
     holder = cluster.ask(lambda client: client.job(busy)).devices[0]
-    assert holder in {node.name: node for node in cluster.ask(lambda client: client.nodes())}["c"].devices, "its wish"
+    assert holder in {node.name: node for node in cluster.ask(lambda client: client.nodes())}["c"].devices
     folder = str(cluster.folder)
     good, bad = cluster.ask(lambda client: _checks(client, folder))
     assert (good.node, good.fit) == ("c", None)
-    assert "no room" in good.reason
+    assert good.reason.startswith(f"busy: its devices are in use by {busy}")
     assert (bad.node, bad.fit) == ("a", False)
     assert bad.reason.startswith("open files: 1024, expected at least 4096")
-    cluster.ask(lambda client: client.cancel(busy))
-    until(lambda: cluster._state(busy) == "cancelled" and not cluster.workers(), "its end")
-    (fit,) = cluster.ask(lambda client: check_nodes(client, ["c"], level=PreflightLevel.QUICK, folder=folder))
+    (fit,) = _check_when_free(cluster, busy, "c")
     assert (fit.fit, fit.reason) == (True, "")
     states = {node.name: (node.state, node.checked) for node in cluster.ask(lambda client: client.nodes())}
     assert (states["a"], states["c"]) == (("drained", ""), ("up", "quick"))
@@ -158,6 +157,27 @@ def test_nodes_are_checked_by_jobs_of_the_platform_without_a_way_to_them(cluster
         cluster.ask(lambda client: check_nodes(client, ["d"]))
     with pytest.raises(PenstockError, match="unknown node 'd'"):
         cluster.submit(nodes=["c", "d"])
+
+
+def _check_when_free(cluster: Cluster, busy: str, node: str) -> list[CheckedNode]:
+    """The check of a node in use waits for the job there, says so, and runs when that is over."""
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(
+            cluster.ask,
+            lambda client: check_nodes(
+                client, [node], level=PreflightLevel.QUICK, folder=str(cluster.folder), wait_s=300.0
+            ),
+        )
+        (check,) = until(lambda: _checks_that_wait(cluster), "a check that waits")
+        why = cluster.ask(lambda client: client.why(check)).now
+        assert f"it runs only on {node} and needs 4 devices there, which are held by job {busy}" in why
+        cluster.ask(lambda client: client.cancel(busy))
+        return waiting.result()
+
+
+def _checks_that_wait(cluster: Cluster) -> list[str]:
+    jobs = cluster.ask(lambda client: client.jobs()).jobs
+    return [job.id for job in jobs if job.name.startswith("preflight-c") and job.state not in OVER]
 
 
 def _checks(client: Client, folder: str) -> list[CheckedNode]:

@@ -30,7 +30,7 @@ from penstock.policies import POLICIES, policy_named
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
 from penstock.scheduler.testing import CheckedWorld
 from penstock.scheduler.testing.strategies import clusters, jobs, scripts
-from tests.scheduler.build import grants, job, kinds
+from tests.scheduler.build import job, kinds
 
 KEEPING = ("edf-admission", "elasticflow", "chronus", "deadline", "unified")
 """Policies that promise."""
@@ -252,8 +252,8 @@ def _cannot_run(scheduler: Scheduler, name: str) -> bool:
 
 
 def test_old_logs_named_nodes_as_a_wish() -> None:
-    from penstock.core import build, plain
     from penstock.core import Job as AnyJob
+    from penstock.core import build, plain
 
     data = plain(job("old"))
     data["nodes"] = ["a", "b"]
