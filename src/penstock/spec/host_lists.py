@@ -7,7 +7,7 @@ from penstock.core import InputError
 
 MOST_HOSTS = 10_000
 _RANGES = re.compile(r"^([^\[\]]*)\[([0-9,-]+)\](.*)$")
-_WORDS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
+_WORDS = re.compile(r"(?:[^,\[]|\[[^\[\]]*\]|\[)+")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 

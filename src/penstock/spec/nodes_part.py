@@ -31,8 +31,6 @@ def _read_names(value: object) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(read_text(word).strip() for word in words))
     if not names:
         raise InputError("an empty list of nodes", "the name of one node or more", _TRY)
-    if "" in names:
-        raise InputError("a node without a name", "the name of one node or more", _TRY)
     return names
 
 

@@ -17,10 +17,8 @@ def check_choice(cluster: Cluster, choice: NodeChoice, kinds: Sequence[str], lea
         return
     most = max((choice.capacity(cluster, kind) for kind in kinds), default=0)
     if not most:
-        of = " or ".join(kinds)
-        raise InputError(
-            f"nodes ({choice}) without any device of {of}", f"nodes that have some; {_LIST}", "Name others"
-        )
+        given = f"nodes ({choice}) without a device of {' or '.join(kinds)}"
+        raise InputError(given, "nodes that have some", _LIST)
     if most < least:
         raise InputError(
             f"at least {least} devices {choice}", f"at most {most}: that is what these nodes have",
