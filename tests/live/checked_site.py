@@ -52,8 +52,17 @@ class CheckedSite(Site):
 
 def small_python(folder: Path, before: str = "") -> str:
     """An interpreter without site-packages that sees this package; ``before`` is done by a shell first."""
+    return _python(folder, f"{before}\nPYTHONPATH={PACKAGE} exec {sys.executable} -S")
+
+
+def whole_python(folder: Path) -> str:
+    """One with everything that is installed, PyTorch included, and this package."""
+    return _python(folder, f"PYTHONPATH={PACKAGE} exec {sys.executable}")
+
+
+def _python(folder: Path, words: str) -> str:
     place = folder / "python3"
     folder.mkdir(exist_ok=True)
-    place.write_text(f'#!/bin/sh\n{before}\nPYTHONPATH={PACKAGE} exec {sys.executable} -S "$@"\n')
+    place.write_text(f'#!/bin/sh\n{words} "$@"\n')
     place.chmod(0o755)
     return str(place)

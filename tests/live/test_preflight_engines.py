@@ -5,12 +5,12 @@ that was started so.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.live.checked_site import NOT_FIT, TOO_FEW_FILES, CheckedSite, small_python
+from tests.live.checked_site import NOT_FIT, TOO_FEW_FILES, CheckedSite, small_python, whole_python
 from tests.tools.kubernetes import ControlPlane, Testbed, opened_testbed
 from tests.tools.slurm import NODES, PARTITION, SlurmCluster, running_slurm
 
@@ -40,8 +40,8 @@ def batch_site(tmp_path: Path, slurm: SlurmCluster, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def testbed(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Testbed]:
-    """Two nodes with two devices each, of which the first is unfit."""
-    gpus = [{"nvidia.com/gpu": "2"}] * 2
+    """Four nodes with one device each, of which the first is unfit."""
+    gpus = [{"nvidia.com/gpu": "1"}] * 4
     with opened_testbed(control_plane, tmp_path, gpus, before={0: TOO_FEW_FILES}) as found:
         yield found
 
@@ -49,6 +49,14 @@ def testbed(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Testbed]:
 @pytest.fixture
 def pod_site(tmp_path: Path, testbed: Testbed) -> Iterator[CheckedSite]:
     site = CheckedSite(tmp_path, testbed.server_settings(python=small_python(tmp_path / "image")))
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def whole_pod_site(tmp_path: Path, testbed: Testbed) -> Iterator[CheckedSite]:
+    """Whose image has PyTorch."""
+    site = CheckedSite(tmp_path, testbed.server_settings(python=whole_python(tmp_path / "image")))
     yield site
     site.close()
 
@@ -77,4 +85,31 @@ def test_a_job_on_slurm(batch_site: CheckedSite) -> None:
 
 
 def test_a_job_on_kubernetes(pod_site: CheckedSite, testbed: Testbed) -> None:
-    _runs_where_it_is_fit(pod_site, *testbed.nodes)
+    _runs_where_it_is_fit(pod_site, *testbed.nodes[:2])
+
+
+def _spans_nodes_that_are_fit(site: CheckedSite, nodes: Sequence[str]) -> None:
+    """A gang over three nodes, of which one fails, goes on over another; those that are fit try collectives."""
+    unfit, *fit = nodes
+    job = site.submit(
+        command=[whole_python(site.folder / "whole"), "-c", "print('trained')"], devices=3, preflight="quick",
+        nodes={"only": list(nodes), "prefer": list(nodes[:3])},
+    )  # fmt: skip
+    assert site.outcome(job) == "finished", site.story(job) + site.log(job)
+    assert f"node {unfit} failed its preflight and is drained ({NOT_FIT}" in site.story(job)
+    log = site.log(job)
+    assert "collectives in pairs of 2 nodes, rounds: 1" in log
+    assert log.count("trained") == 3
+    states = {node.name: (node.state, node.checked) for node in site.ask(lambda client: client.nodes())}
+    assert states[unfit] == ("drained", "")
+    assert {states[name] for name in fit} == {("up", "quick")}
+
+
+@pytest.mark.long
+def test_a_gang_on_slurm(batch_site: CheckedSite) -> None:
+    _spans_nodes_that_are_fit(batch_site, NODES)
+
+
+@pytest.mark.long
+def test_a_gang_on_kubernetes(whole_pod_site: CheckedSite, testbed: Testbed) -> None:
+    _spans_nodes_that_are_fit(whole_pod_site, testbed.nodes)
