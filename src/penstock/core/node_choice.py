@@ -54,6 +54,8 @@ class NodeChoice:
 
     def preferred(self, cluster: Cluster) -> list[int]:
         """Where the nodes are that it would rather run on."""
+        if not self.prefer:
+            return []
         return [position for position, node in cluster.present() if node.name in self.prefer]
 
     def capacity(self, cluster: Cluster, kind: str) -> int:
