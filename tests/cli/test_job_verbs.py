@@ -139,6 +139,17 @@ def test_a_job_that_comes_after_another_says_so(world: Platform, penstock: Penst
     assert (waited.code, f"what it waits for did not finish: {first} cancelled" in waited.err) == (4, True)
 
 
+def test_nodes_are_named_once_or_several_times(penstock: Penstock) -> None:
+    shown = penstock(
+        "submit", "--work", "5", "--nodes", "a,b", "--nodes", "c", "--exclude", "d", "--dry-run", "--", "true"
+    )
+    assert "only:\n  - a\n  - b\n  - c" in shown.out
+    assert "avoid:\n  - d" in shown.out
+    both = penstock("submit", "--work", "5", "--nodes", "a,b", "--exclude", "b", "--dry-run", "--", "true")
+    assert both.code == 2
+    assert "node 'b' is to be used and to be avoided" in both.err
+
+
 def test_flags_say_what_a_job_comes_after(penstock: Penstock) -> None:
     shown = penstock(
         "submit", "--work", "5", "--after", "a,b", "--after", "c", "--after-any", "--dry-run", "--", "true"

@@ -145,6 +145,7 @@ def test_the_module_needs_no_command_line_packages(tmp_path: Path) -> None:
         (("--nodes", "node-0", "--drain", "--compile"), "--platform with --compile, --drain"),
         (("--nodes", "nowhere"), "unknown node 'nowhere'"),
         (("--nodes", "node-0,node-0"), "each once"),
+        (("--nodes", "node-0", "--wait", "a while"), "'a while'"),
     ],
 )
 def test_what_jobs_of_the_platform_cannot_do_is_refused(
@@ -161,5 +162,5 @@ def test_a_node_in_use_is_not_checked_and_that_is_said(world: Platform, penstock
     done = penstock("preflight", "--platform", "--nodes", "node-0")
     assert done.code == 1
     assert "not checked" in done.out
-    assert "its devices are in use" in done.out
+    assert "busy: its devices are in use by" in " ".join(done.out.split())
     assert json.loads(penstock("preflight", "--platform", "--nodes", "node-0", "--json").out)[0]["fit"] is None

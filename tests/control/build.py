@@ -34,6 +34,7 @@ from penstock.core import (
     InputError,
     Job,
     Node,
+    NodeChoice,
     PreflightRule,
     Recipe,
     Report,
@@ -60,7 +61,7 @@ class TestClock:
 
 
 _KEYS = {"name", "work", "within", "at_least", "at_most", "retries", "backoff", "tenant", "packages", "resumable"}
-_KEYS |= {"after", "after_any", "dir", "notify", "until", "evaluate", "preflight"}
+_KEYS |= {"after", "after_any", "dir", "notify", "until", "evaluate", "preflight", "nodes"}
 
 
 class StandInReader:
@@ -80,7 +81,7 @@ class StandInReader:
             submitted_at=now,
             goal=Deadline(now + spec["within"]) if "within" in spec else BestEffort(),
             at_least=spec.get("at_least", 1), at_most=spec.get("at_most"), requested=spec.get("at_least", 1),
-            resumable=spec.get("resumable", True),
+            resumable=spec.get("resumable", True), nodes=build(NodeChoice, spec.get("nodes", {})),
         )  # fmt: skip
         recipe = Recipe(
             command=("train",), checkpoint_dir=spec.get("dir", f"{self._files_at}/{job_id}"),

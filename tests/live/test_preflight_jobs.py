@@ -5,65 +5,31 @@ real check.
 """
 
 import shutil
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import penstock
 from penstock.client import CheckedNode, Client, check_nodes
 from penstock.core import InputError, PenstockError, PreflightLevel
 from tests.backends import spanning
+from tests.live.checked_site import NOT_FIT, TOO_FEW_FILES, CheckedSite
 from tests.live.site import OVER, Site, until
 
 BACKEND = f"{spanning.__file__}:SpanningBackend"
-PACKAGE = Path(penstock.__file__).parents[1]
-TOO_FEW_FILES = ["prlimit", "--nofile=1024:1024"]
 
 
-class Cluster(Site):
+class Cluster(CheckedSite):
     """Nodes of four slots; ``unfit`` ones fail every check."""
 
     def __init__(self, folder: Path, nodes: tuple[str, ...], unfit: tuple[str, ...], settings: str = "") -> None:
-        super().__init__(folder, slots=0)
-        self.data.mkdir(mode=0o700)
         prefixes = "\n".join(f"{node} = {TOO_FEW_FILES}" for node in unfit)
-        (self.data / "penstock.toml").write_text(
+        super().__init__(
+            folder,
             f'backend = "{BACKEND}"\n{settings}\n[backend_settings]\nnodes = {list(nodes)}\n'
-            f"[backend_settings.prefixes]\n{prefixes}\n"
+            f"[backend_settings.prefixes]\n{prefixes}\n",
         )
-
-    def options(self) -> list[str]:
-        return []
-
-    def submit(self, **more: Any) -> str:
-        spec = {
-            "command": [self.python(), "-c", "print('trained')"], "work": "10 steps", "devices": 1, "profile": "never",
-            "environment": {"working_dir": str(self.folder)}, **more,
-        }  # fmt: skip
-        return self.ask(lambda client: client.submit(spec)).job.id
-
-    def python(self, before: str = "") -> str:
-        """One that sees the standard library and this package, so that a check takes a moment."""
-        place = self.folder / f"job{len(before)}" / "python3"
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(f'#!/bin/sh\n{before}\nPYTHONPATH={PACKAGE} exec {sys.executable} -S "$@"\n')
-        place.chmod(0o755)
-        return str(place)
-
-    def outcome(self, job_id: str) -> str:
-        return until(lambda: self._state(job_id) in OVER and self._state(job_id), f"the end of {job_id}")
-
-    def _state(self, job_id: str) -> str:
-        return self.ask(lambda client: client.job(job_id)).state
-
-    def story(self, job_id: str) -> str:
-        return "\n".join(note.text for note in self.ask(lambda client: client.why(job_id)).entries)
-
-    def log(self, job_id: str) -> str:
-        return self.ask(lambda client: client.logs(job_id)).text
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +55,7 @@ def test_a_job_goes_on_elsewhere_and_unfit_nodes_are_drained_with_the_reason(clu
     assert set(drained) <= {"a", "b"}
     for name in drained:
         (why,) = nodes[name].unusable
-        assert why.startswith("drained: preflight: open files: 1024, expected at least 4096")
+        assert why.startswith(f"drained: preflight: {NOT_FIT}")
         assert f"node {name} failed its preflight and is drained" in cluster.story(job)
     assert (nodes["c"].state, nodes["c"].checked) == ("up", "quick")
 
@@ -115,7 +81,7 @@ def test_the_last_node_stays_in_use_and_the_job_is_told(tmp_path: Path) -> None:
         small, told = cluster.submit(), cluster.submit(devices=2, preflight=False)
         assert (cluster.outcome(job), cluster.outcome(small), cluster.outcome(told)) == ("failed",) + ("finished",) * 2
         detail = cluster.ask(lambda client: client.job(job))
-        assert detail.reason.startswith("penstock: open files: 1024, expected at least 4096")
+        assert detail.reason.startswith(f"penstock: {NOT_FIT}")
         assert "its nodes failed the check before it started" in detail.reason
         assert "stays in use: it is the only one" in cluster.story(job)
         (node,) = cluster.ask(lambda client: client.nodes())
@@ -139,16 +105,14 @@ def test_nodes_are_checked_by_jobs_of_the_platform_without_a_way_to_them(cluster
     busy = cluster.submit(command=["sleep", "600"], nodes=["c"])
     until(lambda: cluster.ask(lambda client: client.job(busy)).devices, "a job that holds a device")
     holder = cluster.ask(lambda client: client.job(busy)).devices[0]
-    assert holder in {node.name: node for node in cluster.ask(lambda client: client.nodes())}["c"].devices, "its wish"
+    assert holder in {node.name: node for node in cluster.ask(lambda client: client.nodes())}["c"].devices
     folder = str(cluster.folder)
     good, bad = cluster.ask(lambda client: _checks(client, folder))
     assert (good.node, good.fit) == ("c", None)
-    assert "no room" in good.reason
+    assert good.reason.startswith(f"busy: its devices are in use by {busy}")
     assert (bad.node, bad.fit) == ("a", False)
-    assert bad.reason.startswith("open files: 1024, expected at least 4096")
-    cluster.ask(lambda client: client.cancel(busy))
-    until(lambda: cluster._state(busy) == "cancelled" and not cluster.workers(), "its end")
-    (fit,) = cluster.ask(lambda client: check_nodes(client, ["c"], level=PreflightLevel.QUICK, folder=folder))
+    assert bad.reason.startswith(NOT_FIT)
+    (fit,) = _check_when_free(cluster, busy, "c")
     assert (fit.fit, fit.reason) == (True, "")
     states = {node.name: (node.state, node.checked) for node in cluster.ask(lambda client: client.nodes())}
     assert (states["a"], states["c"]) == (("drained", ""), ("up", "quick"))
@@ -158,6 +122,27 @@ def test_nodes_are_checked_by_jobs_of_the_platform_without_a_way_to_them(cluster
         cluster.ask(lambda client: check_nodes(client, ["d"]))
     with pytest.raises(PenstockError, match="unknown node 'd'"):
         cluster.submit(nodes=["c", "d"])
+
+
+def _check_when_free(cluster: Cluster, busy: str, node: str) -> list[CheckedNode]:
+    """The check of a node in use waits for the job there, says so, and runs when that is over."""
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(
+            cluster.ask,
+            lambda client: check_nodes(
+                client, [node], level=PreflightLevel.QUICK, folder=str(cluster.folder), wait_s=300.0
+            ),
+        )
+        (check,) = until(lambda: _checks_that_wait(cluster), "a check that waits")
+        why = cluster.ask(lambda client: client.why(check)).now
+        assert f"it runs only on {node} and needs 4 devices there, which are held by job {busy}" in why
+        cluster.ask(lambda client: client.cancel(busy))
+        return waiting.result()
+
+
+def _checks_that_wait(cluster: Cluster) -> list[str]:
+    jobs = cluster.ask(lambda client: client.jobs()).jobs
+    return [job.id for job in jobs if job.name.startswith("preflight-c") and job.state not in OVER]
 
 
 def _checks(client: Client, folder: str) -> list[CheckedNode]:

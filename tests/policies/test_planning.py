@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from penstock.core import Curve
-from penstock.policies import KindView, Plans, Standing
+from penstock.policies import KindView, Plans, ReplacedColumns, Standing
 from penstock.policies.planning import PlanTerms, best_layout, extend, keep_to, lay_out, promised_rows
-from penstock.scheduler.columns import ReplacedColumns
 from tests.policies.views import Row, view
 
 ONE_OR_THREE = Curve.from_table({1: 1.0, 3: 2.0})

@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +54,14 @@ PartitionName={gpu_partition} Nodes={gpu_node} MaxTime=120 State=UP
 
 @dataclass(slots=True)
 class SlurmCluster:
-    """Daemons by their names, and the way to talk to them."""
+    """Daemons by their names, and the way to talk to them.
+
+    ``before`` has commands in front of the daemons of some nodes, whose limits hold for all that these start.
+    """
 
     folder: Path
     daemons: "dict[str, subprocess.Popen[bytes]]"
+    before: Mapping[str, Sequence[str]]
 
     @property
     def configuration(self) -> Path:
@@ -76,7 +80,7 @@ class SlurmCluster:
             )
 
     def start_node(self, name: str) -> None:
-        self.start(name, engine("slurmd"), "-D", "-N", name)
+        self.start(name, *self.before.get(name, ()), engine("slurmd"), "-D", "-N", name)
 
     def start_controller(self) -> None:
         self.start("slurmctld", engine("slurmctld"), "-D")
@@ -95,13 +99,13 @@ class SlurmCluster:
 
 
 @contextmanager
-def running_slurm(folder: Path) -> Iterator[SlurmCluster]:
+def running_slurm(folder: Path, before: Mapping[str, Sequence[str]] | None = None) -> Iterator[SlurmCluster]:
     """A cluster that is idle and answers; skips where Slurm is not installed."""
     for program in _PROGRAMS:
         engine(program)
     if os.geteuid() != 0:
         pytest.skip("a Slurm of the test's own needs root")
-    cluster = SlurmCluster(folder, {})
+    cluster = SlurmCluster(folder, {}, before or {})
     try:
         _configure(folder)
         _start(cluster)

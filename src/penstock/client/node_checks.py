@@ -1,8 +1,8 @@
-"""Nodes checked by the platform itself: one small job for each, which asks for the check and would rather run there.
+"""Nodes checked by the platform itself: one small job for each, which asks for the check and runs there alone.
 
 So nobody needs a way to the nodes besides the one that jobs take. The job does nothing once its node is fit; what the
 check found is what every job's check finds, and stays with the node: it is drained, or known to be fit from then on.
-Where a job goes is the scheduler's decision: a node that is in use is left unchecked, and that is said.
+A node that is in use is told as busy, or its check waits like any other job until it is that job's turn there.
 """
 
 import re
@@ -13,13 +13,12 @@ from typing import Any
 
 from penstock.client.http import Client
 from penstock.core import InputError, PreflightLevel, UnknownNameError
-from penstock.wire import OVER, JobDetail, NodeView
+from penstock.wire import OVER, NodeView
 
 _LOOK_S = 0.5
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
 _DRAINED = "drained: preflight: "
 _FOLDER = "/tmp"
-_NO_ROOM = "it has no room for a check now: its devices are in use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +40,24 @@ def check_nodes(
     *,
     level: PreflightLevel = PreflightLevel.FULL,
     folder: str | None = None,
+    wait_s: float = 0.0,
     within_s: float = 1800.0,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[CheckedNode]:
     """Check nodes of a platform, all at once, each on all of its devices; ``folder`` of theirs is where disks are
-    measured. What has not begun or ended ``within_s`` is cancelled."""
+    measured. Nodes in use are waited for as long as ``wait_s``; without that nobody is disturbed. What has not begun
+    then, or not ended ``within_s`` after that, is cancelled."""
     nodes = _known(client, names)
-    idle = [node for node in nodes if not node.jobs]
-    found = {node.name: CheckedNode(node=node.name, fit=None, reason=_NO_ROOM) for node in nodes if node.jobs}
+    found = {node.name: _busy(node, "") for node in nodes if node.jobs and not wait_s}
     jobs: dict[str, str] = {}
     try:
-        for node in idle:
-            jobs[node.name] = client.submit(_spec(node, level, folder or _FOLDER)).job.id
-            say(f"{jobs[node.name]} checks {node.name}")
-        found |= _outcomes(client, jobs, time.monotonic() + within_s)
+        for node in nodes:
+            if node.name not in found:
+                jobs[node.name] = client.submit(_spec(node, level, folder or _FOLDER)).job.id
+                waits = f" when {', '.join(node.jobs)} made way" if node.jobs else ""
+                say(f"{jobs[node.name]} checks {node.name}{waits}")
+        begin = time.monotonic() + wait_s
+        found |= _outcomes(client, jobs, begin, begin + within_s)
     finally:
         for job in jobs.values():
             if client.job(job).state not in OVER:
@@ -62,14 +65,21 @@ def check_nodes(
     return [found[node.name] for node in nodes]
 
 
-def _outcomes(client: Client, jobs: Mapping[str, str], until: float) -> dict[str, CheckedNode]:
+def _outcomes(client: Client, jobs: Mapping[str, str], begin: float, end: float) -> dict[str, CheckedNode]:
+    """What comes of the jobs, which should have devices by ``begin`` and be over by ``end``."""
     found: dict[str, CheckedNode] = {}
     while left := [name for name in jobs if name not in found]:
-        in_time = time.monotonic() < until
-        seen = [_outcome(client, name, jobs[name], in_time=in_time) for name in left]
+        now = time.monotonic()
+        seen = [_outcome(client, name, jobs[name], may_wait=now < begin, in_time=now < end) for name in left]
         found |= {each.node: each for each in seen if each is not None}
         time.sleep(_LOOK_S)
     return found
+
+
+def _busy(node: NodeView, job_id: str) -> CheckedNode:
+    holders = ", ".join(job for job in node.jobs if job != job_id)
+    reason = f"busy: its devices are in use by {holders}; --wait TIME waits for them"
+    return CheckedNode(node=node.name, fit=None, job=job_id, reason=reason)
 
 
 def _known(client: Client, names: Sequence[str]) -> list[NodeView]:
@@ -96,7 +106,7 @@ def _spec(node: NodeView, level: PreflightLevel, folder: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _outcome(client: Client, name: str, job_id: str, *, in_time: bool) -> CheckedNode | None:
+def _outcome(client: Client, name: str, job_id: str, *, may_wait: bool, in_time: bool) -> CheckedNode | None:
     """What is known of a node's check by now; nothing while it goes on."""
     job = client.job(job_id)
     node = next(each for each in client.nodes() if each.name == name)
@@ -105,17 +115,12 @@ def _outcome(client: Client, name: str, job_id: str, *, in_time: bool) -> Checke
         return CheckedNode(**told, fit=False, reason=why)
     if node.checked_at is not None and node.checked_at >= job.submitted_at:
         return CheckedNode(**told, fit=True)
-    if _is_elsewhere(job, node):
-        return CheckedNode(**told, fit=None, reason=_NO_ROOM)
     if job.state in OVER:
         return CheckedNode(**told, fit=False if job.state == "failed" else None, reason=job.reason or job.state)
+    if not (may_wait or job.devices or job.history) and set(node.jobs) - {job_id}:
+        return _busy(node, job_id)
     return None if in_time else CheckedNode(**told, fit=None, reason="its check has not ended in time")
 
 
 def _drain_reason(node: NodeView) -> str | None:
     return next((why.removeprefix(_DRAINED) for why in node.unusable if why.startswith(_DRAINED)), None)
-
-
-def _is_elsewhere(job: JobDetail, node: NodeView) -> bool:
-    held = {device for stint in job.history for device in stint.devices} | set(job.devices)
-    return bool(held) and not held & set(node.devices)

@@ -126,6 +126,7 @@ if TYPE_CHECKING:
         read_series,
     )
     from penstock.core.moments import resolve_moment, resolve_past
+    from penstock.core.node_choice import ANYWHERE, NodeChoice
     from penstock.core.node_reach import CHECK_FOR_JOB, JobCheck, ModuleCall, NodeAnswer, NodeReach
     from penstock.core.overhead import FREE, NO_COSTS, Costs, Overhead, Span
     from penstock.core.parallel_plan import ParallelPlan, ParallelStage, PipelineSchedule
@@ -222,6 +223,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AGENT_MESSAGES",
+    "ANYWHERE",
     "ANY_KIND",
     "CHECKPOINT",
     "CHECKPOINT_EVERY",
@@ -344,6 +346,7 @@ __all__ = [
     "Node",
     "NodeAnswer",
     "NodeChanged",
+    "NodeChoice",
     "NodeDraining",
     "NodeHealth",
     "NodeJoined",

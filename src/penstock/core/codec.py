@@ -126,7 +126,16 @@ def _capped_tenant(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return data if "limit" in data else {**data, "quota": None, "limit": data.get("quota")}
 
 
-_RENEWED: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"Tenant": _capped_tenant}
+def _job_with_choice(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Before jobs could be confined to nodes, those they named were a wish."""
+    nodes = data.get("nodes")
+    return {**data, "nodes": {"prefer": nodes}} if isinstance(nodes, list | tuple) else data
+
+
+_RENEWED: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "Tenant": _capped_tenant,
+    "Job": _job_with_choice,
+}
 """What older versions wrote, as it is written now."""
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from penstock.core.curve import Curve
 from penstock.core.errors import JobError
+from penstock.core.node_choice import ANYWHERE, NodeChoice
 from penstock.core.overhead import NO_COSTS, Costs
 from penstock.core.stopping import StopRule
 
@@ -119,8 +120,8 @@ class Job:
     ``requested`` is what the person would have asked a rigid scheduler for, and the only thing rigid policies use.
     Among jobs that nobody promised anything, those of higher ``priority`` go first. With ``measure_first`` a deadline
     is answered once the curve is more than a guess. One that is not ``resumable`` begins again when it loses or changes
-    its devices: only a promise to somebody else may do that to it. ``nodes`` are where it would rather start, if there
-    is room; elsewhere if not.
+    its devices: only a promise to somebody else may do that to it. ``nodes`` says where it may run and where it would
+    rather.
     """
 
     id: str
@@ -140,7 +141,7 @@ class Job:
     costs: Costs = NO_COSTS
     measure_first: bool = False
     resumable: bool = True
-    nodes: tuple[str, ...] = ()
+    nodes: NodeChoice = ANYWHERE
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.submitted_at) or self.submitted_at < 0:

@@ -13,6 +13,7 @@ from penstock.placement.buddy import Buddy
 from penstock.placement.first_fit import FirstFit
 from penstock.placement.occupancy import Masks, Occupancy, slots_of
 from penstock.placement.preferring import seat_preferred
+from penstock.placement.seating import ConfinedAsk, Crowd, Seating, Shares, take_seats
 from penstock.placement.spread import Spread
 
 _STRATEGIES: dict[str, Placement] = {strategy.name: strategy for strategy in (Buddy(), BestFit(), FirstFit(), Spread())}
@@ -43,13 +44,18 @@ __all__ = [
     "Ask",
     "BestFit",
     "Buddy",
+    "ConfinedAsk",
+    "Crowd",
     "FirstFit",
     "Masks",
     "Occupancy",
     "Placement",
+    "Seating",
+    "Shares",
     "Spread",
     "place_one_by_one",
     "placement_named",
     "seat_preferred",
     "slots_of",
+    "take_seats",
 ]

@@ -5,11 +5,12 @@ from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment,
 from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.policies.greedy import serve_in_order
+from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined
 from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.guards.within_bounds import WithinBounds
-from penstock.policies.job_columns import ColumnSource
+from penstock.policies.job_columns import ColumnSource, ReplacedColumns
 from penstock.policies.kind_options import OPTION_COLUMNS, KindOptions
 from penstock.policies.kind_view import KindView
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
@@ -84,6 +85,8 @@ __all__ = [
     "Plans",
     "Policy",
     "PolicyReference",
+    "ReplacedColumns",
+    "RowCrowd",
     "Srtf",
     "Standing",
     "TenantBounds",
@@ -94,7 +97,9 @@ __all__ = [
     "View",
     "WithinBounds",
     "YarnCapacity",
+    "admit_confined",
     "admit_undisturbed",
+    "allocate_confined",
     "allocate_lasting",
     "allocate_undisturbed",
     "offered_policies",

@@ -36,6 +36,25 @@ class SomeRows:
         return self._whole(name)[self._left]
 
 
+class ReplacedColumns:
+    """Columns of which some are ``replaced`` by others, and of the rest only the rows that are ``left``."""
+
+    def __init__(self, columns: ColumnSource, replaced: Mapping[str, Any], left: Ints | None = None) -> None:
+        self._columns = columns
+        self._replaced = replaced
+        self._left = left
+
+    @property
+    def ready(self) -> Mapping[str, Any]:
+        return {**self._columns.ready, **self._replaced} if self._left is None else self._replaced
+
+    def __getitem__(self, name: str, /) -> Any:
+        if name in self._replaced:
+            return self._replaced[name]
+        column = self._columns[name]
+        return column if self._left is None else column[self._left]
+
+
 class GatheredColumns:
     """Attributes that are columns; who derives from it says where they come from."""
 

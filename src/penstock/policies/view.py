@@ -7,7 +7,7 @@ this view and chooses one option per row. Columns are read-only; what is seldom 
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,13 @@ from penstock.policies.arrivals import ArrivalStatistics
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Floats, Ints
 from penstock.policies.guards.tenant_bounds import TenantBounds
-from penstock.policies.job_columns import ColumnSource, JobColumns, SomeRows
+from penstock.policies.job_columns import ColumnSource, JobColumns, ReplacedColumns, SomeRows
 from penstock.policies.kind_options import KindOptions
 from penstock.policies.kind_view import KindView
 from penstock.policies.tenant_table import TenantTable
+
+if TYPE_CHECKING:
+    from penstock.policies.guards.settled import SettledRows
 
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -102,17 +105,31 @@ class View(JobColumns):
             steps.append((max(until, self.now), max(left, 0)))
         return tuple(steps)
 
-    def without(self, rows: Ints, ends: Floats) -> "View":
-        """The same world without some rows, and without the devices they hold until these ends."""
-        left, held, bound = np.delete(np.arange(len(self)), rows), self.width[rows], self.bound[rows]
-        kinds = range(len(self.conditions))
-        free = np.array([each.capacity - int(held[bound == kind].sum()) for kind, each in enumerate(self.conditions)])
-        given_back = [
-            list(zip(ends[bound == kind].tolist(), (-held[bound == kind]).tolist(), strict=True)) for kind in kinds
-        ]
-        return self.part(left, free, given_back)
+    def without(self, settled: "SettledRows") -> "View":
+        """The same world without some rows, and without the devices that are settled to be theirs until they end."""
+        rows, ends, on, held = settled
+        left, kinds = np.delete(np.arange(len(self)), rows), range(len(self.conditions))
+        free = np.array([each.capacity - int(held[on == kind].sum()) for kind, each in enumerate(self.conditions)])
+        given_back = [list(zip(ends[on == kind].tolist(), (-held[on == kind]).tolist(), strict=True)) for kind in kinds]
+        part = self.part(left, free, given_back)
+        if self.bounds is not None:
+            more = np.bincount(self.tenant[rows], weights=held, minlength=len(self.tenants.names)).astype(np.int64)
+            part.__dict__["held_elsewhere"] = self.held_elsewhere + more
+        return part
 
-    def part(self, rows: Ints, capacity: Ints, leases: Sequence[Sequence[tuple[float, int]]] = ()) -> "View":
+    def told(self, standing: Ints) -> "View":
+        """The same world in which jobs have been told something else."""
+        every, columns = np.arange(len(self)), ReplacedColumns(self._columns, {"standing": standing})
+        return self.part(every, self.capacity, columns=columns)
+
+    def part(
+        self,
+        rows: Ints,
+        capacity: Ints,
+        leases: Sequence[Sequence[tuple[float, int]]] = (),
+        *,
+        columns: ColumnSource | None = None,
+    ) -> "View":
         """Only some rows, in ascending order, on so many devices of each kind, of which more leave than are known to
         leave anyway."""
         conditions = [
@@ -120,10 +137,11 @@ class View(JobColumns):
         ]
         everybody = len(rows) == len(self)
         more = leases or [()] * len(conditions)
+        if columns is None:
+            columns = self._columns if everybody else SomeRows(partial(getattr, self), rows)
         return View(
-            now=self.now, slot=self.slot, overhead=self.overhead, conditions=conditions,
+            now=self.now, slot=self.slot, overhead=self.overhead, conditions=conditions, columns=columns,
             jobs=self.jobs if everybody else [self.jobs[row] for row in rows.tolist()],
-            columns=self._columns if everybody else SomeRows(partial(getattr, self), rows),
             tenant=self.tenant[rows], bound=self.bound[rows],
             options=self.by_kind if everybody else [
                 KindOptions(SomeRows(partial(getattr, each), rows)) for each in self.by_kind

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.policies import ColumnSource, Floats, Ints
+from penstock.policies import Floats
 from penstock.scheduler.table import JobTable, Projection
 
 
@@ -33,25 +33,6 @@ class TableColumns:
             else:
                 return self._stored[name]
         return self._derived[name]
-
-
-class ReplacedColumns:
-    """Columns of which some are ``replaced`` by others, and of the rest only the rows that are ``left``."""
-
-    def __init__(self, columns: ColumnSource, replaced: Mapping[str, Any], left: Ints | None = None) -> None:
-        self._columns = columns
-        self._replaced = replaced
-        self._left = left
-
-    @property
-    def ready(self) -> Mapping[str, Any]:
-        return {**self._columns.ready, **self._replaced} if self._left is None else self._replaced
-
-    def __getitem__(self, name: str, /) -> Any:
-        if name in self._replaced:
-            return self._replaced[name]
-        column = self._columns[name]
-        return column if self._left is None else column[self._left]
 
 
 def _still_s(table: JobTable, projection: Projection, used: Any) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.core import Cluster, InvariantError, Quote, Verdict
-from penstock.placement import Ask, Placement, seat_preferred
+from penstock.placement import Placement
 from penstock.policies import (
     Admission,
     AnyPolicy,
@@ -26,19 +26,25 @@ from penstock.policies import (
     KindConditions,
     PerKind,
     Policy,
+    ReplacedColumns,
     View,
     WithinBounds,
+    admit_confined,
     admit_undisturbed,
+    allocate_confined,
     allocate_lasting,
     allocate_undisturbed,
 )
-from penstock.scheduler.columns import ReplacedColumns, TableColumns
+from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
 from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
+from penstock.scheduler.node_seats import NodeSeats
+from penstock.scheduler.placing import place
 from penstock.scheduler.preemption import preemption_reasons
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.table import Projection
+from penstock.scheduler.waiting import waiting_for
 
 
 class Moment(NamedTuple):
@@ -98,8 +104,8 @@ class Decider:
         conditions = [
             _conditions(state, state.interval_at(now), decided=kind in kinds) for kind, state in holdings.kinds.items()
         ]
-        moment = _moment(holdings, now, kinds, conditions)
-        answers = self._answer(holdings, slot, moment)
+        moment, seats = _moment(holdings, now, kinds, conditions), NodeSeats(holdings)
+        answers = self._answer(holdings, slot, moment, seats)
         for kind in kinds:
             holdings.kinds[kind].occupancy.try_out()
         try:
@@ -108,9 +114,9 @@ class Decider:
                 return Draft(
                     wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
                 )
-            assignment = allocate_lasting(partial(allocate_undisturbed, self._wide), view, self.stint_costs)
+            assignment = allocate_confined(self._allocate, view, seats)
             changes = _checked_changes(view, assignment)
-            return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes)
+            return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes, seats)
         except BaseException:
             take_back(holdings, kinds)
             raise
@@ -120,8 +126,14 @@ class Decider:
         conditions = [_conditions(state, state.interval, decided=True) for state in holdings.kinds.values()]
         return self._view(holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions), _Answers())
 
-    def explain(self, view: View, row: int) -> str:
-        return self._wide.explain(view, row)
+    def explain(self, holdings: Holdings, view: View, row: int) -> str:
+        said = self._wide.explain(view, row)
+        waits = view.jobs[row].nodes.confines and not view.width[row]
+        return f"{said}; {waiting_for(NodeSeats(holdings), view, row)}" if waits else said
+
+    def _allocate(self, view: View) -> Assignment:
+        """By the policy, with what holds under every policy wherever devices are."""
+        return allocate_lasting(partial(allocate_undisturbed, self._wide), view, self.stint_costs)
 
     def _view(self, holdings: Holdings, slot: float, moment: Moment, answers: _Answers) -> View:
         table, columns, left = holdings.table, moment.columns, answers.left
@@ -139,14 +151,15 @@ class Decider:
             bounds=holdings.tenants.bounds(holdings.capacity),
         )  # fmt: skip
 
-    def _answer(self, holdings: Holdings, slot: float, moment: Moment) -> _Answers:
+    def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:
         table, rows = holdings.table, moment.rows
         asked = table.undecided(rows)
         if not len(asked):
             return _Answers()
         standing, sequence = table.standing[rows].copy(), table.sequence[rows]
         keys = sequence[asked].tolist()
-        quotes = admit_undisturbed(self._wide, self._view(holdings, slot, moment, _Answers()), asked)
+        view = self._view(holdings, slot, moment, _Answers())
+        quotes = admit_confined(partial(admit_undisturbed, self._wide), self._allocate, view, asked, seats)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
         for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):
@@ -173,6 +186,7 @@ class Decider:
         view: View,
         assignment: Assignment,
         changes: _Changes,
+        seats: NodeSeats,
     ) -> Draft:
         for key, quote in answers.quotes:
             if quote.verdict is Verdict.REFUSED:
@@ -180,7 +194,8 @@ class Decider:
         suspended = _released(holdings, view, assignment, changes)
         if assignment.pinned is not None:
             _pin(holdings, view, assignment.pinned)
-        grants = self._placed(holdings, cluster, view, assignment, changes.wanting) if len(changes.wanting) else []
+        wanting = changes.wanting
+        grants = place(self.placement, holdings, view, assignment, wanting, seats) if len(wanting) else []
         granted = {key for key, _, _ in grants}
         return Draft(
             wake_at=_wakes(holdings, moment, assignment),
@@ -194,21 +209,6 @@ class Decider:
             projection=moment.projection,
             reasons=partial(preemption_reasons, view, assignment, changes.losing, self.policy.name),
         )
-
-    def _placed(
-        self, holdings: Holdings, cluster: Cluster, view: View, assignment: Assignment, wanting: Ints
-    ) -> list[tuple[int, str, tuple[int, ...]]]:
-        """Devices for every row that shall hold others than it does, and for whom the placement moves besides."""
-        grants: list[tuple[int, str, tuple[int, ...]]] = []
-        for position, state in enumerate(holdings.kinds.values()):
-            rows = wanting if len(holdings.kinds) == 1 else wanting[assignment.kinds[wanting] == position]
-            asks = [_ask(state, int(view.sequence[row]), int(assignment.widths[row])) for row in rows.tolist()]
-            if asks:
-                placed = seat_preferred(state.occupancy, asks, _wishes(holdings, cluster, asks))
-                others = [ask for ask in asks if ask.key not in placed]
-                placed |= self.placement.place(state.occupancy, others) if others else {}
-                grants.extend((key, state.kind, devices) for key, devices in placed.items())
-        return grants
 
     def _pauses(
         self,
@@ -330,19 +330,6 @@ def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View
 def _wakes(holdings: Holdings, moment: Moment, assignment: Assignment) -> dict[str, float]:
     wakes = dict(zip(holdings.kinds, assignment.wake_at, strict=True))
     return {kind: wakes[kind] if wakes[kind] > moment.now else math.inf for kind in moment.kinds}
-
-
-def _ask(state: KindState, key: int, width: int) -> Ask:
-    return Ask(key, width, state.occupancy.devices(key))
-
-
-def _wishes(holdings: Holdings, cluster: Cluster, asks: Sequence[Ask]) -> dict[int, list[int]]:
-    """The nodes that jobs would rather run on, by position, of those that are there."""
-    wished = {ask.key: nodes for ask in asks if (nodes := holdings.records[ask.key].job.nodes)}
-    if not wished:
-        return {}
-    positions = {node.name: position for position, node in cluster.present()}
-    return {key: [positions[name] for name in nodes if name in positions] for key, nodes in wished.items()}
 
 
 def _known_rate(holdings: Holdings, placed: PlacedJob, key: int, granted: set[int]) -> float:

@@ -22,6 +22,7 @@ from penstock.core import (
     Grant,
     Instruction,
     Job,
+    NodeChoice,
     Quote,
     Resize,
     Resume,
@@ -77,27 +78,40 @@ class Draft(NamedTuple):
 
 
 class Holdings:
-    """The table of jobs, and the devices of every kind with who holds them."""
+    """The table of jobs, and the devices of every kind with who holds them.
+
+    ``confined`` has the nodes of those jobs, by key, that may not run everywhere.
+    """
 
     def __init__(self, cluster: Cluster, slot: float) -> None:
+        self.cluster = cluster
         self.kinds = {kind: KindState(cluster, kind, slot) for kind in cluster.kinds}
         self.table = JobTable(tuple(self.kinds))
         self.records: dict[int, Record] = {}
+        self.confined: dict[int, NodeChoice] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
+        other.cluster, other.confined = self.cluster, self.confined.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.arrivals = self.arrivals.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 
-    @property
-    def sizes(self) -> list[int]:
-        return [state.size for state in self.kinds.values()]
+    def size_for(self, job: Job, kind: str) -> int:
+        """Devices of a kind on the nodes where a job may run, whether they work or not."""
+        return job.nodes.capacity(self.cluster, kind) if job.nodes.confines else self.kinds[kind].size
+
+    def sizes_for(self, job: Job) -> list[int]:
+        return [self.size_for(job, kind) for kind in self.kinds]
+
+    def levels(self, job: Job, kind: str) -> tuple[tuple[int, float], ...]:
+        """The (count, rate) pairs at which a job could ever run on the nodes of a kind where it may."""
+        return usable_levels(job, kind, self.size_for(job, kind))
 
     def position(self, kind: str) -> int:
         """Where a kind is among the kinds."""
@@ -181,8 +195,8 @@ class Holdings:
         """The cluster has more or fewer devices of a kind; who cannot run on so few keeps the options it had."""
         state, position = self.kinds[kind], self.position(kind)
         state.size = size
-        for row in range(len(self.table)):
-            self.table.set_size(row, position, size)
+        for row, job in enumerate(self.table.jobs):
+            self.table.set_size(row, position, self.size_for(job, kind))
             self.count_useful(row)
         state.dirty = True
 
@@ -190,11 +204,18 @@ class Holdings:
         """A job asks for devices of the kind it is bound to."""
         self.records[record.key] = record
         bound, tenant = self.position(record.kind), self.tenants.position(record.job.tenant)
-        row = self.table.add(record.job, record.key, now, bound=bound, tenant=tenant, sizes=self.sizes)
+        sizes = self.sizes_for(record.job)
+        row = self.table.add(record.job, record.key, now, bound=bound, tenant=tenant, sizes=sizes)
+        self.confine(record)
         self.tenants.account.count(tenant, jobs=1)
         self.count_useful(row)
         self._rank(row, record.job)
         self.of(record).dirty = True
+
+    def confine(self, record: Record) -> None:
+        """Remember where a job may run, if that is not everywhere."""
+        if record.job.nodes.confines:
+            self.confined[record.key] = record.job.nodes
 
     def _rank(self, row: int, job: Job) -> None:
         """A job's priority counts as far as its tenant may give it one."""
@@ -235,6 +256,7 @@ class Holdings:
         self.tenants.account.count(int(table.tenant[row]), jobs=-1, useful=-int(table.useful[row]))
         table.remove(row)
         del self.records[record.key]
+        self.confined.pop(record.key, None)
         self.of(record).dirty = True
 
     def pause(self, record: Record, now: float) -> bool:
@@ -297,7 +319,7 @@ class Holdings:
         table, row, state = self.table, self.row(record), self.of(record)
         table.project_row(row, now)
         record.job = job
-        table.set_job(row, job, self.sizes)
+        table.set_job(row, job, self.sizes_for(job))
         self.count_useful(row)
         self._rank(row, job)
         table.forget_plan(row)
@@ -318,12 +340,12 @@ class Holdings:
         is_bounded_anew = (job.at_least, job.at_most) != (record.job.at_least, record.job.at_most)
         table.project_row(row, now)
         record.job = job
-        table.set_job(row, job, self.sizes)
+        table.set_job(row, job, self.sizes_for(job))
         self.count_useful(row)
         self._rank(row, job)
         state.dirty = True
         width = int(table.width[row])
-        if not (width and is_bounded_anew) or width in dict(usable_levels(job, record.kind, state.size)):
+        if not (width and is_bounded_anew) or width in dict(self.levels(job, record.kind)):
             return False
         self._lose_unresumable(row, record, now)
         self.let_go(record, now)

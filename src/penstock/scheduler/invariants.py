@@ -16,6 +16,7 @@ def check_holdings(holdings: Holdings, now: float, *, promises_bind: bool) -> No
         state.occupancy.validate()
     _check_rows(holdings)
     _check_grants(holdings)
+    _check_places(holdings)
     _check_states(holdings)
     _check_work(holdings)
     if promises_bind:
@@ -50,6 +51,17 @@ def _check_grants(holdings: Holdings) -> None:
             raise InvariantError(f"{kind} devices are held by jobs bound to another kind")
         if sum(int(table.width[table.row_of[key]]) for key in holders) > state.occupancy.capacity:
             raise InvariantError("more devices are granted than work")
+
+
+def _check_places(holdings: Holdings) -> None:
+    """A job that may run on certain nodes only holds no device of any other."""
+    cluster = holdings.cluster
+    for key, choice in holdings.confined.items():
+        record = holdings.records[key]
+        for device in holdings.devices(record):
+            node = cluster.nodes[cluster.node_of(device)]
+            if not choice.allows(node.name):
+                raise InvariantError(f"job {record.job.id!r} runs {choice}, but holds device {device} of {node.name}")
 
 
 def _check_states(holdings: Holdings) -> None:

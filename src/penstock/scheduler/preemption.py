@@ -35,14 +35,14 @@ def _reason(view: View, assignment: Assignment, gain: Ints, ends: Floats, row: i
     devices, go = ("its device", "goes") if one else (f"its {view.width[row]} devices", "go")
     if not len(first):
         return f"{SUSPENDED}{devices} may not be used now ({policy}); {_outlook(view, assignment, ends, row)}"
-    whom = " and ".join(dict.fromkeys(_named(view, row, other) for other in first[:_NAMED].tolist()))
+    whom = " and ".join(dict.fromkeys(named_job(view, row, other) for other in first[:_NAMED].tolist()))
     if len(first) > _NAMED:
         whom += f" and {len(first) - _NAMED} more"
     why = _rule(view, row, first, policy)
     return f"{SUSPENDED}{devices} {go} to {whom}, {why}; {_outlook(view, assignment, ends, row)}"
 
 
-def _named(view: View, row: int, other: int) -> str:
+def named_job(view: View, row: int, other: int) -> str:
     """A job of the same tenant by its id; of others only whose it is."""
     if view.tenant[row] == view.tenant[other]:
         return f"job {view.jobs[other].id}"

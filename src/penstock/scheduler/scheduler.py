@@ -295,7 +295,7 @@ class Scheduler:
             now = "finishing: it has given its devices back, and what is left of it needs none"
         elif record.state not in FINAL:
             view = self._decider.view(self._state.holdings, self.slot, self.now)
-            now = self._decider.explain(view, self._state.holdings.row(record))
+            now = self._decider.explain(self._state.holdings, view, self._state.holdings.row(record))
         return Story(job_id, record.story.entries.copy(), now)
 
     def tenant_settings(self) -> list[Tenant]:

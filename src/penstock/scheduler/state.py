@@ -48,7 +48,6 @@ from penstock.core import (
 )
 from penstock.scheduler.holdings import Draft, Holdings
 from penstock.scheduler.nodes import NODE_EVENTS
-from penstock.scheduler.options import usable_levels
 from penstock.scheduler.recording import from_decision
 from penstock.scheduler.records import FINAL, JobState, Record
 from penstock.scheduler.story import Story, iterations_text
@@ -65,7 +64,6 @@ class State:
     """
 
     def __init__(self, cluster: Cluster, slot: float, *, stories: bool, promises_bind: bool) -> None:
-        self.cluster = cluster
         self.slot = slot
         self.stories = stories
         self.promises_bind = promises_bind
@@ -90,6 +88,14 @@ class State:
         other.records = {record.job.id: record for record in (*active, *outside)}
         other.down, other.outbox, other.broken = self.down.copy(), self.outbox.copy(), self.broken.copy()
         return other
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.holdings.cluster
+
+    @cluster.setter
+    def cluster(self, cluster: Cluster) -> None:
+        self.holdings.cluster = cluster
 
     @property
     def due_at(self) -> float:
@@ -143,15 +149,15 @@ class State:
     def kind_for(self, job: Job) -> str | None:
         """The kind this job runs fastest on, among those it accepts and that can hold it."""
         best, best_rate = None, 0.0
-        for kind, state in self.holdings.kinds.items():
-            levels = usable_levels(job, kind, state.size)
+        for kind in self.holdings.kinds:
+            levels = self.holdings.levels(job, kind)
             if levels and levels[-1][1] > best_rate:
                 best, best_rate = kind, levels[-1][1]
         return best
 
     def top_rate(self, job: Job) -> float:
         """The fastest a job could run on any kind."""
-        levels = [usable_levels(job, kind, state.size) for kind, state in self.holdings.kinds.items()]
+        levels = [self.holdings.levels(job, kind) for kind in self.holdings.kinds]
         return max((rate for each in levels for _, rate in each), default=0.0)
 
     def can_use(self, record: Record, curve: Curve) -> bool:
@@ -159,7 +165,7 @@ class State:
         job = replace(record.job, curve=curve)
         if not record.has_row:
             return self.kind_for(job) is not None
-        return bool(usable_levels(job, record.kind, self.holdings.of(record).size))
+        return bool(self.holdings.levels(job, record.kind))
 
     def excuse(self, kind: str, cause: str) -> None:
         """Something outside the policy took capacity away: promises made before may now be impossible to keep."""
@@ -193,18 +199,27 @@ class State:
             record.tell(event.at, _describe_request(job))
         self.sequence += 1
         self.records[job.id] = record
-        if kind is None:
+        if kind is None or self._is_shut_out(job):
             self._turn_away(record, event.at)
         else:
             self.holdings.arrivals.add(job, kind, event.at)
             self.holdings.add(record, event.at)
 
+    def _is_shut_out(self, job: Job) -> bool:
+        """Whether none of the nodes it is confined to is in use: nobody knows whether one ever will be."""
+        there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
+        return job.nodes.confines and bool(there) and all(node.name in self.down for node in there)
+
     def _turn_away(self, record: Record, now: float) -> None:
-        sizes = ", ".join(f"{state.size} of {kind}" for kind, state in self.holdings.kinds.items())
         job = record.job
+        there = self.holdings.sizes_for(job)
+        sizes = ", ".join(f"{size} of {kind}" for size, kind in zip(there, self.holdings.kinds, strict=True))
+        where = f"the nodes it may run on ({job.nodes}) have" if job.nodes.confines else "the cluster has"
         least = max(job.at_least, min(scaling.counts[0] for _, scaling in job.curve.scalings))
         wants = " or ".join(job.kinds or [kind for kind in job.curve.kinds if kind != ANY_KIND] or ["any kind"])
-        reason = f"no device it can use: it needs at least {least} of {wants}, the cluster has {sizes}"
+        reason = f"no device it can use: it needs at least {least} of {wants}, {where} {sizes}"
+        if self._is_shut_out(job):
+            reason = f"every node that it may run on ({job.nodes}) is drained or lost"
         record.state = JobState.DECLINED
         record.quote = Quote(job_id=record.job.id, verdict=Verdict.REFUSED, reason=reason)
         record.tell(now, f"refused: {reason}")
@@ -305,8 +320,8 @@ class State:
             job = amendment.applied_to(record.job)
         except JobError as error:
             raise EventError(f"job {record.job.id!r} cannot be changed so: {error}") from error
-        size = self.holdings.of(record).size
-        can_run = self.kind_for(job) if not record.has_row else usable_levels(job, record.kind, size)
+        size = self.holdings.size_for(job, record.kind)
+        can_run = self.kind_for(job) if not record.has_row else self.holdings.levels(job, record.kind)
         if not can_run:
             raise EventError(f"job {job.id!r} could run on no number of the {size} devices of {record.kind}")
         return job

@@ -194,6 +194,7 @@ def _fill_table(holdings: Holdings, data: Mapping[str, Any], records: Mapping[in
     table = holdings.table
     for record, sizes in zip((records[key] for key in data["keys"]), zip(*data["sized_for"], strict=True), strict=True):
         holdings.records[record.key] = record
+        holdings.confine(record)
         bound, tenant = holdings.position(record.kind), holdings.tenants.position(record.job.tenant)
         row = table.add(record.job, record.key, 0.0, bound=bound, tenant=tenant, sizes=sizes)
         table.priority[row] = holdings.tenants.priority(tenant, record.job.priority)

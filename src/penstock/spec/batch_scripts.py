@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core import InputError
+from penstock.spec.host_lists import expand_hosts
 
 SUFFIXES = (".sbatch", ".slurm")
 _SHORT = {
@@ -41,8 +42,6 @@ _REASONS = {
     "mem-per-gpu": "a device comes with its share of the node's memory",
     "array": "give --array FIRST..LAST to penstock submit",
     "dependency": "submit the next job when the first one is done",
-    "nodelist": "Penstock chooses the nodes",
-    "exclude": "Penstock chooses the nodes",
     "exclusive": "devices are never shared",
     "requeue": "failed runs are tried again anyway",
 }  # fmt: skip
@@ -222,8 +221,20 @@ def _working_dir(options: _Options, values: dict[str, Any]) -> bool:
     return "chdir" in options.given
 
 
+def _names_nodes(option: str, key: str) -> Callable[[_Options, dict[str, Any]], bool]:
+    """Nodes that are listed are where it runs, and no others."""
+
+    def read(options: _Options, values: dict[str, Any]) -> bool:
+        if names := expand_hosts(options.given.get(option, "")):
+            values.setdefault("nodes", {})[key] = names
+        return bool(names)
+
+    return read
+
+
 _READERS: dict[str, Callable[[_Options, dict[str, Any]], bool]] = {
     "job-name": _name, "nodes": _devices, "signal": _grace, "no-requeue": _no_retries, "chdir": _working_dir,
+    "nodelist": _names_nodes("nodelist", "only"), "exclude": _names_nodes("exclude", "avoid"),
     **{
         option: _is_given(option)
         for option in ("ntasks", "ntasks-per-node", "gres", "gpus", "gpus-per-node", "gpus-per-task")

@@ -124,12 +124,6 @@ def _read_kinds(value: object) -> tuple[str, ...]:
     return stripped
 
 
-def _read_nodes(value: object) -> tuple[str, ...]:
-    """Names of nodes, each once; which ones there are is known to the server alone."""
-    words = read_words(value.split(",") if isinstance(value, str) else value)
-    return tuple(dict.fromkeys(read_text(word).strip() for word in words))
-
-
 def _read_after(value: object) -> tuple[str, ...]:
     words = read_words(value.split(",") if isinstance(value, str) else value)
     names = tuple(dict.fromkeys(word.strip() for word in words))
@@ -374,7 +368,6 @@ Name = Annotated[str, reading(_read_name), described(text_like("resnet50-night",
 Words = Annotated[tuple[str, ...], reading(read_words), PlainSerializer(as_list), described(list_of())]
 Command = Annotated[str | tuple[str, ...], reading(_read_command), described(text_like("python train.py"), list_of())]
 Kinds = Annotated[tuple[str, ...], reading(_read_kinds), PlainSerializer(as_list), described(list_of(), text_like())]
-Nodes = Annotated[tuple[str, ...], reading(_read_nodes), PlainSerializer(as_list), described(list_of(), text_like())]
 After = Annotated[tuple[str, ...], reading(_read_after), PlainSerializer(as_list), described(list_of(), text_like())]
 Requirements = Annotated[
     str | tuple[str, ...], reading(_read_requirements), described(text_like("requirements.txt"), list_of())

@@ -15,6 +15,7 @@ from penstock.core import InputError, JobError, UnknownNameError, located
 from penstock.spec.documents import Document, KeyPath, parse_value, read_document
 from penstock.spec.files import validated
 from penstock.spec.model import JobFile
+from penstock.spec.nodes_part import nodes_mapping
 from penstock.spec.stop_clauses import read_work
 
 _PATHS: dict[str, tuple[str, ...]] = {
@@ -25,6 +26,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "strictness": ("goal", "strictness"),
 }
 _GOAL = ("deadline", "strictness", "best_effort", "then")
+_NODES = ("nodes", "exclude")
 _FROM_HERE = ("requirements", "working_dir", "checkpoint_dir")
 _SOURCE = "the command line"
 
@@ -53,6 +55,8 @@ class Flags(TypedDict, total=False):
     priority: str | int | None
     after: Sequence[str] | str | None
     after_any: bool | None
+    nodes: Sequence[str] | str | None
+    exclude: Sequence[str] | str | None
     preflight: str | None
     hang_after: str | None
     grace: str | None
@@ -91,10 +95,11 @@ def _merged(
     for name, value in flags.items():
         if name not in Flags.__annotations__:
             raise UnknownNameError.of("flag", name, Flags.__annotations__)
-        if name not in (*_GOAL, "until"):
+        if name not in (*_GOAL, *_NODES, "until"):
             merge.flag(name, value)
     merge.until(flags.get("until"))
     merge.goal(*(flags.get(name) for name in _GOAL))
+    merge.nodes(*(flags.get(name) for name in _NODES))
     merge.variables(env)
     merge.overrides(sets)
     return validated(Document(merge.values, document.source, document.lines, merge.labels), base=base)
@@ -145,6 +150,17 @@ class _Merge:
         self.flag("strictness", strictness)
         if isinstance(then, Sequence) and then:
             self._put(("goal", "then"), later_values(then), "--then")
+
+    def nodes(self, only: object, exclude: object) -> None:
+        """Nodes by flag replace all that the file says of them; those to be avoided alone join it."""
+        if not only and not exclude:
+            return
+        before = nodes_mapping(self.values.get("nodes") or {})
+        self.values["nodes"] = dict(before) if isinstance(before, Mapping) and not only else {}
+        if only:
+            self._put(("nodes", "only"), only, "--nodes")
+        if exclude:
+            self._put(("nodes", "avoid"), exclude, "--exclude")
 
     def until(self, condition: object) -> None:
         """Train until this; the work of the file or of the flag is the most."""

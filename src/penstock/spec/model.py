@@ -13,11 +13,13 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from penstock.core import (
+    ANYWHERE,
     Curve,
     Deadline,
     Goal,
     Job,
     JobError,
+    NodeChoice,
     SecretUse,
     StopRule,
     Work,
@@ -39,7 +41,6 @@ from penstock.spec.fields import (
     JobFilePart,
     Kinds,
     Name,
-    Nodes,
     Priority,
     ProfileMode,
     Profiling,
@@ -52,6 +53,7 @@ from penstock.spec.fields import (
 from penstock.spec.fingerprint import fingerprint_of
 from penstock.spec.launchers import LauncherUse, find_launcher
 from penstock.spec.local_modules import imports_elastic
+from penstock.spec.nodes_part import Nodes
 from penstock.spec.notify_part import Notify
 from penstock.spec.parts import (
     CheckpointPart,
@@ -108,7 +110,10 @@ class JobFile(JobFilePart):
         description='Bounds on the number of devices: 4, "1..8", "2..". Any number for jobs that can resume, else one.',
     )
     kinds: Kinds = Field(default=(), description="Kinds of devices the job can use; any by default.")
-    nodes: Nodes = Field(default=(), description="Nodes it would rather start on, if they have room; elsewhere if not.")
+    nodes: Nodes | None = Field(
+        default=None,
+        description="The only nodes it runs on; or only, avoid and prefer: where it may run and where it would rather.",
+    )
     environment: EnvironmentPart = Field(
         default=EnvironmentPart(), description="Software, variables and working directory."
     )
@@ -314,12 +319,17 @@ class JobFile(JobFilePart):
             at_most=self.most_devices(resumable=resumable),
             resumable=resumable,
             kinds=self.kinds,
-            nodes=self.nodes,
+            nodes=self.node_choice,
             priority=self.priority,
             checkpoint_every_s=self.checkpoint.every_s,
             model=self.name,
             batch=self.global_batch or 0,
         )
+
+    @property
+    def node_choice(self) -> NodeChoice:
+        """Where it may run, and where it would rather."""
+        return ANYWHERE if self.nodes is None else self.nodes.choice
 
     def most_devices(self, *, resumable: bool) -> int | None:
         """The most devices that can have work: a batch cannot be cut finer than into single samples."""

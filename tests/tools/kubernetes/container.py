@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,15 @@ class MissingError(Exception):
 class Container:
     """What a pod says of a container, and the process it is."""
 
-    def __init__(self, pod: Manifest, spec: Manifest, directory: Path, devices: Mapping[str, str]) -> None:
+    def __init__(
+        self, pod: Manifest, spec: Manifest, directory: Path, devices: Mapping[str, str], before: Sequence[str] = ()
+    ) -> None:
         self.name: str = spec["name"]
         self._pod = pod
         self._spec = spec
         self._directory = directory
         self._devices = devices
+        self._before = before
         self.log = directory / f"{self.name}.log"
         self.restarts = 0
         self.process: subprocess.Popen[bytes] | None = None
@@ -52,8 +55,8 @@ class Container:
         argv = [_REFERENCE.sub(lambda found: env.get(found[1], found[0]), _moved(word, mounts)) for word in words]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                argv, env=env, cwd=self._spec.get("workingDir") or "/", stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True,
+                [*self._before, *argv], env=env, cwd=self._spec.get("workingDir") or "/", stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     def signal(self, number: int) -> None:

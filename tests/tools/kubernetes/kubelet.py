@@ -27,11 +27,13 @@ _VISIBLE = {"nvidia.com/gpu": "NVIDIA_VISIBLE_DEVICES", "amd.com/gpu": "AMD_VISI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShape:
-    """A node to be: what it has, and how it is labelled."""
+    """A node to be: what it has, how it is labelled, and a command ``before`` every process that it starts, such as one
+    that limits it."""
 
     name: str
     resources: Mapping[str, str] = field(default_factory=lambda: {"cpu": "8", "memory": "32Gi"})
     labels: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
 
     @property
     def allocatable(self) -> dict[str, str]:
@@ -93,6 +95,11 @@ class Kubelet:
 
     def evict(self, pod: str, why: str = "The node was low on resource: memory.") -> None:
         next(one for one in self._runners.values() if one._pod["metadata"]["name"] == pod).evict(why)
+
+    def _runner(self, pod: Manifest, devices: Mapping[str, str]) -> PodRunner:
+        node: str = pod["spec"]["nodeName"]
+        place, before = self._directory / pod["metadata"]["uid"], self._shapes[node].before
+        return PodRunner(self._rest, pod, place, devices, before, lambda: node in self._silent)
 
     def _on(self, node: str) -> list[PodRunner]:
         return [one for one in self._runners.values() if one._pod["spec"]["nodeName"] == node]
@@ -171,7 +178,7 @@ class Kubelet:
         with self._starting:
             if uid not in self._runners and pod["status"].get("phase") not in ("Succeeded", "Failed"):
                 devices = self._allocate(node, pod)
-                runner = PodRunner(self._rest, pod, self._directory / uid, devices, lambda: node in self._silent)
+                runner = self._runner(pod, devices)
                 self._runners[uid] = runner
             if node not in self._silent and uid in self._runners and self._runners[uid].thread.ident is None:
                 self._runners[uid].thread.start()

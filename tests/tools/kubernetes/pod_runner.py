@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,20 @@ class PodRunner:
     """``silent`` says whether the node does not speak to the cluster: the pod goes on, and nobody hears of it."""
 
     def __init__(
-        self, rest: Rest, pod: Manifest, directory: Path, devices: Mapping[str, str], silent: Callable[[], bool]
+        self,
+        rest: Rest,
+        pod: Manifest,
+        directory: Path,
+        devices: Mapping[str, str],
+        before: Sequence[str],
+        silent: Callable[[], bool],
     ) -> None:
         self._rest = rest
         self._pod = pod
         self._silent = silent
         self._path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         directory.mkdir(parents=True)
-        self.containers = [Container(pod, spec, directory, devices) for spec in pod["spec"]["containers"]]
+        self.containers = [Container(pod, spec, directory, devices, before) for spec in pod["spec"]["containers"]]
         self._states: dict[str, Manifest] = {}
         self._deletion_grace_s: float | None = None
         self._wake = threading.Event()

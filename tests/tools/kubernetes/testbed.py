@@ -55,13 +55,20 @@ def opened_testbed(
     directory: Path,
     resources: Sequence[Mapping[str, str]],
     labels: Mapping[str, str] | None = None,
+    before: Mapping[int, Sequence[str]] | None = None,
 ) -> Iterator[Testbed]:
-    """One node for each of ``resources``; all is gone afterwards."""
+    """One node for each of ``resources``; all is gone afterwards. ``before`` has commands in front of all that some of
+    the nodes start."""
     rest = plane.rest()
     namespace = f"test-{secrets.token_hex(4)}"
     rest.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
     shapes = [
-        NodeShape(name=f"{namespace}-{i}", resources=one, labels={LABEL: namespace, **(labels or {})})
+        NodeShape(
+            name=f"{namespace}-{i}",
+            resources=one,
+            labels={LABEL: namespace, **(labels or {})},
+            before=tuple((before or {}).get(i, ())),
+        )
         for i, one in enumerate(resources)
     ]
     kubelet = Kubelet(plane, shapes, directory / "kubelet")

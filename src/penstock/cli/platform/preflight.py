@@ -35,6 +35,10 @@ def command(
         bool,
         typer.Option("--platform", help="With --nodes: by jobs of the platform, which drains those that fail."),
     ] = False,
+    wait: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help='With --platform: wait for nodes in use, "2h"; else told as busy.'),
+    ] = None,
     python: Annotated[str | None, typer.Option(help="Python on the nodes; [this one].")] = None,
     pair_rate: Annotated[float, typer.Option(min=0.0, help="MB/s that an all-reduce of a pair must reach.")] = 0.0,
     drain: Annotated[bool, typer.Option("--drain", help="Take nodes that fail out of use, with the reason.")] = False,
@@ -50,7 +54,9 @@ def command(
     if platform:
         beside = {"--through": through, "--python": python, "--pair-rate": pair_rate, "--compile": compiled,
                   "--disk-rate": disk_rate, "--drain": drain, "a command": then}  # fmt: skip
-        _check_by_jobs(nodes, quick, folder, beside, as_json)
+        _check_by_jobs(nodes, quick, folder, wait, beside, as_json)
+    if wait is not None:
+        raise InputError("--wait without --platform", "both, or neither", "Add --platform")
     if then and (nodes is not None or as_json):
         raise InputError("a command to run after --nodes or --json", "one of them", "Leave out the command")
     wanted = NodeCheck(
@@ -76,20 +82,24 @@ def command(
 
 
 def _check_by_jobs(
-    nodes: str | None, quick: bool, folder: Path, beside: Mapping[str, object], as_json: bool
+    nodes: str | None, quick: bool, folder: Path, wait: str | None, beside: Mapping[str, object], as_json: bool
 ) -> NoReturn:
     """What jobs of the platform find; what only a check from here can do is refused."""
     from penstock.client import check_nodes
-    from penstock.core import PreflightLevel
+    from penstock.core import PreflightLevel, parse_duration
 
     if nodes is None:
         raise InputError("--platform without --nodes", "the nodes to check", "`penstock nodes` lists them")
     if others := [name for name, value in beside.items() if value]:
-        raise InputError(f"--platform with {', '.join(others)}", "--nodes, --quick, --folder and --json beside it")
+        raise InputError(
+            f"--platform with {', '.join(others)}", "--nodes, --wait, --quick, --folder and --json beside it"
+        )
     level = PreflightLevel.QUICK if quick else PreflightLevel.FULL
     place = None if folder == Path() else str(folder.absolute())
     with connect() as client, interruptible():
-        found = check_nodes(client, [name.strip() for name in nodes.split(",")], level=level, say=say, folder=place)
+        names = [name.strip() for name in nodes.split(",")]
+        wait_s = 0.0 if wait is None else parse_duration(wait)
+        found = check_nodes(client, names, level=level, wait_s=wait_s, say=say, folder=place)
     if as_json:
         print(json.dumps([each.to_data() for each in found], indent=2))
     else:

@@ -40,6 +40,12 @@ def read_job(
     after_any: Annotated[bool, typer.Option("--after-any", help="With --after: when they have ended at all.")] = False,
     batch: Annotated[str | None, typer.Option("--batch", help="Global batch size.")] = None,
     profile: Annotated[str | None, typer.Option(help="How an unknown speed is measured: auto, first or never.")] = None,
+    nodes: Annotated[
+        list[str], typer.Option("--nodes", metavar="NODE[,NODE]", help="Run on these nodes and on no others.")
+    ] = [],  # noqa: B006
+    exclude: Annotated[
+        list[str], typer.Option("--exclude", metavar="NODE[,NODE]", help="Never run on these nodes.")
+    ] = [],  # noqa: B006
     preflight: Annotated[
         str | None, typer.Option(help="Check nodes before its workers start there: quick, full or off.")
     ] = None,
@@ -59,10 +65,14 @@ def read_job(
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
         until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, then=then,
-        devices=devices, priority=priority, tenant=tenant,
-        after=[job for each in after for job in each.split(",")], after_any=after_any or None, global_batch=batch,
-        profile=profile, preflight=preflight,
+        devices=devices, priority=priority, tenant=tenant, nodes=_separated(nodes), exclude=_separated(exclude),
+        after=_separated(after), after_any=after_any or None, global_batch=batch, profile=profile, preflight=preflight,
     )  # fmt: skip
+
+
+def _separated(lists: list[str]) -> list[str]:
+    """What was given with commas, or by giving the option several times."""
+    return [each for names in lists for each in names.split(",")]
 
 
 def _tell_ignored(script: Path) -> None:

@@ -85,7 +85,6 @@ class JobReader:
                 f"the working directory {str(file.working_dir)!r} is relative", "an absolute path",
                 "Set environment.working_dir; the command line does it by itself",
             )  # fmt: skip
-        self._stores.check_nodes(file.nodes)
         user = self._user_of(tenant)
         recipe = self._recipe(file, job_id, tenant, user)
         said, saving = to_mapping(file), self._saving(file, recipe.fingerprint)
@@ -97,6 +96,7 @@ class JobReader:
         curve, costs = self._stores.expected(recipe.fingerprint, file.kinds)
         with acting_as(user):
             resumable = file.says_resumable
+        self._stores.check_nodes(file.node_choice, file.kinds, file.device_bounds(resumable=resumable).min)
         job = file.to_job(job_id=job_id, curve=curve, now=now, resumable=resumable)
         job = replace(job, tenant=tenant, costs=costs, measure_first=file.profile is not Profiling.NEVER)
         planless = needs_plans(file, recipe.fingerprint, self._stores)

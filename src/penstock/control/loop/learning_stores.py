@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.control.loop.node_choices import check_choice
 from penstock.control.loop.plan_preparation import PlanPreparation, planned_scaling
-from penstock.core import Cluster, Costs, Curve, SavingInterval, Scaling, UnknownNameError
+from penstock.core import Cluster, Costs, Curve, NodeChoice, SavingInterval, Scaling
 
 if TYPE_CHECKING:
     from penstock.learn import CostStore, CurveStore, SavingCosts
@@ -108,12 +109,9 @@ class LearningStores:
         there = self._cluster().kinds
         return [kind for kind in there if not kinds or kind in kinds] or list(there)
 
-    def check_nodes(self, names: tuple[str, ...]) -> None:
-        """Refuse nodes that nobody knows."""
-        known = [node.name for node in self._cluster().nodes]
-        for name in names:
-            if name not in known:
-                raise UnknownNameError.of("node", name, known, "`penstock nodes` lists them")
+    def check_nodes(self, choice: NodeChoice, kinds: tuple[str, ...], least: int) -> None:
+        """Refuse nodes that nobody knows, or that could never hold so many devices."""
+        check_choice(self._cluster(), choice, self.usable(kinds), least)
 
     def unmeasured(self, fingerprint: str, kinds: tuple[str, ...]) -> list[str]:
         """The usable kinds on which no job of this fingerprint has ever run."""

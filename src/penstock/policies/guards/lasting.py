@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Floats, Ints
-from penstock.policies.guards.undisturbed import HeldRows, keep_rows
+from penstock.policies.guards.settled import SettledRows, settle
 from penstock.policies.guards.within_bounds import quota_shortfall
 from penstock.policies.view import View
 
@@ -32,7 +32,7 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
         if not len(stopped):
             break
         held = np.union1d(held, stopped)
-        decided = keep_rows(view, HeldRows(held, ends[held]), allocate)
+        decided = settle(view, SettledRows.as_they_are(view, held, ends[held]), allocate)
     if not len(held):
         return first
     if decided.missed > first.missed or quota_shortfall(view, decided.widths) > quota_shortfall(view, first.widths):

@@ -6,26 +6,15 @@ promise to somebody else would be missed by that do they come back into the view
 first, and no more of them than it takes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Admission, Assignment, Plans, Policy
-from penstock.policies.columns import Bools, Floats, Ints, Standing
+from penstock.policies.base import Admission, Assignment, Policy
+from penstock.policies.columns import Floats, Ints, Standing
+from penstock.policies.guards.settled import SettledRows, settle
 from penstock.policies.view import View
-
-
-class HeldRows(NamedTuple):
-    """Rows that keep what they hold, and when they will have ended at the latest."""
-
-    rows: Ints
-    ends: Floats
-
-    def only(self, chosen: Bools) -> "HeldRows":
-        return HeldRows(self.rows[chosen], self.ends[chosen])
 
 
 def allocate_undisturbed(policy: Policy, view: View) -> Assignment:
@@ -38,7 +27,7 @@ def allocate_undisturbed(policy: Policy, view: View) -> Assignment:
         return policy.allocate(view)
     best: Assignment | None = None
     for kept in _choices(view, held):
-        decided = keep_rows(view, kept, policy.allocate)
+        decided = settle(view, kept, policy.allocate)
         if best is None or decided.missed < best.missed:
             best = decided
         if not best.missed:
@@ -53,28 +42,17 @@ def admit_undisturbed(admission: Admission[View], view: View, rows: Ints) -> Seq
     kept = held.only(view.standing[held.rows] == Standing.PROMISED)
     if not len(kept.rows):
         return admission.admit(view, rows)
-    return admission.admit(view.without(*kept), rows - np.searchsorted(np.sort(kept.rows), rows))
+    return admission.admit(view.without(kept), rows - np.searchsorted(np.sort(kept.rows), rows))
 
 
-def undisturbed(view: View) -> HeldRows:
+def undisturbed(view: View) -> SettledRows:
     """Who holds devices and would begin again on others; promised ones only if they are in time as they are."""
     rows = np.flatnonzero(~view.resumable & (view.width > 0))
     if not len(rows):
-        return HeldRows(rows, np.empty(0))
-    held = HeldRows(rows, _ends(view, rows))
+        return SettledRows.none()
+    held = SettledRows.as_they_are(view, rows, _ends(view, rows))
     limits = view.deadline[rows] - view.overhead.every_round_s
     return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits))
-
-
-def keep_rows(view: View, kept: HeldRows, allocate: Callable[[View], Assignment]) -> Assignment:
-    """What is decided about everybody else if these rows, in ascending order, keep what they hold."""
-    return _merged(view, kept, _decided(allocate, view.without(*kept)))
-
-
-def _decided(allocate: Callable[[View], Assignment], view: View) -> Assignment:
-    if len(view):
-        return allocate(view)
-    return Assignment(view.bound, view.bound, tuple(np.inf for _ in view.kinds), Plans.none(0))
 
 
 def _ends(view: View, rows: Ints) -> Floats:
@@ -91,34 +69,16 @@ def _slowest_rate(view: View, row: int) -> float:
     return float(rates[enough].min() if enough.any() else rates[-1])
 
 
-def _choices(view: View, held: HeldRows) -> Iterator[HeldRows]:
+def _choices(view: View, held: SettledRows) -> Iterator[SettledRows]:
     """All of them, then one less, two, four, …; promised ones stay."""
     promised = view.standing[held.rows] == Standing.PROMISED
     order = np.lexsort((view.executed[held.rows], promised))
     free = len(order) - int(np.count_nonzero(promised))
     count = 0
     while True:
-        kept = np.sort(order[count:])
-        yield HeldRows(held.rows[kept], held.ends[kept])
+        kept = np.zeros(len(order), dtype=bool)
+        kept[order[count:]] = True
+        yield held.only(kept)
         if count == free:
             return
         count = min(max(2 * count, 1), free)
-
-
-def _merged(view: View, kept: HeldRows, decided: Assignment) -> Assignment:
-    left = np.delete(np.arange(len(view)), kept.rows)
-    kinds, widths, pinned = view.bound.copy(), view.width.copy(), np.zeros(len(view), dtype=bool)
-    kinds[left], widths[left], pinned[kept.rows] = decided.kinds, decided.widths, True
-    if decided.pinned is not None:
-        pinned[left] = decided.pinned
-    plans = None if decided.plans is None else _merged_plans(view, kept, left, decided.plans)
-    return replace(decided, kinds=kinds, widths=widths, plans=plans, pinned=pinned)
-
-
-def _merged_plans(view: View, kept: HeldRows, left: Ints, plans: Plans) -> Plans:
-    merged = Plans.none(len(view))
-    merged.at[left], merged.width[left], merged.kind[left] = plans.at, plans.width, plans.kind
-    rows = kept.rows
-    merged.at[rows, 0], merged.width[rows, 0], merged.kind[rows] = view.now, view.width[rows], view.bound[rows]
-    merged.at[rows, 1] = kept.ends
-    return merged

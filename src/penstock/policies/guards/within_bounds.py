@@ -180,7 +180,7 @@ class _Division:
         if len(pool.rows) == len(view) and (pool.free == view.capacity).all():
             return self._policy.allocate(view)
         part = view.part(pool.rows, pool.free)
-        return _fitted(part, self._policy.allocate(part))
+        return fitted(part, self._policy.allocate(part))
 
     def _write(self, rows: Ints, answer: Assignment) -> None:
         self._kinds[rows], self._widths[rows] = answer.kinds, answer.widths
@@ -216,7 +216,7 @@ def _capped(view: View, bounds: TenantBounds, decided: Assignment) -> Assignment
     return decided if widths is decided.widths else replace(decided, widths=widths)
 
 
-def _fitted(view: View, decided: Assignment) -> Assignment:
+def fitted(view: View, decided: Assignment) -> Assignment:
     """On the devices that there are by force: a policy that stops nobody may count on everybody to stay."""
     widths = decided.widths
     for kind, here in enumerate(view.conditions):

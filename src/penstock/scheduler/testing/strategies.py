@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 
 from penstock.core import (
+    ANYWHERE,
     Amendment,
     BestEffort,
     Cluster,
@@ -27,6 +28,7 @@ from penstock.core import (
     JobSubmitted,
     Node,
     NodeChanged,
+    NodeChoice,
     NodeJoined,
     NodeLost,
     Progress,
@@ -40,6 +42,17 @@ MISFORTUNES = (
     "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "amend", "change",
     "break", "mend", "release",
 )  # fmt: skip
+NODE_CHOICES = st.sampled_from(
+    [
+        *[ANYWHERE] * 6,
+        NodeChoice(only=("gpu-0",)),
+        NodeChoice(only=("gpu-0", "gpu-1")),
+        NodeChoice(only=("gpu-1", "npu-0"), prefer=("npu-0",)),
+        NodeChoice(avoid=("gpu-0",)),
+        NodeChoice(prefer=("gpu-1",)),
+    ]
+)
+"""Mostly anywhere; the others name nodes of :func:`clusters`, some of which are not there."""
 ScriptEntry = Event | Callable[[Scheduler, float], Event | None]
 
 
@@ -83,6 +96,7 @@ def jobs(draw: st.DrawFn, number: int, submitted_at: float) -> Job:
         at_most=draw(st.sampled_from([None, None, 4, 2])),
         kinds=draw(st.sampled_from([(), (), ("gpu",), ("npu",)])),
         checkpoint_every_s=draw(st.sampled_from([60.0, 600.0])),
+        nodes=draw(NODE_CHOICES),
     )
 
 
@@ -131,15 +145,16 @@ class Misfortune:
         if self.what == "give up":
             return JobFailed(now, job_id, "it cannot be helped")
         if self.what == "amend":
-            return self._amended(scheduler, job_id, now)
+            return self._amendment(scheduler, job_id, now)
         if self.what == "progress":
             return Progress(now, job_id, scheduler.remaining(job_id) * self.amount + 1e-6)
         if self.what == "curve":
-            return CurveChanged(now, job_id, Curve.from_table({1: self.amount, 2: 1.5 * self.amount}))
+            curve = Curve.from_table({1: self.amount, 2: 1.5 * self.amount})
+            return CurveChanged(now, job_id, curve) if scheduler.can_use(job_id, curve) else None
         return WorkerFailed(now, job_id) if scheduler.devices_of(job_id) else None
 
-    def _amended(self, scheduler: Scheduler, job_id: str, now: float) -> Event | None:
-        """Nothing where the cluster could not hold the job any more."""
+    def _amendment(self, scheduler: Scheduler, job_id: str, now: float) -> Event | None:
+        """Nothing where the job could never run so."""
         goal = Deadline(now + 2000.0 * self.amount)
         amendment = Amendment(goal=goal, at_least=1 + self.pick % 2, at_most=2 + self.pick % 3)
         try:

@@ -43,9 +43,9 @@ def _node_unfit(state: FoldedState, entry: NodeUnfit) -> None:
     """The job's other devices are its own still, and nothing is counted against it."""
     record = state.live(entry.job_id)
     record.unfit_nodes += 1
-    record.tell(
-        entry.at, f"node {entry.node} failed its preflight and is drained ({entry.reason}); it goes on elsewhere"
-    )
+    nodes = record.job.nodes
+    then = f"it goes on elsewhere; it runs {nodes}" if nodes.confines else "it goes on elsewhere"
+    record.tell(entry.at, f"node {entry.node} failed its preflight and is drained ({entry.reason}); {then}")
     why = f"preflight: {entry.reason}"
     _node_left(state, NodeLeft(at=entry.at, node=entry.node, why=Absence.DRAINED, reason=why))
 
