@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from penstock.core import is_url, parse_bytes
+from penstock.core import InputError, is_url, parse_bytes
 from penstock.runtime.data.storage.claims import Claim
 from penstock.runtime.data.storage.shard_file import BLOCK_BYTES
 from penstock.runtime.data.storage.sparse_copy import SparseCopy, marks_path
@@ -235,6 +235,8 @@ def _room(path: Path) -> int:
 def place_of(location: str | Path) -> Place:
     """The place a person means."""
     text = str(location)
+    if not text:
+        raise InputError("a place without a name", "a directory or a URL", "Give `.` for the present directory")
     if text.startswith("file://"):
         text = text.removeprefix("file://")
     return RemotePlace(text) if is_url(text) else DirectoryPlace(Path(text))
