@@ -32,6 +32,7 @@ GB = 1_000_000_000
 WORKERS, LOST = 4, "w1"
 LOST_AT = 12
 SAVE_STEPS = 5
+_PATIENCE_S = 600.0
 
 
 def main() -> None:
@@ -248,7 +249,7 @@ def lost_worker(hidden: int, *, memory: bool) -> Loss:
                 found = [one for one in backend.reports("bench.1", 0) if one.kind is ReportKind.RESIZED]
                 return next((one.pause_s for one in found if one.pause_s is not None), None)
 
-            pause = wait_for(resized)
+            pause = wait_for(resized, _PATIENCE_S)
             time.sleep(1.0)
             return _loss(pause, backend.logs("bench.1", None, 0, 1 << 24)[0].decode())
         finally:

@@ -10,7 +10,7 @@ machine does counts little; the wall clock is used where waiting is the question
 * ``latency``: waits of a loop of 50 steps a second with four batches ahead, beside loops that read nothing;
 * ``packing``: waste and cut documents;
 * ``memory``: what a data set of 10^9 documents needs;
-* ``recipe``: the share of time that examples/pretrain.py waits for data.
+* ``recipe``: the share of time that examples/pretrain.py waits for data, from one shard and from 10,000.
 """
 
 import ctypes
@@ -37,6 +37,7 @@ from penstock.runtime.data.reading.prefetch import Prefetch
 SEQUENCE, BATCH, VOCABULARY = 2048, 8, 50_000
 DOCUMENTS, ROUNDS = 4000, 5
 MANY = 10_000
+WINDOW = 16 * 2**20 // SEQUENCE
 _STALL_S = 1e-3
 _SOME = np.ones(2048, np.int64)
 Numbers = NDArray[np.int64]
@@ -164,12 +165,13 @@ def batches(folder: Path) -> None:
             ("shuffled, documents marked", {}, True), ("shuffled, best fit", {"pack": "best_fit"}, True),
         ):  # fmt: skip
             dataset = TokenDataset(place, sequence=SEQUENCE, **options)
-            readers[f"ours, {name}, {words}"] = _epochs(dataset, len(order), is_shuffled)
+            readers[f"ours, {name}, {words}"] = _epochs(dataset, max(len(order), WINDOW), is_shuffled)
     table(rates(readers), "bare memory map")
 
 
 def _epochs(dataset: TokenDataset, samples: int, is_shuffled: bool) -> Callable[[], int]:
-    """Reads another stretch of an epoch every time."""
+    """Reads another stretch of an epoch every time, long enough that every shard of a window is opened in it."""
+    samples = min(samples, len(dataset))
     starts = itertools.cycle(range(0, len(dataset) - samples + 1, samples))
 
     def read() -> int:
@@ -429,13 +431,20 @@ def recipe(folder: Path) -> None:
     """examples/pretrain.py, tiny, on one processor core: input stall as a share of the time of each ten steps."""
     root = Path(__file__).resolve().parent.parent
     pack([root / "docs"], folder / "docs")
-    words = ["--data", str(folder / "docs"), "--size", "tiny", "--sequence", "256", "--batch", "8", "--steps", "100"]
-    told = ["--metrics", "csv", "--out", str(folder / "recipe")]
-    script = root / "examples" / "pretrain.py"
-    subprocess.run([sys.executable, str(script), *words, *told], check=True, capture_output=True)
-    found = dict(_metrics(folder / "recipe" / "metrics.csv"))
-    mean, worst = np.mean(found["input_stall"]), max(found["input_stall"])
-    print(f"  mean {mean:.3%}, worst ten steps {worst:.3%}, {np.mean(found['tokens_per_s']):,.0f} tokens/s", flush=True)
+    many = many_shards(folder, 2**18)
+    for name, place, packing_name in (
+        ("one shard", folder / "docs", "concat"), (f"{MANY:,} shards of 256 KiB", many, "concat"),
+        (f"{MANY:,} shards of 256 KiB, best fit", many, "best_fit"),
+    ):  # fmt: skip
+        out = folder / f"recipe-{place.name}-{packing_name}"
+        words = ["--data", str(place), "--pack", packing_name, "--size", "tiny", "--sequence", "256", "--batch", "8"]
+        told = ["--steps", "100", "--metrics", "csv", "--out", str(out)]
+        script = root / "examples" / "pretrain.py"
+        subprocess.run([sys.executable, str(script), *words, *told], check=True, capture_output=True)
+        found = dict(_metrics(out / "metrics.csv"))
+        mean, worst = np.mean(found["input_stall"]), max(found["input_stall"])
+        rate = np.mean(found["tokens_per_s"])
+        print(f"  {name:34} mean {mean:.3%}, worst ten steps {worst:.3%}, {rate:,.0f} tokens/s", flush=True)
 
 
 def _metrics(path: Path) -> Iterator[tuple[str, list[float]]]:

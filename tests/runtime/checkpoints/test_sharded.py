@@ -4,6 +4,8 @@ to what peers hold."""
 import shutil
 from collections.abc import Callable
 
+import pytest
+
 from penstock.core import CheckpointSaved, Joined
 from tests.runtime.agent import Agent
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
@@ -51,12 +53,16 @@ def _announced_before(agent: Agent, generation: int) -> list[int]:
     return found
 
 
-def test_a_lost_machine_costs_one_step_and_no_reading_of_storage(launch: Callable[..., Agent]) -> None:
-    """Every worker is a machine of its own; the memory of the one that dies goes with it, and so does the storage."""
+@pytest.mark.parametrize("where", ["before", "exchange"])
+def test_a_lost_machine_costs_one_step_and_no_reading_of_storage(launch: Callable[..., Agent], where: str) -> None:
+    """Every worker is a machine of its own; the memory of the one that dies goes with it, and so does the storage.
+
+    It dies when a step begins, or when its holder has half of a shard.
+    """
     plain = launch("--steps", "30")
     plain.start("w0", "w1")
     agent = launch(
-        "--steps", "30", "--strategy", "fsdp2", "--memory-steps", "1", "--die", "w1:17:before", "--memory", "memory"
+        "--steps", "30", "--strategy", "fsdp2", "--memory-steps", "1", "--die", f"w1:17:{where}", "--memory", "memory"
     )  # fmt: skip
     agent.start("w0", "w1", "w2")
     assert agent.wait_exits("w1")[0]["signal"] == 9

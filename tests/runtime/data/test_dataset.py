@@ -1,7 +1,10 @@
 """Samples are stretches of the text, with borders where documents have them; nothing is padded, lost or repeated."""
 
+import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -10,9 +13,10 @@ from hypothesis import strategies as st
 
 from penstock.core import InputError
 from penstock.data import TokenDataset, TooMuchDamageError, open_tokens
+from penstock.runtime.data.reading import token_stream
 from penstock.runtime.data.reading.best_fit import best_fit
-from penstock.runtime.data.reading.token_stream import TokenStream
-from penstock.runtime.data.storage.shard_file import DamagedShardError
+from penstock.runtime.data.reading.token_stream import OPEN_FILES, TokenStream
+from penstock.runtime.data.storage.shard_file import DamagedShardError, ShardIndex, read_index
 from tests.runtime.data.corpora import Documents, documents, flip, write
 
 TEXTS = documents(300)
@@ -82,17 +86,55 @@ def test_best_fit_cuts_far_fewer_documents_than_concatenation_does(tmp_path: Pat
     assert whole["best_fit"] < whole["concat"] / 10
 
 
-@given(lengths=st.lists(st.integers(1, 300), min_size=1, max_size=60), capacity=st.integers(1, 120))
-def test_best_fit_fills_every_pack(lengths: list[int], capacity: int) -> None:
-    total = sum(lengths)
-    lengths = [*lengths, *([-total % capacity] if total % capacity else [])]
-    starts = np.cumsum([0, *lengths]).tolist()
-    packs = sum(lengths) // capacity
-    arranged = best_fit(list(zip(starts, lengths, strict=False)), packs, capacity)
+def fitted_one_by_one(lengths: list[int], packs: int, capacity: int) -> list[list[tuple[int, int]]]:
+    """Best fit by the book: every document is offered to every pack."""
+    arranged: list[list[tuple[int, int]]] = []
+    rest: list[tuple[int, int]] = []
+    start = 0
+    for length in lengths:
+        whole, short = divmod(length, capacity)
+        arranged += [[(start + number * capacity, capacity)] for number in range(whole)]
+        rest += [(-short, start + whole * capacity)] if short else []
+        start += length
+    free = [0] * len(arranged) + [capacity] * (packs - len(arranged))
+    arranged += [[] for _ in range(packs - len(arranged))]
+    homeless = []
+    for minus_length, start in sorted(rest):
+        fitting = [number for number in range(packs) if free[number] >= -minus_length]
+        if fitting:
+            chosen = min(fitting, key=lambda number: (free[number], number))
+            arranged[chosen].append((start, -minus_length))
+            free[chosen] += minus_length
+        else:
+            homeless.append((start, -minus_length))
+    for start, length in homeless:
+        while length:
+            largest = max(range(packs), key=lambda number: (free[number], number))
+            taken = min(length, free[largest])
+            arranged[largest].append((start, taken))
+            start, length, free[largest] = start + taken, length - taken, free[largest] - taken
+    return arranged
+
+
+@given(lengths=st.lists(st.integers(0, 300), min_size=1, max_size=60), capacity=st.integers(1, 120))
+def test_best_fit_fills_every_pack_as_by_the_book(lengths: list[int], capacity: int) -> None:
+    lengths = [*lengths, -sum(lengths) % capacity or capacity]
+    starts = np.cumsum([0, *lengths])
+    packs = int(starts[-1]) // capacity
+    found = best_fit(starts[:-1], np.array(lengths), packs, capacity)
+    pieces = list(zip(found.starts.tolist(), found.lengths.tolist(), strict=True))
+    arranged = [pieces[first:last] for first, last in pairwise(found.firsts.tolist())]
     assert [sum(length for _, length in pack) for pack in arranged] == [capacity] * packs
-    covered = sorted((start, start + length) for pack in arranged for start, length in pack)
+    assert arranged == fitted_one_by_one(lengths, packs, capacity)
+    covered = sorted((start, start + length) for start, length in pieces)
     assert covered[0][0] == 0
     assert all(before[1] == after[0] for before, after in pairwise(covered))
+
+
+def test_who_arranges_in_the_background_pauses_often() -> None:
+    pauses: list[None] = []
+    best_fit(np.arange(0, 8000, 8), np.full(1000, 8), 20, 400, lambda: pauses.append(None))
+    assert len(pauses) >= 1000 // 128
 
 
 def test_bad_questions_get_an_answer(place: Path, tmp_path: Path) -> None:
@@ -148,7 +190,7 @@ def test_damage_that_is_met_ahead_is_told_to_whoever_reads_it(tmp_path: Path) ->
 def test_a_block_is_compared_once_however_often_its_shard_is_opened(tmp_path: Path) -> None:
     place = tmp_path / "set"
     write(place, [np.full(2**16, number) for number in range(4)], shard_bytes=2**17)
-    stream = TokenStream(open_tokens(place), open_shards=1)
+    stream = TokenStream(open_tokens(place), open_files=1)
     assert stream.stretch(0, 9).tolist() == [0] * 9
     assert stream.stretch(3 * 2**16, 3 * 2**16 + 9).tolist() == [3] * 9
     flip(place / "shard-00000.tok", 2**16)
@@ -184,28 +226,80 @@ def test_training_is_not_resumed_on_other_data(place: Path, tmp_path: Path) -> N
             dataset.load_state_dict(state)
 
 
-def test_ten_thousand_shards_need_few_open_files(tmp_path: Path) -> None:
-    """A shard is one file with ten thousand names."""
-    import json
-    import os
-
-    write(tmp_path / "one", [np.arange(700) % 1000])
-    place = tmp_path / "many"
+def under_many_names(place: Path, tokens: int, count: int) -> Path:
+    """A data set whose shards are one file with many names."""
+    write(place.with_name("one"), [np.arange(tokens) % 1000], shard_bytes=2**30)
     place.mkdir()
-    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
-    (row,) = manifest["shards"]
-    from penstock.runtime.data.storage.data_manifest import DataManifest, TokenizerNote, shards_from_rows
-
-    names = [f"shard-{number:05d}" for number in range(10_000)]
-    for name in names:
+    one = open_tokens(place.with_name("one")).manifest
+    shards = tuple(replace(one.shards[0], name=f"shard-{number:05d}") for number in range(count))
+    for shard in shards:
         for suffix in (".tok", ".idx"):
-            os.link(tmp_path / "one" / f"shard-00000{suffix}", place / (name + suffix))
-    rows = [[name, *row[1:]] for name in names]
-    whole = DataManifest(token_bytes=2, tokenizer=TokenizerNote(**manifest["tokenizer"]), shards=shards_from_rows(rows))
-    (place / "manifest.json").write_text(whole.to_text())
-    dataset = TokenDataset(place, sequence=64)
+            (place / (shard.name + suffix)).hardlink_to(place.with_name("one") / f"shard-00000{suffix}")
+    (place / "manifest.json").write_text(replace(one, shards=shards).to_text())
+    return place
+
+
+@pytest.mark.parametrize(("tokens", "count"), [(700, 10_000), (50_000, 1000), (600_000, 100)])
+def test_many_shards_need_few_open_files(tmp_path: Path, tokens: int, count: int) -> None:
+    """Of shards that are read, that are mapped, and that are too long to be without a file beside the map."""
+    dataset = TokenDataset(under_many_names(tmp_path / "many", tokens, count), sequence=64)
     before = len(os.listdir("/proc/self/fd"))
-    indices = dataset.order(0).stretch(0, 0, 4000)
-    tokens = dataset.read(indices).tokens
-    assert len(os.listdir("/proc/self/fd")) - before < 250
-    assert np.array_equal(tokens, (indices[:, None] * 64 + np.arange(64)) % 700)
+    indices = dataset.order(0).stretch(0, 0, 3 * dataset.order(0).window)[::37]
+    found = dataset.read(indices).tokens
+    assert len(os.listdir("/proc/self/fd")) - before <= OPEN_FILES + 5
+    assert np.array_equal(found, (indices[:, None] * 64 + np.arange(64)) % tokens % 1000)
+
+
+def test_data_sets_share_the_files_that_a_process_may_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = under_many_names(tmp_path / "many", 50_000, 300)
+    monkeypatch.setattr(token_stream, "_streams", WeakSet())
+    monkeypatch.setattr(token_stream.resource, "getrlimit", lambda _: (200, 200))
+    before = len(os.listdir("/proc/self/fd"))
+    first = TokenDataset(place, sequence=64)
+    indices = first.order(0).stretch(0, 0, len(first))[::97]
+    assert np.array_equal(first.read(indices).tokens, (indices[:, None] * 64 + np.arange(64)) % 50_000 % 1000)
+    assert 50 < len(os.listdir("/proc/self/fd")) - before <= 100
+    others = [TokenDataset(place, sequence=64) for _ in range(3)]
+    for dataset in (first, *others):
+        dataset.read(indices)
+    assert len(os.listdir("/proc/self/fd")) - before <= 100
+
+
+def test_small_shards_are_opened_once_for_two_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window that is read, and the next one that is brought nearer meanwhile."""
+    opened: list[str] = []
+
+    def counted(path: Path, **options: bool) -> ShardIndex:
+        opened.append(path.name)
+        return read_index(path, **options)
+
+    monkeypatch.setattr(token_stream, "read_index", counted)
+    dataset = TokenDataset(under_many_names(tmp_path / "many", 50_000, 1000), sequence=100)
+    order = dataset.order(0)
+    for position in (0, order.window):
+        for first, last in order.blocks_at(0, position):
+            dataset.expect(first, last)
+    dataset.read(order.stretch(0, 0, 2 * order.window)[::11])
+    assert len(opened) == len(set(opened))
+    assert 250 < len(opened) <= 2 * 16 * 9
+
+
+@pytest.mark.parametrize(
+    ("tokens", "count", "block"),
+    [(700, 10_000, 8 * 700 // 64), (50_000, 1000, 8 * 50_000 // 64), (600_000, 10, 2**20 // 64),
+     (2_000_000, 2, 2**20 // 64), (5000, 3, 15_000 // 64)],
+)  # fmt: skip
+def test_a_block_is_a_mebitoken_or_eight_shards_or_everything(
+    tmp_path: Path, tokens: int, count: int, block: int
+) -> None:
+    assert TokenDataset(under_many_names(tmp_path / "many", tokens, count), sequence=64).block == block
+
+
+def test_a_training_whose_blocks_were_of_one_small_shard_is_not_gone_on_with_in_another_order(tmp_path: Path) -> None:
+    """State of before blocks were in it: where shards are large the order is the same, and it is taken."""
+    small = TokenDataset(under_many_names(tmp_path / "small" / "set", 700, 20), sequence=64)
+    large = TokenDataset(under_many_names(tmp_path / "large" / "set", 1_100_000, 2), sequence=64)
+    before = {"sequence": 64, "pack": "concat"}
+    large.load_state_dict(before | {"checksum": large.manifest.checksum})
+    with pytest.raises(InputError, match=r"began in blocks of 10 samples.*blocks of 87.*earlier version"):
+        small.load_state_dict(before | {"checksum": small.manifest.checksum})

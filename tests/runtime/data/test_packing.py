@@ -4,8 +4,10 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import struct
 from itertools import pairwise
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,10 @@ def test_pairs_of_megatron_are_converted(tmp_path: Path) -> None:
     stream = TokenStream(open_tokens(tmp_path / "out"))
     assert stream.stretch(0, 9).tolist() == list(range(9))
     assert stream.borders(0, 9) == [0, 5]
+    for content, words in ((np.arange(8, dtype="<u2"), "do not lie within m.bin"), (np.zeros(0), "empty")):
+        content.tofile(tmp_path / "m.bin")
+        with pytest.raises(InputError, match=f"no index of Megatron-LM with tokens beside it: .*{words}"):
+            pack([tmp_path / "m.idx"], tmp_path / "never", tokenizer="none", vocabulary=9)
     (tmp_path / "m.idx").write_bytes(b"something else")
     with pytest.raises(InputError, match="no index of Megatron-LM"):
         pack([tmp_path / "m.idx"], tmp_path / "never", tokenizer="none", vocabulary=9)
@@ -118,9 +124,14 @@ def test_pairs_of_megatron_are_converted(tmp_path: Path) -> None:
 BAD = {
     "no JSON": ('{"text": "a"', r"a.jsonl:2 is no JSON"),
     "another field": ('{"body": "a"}', r"a.jsonl:2 has no field 'text', only body"),
-    "no object": ("[1]", r"a.jsonl:2 has no field 'text', only list"),
-    "no text": ('{"text": 5}', r"a.jsonl:2 has a int where text should be"),
-    "tokens": ('{"text": [1, 2]}', r"a.jsonl:2 is no text"),
+    "no field": ("{}", r"a.jsonl:2 has no field 'text', only none at all"),
+    "no object": ("[1]", r"a.jsonl:2 is a list, not an object with the field 'text'"),
+    "no text": ('{"text": 5}', r"a.jsonl:2 has a number where text should be"),
+    "null": ('{"text": null}', r"a.jsonl:2 has null where text should be"),
+    "tokens": ('{"text": [1, 2]}', r"a.jsonl:2 is a list where text should be .*--tokenizer none"),
+    "lists": ('{"text": [[1, 2], [3, 4]]}', r"a.jsonl:2 is no list of tokens"),
+    "too deep": ("[" * 100_000, r"a.jsonl:2 .* nested too deeply"),
+    "Latin-1": (b'{"text": "caf\xe9"}', r"a.jsonl:2 is not UTF-8"),
 }
 
 
@@ -128,7 +139,8 @@ BAD = {
 def test_a_bad_line_is_named_and_nothing_can_be_taken_for_a_data_set(tmp_path: Path, name: str) -> None:
     line, words = BAD[name]
     source = tmp_path / "a.jsonl"
-    source.write_text('{"text": "good"}\n' + line + '\n\n{"text": "also good"}\n')
+    line = line if isinstance(line, bytes) else line.encode()
+    source.write_bytes(b'{"text": "good"}\n' + line + b'\n\n{"text": "also good"}\n')
     with pytest.raises(InputError, match=words):
         pack([source], tmp_path / "out")
     with pytest.raises(InputError, match="no packed tokens"):
@@ -136,6 +148,42 @@ def test_a_bad_line_is_named_and_nothing_can_be_taken_for_a_data_set(tmp_path: P
     packed = pack([source], tmp_path / "out", skip_bad=True)
     assert (packed.skipped_count, texts_at(tmp_path / "out")) == (1, ["good", "also good"])
     assert "a.jsonl:2" in packed.skipped[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1, [2], 3], "is no list of tokens"), ([[1, 2], [3, 4]], "is no list of tokens"),
+        ([1, 2.5], "is no list of tokens"), ([1, 9], "has tokens outside of 0 to 8"),
+        ("words", "is text, where --tokenizer none wants a list of tokens"),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_tokens_is_named(tmp_path: Path, value: Any, words: str) -> None:
+    source = jsonl(tmp_path / "a.jsonl", [[1, 2], value])
+    with pytest.raises(InputError, match=f"a.jsonl:2 {words}"):
+        pack([source], tmp_path / "out", tokenizer="none", vocabulary=9)
+
+
+def test_what_editors_put_before_text_is_no_part_of_it_and_other_encodings_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n', encoding="utf-8-sig")
+    (tmp_path / "b.txt").write_text("two", encoding="utf-8-sig")
+    pack([tmp_path / "a.jsonl", tmp_path / "b.txt"], tmp_path / "out")
+    assert texts_at(tmp_path / "out") == ["one", "two"]
+    (tmp_path / "c.jsonl").write_text('{"text": "three"}\n', encoding="utf-16")
+    with pytest.raises(InputError, match=r"c.jsonl:1 is not UTF-8"):
+        pack([tmp_path / "c.jsonl"], tmp_path / "never")
+
+
+def test_a_link_that_leads_nowhere_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    jsonl(tmp_path / "in" / "a.jsonl", ["one"])
+    (tmp_path / "in" / "b.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    with pytest.raises(InputError, match=r"b.jsonl leads nowhere.*Mend the link"):
+        pack([tmp_path / "in"], tmp_path / "out")
+    (tmp_path / "in" / "b.jsonl").unlink()
+    os.mkfifo(tmp_path / "in" / "c.jsonl")
+    pack([tmp_path / "in"], tmp_path / "out")
+    assert texts_at(tmp_path / "out") == ["one"]
 
 
 def test_what_cannot_be_packed_is_refused_before_anything_is_replaced(tmp_path: Path) -> None:
@@ -146,6 +194,9 @@ def test_what_cannot_be_packed_is_refused_before_anything_is_replaced(tmp_path: 
         ([good], {"kind": "yaml"}, "unknown format 'yaml'"),
         ([tmp_path / "out"], {}, "no files to pack"),
         ([good], {"end": "x"}, "no --end"),
+        ([good], {"tokenizer": str(tmp_path / "none.json")}, "no tokenizer at .*Check the path"),
+        ([good], {"tokenizer": str(good)}, "a.jsonl is no tokenizer"),
+        ([good], {"kind": "parquet"}, "a.jsonl is no Parquet file.*say what it is with --format"),
     ]:
         with pytest.raises(InputError, match=words):
             pack(inputs, tmp_path / "out", force=True, **more)
@@ -211,6 +262,22 @@ def test_several_processes_come_to_the_same(tmp_path: Path, many: list[Path]) ->
     alone: Packed = pack(many, tmp_path / "one", shard_bytes=3000, processes=1)
     together = pack(many, tmp_path / "two", shard_bytes=3000, processes=2)
     assert alone.manifest == together.manifest
+
+
+def test_a_process_that_is_ended_from_outside_is_told_and_the_packing_goes_on_later(
+    tmp_path: Path, many: list[Path]
+) -> None:
+    def end_all(_: int) -> None:
+        for process in active_children():
+            process.kill()
+
+    with pytest.raises(InputError, match=r"ended from outside.*fewer --processes"):
+        pack(many, tmp_path / "out", shard_bytes=3000, processes=2, progress=end_all)
+    with pytest.raises(InputError, match="not finished"):
+        open_tokens(tmp_path / "out")
+    assert pack(many, tmp_path / "out", shard_bytes=3000, processes=1).went_on
+    whole = pack(many, tmp_path / "whole", shard_bytes=3000, processes=1)
+    assert open_tokens(tmp_path / "out").manifest == whole.manifest
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])

@@ -10,10 +10,12 @@ import pytest
 
 from penstock.core import InputError
 from penstock.data import TokenDataset, open_tokens, pack, verify_tokens
+from penstock.runtime.data.reading.token_stream import TokenStream
 from penstock.runtime.data.storage import places
 from penstock.runtime.data.storage.places import RemotePlace
+from penstock.runtime.data.storage.shard_file import DamagedShardError
 from tests.runtime.buckets import Bucket
-from tests.runtime.data.corpora import documents, write
+from tests.runtime.data.corpora import documents, flip, write
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +66,32 @@ def test_a_copy_that_goes_while_it_is_open_is_read_on(bucket: Bucket, cache: Pat
     assert dataset.read([4000]).tokens[0].tolist() == list(range(1000))
     dataset.expect(2000, 2500)
     assert TokenDataset(bucket.url, sequence=1000).read([2100]).tokens[0].tolist() == list(range(1000))
+
+
+def test_small_shards_are_copied_whole_and_room_is_looked_for_now_and_then(
+    bucket: Bucket, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    monkeypatch.setattr(RemotePlace, "_make_room", lambda _, kept: looked.append(kept))
+    texts = documents(1500)
+    write(bucket.url, texts, shard_bytes=2**12)
+    dataset = TokenDataset(bucket.url, sequence=64)
+    whole = np.concatenate(texts)[: 64 * len(dataset)]
+    assert np.array_equal(dataset.read(range(len(dataset))).tokens.ravel(), whole)
+    assert len(list(cache.glob("*/shard-*.tok"))) == len(dataset.manifest.shards) > 20
+    assert not list(cache.glob("*/.*.have")), "nothing is marked where everything is there"
+    assert len(looked) == 1
+
+
+def test_a_small_copy_that_was_damaged_is_found_though_it_was_sound_before(bucket: Bucket, cache: Path) -> None:
+    write(bucket.url, documents(1500), shard_bytes=2**12)
+    stream = TokenStream(open_tokens(bucket.url), open_files=1)
+    stream.stretch(0, 10)
+    stream.stretch(len(stream) - 10, len(stream))
+    (copy,) = cache.glob("*/shard-00000.tok")
+    flip(copy, 3)
+    with pytest.raises(DamagedShardError, match="block 0 of shard-00000"):
+        stream.stretch(0, 10)
 
 
 def test_damage_on_the_way_is_found(bucket: Bucket, cache: Path) -> None:

@@ -11,14 +11,19 @@ from penstock.data import Mixture, TokenBatch, TokenDataset
 from tests.runtime.data.corpora import Documents, write
 
 GOLDEN = {
-    ("concat", True, 32): "d67358c414a41e0a b46636430ef5c04f",
-    ("concat", False, 32): "cb475d644caf3860 f47abffc5e68affb",
-    ("concat", True, 500): "5c58fb5aeb6b7ce6 06f6695a751ed56c",
-    ("best_fit", True, 32): "4b86be4d71504ff0 b7df94240d2c29b6",
-    ("best_fit", False, 100): "8e728dcebc30506c 2fe8ebdbf847217f",
-    ("best_fit", True, 500): "bc999b82cae13218 8b6ef90a8b144592",
+    ("concat", True, 32): "47708395debb7b62 b3cd87177e1b1637",
+    ("concat", False, 32): "ed393c61fa71fb51 7967653f076c95c0",
+    ("concat", True, 500): "e0dc6074b957d9de 911881b8548e1887",
+    ("best_fit", True, 32): "a4a9926b64a2ed77 14f539ac1ddb9ecf",
+    ("best_fit", False, 100): "0ded68d38b241ec4 f53e87eaaf36c6f7",
+    ("best_fit", True, 500): "232e9d5cb01d0420 2efd9eb797a2110a",
 }
-GOLDEN_MIXTURE = "fa1f795fe0de6810"
+GOLDEN_OF_LARGE_SHARDS = {
+    ("concat", True, 2048): "f1ed1cefac89d89f",
+    ("best_fit", True, 2048): "3d1362baee8babde",
+    ("best_fit", False, 500): "41ed7d8c5205f7f3",
+}
+GOLDEN_MIXTURE = "5bafb9b5cae685e1"
 
 
 def texts(count: int, longest: int, seed: int, vocabulary: int = 1000) -> Documents:
@@ -56,6 +61,22 @@ def test_samples_hold_what_they_held(places: list[Path], pack: str, boundaries: 
         for place in places[:2]
     ]
     assert " ".join(found) == GOLDEN[pack, boundaries, sequence]
+
+
+@pytest.fixture(scope="module")
+def large_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Above a mebitoken each, so that a block lies in one or two."""
+    place = tmp_path_factory.mktemp("data") / "set"
+    write(place, texts(2200, 3000, 8), shard_bytes=5 * 2**19)
+    return place
+
+
+@pytest.mark.parametrize(("pack", "boundaries", "sequence"), GOLDEN_OF_LARGE_SHARDS)
+def test_samples_of_large_shards_hold_what_they_held(
+    large_shards: Path, pack: str, boundaries: bool, sequence: int
+) -> None:
+    dataset = TokenDataset(large_shards, sequence=sequence, pack=pack, boundaries=boundaries)
+    assert digest(two_epochs(dataset)) == GOLDEN_OF_LARGE_SHARDS[pack, boundaries, sequence]
 
 
 def test_a_mixture_holds_what_it_held(places: list[Path]) -> None:

@@ -31,7 +31,7 @@ def test_documents_and_their_borders_come_back(
     whole, full = np.concatenate(texts), [text for text in texts if len(text)]
     assert stored.manifest.token_bytes == (2 if vocabulary <= 65_536 else 4)
     assert (stored.manifest.tokens, stored.manifest.documents) == (len(whole), len(full))
-    stream = TokenStream(stored, open_shards=2)
+    stream = TokenStream(stored, open_files=2)
     assert np.array_equal(stream.stretch(0, len(stream)), whole)
     assert stream.borders(0, len(stream)) == [0, *np.cumsum([len(text) for text in full])[:-1]]
     middle = len(whole) // 2

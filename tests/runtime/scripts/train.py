@@ -5,12 +5,14 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import nn
 
 import penstock.elastic as elastic
+from penstock.runtime.checkpoints.memory.shard_lines import ShardLines
 
 SAMPLES = 203
 
@@ -32,6 +34,18 @@ def write(kind: str, **fields: object) -> None:
         file.write(json.dumps(fields) + "\n")
 
 
+def die_in_the_middle_of_a_shard(die: Callable[[], None]) -> None:
+    plain = ShardLines._send
+
+    def half(lines: ShardLines, parts: tuple[torch.Tensor, ...]) -> None:
+        *head, shard = parts
+        plain(lines, (*head, shard[: len(shard) // 2]))
+        die()
+        plain(lines, (shard[len(shard) // 2 :],))
+
+    ShardLines._send = half  # type: ignore[method-assign,assignment]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
@@ -46,7 +60,7 @@ def main() -> None:
     parser.add_argument("--save-steps", type=int)
     parser.add_argument("--memory", default="", help="keep snapshots below this directory, on a machine of one's own")
     parser.add_argument("--memory-steps", type=int)
-    parser.add_argument("--die", default="", help="worker:step:where, where is before, backward or after")
+    parser.add_argument("--die", default="", help="worker:step:where: before, backward, after or exchange")
     args = parser.parse_args()
     doomed, when, where = (args.die or "::").split(":")
 
@@ -71,6 +85,8 @@ def main() -> None:
         if doomed == os.environ.get("PENSTOCK_WORKER") and number == int(when) and where == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    if where == "exchange":
+        die_in_the_middle_of_a_shard(lambda: die("exchange", run.completed))
     for step in run.steps((x, y), global_batch=args.batch, steps=args.steps, seed=3, micro_batch=args.micro):
         with step as batch:
             write("share", step=step.number, samples=step.samples, rank=run.rank, generation=run.generation)

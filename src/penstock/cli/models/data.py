@@ -55,7 +55,7 @@ def pack_command(
     for line in packed.skipped:
         say(f"left out: {line}")
     if packed.skipped_count:
-        say(f"{packed.skipped_count:,} lines were left out")
+        say(f"{packed.skipped_count:,} line{'s were' if packed.skipped_count > 1 else ' was'} left out")
     say(f"{_words(packed.manifest)} at {place}")
 
 

@@ -3,7 +3,7 @@
 import fcntl
 import socket
 import struct
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +30,14 @@ def choose_interface(agent: AgentAddress, environ: MutableMapping[str, str]) -> 
     for variable in ("GLOO_SOCKET_IFNAME",) if agent.is_local else SOCKET_INTERFACES:
         if interface is not None:
             environ.setdefault(variable, interface)
+
+
+def own_address(environ: Mapping[str, str]) -> str:
+    """Where others of a world reach this worker: at the interface that gloo was told, or by the machine's name."""
+    chosen = _addresses(environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0])
+    with suppress(OSError):
+        return min(chosen, key=lambda one: ":" in one) if chosen else socket.gethostbyname(socket.gethostname())
+    return "127.0.0.1"
 
 
 def _own_address(agent: AgentAddress) -> str:

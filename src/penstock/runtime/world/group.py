@@ -8,8 +8,8 @@ connections only when nothing refers to it any more, so they are noted when they
 import os
 import socket
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import torch
@@ -62,24 +62,30 @@ def open_group(
     if store is not None and world.size > 1:
         _wait_for_members(store, world, place.worker, patience_s, called_off)
         shared = _share_a_device(store, world)
-    before = _sockets()
-    dist.init_process_group(
-        backend=collective_backend(shared),
-        store=PrefixStore("group", store) if store is not None else None,
-        init_method=None if store is not None else "env://",
-        rank=world.rank,
-        world_size=world.size,
-        timeout=timedelta(seconds=timeout_s),
-    )
-    _connections.update(_sockets() - before)
+    with noted_connections():
+        dist.init_process_group(
+            backend=collective_backend(shared),
+            store=PrefixStore("group", store) if store is not None else None,
+            init_method=None if store is not None else "env://",
+            rank=world.rank,
+            world_size=world.size,
+            timeout=timedelta(seconds=timeout_s),
+        )
 
 
 def open_side_group() -> dist.ProcessGroup:
     """A second group of the same members, for a thread that must not get between the collectives of training."""
-    before = _sockets()
-    group: dist.ProcessGroup = dist.new_group(backend="gloo")
-    _connections.update(_sockets() - before)
+    with noted_connections():
+        group: dist.ProcessGroup = dist.new_group(backend="gloo")
     return group
+
+
+@contextmanager
+def noted_connections() -> Iterator[None]:
+    """What is connected meanwhile belongs to the world, and is hung up on when that ends."""
+    before = _sockets()
+    yield
+    _connections.update(_sockets() - before)
 
 
 def decline(world: World, place: WorkerEnvironment) -> None:

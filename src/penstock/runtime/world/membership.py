@@ -22,6 +22,7 @@ from penstock.runtime.world.group import (
     close_groups,
     decline,
     is_lost,
+    noted_connections,
     open_group,
     open_side_group,
 )
@@ -208,7 +209,9 @@ class Membership:
         self.completed = _NOTHING
         self.completed = self._keeper.load(found)
         if found.nodes:
-            self._keeper.begin_shard_snapshots(found, open_side_group())
+            group = open_side_group()
+            with noted_connections():
+                self._keeper.begin_shard_snapshots(found, group)
 
     def _compare(self) -> list[int]:
         """How far everyone is. Newcomers learn for how long training has been standing still."""

@@ -27,11 +27,6 @@ def begin_to_receive(room: torch.Tensor, by: int, group: dist.ProcessGroup | Non
     ]
 
 
-def receive_bytes(room: torch.Tensor, by: int, group: dist.ProcessGroup | None) -> None:
-    """Fill a stretch of bytes with what somebody sends."""
-    finish(begin_to_receive(room, by, group))
-
-
 def finish(traffic: Traffic) -> None:
     for work, _ in traffic:
         work.wait()

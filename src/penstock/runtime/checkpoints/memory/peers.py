@@ -1,12 +1,13 @@
 """Who holds whose shard, and how it gets there: every worker's newest snapshot lies on two machines.
 
 A machine that is lost takes its workers' memory with it. So each shard is also held by a worker of the next machine, in
-the order of ranks. The exchange runs over a process group of its own, in the background; it ends with a barrier, so
-whoever is through knows that everybody has everything, and may overwrite what came before.
+the order of ranks. The exchange runs over connections and a process group of its own, in the background; it ends with a
+barrier, so whoever is through knows that everybody has everything, and may overwrite what came before.
 """
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import torch
@@ -14,7 +15,7 @@ import torch.distributed as dist
 
 from penstock.core import InputError
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer
-from penstock.runtime.checkpoints.memory.messages import Traffic, finish, receive_bytes, send_bytes
+from penstock.runtime.checkpoints.memory.shard_lines import ShardLines
 from penstock.runtime.checkpoints.memory.shards import SLOTS, MemoryDirectory, ShardRecord, ShardSlots
 
 _log = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class PeerExchange:
         self._wards = [_Ward(rank, place.slots(set_id, rank)) for rank, by in enumerate(held_by) if by == me]
         self._turn = 0
         self.active = any(by is not None for by in held_by)
+        self._lines = ShardLines(group, self._holder, [ward.rank for ward in self._wards]) if self.active else None
         self.bytes = 0
         """Sent by this worker so far."""
 
@@ -89,27 +91,31 @@ class PeerExchange:
 
         Without a record there is no shard this time, and nobody waits for one.
         """
-        sending = self._send(record, shard)
-        for ward in self._wards:
-            self._receive(ward)
-        finish(sending)
+        if self._lines is not None:
+            sending = self._send(self._lines, record, shard)
+            for ward in self._wards:
+                self._receive(self._lines, ward)
+            sending.result()
         self._turn = (self._turn + 1) % SLOTS
         dist.barrier(self._group)
 
-    def _send(self, record: ShardRecord | None, shard: torch.Tensor) -> Traffic:
-        if self._holder is None:
-            return []
+    def close(self) -> None:
+        """The world is over."""
+        if self._lines is not None:
+            self._lines.close()
+
+    def _send(self, lines: ShardLines, record: ShardRecord | None, shard: torch.Tensor) -> "Future[None]":
         text = NO_BYTES if record is None else _bytes_of(record.to_text())
         sizes = torch.tensor([text.numel(), shard.numel()]).view(torch.uint8)
-        self.bytes += shard.numel()
-        return [sent for part in (sizes, text, shard) for sent in send_bytes(part, self._holder, self._group)]
+        self.bytes += shard.numel() if self._holder is not None else 0
+        return lines.send((sizes, text, shard))
 
-    def _receive(self, ward: _Ward) -> None:
+    def _receive(self, lines: ShardLines, ward: _Ward) -> None:
         sizes = torch.empty(2, dtype=torch.int64)
-        receive_bytes(sizes.view(torch.uint8), ward.rank, self._group)
+        lines.receive(sizes.view(torch.uint8), ward.rank)
         text = torch.empty(int(sizes[0]), dtype=torch.uint8)
-        receive_bytes(text, ward.rank, self._group)
-        receive_bytes(ward.room(self._turn, int(sizes[1])), ward.rank, self._group)
+        lines.receive(text, ward.rank)
+        lines.receive(ward.room(self._turn, int(sizes[1])), ward.rank)
         if text.numel():
             ward.commit(self._turn, ShardRecord.parse(bytes(text.numpy()).decode()))
 

@@ -85,6 +85,8 @@ class MemorySnapshots:
 
     def leave(self) -> None:
         """The world is over; what it has left stays."""
+        if self._set is not None and self._set.exchange is not None:
+            self._set.exchange.close()
         self._set = None
 
     def keep(self, copy: Copy | None, snapshot: Snapshot, *, outlives_process: bool) -> None:
@@ -132,7 +134,7 @@ class MemorySnapshots:
 
     def remove(self) -> None:
         """The run is over for good, or saved where it is safer."""
-        self._set = None
+        self.leave()
         self.place.remove()
 
 

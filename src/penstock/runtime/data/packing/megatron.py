@@ -35,10 +35,20 @@ class MegatronPair:
             self._places = np.frombuffer(content.data, "<i8", sequences, at + 4 * sequences)
             self._borders = np.frombuffer(content.data, "<i8", borders, at + 12 * sequences)
             self._tokens = np.memmap(self._tokens_path, _TYPES[code], "r")
+            self._check()
         except (OSError, ValueError, struct.error) as problem:
             raise InputError(
-                f"{index} is no index of Megatron-LM with tokens beside it: {problem}", "NAME.idx beside NAME.bin"
-            ) from None
+                f"{index} is no index of Megatron-LM with tokens beside it: {problem}", "NAME.idx beside NAME.bin",
+                "Fetch or make both again, or leave them out",
+            ) from None  # fmt: skip
+
+    def _check(self) -> None:
+        """What lies behind the end of a file would come out shorter than it was."""
+        ends = self._places + self._lengths * self._tokens.itemsize
+        if len(ends) and (self._places.min() < 0 or self._lengths.min() < 0 or ends.max() > self._tokens.nbytes):
+            raise ValueError(f"its sequences do not lie within {self._tokens_path.name}")
+        if len(self._borders) and (self._borders.min() < 0 or self._borders.max() > len(self._lengths)):
+            raise ValueError("its documents are of sequences that it does not have")
 
     @property
     def documents(self) -> int:

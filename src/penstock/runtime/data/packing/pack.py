@@ -9,6 +9,8 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
@@ -100,12 +102,15 @@ def pack_text(
                 bad += [str(one) for one in found.bad[: 5 - len(bad)]]
                 if found.bad and not skip_bad:
                     raise _refusal(found.bad[0])
-                writer.extend(found.tokens, found.lengths, _cursors(position, number, writer.cursor))
+                with _writing(out):
+                    writer.extend(found.tokens, found.lengths, _cursors(position, number, writer.cursor))
                 progress(len(found.tokens))
         except BaseException:
             writer.abandon()
             raise
-    return Packed(manifest=writer.finish(), skipped=tuple(bad), skipped_count=bad_count, went_on=went_on)
+    with _writing(out):
+        manifest = writer.finish()
+    return Packed(manifest=manifest, skipped=tuple(bad), skipped_count=bad_count, went_on=went_on)
 
 
 def tokenize(piece: Piece, choice: TokenizerChoice) -> TokenizedPiece:
@@ -147,9 +152,20 @@ class _Workers:
         if self._pool is None:
             yield from ((position, piece.number, tokenize(piece, choice)) for position, piece in pieces)
             return
+        try:
+            yield from self._results_of(self._pool, pieces, choice)
+        except BrokenProcessPool:
+            raise InputError(
+                "a process that tokenizes was ended from outside", "memory for all of them",
+                "Give the same command again with fewer --processes: it goes on behind the last whole shard",
+            ) from None  # fmt: skip
+
+    def _results_of(
+        self, pool: ProcessPoolExecutor, pieces: Iterator[tuple[int, Piece]], choice: TokenizerChoice
+    ) -> Iterator[tuple[int, int, TokenizedPiece]]:
         asked: deque[tuple[int, int, Future[TokenizedPiece]]] = deque()
         for position, piece in pieces:
-            asked.append((position, piece.number, self._pool.submit(tokenize, piece, choice)))
+            asked.append((position, piece.number, pool.submit(tokenize, piece, choice)))
             while len(asked) > self._ahead:
                 yield _answer(asked.popleft())
         while asked:
@@ -158,14 +174,28 @@ class _Workers:
     def __enter__(self) -> "_Workers":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Nobody wants what is under way after an error: whoever presses Ctrl-C again would wait for it for good."""
         if self._pool is not None:
+            for process in list((self._pool._processes or {}).values()) if kind else ():
+                process.kill()
             self._pool.shutdown(cancel_futures=True)
 
 
 def _answer(asked: tuple[int, int, "Future[TokenizedPiece]"]) -> tuple[int, int, TokenizedPiece]:
     position, number, future = asked
     return position, number, future.result()
+
+
+@contextmanager
+def _writing(out: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(
+            f"{out} cannot be written to: {problem.strerror or problem}", "room for 2 or 4 bytes of each token",
+            "Make room and give the same command again: it goes on behind the last whole shard",
+        ) from None  # fmt: skip
 
 
 def _ignore_ctrl_c() -> None:

@@ -26,6 +26,11 @@ from penstock.runtime.file_systems import file_system
 
 PIECE_BYTES = 4 * 2**20
 PIECE_DOCUMENTS = 4096
+_FIELDS_NAMED = 8
+_WORDS = {
+    type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a string", list: "a list",
+    dict: "an object",
+}  # fmt: skip
 _COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -137,7 +142,9 @@ def _sources_of(given: str, kind: SourceFormat | None, field: str) -> Iterator[S
     path = Path(given)
     if path.is_dir():
         for one in sorted(path.rglob("*")):
-            if one.is_file() and not one.name.startswith(".") and (kind or _is_source(one)):
+            if not one.name.startswith(".") and (kind or _is_source(one)) and (one.is_file() or not one.exists()):
+                if not one.exists():
+                    raise InputError(f"{one} leads nowhere", "files that are there", "Mend the link, or remove it")
                 yield Source(path=str(one), format=kind or _format_of(one.name), field=field)
     elif path.exists():
         yield Source(path=given, format=kind or _format_of(given), field=field)
@@ -188,7 +195,9 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
             opened = files.open(path, "rb") if files else Path(path).open("rb")  # noqa: SIM115
         except OSError as problem:
             reason = problem.strerror or problem
-            raise InputError(f"{path} cannot be read: {reason}", "a file that you may read") from None
+            raise InputError(
+                f"{path} cannot be read: {reason}", "a file that you may read", "Check the path and its rights"
+            ) from None
         file: IO[bytes] = stack.enter_context(opened)
         try:
             yield stack.enter_context(unpack(file)) if unpack else file
@@ -210,16 +219,27 @@ def _json_documents(piece: Piece) -> Iterator[tuple[str, Document | BadDocument]
     field = piece.source.field
     for number, line in _lines(piece):
         where = f"{piece.source.path}:{number}"
+        text = _text(line, where)
+        if isinstance(text, BadDocument):
+            yield where, text
+            continue
         try:
-            value = json.loads(line)
+            value = json.loads(text)
         except ValueError as problem:
             yield where, BadDocument(where, f"is no JSON: {problem}")
-            continue
-        if not isinstance(value, dict) or field not in value:
-            known = ", ".join(value) if isinstance(value, dict) else type(value).__name__
-            yield where, BadDocument(where, f"has no field {field!r}, only {known}")
+        except RecursionError:
+            yield where, BadDocument(where, "is no JSON that can be read: it is nested too deeply")
         else:
-            yield where, _usable(value[field], where)
+            yield where, _of_field(value, field, where)
+
+
+def _of_field(value: Any, field: str, where: str) -> Document | BadDocument:
+    if not isinstance(value, dict):
+        return BadDocument(where, f"is {_words(value)}, not an object with the field {field!r}")
+    if field not in value:
+        known = [*value][:_FIELDS_NAMED]
+        return BadDocument(where, f"has no field {field!r}, only {', '.join(known) or 'none at all'}")
+    return _usable(value[field], where)
 
 
 @contextmanager
@@ -230,7 +250,10 @@ def _parquet(source: Source) -> Iterator[Any]:
         try:
             file = library.ParquetFile(content)
         except Exception as problem:
-            raise InputError(f"{source.path} is no Parquet file: {problem}", "Parquet") from None
+            raise InputError(
+                f"{source.path} is no Parquet file: {problem}", "a whole Parquet file",
+                "Fetch or make it again, or say what it is with --format",
+            ) from None  # fmt: skip
         names = file.schema_arrow.names
         if source.field not in names:
             raise InputError(f"{source.path} has no column {source.field!r}", ", ".join(names), "Name it with --field")
@@ -249,12 +272,26 @@ def _usable(value: Any, where: str) -> Document | BadDocument:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return np.array(value) if value else value
-    return BadDocument(where, f"has a {type(value).__name__} where text should be")
+        return _row(value, where)
+    return BadDocument(where, f"has {_words(value)} where text should be")
 
 
-def _text(data: bytes, where: str) -> Document | BadDocument:
+def _row(values: list[Any], where: str) -> Document | BadDocument:
+    """Tokens that are given; lists within a list are none."""
     try:
-        return data.decode()
+        found = np.array(values)
+    except ValueError:
+        return BadDocument(where, "is no list of tokens")
+    return found if found.ndim == 1 else BadDocument(where, "is no list of tokens")
+
+
+def _words(value: Any) -> str:
+    return _WORDS.get(type(value), f"a {type(value).__name__}")
+
+
+def _text(data: bytes, where: str) -> str | BadDocument:
+    """What an editor puts before the text to say that it is UTF-8 is not part of it."""
+    try:
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as problem:
         return BadDocument(where, f"is not UTF-8: {problem.reason}")

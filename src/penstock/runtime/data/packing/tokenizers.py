@@ -37,7 +37,7 @@ class TextTokenizer:
     """What tokenizers of text have in common."""
 
     def why_not(self, document: Document) -> str | None:
-        return None if isinstance(document, str) else "is no text"
+        return None if isinstance(document, str) else "is a list where text should be (tokens go with --tokenizer none)"
 
 
 class ByteTokenizer(TextTokenizer):
@@ -67,9 +67,14 @@ class FileTokenizer(TextTokenizer):
             content = path.read_bytes()
             self._tokenizer: Any = library.Tokenizer.from_str(content.decode())
         except OSError as problem:
-            raise InputError(f"no tokenizer at {path}: {problem.strerror}", "a tokenizer.json, or `bytes`") from None
+            raise InputError(
+                f"no tokenizer at {path}: {problem.strerror}", "a tokenizer.json, or `bytes`", "Check the path"
+            ) from None
         except Exception as problem:
-            raise InputError(f"{path} is no tokenizer: {problem}", "a tokenizer.json, or `bytes`") from None
+            raise InputError(
+                f"{path} is no tokenizer: {problem}", "a tokenizer.json, or `bytes`",
+                "Take the tokenizer.json that lies beside the model",
+            ) from None  # fmt: skip
         self.note = TokenizerNote(
             name=path.name, vocabulary=self._tokenizer.get_vocab_size(), end=self._end(path, end),
             sha256=hashlib.sha256(content).hexdigest(),
@@ -99,10 +104,15 @@ class GivenTokens:
 
     def __init__(self, vocabulary: int | None) -> None:
         if vocabulary is None:
-            raise InputError("tokens that are given, without a vocabulary", "--vocabulary N with --tokenizer none")
+            raise InputError(
+                "tokens that are given, without a vocabulary", "--vocabulary N with --tokenizer none",
+                "Say how many tokens exist",
+            )  # fmt: skip
         self.note = TokenizerNote(name=NONE, vocabulary=vocabulary)
 
     def why_not(self, document: Document) -> str | None:
+        if isinstance(document, str):
+            return "is text, where --tokenizer none wants a list of tokens"
         tokens = np.asarray(document)
         if len(tokens) and tokens.dtype.kind not in "iu":
             return "is no list of tokens"
@@ -119,7 +129,10 @@ def tokenizer_named(name: str, *, end: str | None = None, vocabulary: int | None
     if name == NONE:
         return GivenTokens(vocabulary)
     if vocabulary is not None:
-        raise InputError(f"a vocabulary with the tokenizer {name}", "one of them: a tokenizer has its own vocabulary")
+        raise InputError(
+            f"a vocabulary with the tokenizer {name}", "one of them: a tokenizer has its own vocabulary",
+            "Leave --vocabulary out, or give --tokenizer none",
+        )  # fmt: skip
     if name != BYTES:
         return FileTokenizer(Path(name), end)
     if end is not None:

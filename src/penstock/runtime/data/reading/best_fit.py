@@ -4,65 +4,99 @@ Best fit, longest first: a document goes where it leaves least room. As many pac
 so in the end the holes that are left and the documents that found no place are of the same size, and those documents
 are cut to fill the holes. O(n log n) for n documents, but for moving entries in a short sorted list.
 
-Pieces are plain tuples: a block may have tens of thousands, and a named one costs as much to make as to place.
+A block may have tens of thousands of documents, so they are arrays throughout. Those that are longer than half a pack
+never share one with each other, which places them all at once; only the others are gone through one by one.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
-Piece = tuple[int, int]
-"""Where a stretch of tokens of one document starts, and its length."""
+import numpy as np
+from numpy.typing import NDArray
+
 PAUSE_PIECES = 128
+
+Numbers = NDArray[np.int64]
+
+
+class Packs(NamedTuple):
+    """Stretches of tokens, those of a pack behind one another."""
+
+    starts: Numbers
+    lengths: Numbers
+    firsts: Numbers
+    """The first stretch of each pack, and the number of all stretches behind that."""
 
 
 def best_fit(
-    pieces: Sequence[Piece], packs: int, capacity: int, pause: Callable[[], None] | None = None
-) -> list[list[Piece]]:
-    """Arrange pieces that add up to ``packs`` times ``capacity`` tokens; every pack comes out full.
+    starts: Numbers, lengths: Numbers, packs: int, capacity: int, pause: Callable[[], None] | None = None
+) -> Packs:
+    """Arrange documents, given as they lie, that add up to ``packs`` times ``capacity`` tokens; every pack is full.
 
-    ``pause`` is called after every few pieces by those who work in the background of somebody else.
+    ``pause`` is called after every few documents by those who work in the background of somebody else.
     """
-    arranged, rest = _cut_to(pieces, capacity)
-    room = [(capacity, number) for number in range(len(arranged), packs)]
-    arranged += [[] for _ in room]
-    left_over: list[Piece] = []
-    for turn, (minus_length, start) in enumerate(sorted(rest)):
-        if pause and not turn % PAUSE_PIECES:
+    whole = lengths // capacity
+    full = int(whole.sum())
+    inside = np.arange(full) - np.repeat(np.cumsum(whole) - whole, whole)
+    rest = _longest_first(starts + whole * capacity, lengths - whole * capacity)
+    numbers, room = _placed(rest[1], full, packs, capacity, pause)
+    fits = numbers >= 0
+    cut = _cut_into_holes(*(of[~fits].tolist() for of in rest), room, packs)
+    columns = (
+        (np.repeat(starts, whole) + inside * capacity, np.full(full, capacity), np.arange(full)),
+        (rest[0][fits], rest[1][fits], numbers[fits]),
+        np.array(cut, np.int64).reshape(-1, 3).T,
+    )
+    all_starts, all_lengths, all_numbers = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.argsort(all_numbers, kind="stable")
+    firsts = np.concatenate(([0], np.cumsum(np.bincount(all_numbers, minlength=packs))))
+    return Packs(all_starts[order], all_lengths[order], firsts)
+
+
+def _longest_first(starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
+    order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+    return starts[order], lengths[order]
+
+
+def _placed(
+    lengths: Numbers, full: int, packs: int, capacity: int, pause: Callable[[], None] | None
+) -> tuple[Numbers, list[int]]:
+    """The pack of each document, -1 if there is no room for it; and the room that is left, in order.
+
+    Room is the free length times ``packs`` plus the number of the pack: one number that sorts as the pair does.
+    """
+    long = int(np.count_nonzero(2 * lengths > capacity))
+    alone = min(long, packs - full)
+    free = np.full(packs - full, capacity)
+    free[:alone] -= lengths[:alone]
+    room: list[int] = np.sort(free * packs + np.arange(full, packs)).tolist()
+    wanted: list[int] = (lengths[long:] * packs).tolist()
+    found: list[int] = []
+    for turn in range(0, len(wanted), PAUSE_PIECES):
+        if pause:
             pause()
-        at = bisect_left(room, (-minus_length,))
-        if at == len(room):
-            left_over.append((start, -minus_length))
-            continue
-        free, number = room.pop(at)
-        arranged[number].append((start, -minus_length))
-        if free + minus_length:
-            insort(room, (free + minus_length, number))
-    _fill_holes(arranged, room, left_over)
-    return arranged
+        for one in wanted[turn : turn + PAUSE_PIECES]:
+            at = bisect_left(room, one)
+            if at == len(room):
+                found.append(-1)
+                continue
+            left = room.pop(at) - one
+            found.append(left % packs)
+            if left >= packs:
+                insort(room, left, 0, at)
+    return np.concatenate((np.arange(full, full + alone), np.full(long - alone, -1), np.array(found, np.int64))), room
 
 
-def _cut_to(pieces: Sequence[Piece], capacity: int) -> tuple[list[list[Piece]], list[Piece]]:
-    """Packs that one piece fills alone; and of the rest, all shorter than one, the negative length and the start."""
-    full: list[list[Piece]] = []
-    rest: list[Piece] = []
-    for start, length in pieces:
-        if length < capacity:
-            rest.append((-length, start))
-            continue
-        whole, short = divmod(length, capacity)
-        full += [[(start + number * capacity, capacity)] for number in range(whole)]
-        if short:
-            rest.append((-short, start + whole * capacity))
-    return full, rest
-
-
-def _fill_holes(arranged: list[list[Piece]], room: list[tuple[int, int]], left_over: list[Piece]) -> None:
-    """Cut what found no place, the largest holes first."""
-    for start, length in left_over:
+def _cut_into_holes(starts: list[int], lengths: list[int], room: list[int], packs: int) -> list[tuple[int, int, int]]:
+    """Parts of what found no place, the largest holes first: start, length and pack of each."""
+    found: list[tuple[int, int, int]] = []
+    for start, length in zip(starts, lengths, strict=True):
         while length:
-            free, number = room.pop()
+            free, number = divmod(room.pop(), packs)
             taken = min(free, length)
-            arranged[number].append((start, taken))
+            found.append((start, taken, number))
             start, length = start + taken, length - taken
             if free > taken:
-                insort(room, (free - taken, number))
+                insort(room, (free - taken) * packs + number)
+    return found

@@ -11,7 +11,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import StrEnum
-from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +26,8 @@ from penstock.runtime.data.storage.data_manifest import DataManifest
 from penstock.runtime.data.storage.opening import open_tokens
 from penstock.runtime.data.storage.shard_file import DamagedShardError
 
-BLOCK_TOKENS = 2**20
-"""What is read in one stretch, if shards are that long."""
+BLOCK_TOKENS, BLOCK_SHARDS = 2**20, 8
+"""What is read in one stretch: so many tokens, if so many shards are that long."""
 MOST_DAMAGED = 0.001
 _FEWEST_JUDGED = 1000
 _MOST_TRIES = 64
@@ -155,15 +154,25 @@ class TokenDataset:
 
     def state_dict(self) -> dict[str, Any]:
         """What must be the same for an order to be the same: attach the data set to a run, and others are refused."""
-        return {"checksum": self.manifest.checksum, "sequence": self.sequence, "pack": str(self.pack)}
+        return {
+            "checksum": self.manifest.checksum, "sequence": self.sequence, "pack": str(self.pack), "block": self.block
+        }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state != self.state_dict():
+        """A state that names no block is from when a block was of one shard."""
+        began = {"block": _block(self.manifest, self.sequence, shards=1), **state}
+        if began == self.state_dict():
+            return
+        if began == self.state_dict() | {"block": began["block"]}:
             raise InputError(
-                f"training began on other data than {self.location} (or on another sequence or packing)",
-                "the data with checksum {checksum:.12}, sequence={sequence}, pack={pack}".format(**state),
-                "Give the same data, or begin a new training",
+                f"training on {self.location} began in blocks of {began['block']} samples", f"blocks of {self.block}",
+                "Its order is that of an earlier version: end it with that one, or begin a new training",
             )  # fmt: skip
+        raise InputError(
+            f"training began on other data than {self.location} (or on another sequence or packing)",
+            "the data with checksum {checksum:.12}, sequence={sequence}, pack={pack}".format(**state),
+            "Give the same data, or begin a new training",
+        )
 
     def read_row(self, index: int, batch: TokenBatch, row: int) -> None:
         """A sample into a row; instead of a damaged one the first sound one that lies blocks further on."""
@@ -172,7 +181,8 @@ class TokenDataset:
         for _ in range(_MOST_TRIES):
             try:
                 fill(wanted, batch, row)
-                return self._judge()
+                self._judged += 1
+                return self._judge() if self.damaged else None
             except DamagedShardError as problem:
                 if wanted == index:
                     self.damaged += 1
@@ -185,9 +195,8 @@ class TokenDataset:
         )
 
     def _judge(self) -> None:
-        """One more sample was read; stop if too many of all are damaged."""
-        self._judged += 1
-        if self.damaged and self.damaged > MOST_DAMAGED * max(self._judged, _FEWEST_JUDGED):
+        """Stop if too many of all samples that were read are damaged."""
+        if self.damaged > MOST_DAMAGED * max(self._judged, _FEWEST_JUDGED):
             raise TooMuchDamageError(
                 f"{self.damaged} of {self._judged} samples read at {self.location} are damaged, "
                 f"more than {MOST_DAMAGED:.1%}: `penstock data verify {self.location}` says where"
@@ -214,16 +223,21 @@ class TokenDataset:
     def _fill_fitted(self, index: int, batch: TokenBatch, row: int) -> None:
         """One call joins the pieces; labels are what it made, moved by one place, but for the last of each piece."""
         block, within = divmod(index, self.block)
-        parts, last_labels, begin = [], [], 0
+        parts, positions, last_labels, behind = [], [], [], -1
         for start, length, is_end in self._arrangement(block).of(within):
-            found = self._stream.stretch(start, start + length + (not is_end))
-            parts.append(found if is_end else found[:-1])
-            last_labels.append((begin + length - 1, IGNORED if is_end else int(found[-1])))
-            if self.boundaries:
-                batch.positions[row, begin : begin + length] = self._places[:length]
-            begin += length
+            behind += length
+            positions.append(self._places[:length])
+            if is_end:
+                parts.append(self._stream.stretch(start, start + length))
+                last_labels.append((behind, IGNORED))
+            else:
+                found = self._stream.stretch(start, start + length + 1)
+                parts.append(found[:-1])
+                last_labels.append((behind, int(found[-1])))
         tokens, labels = batch.tokens[row], batch.labels[row]
         np.concatenate(parts, out=tokens)
+        if self.boundaries:
+            np.concatenate(positions, out=batch.positions[row])
         labels[:-1] = tokens[1:]
         for place, label in last_labels:
             labels[place] = label
@@ -241,16 +255,15 @@ class TokenDataset:
     def _arrange(self, block: int, pause: Callable[[], None] | None) -> Arrangement:
         first, last = block * self.block, min((block + 1) * self.block, self._samples)
         start, stop = first * self.sequence, last * self.sequence
-        inner = self._stream.borders(start + 1, min(stop + 1, len(self._stream)))
-        borders = [start, *inner] if inner and inner[-1] == stop else [start, *inner, stop]
-        pieces = [(a, b - a) for a, b in pairwise(borders)]
-        packs = best_fit(pieces, last - first, self.sequence, pause)
-        starts_and_lengths = np.fromiter(chain.from_iterable(chain.from_iterable(packs)), np.int64).reshape(-1, 2)
-        ends = {*inner, len(self._stream)}
-        is_end = [stop in ends for stop in starts_and_lengths.sum(axis=1).tolist()]
-        return Arrangement(np.column_stack((starts_and_lengths, is_end)), [0, *accumulate(map(len, packs))])
+        inner = self._stream.border_array(start + 1, min(stop + 1, len(self._stream)))
+        borders = np.concatenate(([start], inner, [stop]))
+        packs = best_fit(borders[:-1], np.diff(borders), last - first, self.sequence, pause)
+        ends, stops = np.append(inner, len(self._stream)), packs.starts + packs.lengths
+        is_end = ends[np.searchsorted(ends, stops)] == stops
+        return Arrangement(np.column_stack((packs.starts, packs.lengths, is_end)), packs.firsts.tolist())
 
 
-def _block(manifest: DataManifest, sequence: int) -> int:
-    """About a mebitoken, but not more than a shard has, or a window would need more open shards than there may be."""
-    return max(1, min(BLOCK_TOKENS, manifest.tokens // len(manifest.shards)) // sequence)
+def _block(manifest: DataManifest, sequence: int, shards: int = BLOCK_SHARDS) -> int:
+    """About a mebitoken, but no more shards than this, or a window would need more open files than there may be."""
+    tokens = min(BLOCK_TOKENS, shards * (manifest.tokens // len(manifest.shards)), manifest.tokens)
+    return max(1, tokens // sequence)

@@ -1,6 +1,6 @@
 """Where a data set lies: a directory, or below a URL.
 
-What is read from a URL is kept on this machine. Small files are copied whole; of shards only the blocks that somebody
+What is read from a URL is kept on this machine. Small files are copied whole; of others only the blocks that somebody
 reads, into a sparse file that all processes of the machine share, so a window of an epoch costs what it reads. Copies
 stay for the next epoch and the next run until the cache is over its budget; then the files that were opened longest ago
 go. A store that does not answer is asked again after 1, 2, 4 and 8 seconds.
@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from penstock.core import is_url, parse_bytes
+from penstock.core import InputError, is_url, parse_bytes
 from penstock.runtime.data.storage.claims import Claim
+from penstock.runtime.data.storage.shard_file import BLOCK_BYTES
 from penstock.runtime.data.storage.sparse_copy import SparseCopy, marks_path
 from penstock.runtime.file_systems import file_system, understood
 from penstock.tools import atomic_file, file_lock, partial_path, write_atomically
@@ -78,6 +79,8 @@ class ShardCopy:
 
     path: Path
     fetch: Callable[[int, int], None] | None = None
+    may_vanish: bool = False
+    """Whether it is a copy, which goes when a cache is full and may be another when it is opened again."""
 
 
 class DirectoryPlace:
@@ -129,6 +132,7 @@ class RemotePlace:
         self._pauses_s = pauses_s
         self._cache = cache_directory() / hashlib.sha256(self._url.encode()).hexdigest()[:20]
         self._budget = parse_bytes(os.environ.get(CACHE_SIZE_VARIABLE, _DEFAULT_BUDGET))
+        self._added = self._budget
 
     def text(self, name: str) -> str:
         return str(self._patiently(name, lambda: self._files.cat_file(f"{self._url}/{name}").decode()))
@@ -139,16 +143,18 @@ class RemotePlace:
             with file_lock(self._cache / f".{name}.lock"):
                 if not path.exists():
                     self._patiently(name, lambda: self._copy(name, path))
-                    self._make_room(path)
+                    self._count(path)
         with suppress(OSError):
             os.utime(path)
         return path
 
     def shard(self, name: str, size: int) -> ShardCopy:
+        if size <= BLOCK_BYTES:
+            return ShardCopy(self.local(name), may_vanish=True)
         with file_lock(self._cache / f".{name}.lock"):
             copy = SparseCopy(self._cache / name, size, lambda *bounds: self._range(name, *bounds))
         self._make_room(copy.path)
-        return ShardCopy(copy.path, copy.fetch)
+        return ShardCopy(copy.path, copy.fetch, may_vanish=True)
 
     def claim(self) -> Claim:
         return Claim(self._cache.with_name(f"{self._cache.name}.writing"), self._url)
@@ -201,6 +207,13 @@ class RemotePlace:
         with understood(self._url):
             return action()
 
+    def _count(self, copy: Path) -> None:
+        """Make room after every hundredth of the budget, and at first: among ten thousand files that takes a while."""
+        self._added += _room(copy)
+        if self._added >= self._budget // 100:
+            self._added = 0
+            self._make_room(copy)
+
     def _make_room(self, kept: Path) -> None:
         """Open maps outlive their names, so whoever reads a file that goes can read on."""
         others = (path for path in self._cache.parent.glob("*/[!.]*") if path != kept)
@@ -222,6 +235,8 @@ def _room(path: Path) -> int:
 def place_of(location: str | Path) -> Place:
     """The place a person means."""
     text = str(location)
+    if not text:
+        raise InputError("a place without a name", "a directory or a URL", "Give `.` for the present directory")
     if text.startswith("file://"):
         text = text.removeprefix("file://")
     return RemotePlace(text) if is_url(text) else DirectoryPlace(Path(text))

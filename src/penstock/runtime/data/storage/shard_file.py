@@ -37,6 +37,8 @@ class DamagedShardError(PenstockError):
 class ShardIndex:
     """What the index of a shard says; ``offsets`` is one longer than there are documents."""
 
+    files: int
+    """Files that are open for as long as it is."""
     token_bytes: int
     documents: int
     tokens: int
@@ -81,7 +83,7 @@ def read_index(path: Path, *, check_offsets: bool = False) -> ShardIndex:
     if check_offsets and zlib.crc32(view[places_at:]) != places_crc:
         raise DamagedShardError(f"the places of documents in {path.name} are damaged")
     return ShardIndex(
-        token_bytes=token_bytes, documents=documents, tokens=tokens,
+        files=_files(content), token_bytes=token_bytes, documents=documents, tokens=tokens,
         checksums=np.frombuffer(content, "<u4", blocks, _HEADER.size),
         offsets=np.frombuffer(content, "<i8", documents + 1, places_at),
     )  # fmt: skip
@@ -90,24 +92,33 @@ def read_index(path: Path, *, check_offsets: bool = False) -> ShardIndex:
 class TokenFile:
     """The tokens of a shard, mapped, and the file behind the map, from which long stretches come faster than by faults.
 
-    A small file is read instead, unless it is still being filled: that is faster, and keeps no file open.
+    Of a file without long stretches there is the map alone, and a small one is read instead, unless it is still being
+    filled: that is faster, and keeps no file open.
     """
 
-    __slots__ = ("_handle", "tokens")
+    __slots__ = ("_content", "_handle", "tokens")
 
     def __init__(self, path: Path, index: ShardIndex, *, may_change: bool = False) -> None:
         self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        content = _content(self._handle, may_change=may_change)
-        if isinstance(content, bytes):
+        self._content = _content(self._handle, may_change=may_change)
+        size = len(self._content)
+        if size <= BLOCK_BYTES and not may_change:
             self.close()
-        if len(content) != index.tokens * index.token_bytes:
-            raise DamagedShardError(f"{path.name} has {len(content)} bytes instead of {index.tokens} tokens")
-        self.tokens: Tokens = np.frombuffer(content, token_type(index.token_bytes))
+        if size != index.tokens * index.token_bytes:
+            raise DamagedShardError(f"{path.name} has {size} bytes instead of {index.tokens} tokens")
+        self.tokens: Tokens = np.frombuffer(self._content, token_type(index.token_bytes))
+
+    @property
+    def files(self) -> int:
+        """Files that it keeps open."""
+        return _files(self._content) + (self._handle >= 0)
 
     def announce(self, start: int, stop: int) -> None:
         """These bytes will be read: have the system ask the disk for all of them at once."""
         if self._handle >= 0 and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._handle, start, stop - start, os.POSIX_FADV_WILLNEED)
+        elif isinstance(self._content, mmap.mmap):
+            self._content.madvise(mmap.MADV_WILLNEED)
 
     def read_into(self, buffer: memoryview, start: int) -> memoryview:
         """Bytes from ``start`` on into a buffer, or what there is of them, while other threads run."""
@@ -140,6 +151,11 @@ def _content(handle: int, *, may_change: bool) -> mmap.mmap | bytes:
     if not size or (size <= _SMALL_BYTES and not may_change):
         return os.read(handle, size)
     return mmap.mmap(handle, size, access=mmap.ACCESS_READ)
+
+
+def _files(content: mmap.mmap | bytes) -> int:
+    """A map keeps its file open."""
+    return int(isinstance(content, mmap.mmap))
 
 
 def _places_at(blocks: int) -> int:

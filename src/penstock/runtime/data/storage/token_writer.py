@@ -121,7 +121,9 @@ class TokenWriter:
         )  # fmt: skip
         if not manifest.tokens:
             self.abandon()
-            raise InputError("no tokens were given", "at least one document with text in it")
+            raise InputError(
+                "no tokens were given", "at least one document with text in it", "Check that the inputs are not empty"
+            )
         self._place.write(MANIFEST, manifest.to_text())
         for name in (JOURNAL, *self._replaced):
             self._place.remove(name)
