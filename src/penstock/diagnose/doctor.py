@@ -22,6 +22,8 @@ from penstock.diagnose.signatures.model import Level, Signature
 
 _MOST_HITS = 100
 """Of one signature: what comes later says nothing new."""
+_MOST_SHAPES = 10_000
+"""Of lines, apart from their numbers, that are remembered."""
 _SHOWN = 400
 _RESEMBLING = 0.3
 """The confidence in what only resembles known messages."""
@@ -102,6 +104,8 @@ class Doctor:
         return Resemblance(self.catalogue)
 
     def _take_in(self, candidate: Candidate, source: LogSource, found: "_Found") -> None:
+        if found.repeats(candidate.raw):
+            return
         signatures = [one for one in self._signatures(candidate) if found.counted[one.id] < _MOST_HITS]
         is_header = _HEADER in candidate.literals and len(found.errors) < _MOST_HITS
         if not signatures and not is_header:
@@ -140,6 +144,14 @@ class _Found:
     errors: list[ScriptError] = field(default_factory=list)
     ends: list["_LogEnd"] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
+    _shapes: Counter[bytes] = field(default_factory=Counter)
+
+    def repeats(self, line: bytes) -> bool:
+        """Whether a line has come so often, but for its numbers, that it says nothing new."""
+        shape = line.translate(None, b"0123456789")
+        if shape in self._shapes or len(self._shapes) < _MOST_SHAPES:
+            self._shapes[shape] += 1
+        return self._shapes[shape] > _MOST_HITS
 
 
 def _evidence(text: str, source: str, line: int | None, rank: int | None) -> Evidence:

@@ -16,21 +16,30 @@ _TAIL = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A line that has words of some literals, with the text around it."""
+    """A line that has words of some literals, by where it is in a window: what is around it costs nothing unread."""
 
-    raw: bytes
+    window: bytes
+    start: int
+    end: int
     number: int
     literals: frozenset[bytes]
-    before: bytes
-    after: bytes
+
+    @property
+    def raw(self) -> bytes:
+        return self.window[self.start : self.end]
 
     @property
     def text(self) -> str:
         return self.raw.decode("utf-8", "replace")
 
     @property
+    def after(self) -> bytes:
+        return self.window[self.end + 1 : self.end + AFTER]
+
+    @property
     def surroundings(self) -> str:
-        around = self.before[-_SURROUNDINGS:] + b"\n" + self.raw + b"\n" + self.after[:_SURROUNDINGS]
+        before = self.window[max(0, self.start - 1 - _SURROUNDINGS) : max(0, self.start - 1)]
+        around = before + b"\n" + self.raw + b"\n" + self.after[:_SURROUNDINGS]
         return around.decode("utf-8", "replace")
 
 
@@ -65,7 +74,7 @@ class WindowReader:
             if done <= start < limit:
                 number += window.count(b"\n", counted, start)
                 counted = start
-                yield _candidate(window, start, end, number, literals)
+                yield Candidate(window=window, start=start, end=end, number=number, literals=frozenset(literals))
 
 
 def _lines_with(window: bytes, hits: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, int, set[bytes]]]:
@@ -82,13 +91,6 @@ def _lines_with(window: bytes, hits: Iterable[tuple[int, bytes]]) -> Iterator[tu
             literals.add(literal)
     if literals:
         yield start, end, literals
-
-
-def _candidate(window: bytes, start: int, end: int, number: int, literals: set[bytes]) -> Candidate:
-    return Candidate(
-        raw=window[start:end], number=number, literals=frozenset(literals),
-        before=window[max(0, start - BEFORE) : max(0, start - 1)], after=window[end + 1 : end + AFTER],
-    )  # fmt: skip
 
 
 def _line_around(window: bytes, place: int) -> tuple[int, int]:

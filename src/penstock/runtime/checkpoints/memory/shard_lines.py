@@ -34,7 +34,7 @@ class ShardLines:
     def __init__(self, group: dist.ProcessGroup, holder: int | None, wards: Sequence[int]) -> None:
         address, key = own_address(os.environ), secrets.token_bytes(_KEY_BYTES)
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="penstock-shard-line")
-        with _listener() as listener:
+        with _listener(address) as listener:
             own = (platform.node(), address, listener.getsockname()[1], key)
             everyone = [own] * dist.get_world_size(group)
             dist.all_gather_object(everyone, own, group=group)
@@ -47,7 +47,7 @@ class ShardLines:
 
     def receive(self, room: torch.Tensor, by: int) -> None:
         """Fill a stretch of bytes with what a rank sends."""
-        _fill(self._in[by], memoryview(room.numpy()))
+        _fill(self._in[by], room.numpy().data)
 
     def close(self) -> None:
         for line in (self._out, *self._in.values()):
@@ -58,13 +58,17 @@ class ShardLines:
         self._sender.shutdown()
 
     def _send(self, parts: Iterable[torch.Tensor]) -> None:
-        for part in parts if self._out is not None else ():
-            for piece in torch.split(part, _PIECE):
-                with _patience("who holds this worker's shard takes no more of it"):
-                    self._out.sendall(piece.numpy())
+        if self._out is None:
+            return
+        for piece in (piece for part in parts for piece in torch.split(part, _PIECE)):
+            with _patience("who holds this worker's shard takes no more of it"):
+                self._out.sendall(piece.numpy().data)
 
 
-def _listener() -> socket.socket:
+def _listener(address: str) -> socket.socket:
+    """Open to this machine alone where all workers are on it, else at all its addresses."""
+    if address == _LOOPBACK:
+        return socket.create_server((_LOOPBACK, 0))
     if socket.has_dualstack_ipv6():
         return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", 0))

@@ -42,7 +42,7 @@ def best_fit(
     rest = _longest_first(starts + whole * capacity, lengths - whole * capacity)
     numbers, room = _placed(rest[1], full, packs, capacity, pause)
     fits = numbers >= 0
-    cut = _cut_into_holes(*(of[~fits].tolist() for of in rest), room, packs)
+    cut = _cut_into_holes(rest[0][~fits].tolist(), rest[1][~fits].tolist(), room, packs)
     columns = (
         (np.repeat(starts, whole) + inside * capacity, np.full(full, capacity), np.arange(full)),
         (rest[0][fits], rest[1][fits], numbers[fits]),
