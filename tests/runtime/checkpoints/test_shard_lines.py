@@ -82,7 +82,7 @@ def test_lines_between_three(tmp_path: Path, play: Callable[[int, ShardLines], N
 
 def test_strangers_are_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     key = b"k" * 16
-    with shard_lines._listener() as listener:
+    with shard_lines._listener("127.0.0.1") as listener:
         where = ("another", "127.0.0.1", listener.getsockname()[1], key)
         stranger = socket.create_connection(where[1:3])
         stranger.sendall(b"x" * 24)
