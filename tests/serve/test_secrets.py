@@ -65,9 +65,15 @@ def check_output(text: str) -> None:
 
 
 def holding(folder: Path, words: tuple[str, ...]) -> list[Path]:
-    """Files in which any of the words stands."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path for path in files if any(word.encode() in path.read_bytes() for word in words)]
+    """Files in which any of the words stands; a file that goes meanwhile is told by its successor."""
+    return [path for path in folder.rglob("*") if any(word.encode() in contents(path) for word in words)]
+
+
+def contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes() if path.is_file() else b""
+    except FileNotFoundError:
+        return b""
 
 
 def test_a_job_gets_its_secrets_and_they_are_written_nowhere_else(data_dir: Path, tmp_path: Path) -> None:
