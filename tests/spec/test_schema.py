@@ -110,6 +110,7 @@ def test_the_guide_has_every_key_in_a_table() -> None:
     wanted |= {"devices.min", "devices.max", "retries.max", "retries.backoff"}
     wanted |= {f"evaluate.{inner}" for inner in EvaluatePart.model_fields}
     wanted |= {f"preflight.{inner}" for inner in PreflightPart.model_fields}
+    wanted |= {"nodes.only", "nodes.avoid", "nodes.prefer"}
 
     assert set(rows) == wanted - {"environment", "checkpoint", "goal", "limits", "watch"}
 
