@@ -29,20 +29,25 @@ class Packs(NamedTuple):
     """The first stretch of each pack, and the number of all stretches behind that."""
 
 
-def best_fit(
-    starts: Numbers, lengths: Numbers, packs: int, capacity: int, pause: Callable[[], None] | None = None
-) -> Packs:
+def go_on() -> None:
+    """No pause: nobody waits for the processor or for Python."""
+
+
+def best_fit(starts: Numbers, lengths: Numbers, packs: int, capacity: int, pause: Callable[[], None] = go_on) -> Packs:
     """Arrange documents, given as they lie, that add up to ``packs`` times ``capacity`` tokens; every pack is full.
 
-    ``pause`` is called after every few documents by those who work in the background of somebody else.
+    ``pause`` is called about every tenth of a millisecond, for those who work in the background of somebody else.
     """
     whole = lengths // capacity
     full = int(whole.sum())
     inside = np.arange(full) - np.repeat(np.cumsum(whole) - whole, whole)
     rest = _longest_first(starts + whole * capacity, lengths - whole * capacity)
+    pause()
     numbers, room = _placed(rest[1], full, packs, capacity, pause)
     fits = numbers >= 0
+    pause()
     cut = _cut_into_holes(rest[0][~fits].tolist(), rest[1][~fits].tolist(), room, packs)
+    pause()
     columns = (
         (np.repeat(starts, whole) + inside * capacity, np.full(full, capacity), np.arange(full)),
         (rest[0][fits], rest[1][fits], numbers[fits]),
@@ -60,7 +65,7 @@ def _longest_first(starts: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]
 
 
 def _placed(
-    lengths: Numbers, full: int, packs: int, capacity: int, pause: Callable[[], None] | None
+    lengths: Numbers, full: int, packs: int, capacity: int, pause: Callable[[], None]
 ) -> tuple[Numbers, list[int]]:
     """The pack of each document, -1 if there is no room for it; and the room that is left, in order.
 
@@ -74,8 +79,7 @@ def _placed(
     wanted: list[int] = (lengths[long:] * packs).tolist()
     found: list[int] = []
     for turn in range(0, len(wanted), PAUSE_PIECES):
-        if pause:
-            pause()
+        pause()
         for one in wanted[turn : turn + PAUSE_PIECES]:
             at = bisect_left(room, one)
             if at == len(room):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import InputError, PenstockError, UnknownNameError
-from penstock.runtime.data.reading.best_fit import best_fit
+from penstock.runtime.data.reading.best_fit import best_fit, go_on
 from penstock.runtime.data.reading.token_batch import IGNORED, TokenBatch
 from penstock.runtime.data.reading.token_stream import TokenStream
 from penstock.runtime.data.reading.windowed_order import WINDOW_BLOCKS, WindowedOrder
@@ -242,7 +242,7 @@ class TokenDataset:
         for place, label in last_labels:
             labels[place] = label
 
-    def _arrangement(self, block: int, pause: Callable[[], None] | None = None) -> Arrangement:
+    def _arrangement(self, block: int, pause: Callable[[], None] = go_on) -> Arrangement:
         """How the samples of a block are made; two who ask at once may both work it out, and find the same."""
         if (found := self._arranged.get(block)) is None:
             found = self._arrange(block, pause)
@@ -252,12 +252,14 @@ class TokenDataset:
                     self._arranged.popitem(last=False)
         return found
 
-    def _arrange(self, block: int, pause: Callable[[], None] | None) -> Arrangement:
+    def _arrange(self, block: int, pause: Callable[[], None] = go_on) -> Arrangement:
         first, last = block * self.block, min((block + 1) * self.block, self._samples)
         start, stop = first * self.sequence, last * self.sequence
         inner = self._stream.border_array(start + 1, min(stop + 1, len(self._stream)))
         borders = np.concatenate(([start], inner, [stop]))
+        pause()
         packs = best_fit(borders[:-1], np.diff(borders), last - first, self.sequence, pause)
+        pause()
         ends, stops = np.append(inner, len(self._stream)), packs.starts + packs.lengths
         is_end = ends[np.searchsorted(ends, stops)] == stops
         return Arrangement(np.column_stack((packs.starts, packs.lengths, is_end)), packs.firsts.tolist())
