@@ -216,3 +216,12 @@ def test_a_traceback_in_a_box_has_its_frames() -> None:
 KeyError: 'lr'
 """
     assert DOCTOR.diagnose([text_source(log)]).cause == "the script failed with KeyError: 'lr' at /work/train.py:7"
+
+
+def test_a_line_that_comes_over_and_over_hides_none_that_differs_in_a_number_that_counts() -> None:
+    """The hundredth Xid of an application says nothing new; the one of a lost GPU behind it does."""
+    harmless = "NVRM: Xid (PCI:0000:07:00): 13, pid=1234, Graphics Exception\n" * 500
+    lost = "NVRM: Xid (PCI:0000:07:00): 79, pid=1234, GPU has fallen off the bus.\n"
+    assert Doctor.shipped().diagnose([text_source(harmless + lost)]).category == "hw.gpu_lost"
+    counted = "".join(f"step {step}: exitcode: 1 of worker {step}\n" for step in range(500))
+    assert Doctor.shipped().diagnose([text_source(counted + "worker 7: exitcode: -11\n")]).category == "proc.segv"

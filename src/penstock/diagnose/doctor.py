@@ -14,6 +14,7 @@ from penstock.diagnose.facts import FACTS, RunFacts
 from penstock.diagnose.hits import Hit, ScriptError
 from penstock.diagnose.logs.gram_filter import GramFilter
 from penstock.diagnose.logs.lines import LogLine, read_line
+from penstock.diagnose.logs.seen_lines import SeenLines
 from penstock.diagnose.logs.tracebacks import HEADER, read_traceback
 from penstock.diagnose.logs.windows import Candidate, WindowReader
 from penstock.diagnose.resemblance import Resemblance
@@ -22,8 +23,6 @@ from penstock.diagnose.signatures.model import Level, Signature
 
 _MOST_HITS = 100
 """Of one signature: what comes later says nothing new."""
-_MOST_SHAPES = 10_000
-"""Of lines, apart from their numbers, that are remembered."""
 _SHOWN = 400
 _RESEMBLING = 0.3
 """The confidence in what only resembles known messages."""
@@ -104,7 +103,7 @@ class Doctor:
         return Resemblance(self.catalogue)
 
     def _take_in(self, candidate: Candidate, source: LogSource, found: "_Found") -> None:
-        if found.repeats(candidate.raw):
+        if found.lines.repeat(candidate.raw):
             return
         signatures = [one for one in self._signatures(candidate) if found.counted[one.id] < _MOST_HITS]
         is_header = _HEADER in candidate.literals and len(found.errors) < _MOST_HITS
@@ -114,12 +113,14 @@ class Doctor:
         speaker = Culprit(rank=source.rank if line.rank is None else line.rank, node=line.node or source.node)
         evidence = _evidence(line.text, source.name, candidate.number, speaker.rank)
         order = len(found.hits) + len(found.errors)
-        is_talk, surroundings = _TALK in line.text, candidate.surroundings
+        is_talk = _TALK in line.text
         if is_header:
             found.errors += _script_errors(candidate, line, evidence, speaker, order)
         asked = [one for one in signatures if one.level is Level.WARNING or not is_talk]
         matches = [
-            (one, match) for one in asked if (match := one.search(line.text, surroundings)) and _counts_fit(match)
+            (one, match)
+            for one in asked
+            if (match := one.search(line.text, lambda: candidate.surroundings)) and _counts_fit(match)
         ]
         for signature, match in _uncovered(matches):
             found.counted[signature.id] += 1
@@ -144,14 +145,7 @@ class _Found:
     errors: list[ScriptError] = field(default_factory=list)
     ends: list["_LogEnd"] = field(default_factory=list)
     counted: Counter[str] = field(default_factory=Counter)
-    _shapes: Counter[bytes] = field(default_factory=Counter)
-
-    def repeats(self, line: bytes) -> bool:
-        """Whether a line has come so often, but for its numbers, that it says nothing new."""
-        shape = line.translate(None, b"0123456789")
-        if shape in self._shapes or len(self._shapes) < _MOST_SHAPES:
-            self._shapes[shape] += 1
-        return self._shapes[shape] > _MOST_HITS
+    lines: SeenLines = field(default_factory=SeenLines)
 
 
 def _evidence(text: str, source: str, line: int | None, rank: int | None) -> Evidence:

@@ -1,6 +1,7 @@
 """What a signature is: a pattern of one line, and what it means when a log has it."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -74,9 +75,9 @@ class Signature:
         """The family of its category: ``mem`` of ``mem.gpu_oom``."""
         return self.category.partition(".")[0]
 
-    def search(self, line: str, surroundings: str = "") -> re.Match[str] | None:
-        """The match in a line, if line and surroundings are as they have to be."""
+    def search(self, line: str, surroundings: Callable[[], str]) -> re.Match[str] | None:
+        """The match in a line, if line and surroundings are as they have to be; these are asked for if they matter."""
         found = self.pattern.search(line)
-        if found is None or (self.near and not self._near.search(surroundings or line)):
+        if found is None or (self.near and not self._near.search(surroundings())):
             return None
-        return None if self.unless and self._unless.search(surroundings or line) else found
+        return None if self.unless and self._unless.search(surroundings()) else found

@@ -49,7 +49,7 @@ def _faults(signature: Signature) -> Iterator[str]:
         return
     if not signature.example:
         yield "it has no example"
-    elif signature.search(signature.example, signature.example) is None:
+    elif signature.search(signature.example, lambda: signature.example) is None:
         yield "its regex does not find its example"
     elif not any(anchor.lower() in f"\n{signature.example}\n".lower() for anchor in signature.anchors):
         yield "none of its anchors is in its example"
