@@ -47,7 +47,7 @@ class ShardLines:
 
     def receive(self, room: torch.Tensor, by: int) -> None:
         """Fill a stretch of bytes with what a rank sends."""
-        _fill(self._in[by], memoryview(room.numpy()))
+        _fill(self._in[by], room.numpy().data)
 
     def close(self) -> None:
         for line in (self._out, *self._in.values()):
@@ -58,10 +58,11 @@ class ShardLines:
         self._sender.shutdown()
 
     def _send(self, parts: Iterable[torch.Tensor]) -> None:
-        for part in parts if self._out is not None else ():
-            for piece in torch.split(part, _PIECE):
-                with _patience("who holds this worker's shard takes no more of it"):
-                    self._out.sendall(piece.numpy())
+        if self._out is None:
+            return
+        for piece in (piece for part in parts for piece in torch.split(part, _PIECE)):
+            with _patience("who holds this worker's shard takes no more of it"):
+                self._out.sendall(piece.numpy().data)
 
 
 def _listener() -> socket.socket:
