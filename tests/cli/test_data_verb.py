@@ -104,7 +104,7 @@ def test_ctrl_c_pressed_twice_ends_the_packing_with_all_its_processes(text: Path
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=patience_s)
     process.kill()
-    assert process.wait() == 130
+    assert process.wait() in (130, -signal.SIGINT), "the second may come when nobody listens any more"
     assert not (tmp_path / "packed" / "manifest.json").exists()
 
 

@@ -41,16 +41,16 @@ def best_fit(starts: Numbers, lengths: Numbers, packs: int, capacity: int, pause
     whole = lengths // capacity
     full = int(whole.sum())
     inside = np.arange(full) - np.repeat(np.cumsum(whole) - whole, whole)
-    rest = _longest_first(starts + whole * capacity, lengths - whole * capacity)
+    rest_starts, rest_lengths = _longest_first(starts + whole * capacity, lengths - whole * capacity)
     pause()
-    numbers, room = _placed(rest[1], full, packs, capacity, pause)
+    numbers, room = _placed(rest_lengths, full, packs, capacity, pause)
     fits = numbers >= 0
     pause()
-    cut = _cut_into_holes(rest[0][~fits].tolist(), rest[1][~fits].tolist(), room, packs)
+    cut = _cut_into_holes(rest_starts[~fits].tolist(), rest_lengths[~fits].tolist(), room, packs)
     pause()
     columns = (
         (np.repeat(starts, whole) + inside * capacity, np.full(full, capacity), np.arange(full)),
-        (rest[0][fits], rest[1][fits], numbers[fits]),
+        (rest_starts[fits], rest_lengths[fits], numbers[fits]),
         np.array(cut, np.int64).reshape(-1, 3).T,
     )
     all_starts, all_lengths, all_numbers = (np.concatenate(column) for column in zip(*columns, strict=True))
