@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import itertools
 import json
 import random
+import string
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from penstock.core import InputError
 from penstock.diagnose import Doctor, LogSource, log_sources, text_source
 from penstock.diagnose.logs.gram_filter import GramFilter
 from penstock.diagnose.logs.lines import read_line
+from penstock.diagnose.logs.seen_lines import SeenLines
 from penstock.diagnose.logs.windows import AFTER, CHUNK, WindowReader
 
 DOCTOR = Doctor.shipped()
@@ -225,3 +228,12 @@ def test_a_line_that_comes_over_and_over_hides_none_that_differs_in_a_number_tha
     assert Doctor.shipped().diagnose([text_source(harmless + lost)]).category == "hw.gpu_lost"
     counted = "".join(f"step {step}: exitcode: 1 of worker {step}\n" for step in range(500))
     assert Doctor.shipped().diagnose([text_source(counted + "worker 7: exitcode: -11\n")]).category == "proc.segv"
+
+
+def test_lines_are_remembered_up_to_a_bound_and_read_beyond_it() -> None:
+    seen = SeenLines()
+    words = [f"{a}{b}{c}{d}".encode() for a, b, c, d in itertools.product(string.ascii_lowercase[:11], repeat=4)]
+    assert not any(seen.repeat(b"line " + word) for word in words)
+    assert len(seen._shapes) == 10_000 < len(words)
+    assert [seen.repeat(b"line " + words[0]) for _ in range(101)][-2:] == [True, True]
+    assert not any(seen.repeat(b"line " + words[-1]) for _ in range(300))

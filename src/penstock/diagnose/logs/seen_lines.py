@@ -7,9 +7,9 @@ short one that is new there (an exit code, the number of an Xid) makes a line th
 import re
 from dataclasses import dataclass, field
 
-OFTEN = 100
-_MOST_SHAPES = 10_000
-"""Beyond which no new ones are remembered."""
+_OFTEN = 100
+_MOST_SHAPES, _MOST_NUMBERS = 10_000, 50_000
+"""Beyond which no new ones are remembered, and lines with them are read."""
 _NUMBER = re.compile(rb"\d+")
 _SHORT = 3
 """Digits of a number that may mean something by itself."""
@@ -23,23 +23,26 @@ class _Shape:
 
 @dataclass(slots=True)
 class SeenLines:
-    """Remembers lines by what they are without their numbers; bounded, whatever the length of a log."""
+    """Remembers lines by what they are without their numbers, as a hash; bounded, whatever a log is like."""
 
-    _shapes: dict[bytes, _Shape] = field(default_factory=dict)
+    _shapes: dict[int, _Shape] = field(default_factory=dict)
+    _numbers: int = 0
 
     def repeat(self, line: bytes) -> bool:
         """Whether this has come often, and with numbers that have been there before."""
-        seen = self._shape(line.translate(None, b"0123456789"))
+        seen = self._shape(hash(line.translate(None, b"0123456789")))
         if seen is None:
             return False
         seen.count += 1
         short = {(at, number) for at, number in enumerate(_NUMBER.findall(line)) if len(number) <= _SHORT}
-        is_new = not short <= seen.numbers
-        seen.numbers |= short
-        return seen.count > OFTEN and not is_new
+        new = short - seen.numbers
+        if new and self._numbers < _MOST_NUMBERS:
+            seen.numbers |= new
+            self._numbers += len(new)
+        return seen.count > _OFTEN and not new
 
-    def _shape(self, text: bytes) -> _Shape | None:
-        found = self._shapes.get(text)
+    def _shape(self, key: int) -> _Shape | None:
+        found = self._shapes.get(key)
         if found is None and len(self._shapes) < _MOST_SHAPES:
-            found = self._shapes[text] = _Shape()
+            found = self._shapes[key] = _Shape()
         return found
