@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import penstock.elastic as elastic
+from penstock.cli.submission.example import EXAMPLES
 from penstock.core import InputError, UnknownNameError
 from penstock.runtime.agent.environment import WorkerEnvironment
 from tests.runtime.agent import Zygote, wait_until
 from tests.tools.ports import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
 TRAIN = Path(__file__).parent / "scripts" / "train.py"
 DATA = (torch.arange(12.0)[:, None],)
 
@@ -39,7 +39,8 @@ def finish(zygote: Zygote, key: str, folder: Path, script: Path, *arguments: str
     ],
 )
 def test_examples_run_alone(zygote: Zygote, tmp_path: Path, script: str, arguments: list[str], expected: str) -> None:
-    assert expected in finish(zygote, f"alone {script}", tmp_path, ROOT / "examples" / script, *arguments)
+    path = EXAMPLES / script
+    assert expected in finish(zygote, f"alone {script}", tmp_path, path, *arguments, TMPDIR=str(tmp_path))
 
 
 def test_a_lone_run_goes_on_where_its_checkpoint_ends(zygote: Zygote, tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from penstock.elastic import Checkpoints
 from penstock.runtime.evaluation.weights import load_weights
 from tests.runtime.checkpoints.test_checkpoints import parts_with, save
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
-
 
 def test_a_checkpoint_of_the_library_fills_a_fresh_model(tmp_path: Path) -> None:
     saved, model = save(Checkpoints(tmp_path), 5, 1.0), nn.Linear(4, 3)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="plans are run with PyTorch")
+pytest.importorskip("torch")
 
 from penstock.core import ParallelPlan, ParallelStage, PipelineSchedule, gpt_operators
 from tests.runtime.agent import Zygote, wait_until
+from tests.tools import needs
 from tests.tools.ports import free_port
 
 LAYERS, STEPS = 2, 6
@@ -144,12 +145,13 @@ def test_asked_to_stop_it_saves_and_goes_on_later(train: Train, tmp_path: Path) 
 
 
 def test_torchrun_needs_nothing_but_a_plan(tmp_path: Path, expected: dict[int, float]) -> None:
+    needs.names()
     file = tmp_path / "plan.json"
     file.write_text(json.dumps({"plan": PLANS["stages"].to_mapping()}), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
          "-m", "penstock.runtime.parallel.train", str(file), "--steps", "3", *SIZES],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=os.environ | {"TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert losses_in(done.stdout) == pytest.approx({step: expected[step] for step in (1, 2, 3)}, abs=2e-3)

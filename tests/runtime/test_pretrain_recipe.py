@@ -16,8 +16,9 @@ from penstock.elastic import metric_writer
 from penstock.tools import read_scalars
 from tests.runtime.agent import Agent, Zygote
 from tests.runtime.data.corpora import documents, write
-from tests.runtime.test_alone import ROOT, finish
+from tests.runtime.test_alone import finish
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "pretrain.py"
 STEPS = 14
 

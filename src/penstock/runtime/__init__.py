@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from penstock.core import best_interval_s
     from penstock.runtime.checkpoints.checkpoint import Checkpoints
     from penstock.runtime.checkpoints.exchange.huggingface import export_weights, import_weights
-    from penstock.runtime.checkpoints.manifest import Manifest
+    from penstock.runtime.checkpoints.exchange.torch_directory import export_torch
+    from penstock.runtime.checkpoints.manifest import UNREADABLE, Manifest, format_problem
     from penstock.runtime.checkpoints.memory.glance import snapshots_in
     from penstock.runtime.data.packing.pack import Packed, pack_text
     from penstock.runtime.data.packing.sources import SourceFormat
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHARD_BYTES",
+    "UNREADABLE",
     "Checkpoints",
     "Damage",
     "DataManifest",
@@ -62,7 +64,9 @@ __all__ = [
     "WorldLostError",
     "best_interval_s",
     "callback_class",
+    "export_torch",
     "export_weights",
+    "format_problem",
     "import_weights",
     "init",
     "init_evaluation",

@@ -14,7 +14,6 @@ from penstock.runtime.checkpoints.memory.host_memory import check_room
 from penstock.runtime.checkpoints.staging import Arena
 from tests.runtime.checkpoints.parts import assert_equal_states, parts_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 TENSORS = {"a": torch.arange(1000.0), "b": torch.arange(7), "scalar": torch.tensor(3.0), "none": torch.empty(0, 4)}
 
 

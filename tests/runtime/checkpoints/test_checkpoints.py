@@ -7,23 +7,19 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata
 
 from penstock.core import CheckpointSaved, InputError, StateSuspended, SuspendOrder
 from penstock.elastic import Checkpoints, best_interval_s
 from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from penstock.runtime.checkpoints.manifest import Manifest
-from penstock.runtime.checkpoints.safe_reading import UnsafeCheckpointError
+from penstock.runtime.checkpoints.saved_state import UnreadableCheckpointError
 from penstock.runtime.checkpoints.state import Parts
 from tests.runtime.agent import Agent
 from tests.runtime.curves import assert_same_curve, curve
-
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 
 
 def parts_with(value: float) -> Parts:
@@ -102,7 +98,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, damag
     files = Checkpoints(tmp_path)
     save(files, 1, 1.0)
     newest = save(files, 2, 2.0)
-    data = next(newest.glob("*.distcp"))
+    data = next(newest.glob("shard-*.bin"))
     match damage:
         case "flip":
             content = bytearray(data.read_bytes())
@@ -144,41 +140,60 @@ def sign(checkpoint: Path) -> None:
 
 
 def planted(checkpoint: Path, mark: Path, where: str) -> None:
-    metadata = pickle.loads((checkpoint / ".metadata").read_bytes())
+    state = json.loads((checkpoint / "state.json").read_text())
+    chunk = state["shards"][0]["chunks"][0]
     match where:
-        case "metadata":
-            (checkpoint / ".metadata").write_bytes(pickle.dumps(Planted(mark)))
-        case "inside of the metadata":
-            metadata.planner_data = Planted(mark)
-            (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
-        case "extras":
-            torch.save(Planted(mark), checkpoint / "extras.pt")
-        case "a value":
-            key = next(iter(metadata.state_dict_metadata))
-            metadata.state_dict_metadata[key] = BytesStorageMetadata()
-            (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
-            torch.save(Planted(mark), next(checkpoint.glob("*.distcp")))
+        case "a pickle as state":
+            (checkpoint / "state.json").write_bytes(pickle.dumps(Planted(mark)))
+        case "a pickle as extras":
+            (checkpoint / "extras.bin").write_bytes(pickle.dumps(Planted(mark)))
+        case "a pickle of PyTorch as extras":
+            torch.save(Planted(mark), checkpoint / "extras.bin")
+        case "a value that is a call":
+            header = json.dumps({"$": "call", "value": ["os.system", f"touch {mark}"]}).encode()
+            (checkpoint / "extras.bin").write_bytes(len(header).to_bytes(8, "little") + header)
+        case "values nested without end":
+            header = b"[" * 200_000 + b"]" * 200_000
+            (checkpoint / "extras.bin").write_bytes(len(header).to_bytes(8, "little") + header)
         case "another file":
-            for index, place in metadata.storage_data.items():
-                metadata.storage_data[index] = replace(place, relative_path="../../elsewhere.pt")
-            (checkpoint / ".metadata").write_bytes(pickle.dumps(metadata))
+            state["shards"][0]["file"] = "../../elsewhere.bin"
+        case "bytes before the file":
+            chunk[6] = -64
+        case "bytes behind the file":
+            chunk[6] = 1 << 40
+        case "a box outside of its tensor":
+            chunk[3] = [1, 1]
+        case "a type that is a function":
+            chunk[1] = "load"
+        case "a later version":
+            state["version"] = 2
+    if "pickle" not in where and "value" not in where:
+        (checkpoint / "state.json").write_text(json.dumps(state))
     sign(checkpoint)
 
 
-@pytest.mark.parametrize("where", ["metadata", "inside of the metadata", "extras", "a value", "another file"])
-def test_code_planted_in_a_checkpoint_is_not_run_and_the_one_before_is_used(
+@pytest.mark.parametrize(
+    "where",
+    [
+        "a pickle as state", "a pickle as extras", "a pickle of PyTorch as extras", "a value that is a call",
+        "values nested without end", "another file", "bytes before the file", "bytes behind the file",
+        "a box outside of its tensor", "a type that is a function", "a later version",
+    ],
+)  # fmt: skip
+def test_a_checkpoint_with_other_content_is_not_run_and_the_one_before_is_used(
     tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     files, mark = Checkpoints(tmp_path), tmp_path / "ran"
     save(files, 1, 1.0)
     bad = save(files, 2, 2.0)
     planted(bad, mark, where)
-    manifest = files.newest()
-    assert manifest is not None
-    assert manifest.step == 1
-    assert "a checkpoint that Penstock has written" in caplog.text
+    look = files.look()
+    assert look.manifest is not None
+    assert look.manifest.step == 1
+    assert [(each.step, "cannot be read" in each.reason) for each in look.passed_over] == [(2, True)]
+    assert "cannot be read" in caplog.text
     forged = Manifest.parse(bad.with_suffix(".json").read_text())
-    with pytest.raises(UnsafeCheckpointError):
+    with pytest.raises(UnreadableCheckpointError):
         files.load(forged, parts_with(3.0))
     assert not mark.exists()
 
@@ -197,7 +212,7 @@ def test_a_manifest_that_points_elsewhere_is_passed_over(tmp_path: Path, place: 
 def test_what_was_left_half_written_is_ignored_and_swept(tmp_path: Path) -> None:
     files = Checkpoints(tmp_path)
     (tmp_path / ".step-0000000007.partial").mkdir()
-    (tmp_path / ".step-0000000007.partial" / "__0_0.distcp").write_bytes(b"half")
+    (tmp_path / ".step-0000000007.partial" / "shard-00000.bin").write_bytes(b"half")
     (tmp_path / ".step-0000000006.json.partial").write_text('{"step": 6')
     (tmp_path / "step-0000000006").mkdir()
     (tmp_path / "step-notes").mkdir()
@@ -307,3 +322,50 @@ def test_an_optimizer_waits_for_the_copy_and_everything_else_is_copied_at_once(t
     files.load(manifest, parts)
     after = parts.capture(0).tensors
     assert all(torch.equal(after[key], tensor) for key, tensor in before.items())
+
+
+class Odd:
+    """A part whose state holds an object that only a pickle could keep."""
+
+    def state_dict(self) -> dict[str, object]:
+        return {"position": {"file": Odd()}}
+
+    def load_state_dict(self, state: dict[str, object]) -> None: ...
+
+
+def test_a_part_whose_state_cannot_be_saved_is_rejected_before_training(tmp_path: Path) -> None:
+    parts = parts_with(1.0)
+    parts.check()
+    parts.add("loader", Odd())
+    with pytest.raises(InputError, match=r"the state of 'loader' cannot be saved: position\.file is a .*Odd"):
+        parts.check()
+    files = Checkpoints(tmp_path)
+    files.begin(parts.capture(1))
+    outcome = files.settle()
+    assert isinstance(outcome, NotSaved)
+    assert "parts.loader.position.file is a" in outcome.reason
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_storage_that_is_away_for_a_while_does_not_make_a_checkpoint_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Checkpoints(tmp_path)
+    save(files, 1, 1.0)
+
+    def away(*_: object) -> None:
+        raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+    monkeypatch.setattr(Manifest, "verify", away)
+    with pytest.raises(ConnectionResetError):
+        files.look()
+    assert (tmp_path / "step-0000000001.json").exists()
+
+
+def test_a_directory_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "listdir", closed)
+    with pytest.raises(PermissionError):
+        Checkpoints(tmp_path).look()

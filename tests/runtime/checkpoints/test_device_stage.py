@@ -5,7 +5,7 @@ import torch
 
 from penstock.runtime.checkpoints import staging
 from penstock.runtime.checkpoints.device_stage import DeviceStage
-from penstock.runtime.checkpoints.memory.chunks import Layout
+from penstock.runtime.checkpoints.layout.chunks import Layout
 
 HERE = torch.device("cpu")
 

@@ -15,8 +15,7 @@ from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from tests.runtime.agent import Agent, Zygote, wait_until
 from tests.runtime.checkpoints.test_checkpoints import parts_with, save
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
-
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+from tests.tools import needs
 
 
 class Disk:
@@ -44,7 +43,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a small file system")
+        needs.skip("no file system may be mounted here", f"{needs.ROOT}, with the capability to mount")
     yield Disk(place)
     subprocess.run(["umount", "-l", str(place)], check=True)
 

@@ -14,7 +14,6 @@ from penstock.runtime.checkpoints.exchange.names import FAMILIES
 from penstock.runtime.checkpoints.exchange.safetensors import read_safetensors, write_safetensors
 from penstock.runtime.checkpoints.state import Parts
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 HIDDEN, WIDE, LAYERS, WORDS = 8, 24, 2, 32
 
 
@@ -126,7 +125,7 @@ def test_without_a_family_names_stay(tmp_path: Path) -> None:
 
 
 def test_the_package_of_the_format_reads_ours_and_we_read_its(tmp_path: Path) -> None:
-    theirs = pytest.importorskip("safetensors.torch", reason="compared with the package of the format")
+    theirs = pytest.importorskip("safetensors.torch")
     tensors = {
         "a": torch.randn(3, 5), "half": torch.randn(7).to(torch.bfloat16), "flags": torch.tensor([True, False, True]),
         "count": torch.tensor(5), "none": torch.empty(0, 2),

@@ -16,7 +16,6 @@ from penstock.runtime.parallel.chunk import undivided
 from penstock.runtime.parallel.gpt import GPTShape
 from tests.runtime.agent import Zygote, wait_until
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 SHAPE = GPTShape(layers=2, hidden=16, heads=4, vocabulary=32, sequence=8)
 OPS = len(gpt_operators(SHAPE.layers))
 SCRIPT = Path(__file__).parents[1] / "scripts" / "layouts.py"

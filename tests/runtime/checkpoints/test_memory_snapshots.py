@@ -18,8 +18,6 @@ from tests.runtime.agent import Agent
 from tests.runtime.checkpoints.parts import assert_equal_states, parts_of
 from tests.runtime.curves import assert_same_curve
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
-
 
 def files_in(folder: Path, **options: int) -> Checkpoints:
     files = Checkpoints(folder / "saved", memory=MemorySnapshots(folder / "memory"), **options)
@@ -110,7 +108,7 @@ def test_a_newer_checkpoint_that_is_damaged_does_not_hide_what_is_in_memory(tmp_
         later.begin(parts_of(step).capture(step))
         later.settle()
     remember(files, parts_of(3), 3)
-    next((tmp_path / "saved" / "step-0000000005").glob("*.distcp")).unlink()
+    next((tmp_path / "saved" / "step-0000000005").glob("shard-*.bin")).unlink()
     found, parts = resumed(tmp_path)
     assert found == 3
     assert_equal_states(parts, parts_of(3))

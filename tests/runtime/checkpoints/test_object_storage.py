@@ -13,8 +13,6 @@ from tests.runtime.buckets import BUCKET, Bucket
 from tests.runtime.checkpoints.test_checkpoints import parts_with, weight
 from tests.runtime.curves import assert_same_curve, curve
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
-
 
 def save(files: Checkpoints, step: int, value: float) -> Saved:
     files.begin(parts_with(value).capture(step))
@@ -60,7 +58,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(bucket: Bucket, damag
     files = Checkpoints(bucket.url)
     save(files, 1, 1.0)
     save(files, 2, 2.0)
-    data = next(key for key in bucket.keys("step-0000000002/") if key.endswith(".distcp"))
+    data = next(key for key in bucket.keys("step-0000000002/") if key.endswith(".bin"))
     manifest = f"{bucket.prefix}/step-0000000002.json"
     match damage:
         case "flip":
@@ -94,7 +92,7 @@ def test_a_step_written_again_replaces_the_damaged_one_in_one_write(bucket: Buck
 def test_what_a_run_did_not_finish_is_swept(bucket: Bucket) -> None:
     files = Checkpoints(bucket.url)
     save(files, 1, 1.0)
-    bucket.client.put_object(Bucket=BUCKET, Key=f"{bucket.prefix}/step-0000000007/__0_0.distcp", Body=b"half")
+    bucket.client.put_object(Bucket=BUCKET, Key=f"{bucket.prefix}/step-0000000007/shard-00000.bin", Body=b"half")
     bucket.client.put_object(Bucket=BUCKET, Key=f"{bucket.prefix}/notes.txt", Body=b"somebody's")
     files.sweep()
     assert bucket.names() == {"step-0000000001", "step-0000000001.json", "notes.txt"}

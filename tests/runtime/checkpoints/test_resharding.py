@@ -11,10 +11,10 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from penstock.core import InputError
-from penstock.runtime.checkpoints.memory import resharding
-from penstock.runtime.checkpoints.memory.chunks import Box, Chunk, Layout
+from penstock.runtime.checkpoints.layout import resharding
+from penstock.runtime.checkpoints.layout.chunks import Box, Chunk, Layout
+from penstock.runtime.checkpoints.layout.resharding import check_covered, journeys, newest_whole
 from penstock.runtime.checkpoints.memory.peers import holders
-from penstock.runtime.checkpoints.memory.resharding import check_covered, journeys, newest_whole
 from penstock.runtime.checkpoints.memory.shards import HeldShard, ShardName, record_of
 
 
@@ -132,7 +132,7 @@ def _receiver(rank: int, folder: str, dim: int) -> None:
     needs = [{key: part_of(key, to, 3, dim)[0] for key in SHAPES} for to in range(3)]
     ways = journeys(chunks, readers, needs)
     room = {key: torch.zeros_like(part_of(key, rank, 3, dim)[1]) for key in SHAPES}
-    resharding.fill(room, needs[rank], shards, ways, dist.group.WORLD)
+    resharding.fill(room, needs[rank], {shard: held.read() for shard, held in shards.items()}, ways, dist.group.WORLD)
     assert all(torch.equal(room[key], part_of(key, rank, 3, dim)[1]) for key in SHAPES)
     dist.barrier()
     dist.destroy_process_group()

@@ -14,8 +14,6 @@ from penstock.runtime.checkpoints.manifest import Manifest
 from penstock.runtime.checkpoints.storage import CheckpointDraft
 from tests.runtime.checkpoints.parts import parts_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
-
 
 def save(files: Checkpoints, step: int) -> Saved | NotSaved | None:
     files.begin(parts_of(step, width=8).capture(step))
@@ -40,7 +38,7 @@ def test_a_disk_that_gives_back_something_else_is_told_and_older_ones_stay(
     save(files, 1)
 
     def rot(path: Path) -> None:
-        if path.suffix == ".distcp":
+        if path.suffix == ".bin":
             content = bytearray(path.read_bytes())
             content[len(content) // 2] ^= 1
             path.write_bytes(content)
@@ -98,7 +96,7 @@ def test_a_checkpoint_that_fails_is_told_when_its_world_ends(tmp_path: Path, mon
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(DirectoryStorage, "writer", full)
+    monkeypatch.setattr(DirectoryStorage, "write", full)
     files = Checkpoints(tmp_path)
     files.begin(parts_of(1).capture(3))
     told = files.detach()

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from penstock.core import ParallelPlan
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
-from penstock.runtime.checkpoints.memory.chunks import box_of, local_part
+from penstock.runtime.checkpoints.layout.chunks import box_of, local_part
 from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots
 from penstock.runtime.checkpoints.saving import Interval, Keeper
 from penstock.runtime.checkpoints.state import Parts, State

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.core import CHECKPOINT_EVERY, MEMORY_DIR, WATCH_HOTSPOTS, WATCH_LOSS, AgentAddress, InputError
+from penstock.core import CHECKPOINT_EVERY, MEMORY_DIR, SAVED_STEP, WATCH_HOTSPOTS, WATCH_LOSS, AgentAddress, InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class WorkerEnvironment:
     secret: str = field(default="", repr=False)
     checkpoints: str | None = None
     checkpoint_every: str | None = None
+    saved_step: int = 0
     memory: str | None = None
     rendezvous: str = ""
     watch_loss: str | None = None
@@ -40,6 +41,7 @@ class WorkerEnvironment:
             secret=_secret(env),
             checkpoints=env.get("PENSTOCK_CHECKPOINT_DIR") or None,
             checkpoint_every=env.get(CHECKPOINT_EVERY) or None,
+            saved_step=_number(env, SAVED_STEP, 0),
             memory=env.get(MEMORY_DIR) or None,
             rendezvous="env://" if env.get("MASTER_ADDR") else "",
             watch_loss=env.get(WATCH_LOSS) or None,

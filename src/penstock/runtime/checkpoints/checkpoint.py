@@ -1,49 +1,40 @@
 """Checkpoints that are whole or not there.
 
 A checkpoint counts only once its manifest (step, files, sizes, checksums) exists, which is written last, wherever its
-files lie (:mod:`penstock.runtime.checkpoints.storage`); it is read back and compared after that, and only then are
-older ones deleted. Only the copy into host memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`);
-files are written by ``torch.distributed.checkpoint`` in the background. Between two of them snapshots can stay in
-memory (:mod:`penstock.runtime.checkpoints.memory`). A checkpoint that cannot be written is cleared away, leaves those
-before it alone and is told; training goes on. Reading checks every checksum, runs nothing that a checkpoint holds
-(:mod:`penstock.runtime.checkpoints.safe_reading`) and falls back to the newest intact one.
+files lie (:mod:`penstock.runtime.checkpoints.storage`); it is read back as resuming reads it, and only then are older
+ones deleted. Only the copy into host memory can hold training up (:mod:`penstock.runtime.checkpoints.staging`); files
+are written in the background (:mod:`penstock.runtime.checkpoints.shard_writing`). Between two of them snapshots can
+stay in memory (:mod:`penstock.runtime.checkpoints.memory`). A checkpoint that cannot be written is cleared away, leaves
+those before it alone and is reported; training goes on. Reading checks every checksum, runs nothing that a checkpoint
+holds (:mod:`penstock.runtime.checkpoints.saved_state`) and falls back to the newest readable one, naming those that it
+passed over.
 """
 
-import io
 import logging
 import threading
 import time
-import warnings
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
 
 from penstock.core import InputError, is_url
 from penstock.runtime.checkpoints.directory_storage import DirectoryStorage
-from penstock.runtime.checkpoints.manifest import Manifest, step_of
+from penstock.runtime.checkpoints.layout.chunks import Layout
+from penstock.runtime.checkpoints.manifest import EXTRAS, STATE, FileSum, Manifest, step_of
 from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots
-from penstock.runtime.checkpoints.safe_reading import (
-    SafeReader,
-    TensorPlanner,
-    UnsafeCheckpointError,
-    read_extras,
-    read_metadata,
-)
+from penstock.runtime.checkpoints.saved_state import SavedState, ShardFile, UnreadableCheckpointError, state_text
+from penstock.runtime.checkpoints.shard_writing import write_shards
 from penstock.runtime.checkpoints.staging import Arena, Copy
-from penstock.runtime.checkpoints.state import Snapshot, State, TensorSpec
-from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft, CheckpointStorage
+from penstock.runtime.checkpoints.state import Snapshot, State
+from penstock.runtime.checkpoints.storage import CheckpointDraft, CheckpointStorage, reason_of
+from penstock.runtime.value_codec import encode
+from penstock.runtime.value_messages import gather_values
 
 _log = logging.getLogger(__name__)
-# One writer without collectives is what we want for replicated state; torch warns about it in its own thread.
-warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +53,34 @@ class NotSaved:
     step: int
     path: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A checkpoint that is there and cannot be read, and why."""
+
+    name: str
+    step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What there is to resume from: the newest readable checkpoint, and newer ones that cannot be read."""
+
+    manifest: Manifest | None
+    passed_over: tuple[Unreadable, ...]
+
+    def to_row(self) -> tuple[str | None, list[tuple[str, int, str]]]:
+        """As rank 0 tells the others."""
+        text = None if self.manifest is None else self.manifest.to_text()
+        return text, [(each.name, each.step, each.reason) for each in self.passed_over]
+
+    @classmethod
+    def from_row(cls, row: tuple[str | None, list[tuple[str, int, str]]]) -> "Look":
+        text, passed_over = row
+        found = tuple(Unreadable(name=name, step=step, reason=reason) for name, step, reason in passed_over)
+        return cls(None if text is None else Manifest.parse(text), found)
 
 
 @dataclass(slots=True)
@@ -209,7 +228,7 @@ class Checkpoints:
             return None
         try:
             writing.written.result()
-        except (Exception, CheckpointException) as error:  # torch derives the latter from BaseException
+        except Exception as error:
             return self._give_up(writing, error)
         if not writing.commits:
             return None
@@ -248,7 +267,12 @@ class Checkpoints:
             return -1
 
     def newest(self, step: int | None = None, *, at_most: int | None = None) -> Manifest | None:
-        """The newest checkpoint whose every byte is what its manifest says; of a step, or of ``at_most`` so many."""
+        """The newest checkpoint that can be read, every byte of it; of a step, or of at most so many steps."""
+        return self.look(step, at_most=at_most).manifest
+
+    def look(self, step: int | None = None, *, at_most: int | None = None) -> Look:
+        """Find the newest checkpoint that can be read, as loading will read it, and name those passed over."""
+        passed_over: list[Unreadable] = []
         for name in self._storage.manifests():
             if (step is not None and step_of(name) != step) or (at_most is not None and step_of(name) > at_most):
                 continue
@@ -256,13 +280,24 @@ class Checkpoints:
                 manifest = self._storage.read_manifest(name)
                 place = self._storage.fetch(manifest)
                 manifest.verify(place)
-                read_metadata(place)
-                read_extras(place / EXTRAS)
-            except (OSError, ValueError, TypeError, KeyError, UnsafeCheckpointError) as error:
-                _log.warning("checkpoint %s is damaged (%s); trying the one before it", name, error)
+                SavedState.at(place)
+            except (ConnectionError, TimeoutError):
+                raise  # the storage is away, which says nothing about the checkpoint: the run is tried again
+            except (OSError, ValueError, TypeError, KeyError, UnreadableCheckpointError) as error:
+                _log.warning("checkpoint %s is damaged (%s); trying the one before it", name, str(error))
+                reason = error.given if isinstance(error, UnreadableCheckpointError) else reason_of(error)
+                passed_over.append(Unreadable(name=name, step=max(step_of(name), 0), reason=reason))
             else:
-                return manifest
-        return None
+                return Look(manifest, tuple(passed_over))
+        return Look(None, tuple(passed_over))
+
+    def set_aside(self, names: Iterable[str]) -> None:
+        """Take checkpoints that cannot be read out of the way of new ones; their files are kept."""
+        for name in names:
+            try:
+                self._storage.set_aside(name)
+            except OSError as error:
+                _log.warning("the unreadable checkpoint %s cannot be set aside: %s", name, error)
 
     def drop_after(self, step: int, *, is_main: bool) -> None:
         """Remove what is of later steps: training goes back behind it. What is saved, rank 0 alone removes."""
@@ -283,18 +318,12 @@ class Checkpoints:
     def load(self, manifest: Manifest, parts: State, group: dist.ProcessGroup | None = None) -> None:
         """Read a checkpoint into the parts, whatever world wrote it."""
         place = self._storage.fetch(manifest)
-        extras = read_extras(place / EXTRAS)
-        host = frozenset(extras["host"])
-        reader = SafeReader(place)
-        specs = [
-            TensorSpec(key=key, shape=tuple(entry.size), dtype=entry.properties.dtype, host=key in host)
-            for key, entry in reader.read_metadata().state_dict_metadata.items()
-            if isinstance(entry, TensorStorageMetadata)
-        ]
-        room = parts.room_for(specs)
-        load(room, storage_reader=reader, planner=TensorPlanner(), process_group=group, no_dist=group is None)
-        parts.restore(room, extras)
+        saved = SavedState.at(place)
+        room = parts.room_for(saved.specs)
+        saved.fill(place, room)
+        parts.restore(room, dict(saved.extras))
         self._storage.release()
+        gather_values(manifest.step, group)  # no worker trains on before all have read
 
     def _copy(self, snapshot: Snapshot) -> _Copying | None:
         """Begin to copy a snapshot; nothing where it does not fit."""
@@ -316,20 +345,20 @@ class Checkpoints:
     def _write(
         self, writing: _Writing, copying: _Copying | None, snapshot: Snapshot, group: dist.ProcessGroup | None
     ) -> None:
-        tensors: dict[str, Any] = snapshot.tensors
+        tensors = snapshot.tensors
         try:
+            chunks = Layout.of(tensors).chunks
             if copying is not None:
                 copying.finished.result()
                 tensors = copying.copy.tensors
-            writer = self._storage.writer(writing.draft)
-            save(tensors, storage_writer=writer, process_group=group, no_dist=group is None)
+            shards, files = write_shards(self._storage, writing.draft, chunks, tensors, group)
             writing.is_saved = True
         finally:
             if copying is not None:
                 self._release(copying, snapshot.step)
             writing.collected.set()
         if writing.commits:
-            self._commit(writing.draft, snapshot)
+            self._commit(writing.draft, snapshot, shards, files)
 
     def _release(self, copying: _Copying, step: int) -> None:
         wait([copying.kept])
@@ -344,7 +373,7 @@ class Checkpoints:
         """Make room again, and say what is wrong in one line unless it is nothing a disk does."""
         self._storage.discard(writing.draft)
         cause = _cause(error)
-        reason = str(cause.strerror or cause) if isinstance(cause, OSError) else f"{type(cause).__name__}: {cause}"
+        reason = reason_of(cause)
         _log.error(
             "the checkpoint of step %d cannot be written to %s: %s. Training goes on, the next one is tried when it is "
             "due, and those written before are kept.", writing.draft.step, self.location, reason,
@@ -352,10 +381,12 @@ class Checkpoints:
         )  # fmt: skip
         return NotSaved(step=writing.draft.step, path=writing.draft.path, reason=reason)
 
-    def _commit(self, draft: CheckpointDraft, snapshot: Snapshot) -> None:
-        extras = io.BytesIO()
-        torch.save(snapshot.extras, extras)
-        self._storage.commit(draft, extras.getvalue())
+    def _commit(
+        self, draft: CheckpointDraft, snapshot: Snapshot, shards: Iterable[ShardFile], files: Iterable[FileSum]
+    ) -> None:
+        described = {EXTRAS: encode(snapshot.extras), STATE: state_text(shards).encode()}
+        sums = [self._storage.write(draft, name, [memoryview(content)]) for name, content in described.items()]
+        self._storage.commit(draft, [*files, *sums])
         self._storage.verify(draft)
         self._storage.keep_newest(self._keep)
 
@@ -371,8 +402,6 @@ def _storage_of(location: str) -> CheckpointStorage:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What a disk said, dug out of what torch made of it."""
-    if isinstance(error, CheckpointException) and error.failures:
-        return _cause(next(iter(error.failures.values()))[0])
+    """What a disk said, dug out of what a library made of it."""
     deeper = error.__cause__ or error.__context__
     return error if isinstance(error, OSError) or deeper is None else _cause(deeper)

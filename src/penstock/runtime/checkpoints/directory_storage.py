@@ -1,18 +1,25 @@
 """Checkpoints in a directory that all who write and read them see."""
 
 import errno
+import fnmatch
+import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from torch.distributed.checkpoint.filesystem import FileSystemWriter
-from torch.distributed.checkpoint.storage import StorageWriter
-
-from penstock.runtime.checkpoints.manifest import Manifest, directory_name, forget_cached, sum_of
-from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft
+from penstock.runtime.checkpoints.manifest import (
+    UNREADABLE,
+    FileSum,
+    Manifest,
+    directory_name,
+    forget_cached,
+    write_summed,
+)
+from penstock.runtime.checkpoints.saved_state import SavedState, UnreadableCheckpointError
+from penstock.runtime.checkpoints.storage import CheckpointDraft
 from penstock.tools import sync_directory, sync_file, write_atomically
 
 _MANIFESTS, _DRAFTS, _DIRECTORIES = "step-*.json", ".step-*.partial", f"step-{'[0-9]' * 10}"
@@ -28,20 +35,23 @@ class DirectoryStorage:
         target = self.directory / directory_name(step)
         return CheckpointDraft(step=step, place=str(self.directory / f".{target.name}.partial"), path=str(target))
 
-    def writer(self, draft: CheckpointDraft) -> StorageWriter:
-        return FileSystemWriter(Path(draft.place), sync_files=True, overwrite=True)
-
-    def commit(self, draft: CheckpointDraft, extras: bytes) -> None:
-        partial, target = Path(draft.place), Path(draft.path)
-        with (partial / EXTRAS).open("wb") as file:
-            file.write(extras)
+    def write(self, draft: CheckpointDraft, name: str, content: Iterable[memoryview]) -> FileSum:
+        place = Path(draft.place)
+        place.mkdir(parents=True, exist_ok=True)
+        with (place / name).open("wb") as file:
+            written = write_summed(file, name, content)
             sync_file(file)
-        files = tuple(sum_of(path) for path in sorted(partial.iterdir()))
+        return written
+
+    def commit(self, draft: CheckpointDraft, files: Sequence[FileSum]) -> None:
+        partial, target = Path(draft.place), Path(draft.path)
+        for stray in {path.name for path in partial.iterdir()} - {file.name for file in files}:
+            _remove(partial / stray)
         sync_directory(partial)
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
         sync_directory(self.directory)
-        manifest = Manifest(step=draft.step, directory=target.name, made_at=time.time(), files=files)
+        manifest = Manifest(step=draft.step, directory=target.name, made_at=time.time(), files=tuple(files))
         write_atomically(target.with_suffix(".json"), manifest.to_text(), durable=True)
 
     def verify(self, draft: CheckpointDraft) -> None:
@@ -52,7 +62,8 @@ class DirectoryStorage:
             for file in manifest.files:
                 forget_cached(target / file.name)
             manifest.verify(target)
-        except ValueError as difference:
+            SavedState.at(target)
+        except (ValueError, UnreadableCheckpointError) as difference:
             record.unlink(missing_ok=True)
             _remove(target)
             raise OSError(errno.EIO, f"what was written cannot be read back: {difference}", draft.path) from None
@@ -64,10 +75,21 @@ class DirectoryStorage:
             _remove(Path(draft.path))
 
     def manifests(self) -> list[str]:
-        return sorted((path.name for path in self.directory.glob(_MANIFESTS)), reverse=True)
+        """A directory that is not there has none; one that cannot be looked into is an OSError."""
+        try:
+            names = os.listdir(self.directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(fnmatch.filter(names, _MANIFESTS), reverse=True)
 
     def read_manifest(self, name: str) -> Manifest:
         return Manifest.parse((self.directory / name).read_text())
+
+    def set_aside(self, manifest: str) -> None:
+        path = self.directory / manifest
+        for found in (path, path.with_suffix("")):
+            with suppress(FileNotFoundError):
+                found.rename(found.with_name(UNREADABLE + found.name))
 
     def fetch(self, manifest: Manifest) -> Path:
         return self.directory / manifest.directory

@@ -3,10 +3,18 @@
 import hashlib
 import json
 import os
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+STATE = "state.json"
+"""The file that says which tensor lies where."""
+EXTRAS = "extras.bin"
+"""The file with everything that is not a tensor."""
+UNREADABLE = "unreadable-"
+"""In front of the name of a checkpoint that could not be read and was set aside."""
+_OLD_METADATA = ".metadata"
 _DIGITS = 10
 _CHUNK = 2**20
 
@@ -43,6 +51,11 @@ class Manifest:
                 raise ValueError(f"{name!r} is not a name")
         return manifest
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file."""
+        return {file.name: file.bytes for file in self.files}
+
     def verify(self, place: Path) -> None:
         """A ValueError unless the files in ``place`` are to the byte what was written."""
         for expected in self.files:
@@ -51,6 +64,15 @@ class Manifest:
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), indent=1)
+
+
+def format_problem(names: Collection[str]) -> str:
+    """Return why this version cannot read a checkpoint of files with these names; empty if it can."""
+    if STATE in names and EXTRAS in names:
+        return ""
+    if _OLD_METADATA in names:
+        return "an earlier version of Penstock wrote it, with pickled metadata, which is no longer read"
+    return f"it has no {STATE} or no {EXTRAS}"
 
 
 def directory_name(step: int) -> str:
@@ -67,6 +89,16 @@ def step_of(name: str) -> int:
 def sum_of(path: Path) -> FileSum:
     with path.open("rb") as file:
         return sum_of_stream(path.name, file)
+
+
+def write_summed(file: IO[bytes], name: str, content: Iterable[memoryview]) -> FileSum:
+    """Write pieces to a file; return what it must look like when it is read back."""
+    digest, size = hashlib.sha256(), 0
+    for piece in content:
+        digest.update(piece)
+        size += piece.nbytes
+        file.write(piece)
+    return FileSum(name=name, bytes=size, sha256=digest.hexdigest())
 
 
 def forget_cached(path: Path) -> None:

@@ -1,23 +1,31 @@
 """Checkpoints below a URL, where every machine of a cluster finds them: buckets and whatever else fsspec reaches.
 
-Such places know no rename and no sync. So a checkpoint is written under its own name, read back once for its
-checksums, and named by a manifest in the end; a step that is written again while its manifest stands gets a directory
+Such places know no rename and no sync. So a checkpoint is written under its own name, named by a manifest and read back
+for its checksums; a step that is written again while its manifest stands gets a directory
 beside the old one, and the manifest changes over in one write. To be read, the files are copied to this machine.
 """
 
+import errno
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from os import PathLike
+from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
-from torch.distributed.checkpoint._fsspec_filesystem import FileSystem, FsspecWriter
-from torch.distributed.checkpoint.storage import StorageWriter
-
-from penstock.runtime.checkpoints.manifest import FileSum, Manifest, directory_name, sum_of_stream
-from penstock.runtime.checkpoints.storage import EXTRAS, CheckpointDraft
+from penstock.runtime.checkpoints.manifest import (
+    UNREADABLE,
+    FileSum,
+    Manifest,
+    directory_name,
+    sum_of_stream,
+    write_summed,
+)
+from penstock.runtime.checkpoints.saved_state import SavedState, UnreadableCheckpointError
+from penstock.runtime.checkpoints.storage import CheckpointDraft
 from penstock.runtime.file_systems import file_system
 
 _CHUNK = 2**23
@@ -40,19 +48,25 @@ class ObjectStorage:
             name = name + _AGAIN if taken == name else name
         return CheckpointDraft(step=step, place=f"{self._url}/{name}", path=f"{self._url}/{name}")
 
-    def writer(self, draft: CheckpointDraft) -> StorageWriter:
-        return _Writer(draft.place)
+    def write(self, draft: CheckpointDraft, name: str, content: Iterable[memoryview]) -> FileSum:
+        """A store of keys has no directories, and would make a bucket of a mistyped name."""
+        if self._files.root_marker:
+            self._files.makedirs(draft.place, exist_ok=True)
+        with self._files.open(f"{draft.place}/{name}", "wb", block_size=_CHUNK) as file:
+            return write_summed(file, name, content)
 
-    def commit(self, draft: CheckpointDraft, extras: bytes) -> None:
-        self._files.pipe_file(f"{draft.place}/{EXTRAS}", extras)
-        files = tuple(self._sum(path) for path in sorted(self._names(draft.place)))
+    def commit(self, draft: CheckpointDraft, files: Sequence[FileSum]) -> None:
         name = draft.path.rsplit("/", 1)[1]
-        manifest = Manifest(step=draft.step, directory=name, made_at=time.time(), files=files)
-        self._files.pipe_file(f"{self._url}/{directory_name(draft.step)}.json", manifest.to_text().encode())
+        manifest = Manifest(step=draft.step, directory=name, made_at=time.time(), files=tuple(files))
+        try:
+            self._read_back(manifest)
+        except (ValueError, UnreadableCheckpointError) as difference:
+            raise OSError(errno.EIO, f"what was written cannot be read back: {difference}", draft.path) from None
+        self._write_manifest(replace(manifest, verified_at=time.time()))
         self._remove_unnamed()
 
     def verify(self, draft: CheckpointDraft) -> None:
-        """Nothing more: what is in the manifest was read back from the store when it was committed."""
+        """Nothing more: what the manifest names was read back from the store before the manifest was written."""
 
     def discard(self, draft: CheckpointDraft) -> None:
         with suppress(OSError):
@@ -65,19 +79,25 @@ class ObjectStorage:
     def read_manifest(self, name: str) -> Manifest:
         return Manifest.parse(self._files.cat_file(f"{self._url}/{name}").decode())
 
+    def set_aside(self, manifest: str) -> None:
+        """Its directory stays where it is: names in a store cannot be changed, and copies would cost hours."""
+        self._files.copy(f"{self._url}/{manifest}", f"{self._url}/{UNREADABLE}{manifest}")
+        self._remove(f"{self._url}/{manifest}")
+
     def fetch(self, manifest: Manifest) -> Path:
         if self._fetched is not None and self._fetched[0] == manifest:
             return self._fetched[1]
         self.release()
         place = Path(tempfile.mkdtemp(prefix="penstock-checkpoint-"))
         self._fetched = (manifest, place)
+        self._remove_fetched = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
         for expected in manifest.files:
             self._copy(f"{self._url}/{manifest.directory}/{expected.name}", place / expected.name)
         return place
 
     def release(self) -> None:
         if self._fetched is not None:
-            shutil.rmtree(self._fetched[1], ignore_errors=True)
+            self._remove_fetched()
             self._fetched = None
 
     def sweep(self) -> None:
@@ -98,7 +118,8 @@ class ObjectStorage:
 
     def _remove_unnamed(self) -> None:
         """Directories that no manifest names: drafts that came to nothing, and those that were replaced."""
-        named = {directory for name in self.manifests() for directory in self._named_by(name)}
+        aside = {name for name in map(_last, self._names(self._url)) if fnmatch(name, f"{UNREADABLE}*.json")}
+        named = {directory for name in {*self.manifests(), *aside} for directory in self._named_by(name)}
         for path in self._names(self._url):
             name = path.rsplit("/", 1)[1]
             if name.startswith("step-") and not name.endswith(".json") and name not in named:
@@ -106,7 +127,7 @@ class ObjectStorage:
 
     def _named_by(self, manifest: str) -> set[str]:
         """One that cannot be read may mean any directory of its step."""
-        step = manifest.removesuffix(".json")
+        step = manifest.removeprefix(UNREADABLE).removesuffix(".json")
         try:
             return {self.read_manifest(manifest).directory}
         except (OSError, ValueError, TypeError, KeyError):
@@ -120,9 +141,16 @@ class ObjectStorage:
             return []
         return [path.rstrip("/") for path in found if path.rstrip("/") != self._files._strip_protocol(place)]
 
-    def _sum(self, path: str) -> FileSum:
-        with self._files.open(path, "rb", block_size=_CHUNK) as file:
-            return sum_of_stream(path.rsplit("/", 1)[1], file)
+    def _read_back(self, manifest: Manifest) -> None:
+        place = f"{self._url}/{manifest.directory}"
+        for expected in manifest.files:
+            with self._files.open(f"{place}/{expected.name}", "rb", block_size=_CHUNK) as file:
+                if sum_of_stream(expected.name, file) != expected:
+                    raise ValueError(f"{expected.name} differs from what was written")
+        SavedState.read(manifest.directory, manifest.sizes, lambda name: bytes(self._files.cat_file(f"{place}/{name}")))
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        self._files.pipe_file(f"{self._url}/{directory_name(manifest.step)}.json", manifest.to_text().encode())
 
     def _copy(self, source: str, target: Path) -> None:
         with self._files.open(source, "rb", block_size=_CHUNK) as file, target.open("wb") as copy:
@@ -134,17 +162,5 @@ class ObjectStorage:
             self._files.rm(place, recursive=True)
 
 
-class _Files(FileSystem):
-    def mkdir(self, path: str | PathLike[str]) -> None:
-        """Where there are directories. A store of keys has none, and would make a bucket of a typing mistake."""
-        assert self.fs is not None
-        if self.fs.root_marker:
-            super().mkdir(path)
-
-
-class _Writer(FsspecWriter):
-    def __init__(self, place: str) -> None:
-        super().__init__(place, sync_files=False, overwrite=True)
-        files = _Files()
-        self.path = files.init_path(place)
-        self.fs = files  # type: ignore[assignment]  # torch calls two classes FileSystem
+def _last(path: str) -> str:
+    return path.rsplit("/", 1)[1]

@@ -8,15 +8,20 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
-from penstock.core import CheckpointFailed, CheckpointSaved, InputError, clean_text
-from penstock.runtime.checkpoints.checkpoint import Checkpoints, NotSaved, Saved
+from penstock.core import CheckpointFailed, CheckpointSaved, CheckpointUnreadable, InputError, clean_text
+from penstock.runtime.checkpoints.checkpoint import Checkpoints, Look, NotSaved, Saved, Unreadable
+from penstock.runtime.checkpoints.layout.resharding import Origin, newest_whole
 from penstock.runtime.checkpoints.manifest import Manifest
-from penstock.runtime.checkpoints.memory.resharding import Origin, newest_whole
-from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots, gather, new_set_id
+from penstock.runtime.checkpoints.memory.shards import ShardName
+from penstock.runtime.checkpoints.memory.snapshots import MemorySnapshots, new_set_id
+from penstock.runtime.checkpoints.saved_state import UnreadableCheckpointError
 from penstock.runtime.checkpoints.state import State
+from penstock.runtime.value_messages import broadcast_value, gather_values
 
 _COMPLAIN_EVERY_S = 60.0
 """How often the same trouble with saving is told."""
+_NAMED = 3
+"""Checkpoints that cannot be read, named in one message."""
 _SNAPSHOTS = 10
 """In memory between two checkpoints."""
 _RETRY_S = 5.0
@@ -65,7 +70,7 @@ def snapshots_within(between: Interval) -> Interval:
 class Listener(Protocol):
     """Who is told what became of checkpoints."""
 
-    def say(self, message: CheckpointSaved | CheckpointFailed, /) -> None: ...
+    def say(self, message: CheckpointSaved | CheckpointFailed | CheckpointUnreadable, /) -> None: ...
 
 
 class Wish(IntEnum):
@@ -80,13 +85,15 @@ class Wish(IntEnum):
 class Found:
     """What a world goes on from: a snapshot in memory, a checkpoint, or neither; and what it calls its own snapshots.
 
-    ``nodes`` is which machine everybody is on; nothing where not everybody has memory for snapshots.
+    ``nodes`` is the machine of each worker; empty where a worker has no memory for snapshots. ``passed_over`` are newer
+    checkpoints that cannot be read.
     """
 
     origin: Origin | None
     manifest: Manifest | None
     set_id: str
     nodes: tuple[str, ...]
+    passed_over: tuple[Unreadable, ...] = ()
 
     @property
     def any(self) -> bool:
@@ -103,7 +110,9 @@ class Keeper:
         files: Checkpoints | None,
         interval: Interval,
         memory_interval: Interval | None = None,
+        expected: int = 0,
     ) -> None:
+        """``expected`` is the step that is known to be saved: without that state nothing begins at step 0."""
         self.group: dist.ProcessGroup | None = None
         self._leads = True
         self._parts = parts
@@ -117,6 +126,7 @@ class Keeper:
         self._complained: tuple[str, float] = ("", 0.0)
         self._put_off_until = 0.0
         self.saved_step = 0
+        self._expected = expected
         if files is not None:
             parts.call_before_updates(files.hold_for_peers)
 
@@ -244,15 +254,20 @@ class Keeper:
         if self._files is not None and self._files.pending_step > max((name.step for name in offers), default=-1):
             self.settle()
         saved = self._files.latest_step() if self._files is not None and is_main else -1
-        told = gather((offers, saved, memory.node if memory is not None else "", new_set_id()), group)
+        rows = [name.to_row() for name in offers]
+        told = gather_values((rows, saved, memory.node if memory is not None else "", new_set_id()), group)
         nodes = tuple(said[2] for said in told)
-        origin = newest_whole([said[0] for said in told]) if all(nodes) else None
-        manifest = None
+        held = [[ShardName.from_row(row) for row in said[0]] for said in told]
+        origin = newest_whole(held) if all(nodes) else None
+        look = Look(None, ())
         if origin is None or origin.step < max(said[1] for said in told):
-            manifest = self._newest_saved(is_main=is_main)
-        if origin is not None and manifest is not None and manifest.step > origin.step:
+            look = self._look(is_main=is_main)
+        if origin is not None and look.manifest is not None and look.manifest.step > origin.step:
             origin = None
-        return Found(origin, manifest, told[0][3], nodes if all(nodes) else ())
+        found = Found(origin, look.manifest, told[0][3], nodes if all(nodes) else (), look.passed_over)
+        if not found.any and self._files is not None and (look.passed_over or self._expected):
+            raise self._lost(look)
+        return found
 
     def load(self, found: Found) -> int:
         """Take over what was found; returns its step, or 0 if there is nothing. With a group: together."""
@@ -263,6 +278,10 @@ class Keeper:
         elif found.manifest is not None and self._files is not None:
             self._files.load(found.manifest, self._parts, self.group)
             step = self._last = self.saved_step = found.manifest.step
+        if found.passed_over and self._files is not None and self._leads:
+            newest = found.passed_over[0]
+            self._files.set_aside(each.name for each in found.passed_over)
+            self._link.say(CheckpointUnreadable(step=newest.step, reason=clean_text(newest.reason), used=step))
         self._remembered = step
         self._interval.restart(step)
         self._memory_interval.restart(step)
@@ -292,7 +311,11 @@ class Keeper:
 
     def has_before(self, step: int) -> bool:
         """Whether there is a whole checkpoint of at most so many steps."""
-        return self._files is not None and self._files.newest(at_most=step) is not None
+        if self._files is None:
+            return False
+        found = self._files.newest(at_most=step)
+        self._files.release()
+        return found is not None
 
     def go_back(self, at_most: int, *, is_main: bool) -> int:
         """Take over the newest checkpoint of at most so many steps, whatever is later being removed; returns its step.
@@ -303,14 +326,31 @@ class Keeper:
             self._files.drop_after(at_most, is_main=is_main)
         if not (is_main or self._parts.sharded):
             return 0
-        return self.load(Found(None, self._newest_saved(is_main=is_main, at_most=at_most), "", ()))
+        look = self._look(is_main=is_main, at_most=at_most)
+        if look.manifest is None:
+            raise self._lost(look)
+        return self.load(Found(None, look.manifest, "", (), look.passed_over))
 
-    def _newest_saved(self, *, is_main: bool, at_most: int | None = None) -> Manifest | None:
+    def _look(self, *, is_main: bool, at_most: int | None = None) -> Look:
+        """What storage holds, as rank 0 of a group sees it."""
         looks = self._files is not None and (is_main or self.group is None)
-        found = [self._files.newest(at_most=at_most) if self._files is not None and looks else None]
-        if self.group is not None:
-            dist.broadcast_object_list(found, src=0, group=self.group)
-        return found[0]
+        look = self._files.look(at_most=at_most) if self._files is not None and looks else Look(None, ())
+        return look if self.group is None else Look.from_row(broadcast_value(look.to_row(), 0, self.group))
+
+    def _lost(self, look: Look) -> UnreadableCheckpointError:
+        """Saved work that cannot be read is never given up without a word: the run stops, and says why."""
+        assert self._files is not None
+        found = "; ".join(f"step {each.step}: {each.reason}" for each in look.passed_over[:_NAMED])
+        step = max([each.step for each in look.passed_over], default=self._expected)
+        why = f"no checkpoint in {self._files.location} can be read ({found})"
+        if not found:
+            why = f"step {step} was saved in {self._files.location}, and no checkpoint is there"
+        if self._leads:
+            self._link.say(CheckpointUnreadable(step=step, reason=clean_text(why)))
+        return UnreadableCheckpointError(
+            why, "a checkpoint that can be read",
+            "Repair or restore one; to begin again at step 0: penstock resume JOB --from-scratch, or another directory",
+        )  # fmt: skip
 
     def _announce(self, outcome: Saved | NotSaved | None) -> None:
         if isinstance(outcome, Saved):

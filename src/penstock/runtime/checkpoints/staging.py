@@ -22,7 +22,7 @@ import torch
 
 from penstock.core import InputError, format_bytes
 from penstock.runtime.checkpoints.device_stage import DeviceStage
-from penstock.runtime.checkpoints.memory.chunks import Layout, like, local_part
+from penstock.runtime.checkpoints.layout.chunks import Layout, like, local_part
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer, available_bytes
 from penstock.runtime.checkpoints.memory.shards import SLOTS, ShardSlots
 

@@ -14,8 +14,9 @@ from typing import Any, Protocol, cast
 import torch
 from torch import nn
 
-from penstock.core import InputError
+from penstock.core import CodecError, InputError
 from penstock.runtime.training.wrapping import Sharded, Wrapped
+from penstock.runtime.value_codec import encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,15 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: torch.dtype
     host: bool
+
+    def to_row(self) -> tuple[str, tuple[int, ...], torch.dtype, bool]:
+        """As workers tell each other."""
+        return self.key, self.shape, self.dtype, self.host
+
+    @classmethod
+    def from_row(cls, row: tuple[str, tuple[int, ...], torch.dtype, bool]) -> "TensorSpec":
+        key, shape, dtype, host = row
+        return cls(key=key, shape=shape, dtype=dtype, host=host)
 
     @property
     def count(self) -> int:
@@ -126,7 +136,7 @@ class Parts:
         self.before_update = hook
 
     def check(self) -> None:
-        """Every parameter an optimizer changes must belong to a model we know, or it would be lost in a resize."""
+        """Reject what a resize or a checkpoint would lose: parameters of unknown models, states with other objects."""
         known = set(self._names())
         for name, optimizer in self.optimizers.items():
             if any(parameter not in known for group in optimizer.param_groups for parameter in group["params"]):
@@ -134,6 +144,13 @@ class Parts:
                     f"{name!r} changes parameters of a model that is not in the run", "parameters of wrapped models",
                     "Pass the model through run.wrap before making the optimizer, or add it with run.attach",
                 )  # fmt: skip
+        for name, part in self.others.items():
+            try:
+                encode(part.state_dict())
+            except CodecError as error:
+                raise InputError(
+                    f"the state of {name!r} cannot be saved: {error}", hint="Give it a state_dict of such values"
+                ) from None
 
     def capture(self, step: int) -> Snapshot:
         tensors: dict[str, torch.Tensor] = {}
@@ -142,8 +159,7 @@ class Parts:
             (tensors if isinstance(value, torch.Tensor) else values)[key] = value
         groups = {name: [_options(group) for group in o.param_groups] for name, o in self.optimizers.items()}
         parts = {name: part.state_dict() for name, part in (self.others | self.own).items()}
-        host = [key for key, value in tensors.items() if value.device.type == "cpu"]
-        extras = {"values": values, "groups": groups, "parts": parts, "host": host}
+        extras = {"values": values, "groups": groups, "parts": parts}
         return Snapshot(step=step, tensors=tensors, extras=copy.deepcopy(extras), updated=self._updated(tensors))
 
     def room_for(self, specs: list[TensorSpec]) -> dict[str, torch.Tensor]:

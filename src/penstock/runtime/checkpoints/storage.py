@@ -3,16 +3,13 @@
 A storage holds directories of files and one manifest for each, written last: what has no manifest is no checkpoint.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from torch.distributed.checkpoint.storage import StorageWriter
-
-from penstock.runtime.checkpoints.manifest import Manifest
-
-EXTRAS = "extras.pt"
-"""The file with everything that is not a tensor."""
+from penstock.core import PenstockError
+from penstock.runtime.checkpoints.manifest import FileSum, Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +28,19 @@ class CheckpointStorage(Protocol):
         """Where to write a step; members that write one together come to the same answer."""
         ...
 
-    def writer(self, draft: CheckpointDraft) -> StorageWriter:
-        """What torch writes tensors with."""
+    def write(self, draft: CheckpointDraft, name: str, content: Iterable[memoryview]) -> FileSum:
+        """Write a file of a draft; return what it must look like when it is read back."""
         ...
 
-    def commit(self, draft: CheckpointDraft, extras: bytes) -> None:
-        """Make a draft whose tensors are written a checkpoint."""
+    def commit(self, draft: CheckpointDraft, files: Sequence[FileSum]) -> None:
+        """Make a draft whose files are all written a checkpoint."""
         ...
 
     def verify(self, draft: CheckpointDraft) -> None:
-        """Read back what was committed and say so in its manifest; one that differs is removed, with an OSError."""
+        """Read back what was committed, as resuming does, and say so in its manifest.
+
+        A checkpoint that cannot be read back is removed, with an OSError.
+        """
         ...
 
     def discard(self, draft: CheckpointDraft) -> None:
@@ -52,6 +52,10 @@ class CheckpointStorage(Protocol):
         ...
 
     def read_manifest(self, name: str) -> Manifest: ...
+
+    def set_aside(self, manifest: str) -> None:
+        """Take a checkpoint that cannot be read out of the list of those to resume from; its files are kept."""
+        ...
 
     def fetch(self, manifest: Manifest) -> Path:
         """A directory of this machine with the files of a checkpoint."""
@@ -72,3 +76,10 @@ class CheckpointStorage(Protocol):
     def drop_after(self, step: int) -> None:
         """Remove all checkpoints of later steps."""
         ...
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error in one line: in the words of the system where it is the system's."""
+    if isinstance(error, OSError):
+        return str(error.strerror or error)
+    return str(error) if isinstance(error, ValueError | PenstockError) else f"{type(error).__name__}: {error}"

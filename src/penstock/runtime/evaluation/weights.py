@@ -17,7 +17,8 @@ def load_weights(model: nn.Module, place: Path, name: str = "model") -> None:
     if place.is_dir():
         _load_directory(model, place, name)
         return
-    found = torch.load(place, weights_only=True, map_location="cpu")
+    # A file that the user's script has saved, in the user's own process, by the reader that creates tensors only.
+    found = torch.load(place, weights_only=True, map_location="cpu")  # noqa: TID251
     model.load_state_dict(found[name] if isinstance(found, dict) and name in found else found)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from penstock.runtime.parallel.collectives import gathered, own_part
 from penstock.runtime.parallel.process_layout import Coordinates, ProcessLayout
+from penstock.runtime.value_messages import receive_value, send_value
 
 Splits = tuple[int | None, ...]
 
@@ -49,7 +50,7 @@ class Crossing:
             pieces = [tensor[route.start : route.stop].contiguous() for tensor in tensors]
             if route.peer not in self._forms:
                 self._forms[route.peer] = [(piece.shape, piece.dtype) for piece in pieces]
-                dist.send_object_list([self._forms[route.peer]], route.peer, group=self.group)
+                send_value(self._forms[route.peer], route.peer, self.group)
             self._under_way += [(_sent(piece, route.peer, self.group), piece) for piece in pieces]
 
     def receive(self, splits: Splits) -> list[Tensor]:
@@ -66,9 +67,7 @@ class Crossing:
 
     def _from(self, route: Route) -> list[Tensor]:
         if route.peer not in self._forms:
-            told: list[list[tuple[torch.Size, torch.dtype]]] = [[]]
-            dist.recv_object_list(told, route.peer, group=self.group)
-            self._forms[route.peer] = told[0]
+            self._forms[route.peer] = receive_value(route.peer, self.group)
         pieces = [
             torch.empty(shape, dtype=dtype, device=self.layout.device) for shape, dtype in self._forms[route.peer]
         ]

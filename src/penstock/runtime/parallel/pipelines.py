@@ -25,6 +25,7 @@ from penstock.core import ParallelPlan, PipelineSchedule
 from penstock.runtime.parallel.chunk import ModelChunk
 from penstock.runtime.parallel.crossing import Crossing, Splits
 from penstock.runtime.parallel.process_layout import ProcessLayout
+from penstock.runtime.value_messages import gather_values
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -161,8 +162,7 @@ def _order(plan: ParallelPlan, stage: int) -> list[bool]:
 
 def _told_by_neighbours(layout: ProcessLayout, leaving: Splits) -> Splits:
     """How the tensors that arrive here are divided: the previous stage knows."""
-    told: list[Splits] = [()] * dist.get_world_size()
-    dist.all_gather_object(told, leaving)
+    told: list[Splits] = gather_values(leaving, dist.group.WORLD)
     borders = {later: told[first] for first, later in pairwise(layout.first_ranks)}
     return borders.get(layout.first_ranks[layout.place.stage], ())
 

@@ -42,9 +42,8 @@ class PlannedState:
             for what, value in (self._optimizer.state_of(parameter) or {}).items():
                 if isinstance(value, Tensor):
                     tensors[f"optimizer/optimizer/model.{name}/{what}"] = value
-        host = [key for key, value in tensors.items() if value.device.type == "cpu"]
         groups = {"optimizer": self._optimizer.options()}
-        extras: dict[str, Any] = {"values": {}, "groups": groups, "parts": {}, "host": host}
+        extras: dict[str, Any] = {"values": {}, "groups": groups, "parts": {}}
         return Snapshot(step=step, tensors=tensors, extras=extras, updated=frozenset(tensors))
 
     def room_for(self, specs: list[TensorSpec]) -> dict[str, Tensor]:

@@ -19,7 +19,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from penstock.core import MEMORY_DIR, CheckpointFailed, CheckpointSaved, InputError, ParallelPlan, gpt_layers, is_url
+from penstock.core import (
+    MEMORY_DIR,
+    SAVED_STEP,
+    CheckpointFailed,
+    CheckpointSaved,
+    CheckpointUnreadable,
+    InputError,
+    ParallelPlan,
+    gpt_layers,
+    is_url,
+)
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.memory.snapshots import open_snapshots
 from penstock.runtime.checkpoints.saving import Interval, Keeper, Wish, snapshots_within
@@ -81,7 +91,10 @@ class TerminationSignal:
 class PrintedNews:
     """Says what becomes of checkpoints in lines that whoever reads the output understands."""
 
-    def say(self, message: CheckpointSaved | CheckpointFailed, /) -> None:
+    def say(self, message: CheckpointSaved | CheckpointFailed | CheckpointUnreadable, /) -> None:
+        if isinstance(message, CheckpointUnreadable):
+            used = "" if message.used is None else f"; training goes on from step {message.used}"
+            _say(f"the checkpoint of step {message.step} cannot be read: {message.reason}{used}")
         if isinstance(message, CheckpointSaved):
             _say(f"checkpointed step={message.step} path={message.path} blocking_s={message.blocking_s or 0.0:.3f}")
 
@@ -162,7 +175,8 @@ def _keeper(options: argparse.Namespace, state: PlannedState) -> Keeper:
     memory = open_snapshots(os.environ.get(MEMORY_DIR)) if options.checkpoints else None
     files = Checkpoints(options.checkpoints, memory=memory) if options.checkpoints else None
     interval = Interval(options.checkpoint_every, None)
-    return Keeper(state, PrintedNews(), files, interval, snapshots_within(interval))
+    expected = int(os.environ.get(SAVED_STEP) or 0)
+    return Keeper(state, PrintedNews(), files, interval, snapshots_within(interval), expected)
 
 
 def _tokens(given: str | None, shape: GPTShape, device: torch.device) -> TokenSource:

@@ -9,7 +9,7 @@ import atexit
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -259,7 +259,7 @@ class Run:
         """Everyone returns to a healthy state together; should a peer be lost meanwhile, whoever has it is ahead."""
         guard, member = self._watch.guard, self._membership
         try:
-            order = cast("Rollback", member.hear_from_first(guard.wanted))
+            order = Rollback.from_row(member.hear_from_first(guard.wanted and guard.wanted.to_row()))
             if order.hopeless:
                 raise diverged(order)
             member.go_back(order.before)
@@ -319,7 +319,8 @@ def init(
     memory = open_snapshots(memory_dir if memory_dir is not None else place.memory) if location is not None else None
     files = Checkpoints(location, keep, memory=memory, arena_bytes=arena_bytes) if location is not None else None
     interval = _interval(checkpoint_every, checkpoint_steps, place.checkpoint_every)
-    keeper = Keeper(parts, link, files, interval, _memory_interval(memory_every, memory_steps, interval))
+    remembered = _memory_interval(memory_every, memory_steps, interval)
+    keeper = Keeper(parts, link, files, interval, remembered, place.saved_step)
     member = Membership(place, link, parts, keeper, timeout_s=timeout_s, patience_s=patience_s)
     watch = RunWatching(link, keeper, device, loss=policy, profiles=place.profiles)
     run = Run(link, parts, keeper, member, device, watch)

@@ -8,6 +8,7 @@ healthy checkpoint stays the newest for as long as possible.
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.core import LossFault, LossPolicy, LossWrong, PenstockError, StateRolledBack, clean_text
 from penstock.runtime.agent.link import AgentLink
@@ -37,6 +38,15 @@ class Rollback:
     fault: LossFault
     reason: str
     hopeless: bool = False
+
+    def to_row(self) -> list[Any]:
+        """As the first worker tells the others."""
+        return [self.before, self.skips, self.until, self.fault.value, self.reason, self.hopeless]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> "Rollback":
+        before, skips, until, fault, reason, hopeless = row
+        return cls(before=before, skips=skips, until=until, fault=LossFault(fault), reason=reason, hopeless=hopeless)
 
 
 class LossGuard:

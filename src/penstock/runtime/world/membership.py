@@ -7,6 +7,7 @@ broke in the middle of a step that some had finished and some had not.
 
 import logging
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,6 +17,7 @@ from penstock.runtime.agent.environment import WorkerEnvironment
 from penstock.runtime.agent.link import AgentLink
 from penstock.runtime.checkpoints.saving import Keeper
 from penstock.runtime.checkpoints.state import Parts
+from penstock.runtime.value_messages import broadcast_value
 from penstock.runtime.world.group import (
     WorldLostError,
     WorldOverError,
@@ -99,12 +101,9 @@ class Membership:
         self._parts.drop_gradients()
         self.pace.resume()
 
-    def hear_from_first(self, said: object) -> object:
-        """What the first worker says, for everyone."""
-        told = [said]
-        if self.size > 1:
-            dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
-        return told[0]
+    def hear_from_first(self, said: Any) -> Any:
+        """Return what the first worker says, on every worker."""
+        return broadcast_value(said, 0) if self.size > 1 else said
 
     def part(self) -> None:
         """Leave a world that is still whole."""

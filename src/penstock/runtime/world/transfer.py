@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 from penstock.runtime.checkpoints.state import Parts, Snapshot, TensorSpec
+from penstock.runtime.value_messages import broadcast_value
 
 _PIECE_BYTES = 32 << 20
 
@@ -15,7 +16,7 @@ def send_state(parts: Parts, step: int, source: int) -> None:
     """The source's side of :func:`receive_state`."""
     snapshot = parts.capture(step)
     specs = snapshot.specs()
-    dist.broadcast_object_list([(step, specs, snapshot.extras)], src=source, device=torch.device("cpu"))
+    broadcast_value((step, [spec.to_row() for spec in specs], snapshot.extras), source)
     for piece in _pieces(specs):
         dist.broadcast(_pack(piece, snapshot.tensors), src=source)
 
@@ -59,10 +60,8 @@ def _unpack(piece: list[TensorSpec], flat: torch.Tensor, tensors: dict[str, torc
 
 
 def _receive_head(source: int) -> tuple[int, list[TensorSpec], dict[str, Any]]:
-    head: list[Any] = [None]
-    dist.broadcast_object_list(head, src=source, device=torch.device("cpu"))
-    step, specs, extras = head[0]
-    return step, specs, extras
+    step, rows, extras = broadcast_value(None, source)
+    return step, [TensorSpec.from_row(row) for row in rows], extras
 
 
 def _receive_pieces(

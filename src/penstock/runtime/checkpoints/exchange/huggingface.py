@@ -17,7 +17,7 @@ from penstock.core import InputError
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
 from penstock.runtime.checkpoints.exchange.names import Family, NameRow, family_named
 from penstock.runtime.checkpoints.exchange.safetensors import files_of, read_safetensors, write_safetensors
-from penstock.runtime.checkpoints.exchange.saved_weights import SavedWeights
+from penstock.runtime.checkpoints.exchange.saved_weights import SavedWeights, empty_target
 from penstock.tools import write_atomically
 
 INDEX, SINGLE, CONFIG = "model.safetensors.index.json", "model.safetensors", "config.json"
@@ -41,9 +41,7 @@ def export_weights(
     what ``config.json`` says beside what shapes of weights tell; without a family it is all of it.
     """
     family = family_named(hf) if hf is not None else None
-    target = Path(directory)
-    if target.exists() and any(target.iterdir()):
-        raise InputError(f"{target}, where something is already", "an empty or a new directory", "Choose another")
+    target = empty_target(directory)
     with SavedWeights.of(Checkpoints(location), step, model) as saved:
         theirs = {name: _forth(family, name) for name in saved.shapes}
         settings = dict(config or {}) if family is None else _config(family, saved, theirs, config or {})

@@ -6,12 +6,11 @@ from pathlib import Path
 from types import TracebackType
 
 import torch
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.state_dict_loader import load
 
 from penstock.core import InputError, UnknownNameError
 from penstock.runtime.checkpoints.checkpoint import Checkpoints
-from penstock.runtime.checkpoints.safe_reading import SafeReader, TensorPlanner, read_metadata
+from penstock.runtime.checkpoints.saved_state import SavedState
+from penstock.runtime.checkpoints.state import TensorSpec
 
 
 @dataclass(slots=True)
@@ -22,7 +21,8 @@ class SavedWeights:
     _files: Checkpoints | None
     _place: Path
     _prefix: str
-    _entries: Mapping[str, TensorStorageMetadata]
+    _state: SavedState
+    _entries: Mapping[str, TensorSpec]
 
     @classmethod
     def of(cls, files: Checkpoints, step: int | None, model: str) -> "SavedWeights":
@@ -36,33 +36,26 @@ class SavedWeights:
     @classmethod
     def at(cls, place: Path, model: str, *, step: int = 0, files: Checkpoints | None = None) -> "SavedWeights":
         """Those in the directory of one checkpoint, which ``files`` lets go of in the end."""
-        prefix = f"model/{model}/"
-        saved = read_metadata(place).state_dict_metadata
-        entries = {
-            key.removeprefix(prefix): entry
-            for key, entry in saved.items()
-            if key.startswith(prefix) and isinstance(entry, TensorStorageMetadata)
-        }
+        prefix, state = f"model/{model}/", SavedState.at(place)
+        entries = {spec.key.removeprefix(prefix): spec for spec in state.specs if spec.key.startswith(prefix)}
         if not entries:
-            known = {key.split("/")[1] for key in saved if key.startswith("model/")}
+            known = {spec.key.split("/")[1] for spec in state.specs if spec.key.startswith("model/")}
             raise UnknownNameError.of("model", model, sorted(known))
-        return cls(step, files, place, prefix, entries)
+        return cls(step, files, place, prefix, state, entries)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(entry.size) for name, entry in self._entries.items()}
+        return {name: entry.shape for name, entry in self._entries.items()}
 
     @property
     def sizes(self) -> dict[str, int]:
         """Bytes of each."""
-        return {name: entry.size.numel() * entry.properties.dtype.itemsize for name, entry in self._entries.items()}
+        return {name: entry.bytes for name, entry in self._entries.items()}
 
     def read(self, names: Iterable[str]) -> dict[str, torch.Tensor]:
-        room = {
-            self._prefix + name: torch.empty(self._entries[name].size, dtype=self._entries[name].properties.dtype)
-            for name in names
-        }
-        load(room, storage_reader=SafeReader(self._place), planner=TensorPlanner(), no_dist=True)
+        specs = [self._entries[name] for name in names]
+        room = {spec.key: torch.empty(spec.shape, dtype=spec.dtype) for spec in specs}
+        self._state.fill(self._place, room)
         return {key.removeprefix(self._prefix): tensor for key, tensor in room.items()}
 
     def __enter__(self) -> "SavedWeights":
@@ -73,3 +66,11 @@ class SavedWeights:
     ) -> None:
         if self._files is not None:
             self._files.release()
+
+
+def empty_target(directory: str | Path) -> Path:
+    """Return where an export goes: a directory with nothing in it."""
+    target = Path(directory)
+    if target.exists() and any(target.iterdir()):
+        raise InputError(f"{target}, where something is already", "an empty or a new directory", "Choose another")
+    return target

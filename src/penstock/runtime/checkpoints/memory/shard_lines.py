@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from penstock.runtime.agent.network import own_address
+from penstock.runtime.value_messages import gather_values
 
 _KEY_BYTES = 16
 _PIECE = 64 << 20
@@ -35,9 +36,7 @@ class ShardLines:
         address, key = own_address(os.environ), secrets.token_bytes(_KEY_BYTES)
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="penstock-shard-line")
         with _listener(address) as listener:
-            own = (platform.node(), address, listener.getsockname()[1], key)
-            everyone = [own] * dist.get_world_size(group)
-            dist.all_gather_object(everyone, own, group=group)
+            everyone = gather_values((platform.node(), address, listener.getsockname()[1], key), group)
             self._out = None if holder is None else _called(everyone[holder], dist.get_rank(group))
             self._in = dict(_answered(listener, key) for _ in wards)
 

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from penstock.core import InputError
-from penstock.runtime.checkpoints.memory.chunks import Chunk
+from penstock.runtime.checkpoints.layout.chunks import Chunk
 from penstock.runtime.checkpoints.memory.glance import RECORDS
 from penstock.runtime.checkpoints.memory.host_memory import HostBuffer, check_room, open_existing
 from penstock.tools import write_atomically
@@ -40,6 +41,15 @@ class ShardName:
     size: int
     step: int
 
+    def to_row(self) -> tuple[str, int, int, int]:
+        """As workers tell each other."""
+        return self.set, self.rank, self.size, self.step
+
+    @classmethod
+    def from_row(cls, row: tuple[str, int, int, int]) -> "ShardName":
+        name, rank, size, step = row
+        return cls(set=name, rank=rank, size=size, step=step)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
@@ -50,6 +60,10 @@ class ShardRecord:
     chunks: tuple[Chunk, ...]
     extras: bytes
     made_at: float
+
+    def to_row(self) -> tuple[list[list[Any]], bytes]:
+        """As the workers of a new world tell each other: where what lies, and everything that is not a tensor."""
+        return [chunk.to_row() for chunk in self.chunks], self.extras
 
     def to_text(self) -> str:
         name = self.name

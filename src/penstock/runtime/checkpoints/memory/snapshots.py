@@ -1,26 +1,24 @@
 """One worker's snapshots in memory: kept between checkpoints, held by peers, and gone on from after a loss."""
 
-import io
 import logging
 import platform
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from penstock.core import InputError
-from penstock.runtime.checkpoints.memory.peers import NO_BYTES, PeerExchange
-from penstock.runtime.checkpoints.memory.resharding import (
+from penstock.runtime.checkpoints.layout.chunks import Box, Chunk
+from penstock.runtime.checkpoints.layout.resharding import (
     Origin,
     check_covered,
     fill,
     journeys,
     needs_of,
 )
+from penstock.runtime.checkpoints.memory.peers import NO_BYTES, PeerExchange
 from penstock.runtime.checkpoints.memory.shards import (
     HeldShard,
     MemoryDirectory,
@@ -29,9 +27,10 @@ from penstock.runtime.checkpoints.memory.shards import (
     ShardSlots,
     record_of,
 )
-from penstock.runtime.checkpoints.safe_reading import read_extras
 from penstock.runtime.checkpoints.staging import Copy
 from penstock.runtime.checkpoints.state import Snapshot, State
+from penstock.runtime.value_codec import decode, encode
+from penstock.runtime.value_messages import gather_values
 
 _log = logging.getLogger(__name__)
 
@@ -107,10 +106,8 @@ class MemorySnapshots:
             self.place.keep_only(own.id)
 
     def _record(self, own: _Set, copy: Copy, snapshot: Snapshot) -> ShardRecord:
-        extras = io.BytesIO()
-        torch.save(snapshot.extras, extras)
         name = ShardName(set=own.id, rank=own.rank, size=own.size, step=snapshot.step)
-        return record_of(name, copy.layout.chunks, copy.layout.bytes, extras.getvalue())
+        return record_of(name, copy.layout.chunks, copy.layout.bytes, encode(snapshot.extras))
 
     def offers(self) -> dict[ShardName, HeldShard]:
         """The whole shards on this machine."""
@@ -121,15 +118,16 @@ class MemorySnapshots:
         me = 0 if group is None else dist.get_rank(group)
         offers = self.offers()
         mine = {shard: offers[name] for shard, name in enumerate(origin.names) if origin.readers[shard] == me}
-        told = gather({shard: (held.record.chunks, held.record.extras) for shard, held in mine.items()}, group)
+        told = gather_values({shard: held.record.to_row() for shard, held in mine.items()}, group)
         read = {shard: said for one in told for shard, said in one.items()}
-        chunks = [read[shard][0] for shard in range(len(origin.names))]
-        extras = read_extras(io.BytesIO(read[0][1]))
+        chunks = [[Chunk.from_row(row) for row in read[shard][0]] for shard in range(len(origin.names))]
+        extras = decode(read[0][1])
         room = parts.room_for(list({chunk.key: chunk.spec for found in chunks for chunk in found}.values()))
-        needs = gather(needs_of(room), group)
+        said = gather_values({key: (box.offset, box.extent) for key, box in needs_of(room).items()}, group)
+        needs = [{key: Box(*box) for key, box in one.items()} for one in said]
         ways = journeys(chunks, origin.readers, needs)
         check_covered(needs[me], ways, me)
-        fill(room, needs[me], mine, ways, group)
+        fill(room, needs[me], {shard: held.read() for shard, held in mine.items()}, ways, group)
         parts.restore(room, extras)
 
     def remove(self) -> None:
@@ -151,12 +149,3 @@ def open_snapshots(directory: str | Path | None) -> MemorySnapshots | None:
 
 def new_set_id() -> str:
     return uuid.uuid4().hex
-
-
-def gather(mine: Any, group: dist.ProcessGroup | None) -> list[Any]:
-    """What everybody says, by rank."""
-    if group is None:
-        return [mine]
-    everyone: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(everyone, mine, group=group)
-    return everyone

@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 
 from penstock.core import InputError
-from penstock.runtime.checkpoints.memory.chunks import Box, Chunk, box_of, local_part
-from penstock.runtime.checkpoints.memory.messages import Traffic, begin_to_receive, finish, send_bytes
-from penstock.runtime.checkpoints.memory.shards import HeldShard, ShardName
+from penstock.runtime.checkpoints.layout.chunks import Box, Chunk, box_of, local_part
+from penstock.runtime.checkpoints.layout.messages import Traffic, begin_to_receive, finish, send_bytes
+from penstock.runtime.checkpoints.memory.shards import ShardName
 
 _ALONE_BYTES = 1 << 16
 """A part of so many bytes is a message of its own."""
@@ -92,8 +92,8 @@ def check_covered(needs: Needs, ways: Mapping[tuple[int, int], list[Part]], rank
     for key, box in needs.items():
         if coming[key] != box.count:
             raise InputError(
-                f"a snapshot in memory with {coming[key]} of {box.count} numbers of {key!r}", "one that is whole",
-                "Remove the snapshots in memory and go on from a checkpoint",
+                f"a saved state with {coming[key]} of {box.count} numbers of {key!r}", "one that is whole",
+                "Remove it (a snapshot in memory, a checkpoint) and go on from an older one",
             )  # fmt: skip
 
 
@@ -109,14 +109,13 @@ def _once(held: Iterable[tuple[int, Chunk]], readers: Sequence[int], rank: int) 
 def fill(
     room: Mapping[str, torch.Tensor],
     boxes: Needs,
-    shards: Mapping[int, HeldShard],
+    shards: Mapping[int, torch.Tensor],
     ways: Mapping[tuple[int, int], list[Part]],
     group: dist.ProcessGroup | None,
 ) -> None:
     """Send what others need of the shards read here, and put what comes into ``room``, whose tensors are ``boxes``."""
     me = 0 if group is None else dist.get_rank(group)
-    bytes_of = {shard: held.read() for shard, held in shards.items()}
-    sending = [_send(parts, bytes_of, to, group) for (by, to), parts in ways.items() if by == me != to]
+    sending = [_send(parts, shards, to, group) for (by, to), parts in ways.items() if by == me != to]
     coming = [
         _Arrival.begin(message, by, room, boxes, group)
         for (by, to), parts in ways.items()
@@ -124,7 +123,7 @@ def fill(
         for message in _messages(parts)
     ]
     for part in ways.get((me, me), ()):
-        _copy_to(_target(part, room, boxes), _cut(part, bytes_of))
+        _copy_to(_target(part, room, boxes), _cut(part, shards))
     for arrival in coming:
         arrival.finish()
     for one in sending:

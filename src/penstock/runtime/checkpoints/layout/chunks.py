@@ -4,6 +4,7 @@ A *chunk* is a box of a whole tensor: all of it where state is replicated, some 
 columns where tensors are split. Whoever knows the chunks of a world can cut its state for any other world.
 """
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from penstock.runtime.checkpoints.state import TensorSpec
+from penstock.runtime.value_codec import dtype_named
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
 """Chunks begin at multiples of this, so that every type of number and every copy engine is content."""
 
 
@@ -78,13 +80,10 @@ class Chunk:
     def from_row(cls, row: list[Any]) -> "Chunk":
         """Read one; whatever is none is a ValueError or a TypeError."""
         key, dtype, shape, offset, extent, host, start = row
-        found = getattr(torch, str(dtype), None)
-        if not isinstance(found, torch.dtype):
-            raise ValueError(f"{dtype!r} is no type of tensors")
-        box = Box(_sizes(offset), _sizes(extent))
-        if not len(box.offset) == len(box.extent) == len(_sizes(shape)):
-            raise ValueError(f"{key!r} has a box of another number of dimensions")
-        return cls(key=str(key), shape=_sizes(shape), dtype=found, box=box, host=bool(host), start=int(start))
+        whole, box = _sizes(shape), Box(_sizes(offset), _sizes(extent))
+        if not len(box.offset) == len(box.extent) == len(whole) or any(map(operator.gt, box.stops, whole)):
+            raise ValueError(f"{key!r} has a box that does not lie in its tensor")
+        return cls(key=str(key), shape=whole, dtype=dtype_named(dtype), box=box, host=bool(host), start=int(start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class Layout:
                 host=tensor.device.type == "cpu", start=end,
             )  # fmt: skip
             chunks.append(chunk)
-            end += -(-chunk.bytes // _ALIGNMENT) * _ALIGNMENT
+            end += -(-chunk.bytes // ALIGNMENT) * ALIGNMENT
         return cls(tuple(chunks), end)
 
 
