@@ -6,6 +6,7 @@ counter-offer; a worker is killed and the job goes on. About a minute; nothing i
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -17,12 +18,13 @@ import psutil
 from rich.live import Live
 
 from penstock.cli.platform.top import picture
+from penstock.cli.submission.example import EXAMPLES
 from penstock.cli.terminal.console import err, out, plain_table, say
 from penstock.cli.terminal.format import clock, quote_lines
+from penstock.cli.terminal.this_command import as_typed
 from penstock.client import Client, DataDir, ensure_server
 from penstock.wire import OVER, JobDetail, QuoteView
 
-EXAMPLES = Path(__file__).resolve().parent
 SLOTS = 4
 STEPS = 2000
 PATIENCE_S = 240.0
@@ -32,7 +34,6 @@ def main(directory: Path = Path("demo-output")) -> None:
     """Run the story and tell how it ended."""
     data = (directory / "platform").absolute()
     shutil.rmtree(directory, ignore_errors=True)
-    data.mkdir(parents=True)
     client = ensure_server(data, say=say, options=["--slots", str(SLOTS)])
     try:
         jobs, refusal = _play(client, data)
@@ -42,14 +43,16 @@ def main(directory: Path = Path("demo-output")) -> None:
 
 
 def _play(client: Client, data: Path) -> tuple[list[str], QuoteView]:
-    with Live(picture(client), console=err, auto_refresh=False) as live:
+    first = picture(client) if err.is_terminal else None
+    with Live(first, console=err, auto_refresh=False, transient=first is None) as live:
 
         def wait(what: str, done: Callable[[], bool]) -> None:
             deadline = time.monotonic() + PATIENCE_S
             while not done():
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"waited {PATIENCE_S:.0f} s for {what}")
-                live.update(picture(client), refresh=True)
+                if err.is_terminal:
+                    live.update(picture(client), refresh=True)
                 time.sleep(0.5)
 
         gpt = _submit(client, "gpt", ["--steps", "{steps}"], work=f"{STEPS} steps", devices=f"2..{SLOTS}")
@@ -120,7 +123,13 @@ def _summary(client: Client, jobs: list[str], refusal: QuoteView, data: Path) ->
     out.print(f"Logs of every worker: {data / 'runs'}. Why a job stood where it stood:", soft_wrap=True)
     for note in client.why(jobs[0]).entries[-8:]:
         out.print(f"  {clock(note.at)}  {note.text}", soft_wrap=True)
-    out.print("Try it yourself: penstock run --work '300 steps' --deadline 5m -- examples/gpt.py", soft_wrap=True)
+    out.print(f"Try it yourself: {try_it()}", soft_wrap=True)
+
+
+def try_it() -> str:
+    """A command that works in the shell that ran this."""
+    script = os.path.relpath(EXAMPLES / "gpt.py")
+    return as_typed(f"penstock run --work '300 steps' --deadline 5m -- {shlex.quote(script)} --steps 300")
 
 
 def _pauses(client: Client, jobs: list[str]) -> str:

@@ -1,7 +1,7 @@
 """A small GPT that learns to add up, elastic: run it alone, or as a job whose width changes while it trains.
 
-    python examples/gpt.py
-    penstock submit --name gpt -- python examples/gpt.py --steps 400
+    python gpt.py
+    penstock run --work "300 steps" --deadline 5m -- gpt.py --steps 300
 
 The text is made here: lines like ``27+5=32``. In a few seconds on a laptop's CPU the model learns the form of a sum;
 how to add takes it longer.
@@ -55,7 +55,8 @@ class Block(nn.Module):
         )  # (B, nh, T, hs)
         seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp(self.norm2(x))
+        grown: torch.Tensor = x + self.mlp(self.norm2(x))
+        return grown
 
 
 class GPT(nn.Module):
@@ -67,10 +68,11 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, len(ALPHABET))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = self.token(x) + self.place.weight
+        h: torch.Tensor = self.token(x) + self.place.weight
         for block in self.blocks:
             h = block(h)
-        return self.head(h)
+        logits: torch.Tensor = self.head(h)
+        return logits
 
 
 def main() -> None:

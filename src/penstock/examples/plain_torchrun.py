@@ -1,7 +1,8 @@
 """A training script as torchrun's users write it, without the library: Penstock runs it too, and resizes by restarting.
 
-    python examples/plain_torchrun.py
-    torchrun --standalone --nproc-per-node=2 examples/plain_torchrun.py
+    python plain_torchrun.py
+    torchrun --standalone --nproc-per-node=2 plain_torchrun.py
+    penstock run --work "300 steps" --deadline 5m -- plain_torchrun.py --steps 300
 
 It does by hand what a plain script must do to live well with restarts: save on SIGTERM, go on from the newest
 checkpoint, and print its progress.
@@ -58,7 +59,7 @@ def main() -> None:
     for step in range(first, args.steps):
         x, y = batch_of(step, args.batch)
         loss = nn.functional.mse_loss(model(x[rank::size]), y[rank::size])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         leaving = asked_to_leave.clone()

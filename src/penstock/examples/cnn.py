@@ -1,6 +1,7 @@
 """A CNN that tells circles from squares in generated images, elastic, with micro batches that bound its memory.
 
-python examples/cnn.py
+python cnn.py
+penstock run --work "96 steps" --deadline 5m -- cnn.py --epochs 4
 """
 
 import argparse
