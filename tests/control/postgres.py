@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from tests.tools import needs
 from tests.tools.ports import free_port
 
 
@@ -19,7 +18,7 @@ def _binaries() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     named = shutil.which("initdb")
     if not found and not named:
-        pytest.skip("PostgreSQL is not installed: no initdb under /usr/lib/postgresql or on the PATH")
+        needs.missing_engine("PostgreSQL is not installed")
     return (found[-1] if found else Path(str(named))).parent
 
 
@@ -32,7 +31,7 @@ def _account() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    pytest.skip("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+    return needs.skip("PostgreSQL does not run as root", "useradd postgres")
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def postgres() -> Iterator[str]:
 def postgres_server() -> Iterator[PostgresServer]:
     """An empty server that lives as long as the context."""
     binaries, account, port = _binaries(), _account(), free_port()
-    folder = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)
 

@@ -18,6 +18,7 @@ from penstock.control.notify.recipients import Recipient, shown_address
 from penstock.control.notify.settings import NotifySettings
 from penstock.control.platform.commands import Commands
 from penstock.control.platform.redaction import redacted_spec
+from penstock.control.state.entries import RunWatched
 from penstock.core import InputError
 from tests.control.build import ADMIN, Platform, StandInReader
 from tests.tools.mail_server import mail_server
@@ -128,6 +129,20 @@ def test_risk_breach_failure_and_refusal_are_told(world: Platform, teller: Telle
     told = {document["event"]: document["text"] for _, document in inbox.got}
     assert told["failed"].startswith(f"job ({failing}) failed: ")
     assert "even alone on the cluster" in told["declined"]
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_once(world: Platform, teller: Teller, inbox: Inbox) -> None:
+    job = world.submit(work=400, name="night")
+    world.passes(2)
+    text = "its checkpoint of step 9 cannot be read: state.json differs; it goes on from step 5"
+    run = {"at": world.clock(), "job_id": job, "run_id": f"{job}.1", "kind": "checkpoint_unreadable"}
+    for said in (text, text, text.replace("step 9", "step 12")):
+        world.journal.record(RunWatched(**run, text=said))
+        teller.until(lambda: bool(inbox.events))
+    teller.until(lambda: len(inbox.events) == 2)
+    assert inbox.events == ["unreadable", "unreadable"]
+    assert inbox.got[0][1]["text"] == f"night ({job}): {text}"
+    assert "step 12" in inbox.got[1][1]["text"]
 
 
 def test_what_does_not_arrive_is_tried_again_and_given_up_at_last(

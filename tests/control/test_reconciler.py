@@ -7,7 +7,7 @@ import pytest
 
 from penstock.control.state.entries import Absence, Configured
 from penstock.core import DeviceSlot, InputError, Launch, Node, ReportKind, Verdict, Worker
-from penstock.wire import JobPhase
+from penstock.wire import JobPhase, ResumeRequest
 from penstock.wire.problems import ConflictError, MissingError
 from tests.control.build import ADMIN, Platform, platform
 from tests.control.fake_backend import Run
@@ -274,7 +274,7 @@ def test_a_paused_job_whose_deadline_became_impossible_stays_paused(world: Platf
     world.passes(30)
     with pytest.raises(ConflictError, match="passed while it was paused"):
         world.commands.resume(job, ADMIN)
-    world.commands.resume(job, ADMIN, deadline="2h")
+    world.commands.resume(job, ADMIN, ResumeRequest(deadline="2h"))
     quote = world.record(job).quote
     assert quote is not None
     assert quote.verdict is Verdict.PROMISED

@@ -12,7 +12,7 @@ from penstock.client import Client
 from penstock.control.platform.checkpoint_listing import list_checkpoints
 from penstock.control.platform.job_files import FilePlaces, open_file
 from penstock.core import InputError
-from penstock.wire import CleanRequest, ConflictError, MissingError
+from penstock.wire import CleanRequest, ConflictError, MissingError, ResumeRequest
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import serving
 
@@ -23,13 +23,17 @@ def world(world: Platform, tmp_path: Path) -> Platform:
     return world
 
 
-def saved(world: Platform, job: str, step: int, content: bytes = b"weights") -> Path:
+def saved(world: Platform, job: str, step: int, content: bytes = b"weights", *, below: str = "") -> Path:
     """A checkpoint as ``penstock.elastic`` writes it."""
-    place = world.files_at / job / f"step-{step:010d}"
+    place = world.files_at / job / below / f"step-{step:010d}"
     place.mkdir(parents=True)
-    (place / "model.bin").write_bytes(content)
-    sums = {"name": "model.bin", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    manifest = {"step": step, "directory": place.name, "made_at": 1.0, "files": [sums]}
+    files = {"model.bin": content, "state.json": b"", "extras.bin": b""}
+    for name, each in files.items():
+        (place / name).write_bytes(each)
+    sums = [
+        {"name": name, "bytes": len(each), "sha256": hashlib.sha256(each).hexdigest()} for name, each in files.items()
+    ]
+    manifest = {"step": step, "directory": place.name, "made_at": 1.0, "files": sums}
     place.with_suffix(".json").write_text(json.dumps(manifest))
     return place
 
@@ -51,6 +55,21 @@ def test_checkpoints_are_listed_with_step_size_and_state(world: Platform) -> Non
     assert found[7].bytes == 5
     verified = {each.step: each.problem for each in files.checkpoints(job, ADMIN, verify=True).checkpoints}
     assert (verified[30], verified[5]) == ("model.bin differs from what was written", "")
+
+
+def test_a_checkpoint_of_an_earlier_format_or_set_aside_is_not_listed_as_whole(world: Platform) -> None:
+    job = world.submit(work=400)
+    old = saved(world, job, 5).with_suffix(".json")
+    manifest = json.loads(old.read_text())
+    for file in manifest["files"]:
+        file["name"] = file["name"].replace("state.json", ".metadata")
+    old.write_text(json.dumps(manifest | {"verified_at": 2.0}))
+    for path in (saved(world, job, 7), world.files_at / job / "step-0000000007.json"):
+        path.rename(path.with_name(f"unreadable-{path.name}"))
+    found = world.platform.files.checkpoints(job, ADMIN).checkpoints
+    assert [(each.step, each.state) for each in found] == [(7, "damaged"), (5, "damaged")]
+    assert "pickled metadata, which is no longer read" in found[1].problem
+    assert "set aside" in found[0].problem
 
 
 def test_what_was_verified_and_what_lies_in_memory_is_told(world: Platform, tmp_path: Path) -> None:
@@ -84,11 +103,12 @@ def test_files_are_listed_and_fetched_whole(world: Platform, tmp_path: Path) -> 
     with serving(world) as served, served.client() as client:
         listed = client.files("night")
         assert [(each.path, each.kind) for each in listed.files] == [
-            ("step-0000000005", "directory"), ("step-0000000005.json", "file"), ("step-0000000005/model.bin", "file"),
+            ("step-0000000005", "directory"), ("step-0000000005.json", "file"), ("step-0000000005/extras.bin", "file"),
+            ("step-0000000005/model.bin", "file"), ("step-0000000005/state.json", "file"),
         ]  # fmt: skip
         assert client.fetch_file(job, "step-0000000005/model.bin", tmp_path / "copy") == len(content)
         assert (tmp_path / "copy").read_bytes() == content
-        assert [each.path for each in client.files(job, "step-0000000005").files] == ["step-0000000005/model.bin"]
+        assert len(client.files(job, "step-0000000005").files) == 3
         with pytest.raises(MissingError, match="has no file 'nothing'"):
             client.fetch_file(job, "nothing", tmp_path / "other")
         assert not (tmp_path / "other").exists()
@@ -151,10 +171,10 @@ def test_cleaning_takes_what_is_old_and_large_of_jobs_that_are_over(world: Platf
     world.clock.time += 100.0
     clean = world.platform.files.clean
     assert clean(CleanRequest(older="1h"), ADMIN).jobs == []
-    would = clean(CleanRequest(older="1m", larger="1KB", dry_run=True), ADMIN)
+    would = clean(CleanRequest(older="1m", larger="4KB", dry_run=True), ADMIN)
     assert [(job.job_id, len(job.files)) for job in would.jobs] == [(large, 3)]
     assert (world.files_at / large / "step-0000000001").exists()
-    went = clean(CleanRequest(older="1m", larger="1KB", keep_last=1), ADMIN)
+    went = clean(CleanRequest(older="1m", larger="4KB", keep_last=1), ADMIN)
     assert [job.files for job in went.jobs] == [["step-0000000002", "step-0000000001"]]
     assert went.bytes > 10_000
     assert sorted(path.name for path in (world.files_at / large).iterdir()) == [
@@ -165,6 +185,23 @@ def test_cleaning_takes_what_is_old_and_large_of_jobs_that_are_over(world: Platf
     assert sorted(path.name for path in world.files_at.iterdir()) == [going]
     audit = world.platform.administration.audit(ADMIN, before=None, limit=100, action="clean")
     assert [entry.target for entry in audit.entries] == ["2 jobs", "1 jobs", "0 jobs"]
+
+
+def test_a_job_that_began_again_saves_elsewhere_and_is_cleaned_whole(world: Platform) -> None:
+    job = world.submit(work=400)
+    saved(world, job, 5)
+    world.commands.pause(job, ADMIN)
+    world.commands.resume(job, ADMIN, ResumeRequest(from_scratch=True))
+    saved(world, job, 2, below="from-scratch-1")
+    files = world.platform.files
+    listed = files.checkpoints(job, ADMIN)
+    assert listed.place == str(world.files_at / job / "from-scratch-1")
+    assert [each.step for each in listed.checkpoints] == [2]
+    assert (world.files_at / job / "step-0000000005").is_dir(), "what was saved before is kept"
+    world.commands.cancel(job, ADMIN)
+    world.clock.time += 100.0
+    files.clean(CleanRequest(older="1m"), ADMIN)
+    assert list((world.files_at / job).rglob("step-*")) == []
 
 
 def test_bad_conditions_clean_nothing(world: Platform) -> None:

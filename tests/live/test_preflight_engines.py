@@ -4,13 +4,13 @@ What the engine starts on an unfit node has too few file descriptors: there it i
 that was started so.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.live.checked_site import NOT_FIT, TOO_FEW_FILES, CheckedSite, small_python, whole_python
+from tests.tools import needs
 from tests.tools.kubernetes import ControlPlane, Testbed, opened_testbed
 from tests.tools.slurm import NODES, PARTITION, SlurmCluster, running_slurm
 
@@ -19,8 +19,8 @@ UNFIT, *FIT = NODES
 
 @pytest.fixture(autouse=True)
 def _limits() -> None:
-    if shutil.which("prlimit") is None:
-        pytest.skip("prlimit is not installed")
+    needs.engine("prlimit")
+    needs.names()
 
 
 @pytest.fixture(scope="module")

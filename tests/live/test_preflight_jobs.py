@@ -4,7 +4,6 @@ The machines are played by this one; those that are unfit have too few file desc
 real check.
 """
 
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,7 @@ from penstock.core import InputError, PenstockError, PreflightLevel
 from tests.backends import spanning
 from tests.live.checked_site import NOT_FIT, TOO_FEW_FILES, CheckedSite
 from tests.live.site import OVER, Site, until
+from tests.tools import needs
 
 BACKEND = f"{spanning.__file__}:SpanningBackend"
 
@@ -34,8 +34,8 @@ class Cluster(CheckedSite):
 
 @pytest.fixture(autouse=True)
 def _limits() -> None:
-    if shutil.which("prlimit") is None:
-        pytest.skip("prlimit is not installed")
+    needs.engine("prlimit")
+    needs.names()
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ class Verb:
 VERBS = {
     "submit": Verb("submission.submit", "submit", "Submit a job and say what it is promised."),
     "run": Verb("submission.run", "run", "Submit a job, follow its output, and end with its exit code."),
+    "example": Verb("submission.example", "example", "Write a training script that comes with Penstock"),
     "quote": Verb("submission.quote", "quote", "Say what a job would be promised now, without submitting it."),
     "profile": Verb(
         "models.profile_device", "app", "Measure a job on a few device counts, or the device of this machine."
@@ -71,7 +72,7 @@ VERBS = {
     "edit": Verb("jobs.edit", "edit", "Change the deadline, devices, priority or name of a job that waits or runs."),
     "cancel": Verb("jobs.cancel", "cancel", "End jobs for good"),
     "pause": Verb("jobs.pause", "pause", "Take jobs, or all jobs of an array, out of scheduling"),
-    "resume": Verb("jobs.resume", "resume", "Let a paused job, or the paused jobs of an array, ask again."),
+    "resume": Verb("jobs.resume", "resume", "Resume a paused job, or the paused jobs of an array."),
     "top": Verb("platform.top", "command", "Devices, jobs with promise and forecast, and the news, live."),
     "dashboard": Verb("platform.dashboard", "command", "Open the dashboard."),
     "deploy": Verb("platform.deploy", "app", "Install the platform in a cluster."),

@@ -139,8 +139,11 @@ class Client:
     def pause_array(self, array: str) -> ArrayView:
         return self._post(ArrayView, _array(array, "pause"))
 
-    def resume_array(self, array: str, *, deadline: str | None = None, best_effort: bool = False) -> ArrayView:
-        return self._post(ArrayView, _array(array, "resume"), json={"deadline": deadline, "best_effort": best_effort})
+    def resume_array(
+        self, array: str, *, deadline: str | None = None, best_effort: bool = False, from_scratch: bool = False
+    ) -> ArrayView:
+        how = {"deadline": deadline, "best_effort": best_effort, "from_scratch": from_scratch}
+        return self._post(ArrayView, _array(array, "resume"), json=how)
 
     def job(self, job_id: str) -> JobDetail:
         return self._get(JobDetail, _job(job_id))
@@ -151,8 +154,11 @@ class Client:
     def pause(self, job_id: str) -> JobDetail:
         return self._post(JobDetail, _job(job_id, "pause"))
 
-    def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> JobDetail:
-        return self._post(JobDetail, _job(job_id, "resume"), json={"deadline": deadline, "best_effort": best_effort})
+    def resume(
+        self, job_id: str, *, deadline: str | None = None, best_effort: bool = False, from_scratch: bool = False
+    ) -> JobDetail:
+        how = {"deadline": deadline, "best_effort": best_effort, "from_scratch": from_scratch}
+        return self._post(JobDetail, _job(job_id, "resume"), json=how)
 
     def edit(
         self,

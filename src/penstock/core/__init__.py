@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.core.device_group import DeviceGroup, parse_device_group
     from penstock.core.diagnosis import MOST_EVIDENCE, NOBODY, SURE, UNKNOWN, Culprit, Diagnosis, Evidence, Remedy
     from penstock.core.errors import (
+        CPU_BUILD,
         ClusterError,
         CodecError,
         CurveError,
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
         Bye,
         CheckpointFailed,
         CheckpointSaved,
+        CheckpointUnreadable,
         FinishOrder,
         Hello,
         HotspotsSampled,
@@ -177,6 +179,7 @@ if TYPE_CHECKING:
         MEMORY_DIR,
         NO_DEVICE,
         NO_LIMITS,
+        SAVED_STEP,
         WATCHED,
         Container,
         DeviceSlot,
@@ -193,6 +196,8 @@ if TYPE_CHECKING:
         SecretUse,
         Usage,
         Worker,
+        first_directory,
+        fresh_directory,
     )
     from penstock.core.saving_interval import SavingInterval, best_interval_s
     from penstock.core.stopping import UNLIKELY, MetricBest, MetricWatch, Outlook, StopRule, Unlikely
@@ -230,6 +235,7 @@ __all__ = [
     "CHECKPOINT_STEP",
     "CHECK_FOR_JOB",
     "CODEC_VERSION",
+    "CPU_BUILD",
     "CPU_WORKER",
     "DEFAULT_KIND",
     "EVALUATED",
@@ -258,6 +264,7 @@ __all__ = [
     "NO_DEVICE",
     "NO_LIMITS",
     "PROTOCOL_VERSION",
+    "SAVED_STEP",
     "SCORING_COMMAND",
     "SECRET_NAME",
     "SET_NAME",
@@ -280,6 +287,7 @@ __all__ = [
     "Bye",
     "CheckpointFailed",
     "CheckpointSaved",
+    "CheckpointUnreadable",
     "Cluster",
     "ClusterError",
     "CodecError",
@@ -438,9 +446,11 @@ __all__ = [
     "evenly_split",
     "fewest_nodes",
     "fingerprint",
+    "first_directory",
     "first_operator",
     "format_bytes",
     "format_duration",
+    "fresh_directory",
     "gpt_layers",
     "gpt_operators",
     "is_count",

@@ -13,7 +13,7 @@
     │   ├── MissingExtraError       something that needs a package of an extra that is not installed
     │   ├── PlanError               a parallel plan that contradicts itself or cannot be carried out
     │   ├── PreparationError        packages or an environment that a job asks for and cannot have
-    │   ├── UnsafeCheckpointError   a checkpoint that holds more than tensors and their names
+    │   ├── UnreadableCheckpointError a checkpoint that is damaged or of another format
     │   ├── TraceError              a trace file that cannot be read; names file, line and column
     │   ├── StorageFullError        there is no room to keep it: HTTP 507
     │   └── RequestError            a request that the platform does not grant: HTTP 400
@@ -113,11 +113,19 @@ class JobError(InputError):
     """A job or goal that contradicts itself."""
 
 
+CPU_BUILD = (
+    "about 6 GB with CUDA; for the CPU build, about 1 GB, first install torch from the CPU index that the install page "
+    "of pytorch.org names"
+)
+"""How large PyTorch is, and how to have less of it."""
+
+
 class MissingExtraError(InputError, ImportError):
     """Something that needs a package which is not installed; says how to install it."""
 
     def __init__(self, why: str, package: str, extra: str) -> None:
-        super().__init__(f"{why} needs {package}, which is not installed: pip install 'penstock[{extra}]'")
+        size = f" ({CPU_BUILD})" if package == "torch" else ""
+        super().__init__(f"{why} needs {package}, which is not installed: pip install 'penstock[{extra}]'{size}")
         self.why, self.name, self.extra = why, package, extra
 
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:

@@ -156,6 +156,19 @@ class CheckpointFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointUnreadable:
+    """The newest checkpoint, of ``step``, cannot be read; training goes on from step ``used``, or stops without one."""
+
+    step: int
+    reason: str = ""
+    used: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(is_count(self.step) and is_count(self.used), "step and used", _STEP)
+        _require(len(self.reason) <= LONGEST_TEXT, "reason", _TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateSuspended:
     """The workers have saved their state up to ``step`` because they were asked to, and are about to leave."""
 
@@ -308,8 +321,8 @@ class Refusal:
 
 WorkerMessage = (
     Hello | Ready | Met | Joined | TrainingProgress | MetricsLogged
-    | CheckpointSaved | CheckpointFailed | StateSuspended | StepsTimed | HotspotsSampled | StacksTaken | LossWrong
-    | StateRolledBack | Bye
+    | CheckpointSaved | CheckpointFailed | CheckpointUnreadable | StateSuspended | StepsTimed | HotspotsSampled
+    | StacksTaken | LossWrong | StateRolledBack | Bye
 )  # fmt: skip
 AgentMessage = World | LeaveOrder | SuspendOrder | FinishOrder | StackOrder | Refusal
 
@@ -347,7 +360,8 @@ class Vocabulary(Generic[MessageT]):
 WORKER_MESSAGES: Vocabulary[WorkerMessage] = Vocabulary({
     "hello": Hello, "ready": Ready, "met": Met, "joined": Joined, "progress": TrainingProgress,
     "metrics": MetricsLogged,
-    "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed, "suspended": StateSuspended,
+    "checkpointed": CheckpointSaved, "checkpoint_failed": CheckpointFailed,
+    "checkpoint_unreadable": CheckpointUnreadable, "suspended": StateSuspended,
     "times": StepsTimed, "hotspots": HotspotsSampled, "stacks": StacksTaken, "loss_wrong": LossWrong,
     "rolled_back": StateRolledBack, "bye": Bye,
 })  # fmt: skip

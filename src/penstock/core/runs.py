@@ -1,5 +1,6 @@
 """A job in the real world: what is started, on what, and what is heard of it."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -110,6 +111,8 @@ INTERPRETER = "{python}"
 """Stands first in a recipe's command where a backend's own Python, or the one it has prepared, is meant."""
 CHECKPOINT_EVERY = "PENSTOCK_CHECKPOINT_EVERY"
 """The variable by which a job file tells its workers how many seconds may pass between checkpoints."""
+SAVED_STEP = "PENSTOCK_SAVED_STEP"
+"""The variable that tells workers which step an earlier run of their job has saved; without it nothing was."""
 MEMORY_DIR = "PENSTOCK_MEMORY_DIR"
 """The variable that tells workers where in their machine's memory snapshots may stay between checkpoints."""
 
@@ -205,6 +208,8 @@ class ReportKind(StrEnum):
     RESIZED = "resized"
     CHECKPOINTED = "checkpointed"
     CHECKPOINT_FAILED = "checkpoint_failed"
+    CHECKPOINT_UNREADABLE = "checkpoint_unreadable"
+    """The newest checkpoint, of ``step``, cannot be read; ``reason`` says why and what the run does instead."""
     WORKER_EXITED = "worker_exited"
     SUSPENDED = "suspended"
     RELEASED = "released"
@@ -231,8 +236,11 @@ class ReportKind(StrEnum):
     """Something that could not be read or cannot be true; ``reason`` says what. It is ignored."""
 
 
-WATCHED = (ReportKind.STUCK, ReportKind.STRAGGLER, ReportKind.LOSS_WRONG, ReportKind.ROLLED_BACK)
-"""What is seen in a run that trains and goes on; ``reason`` says it in words."""
+WATCHED = (
+    ReportKind.STUCK, ReportKind.STRAGGLER, ReportKind.LOSS_WRONG, ReportKind.ROLLED_BACK,
+    ReportKind.CHECKPOINT_UNREADABLE,
+)  # fmt: skip
+"""What a run reports that users should read; ``reason`` says it in words."""
 
 
 class FailureReason(StrEnum):
@@ -250,6 +258,8 @@ class FailureReason(StrEnum):
     """Its processes were gone when somebody looked."""
     VANISHED = "vanished"
     """Nothing was left of it."""
+    UNREADABLE = "unreadable"
+    """It stopped rather than begin again: it has saved state, and none of it can be read."""
     PREFLIGHT = "preflight"
     """It was not started: the check of its nodes failed."""
     NONSENSE = "nonsense"
@@ -363,3 +373,22 @@ class Usage:
     memory_limit_bytes: int | None = None
     memory_peak_bytes: int | None = None
     unlimited: str = ""
+
+
+_FRESH = re.compile(r"(.*)/from-scratch-(\d{1,9})")
+
+
+def fresh_directory(directory: str) -> str:
+    """Return where a job saves from now on that begins again at step 0; what it saved before stays where it is.
+
+    >>> fresh_directory("s3://bucket/night"), fresh_directory("/data/night/from-scratch-1")
+    ('s3://bucket/night/from-scratch-1', '/data/night/from-scratch-2')
+    """
+    found = _FRESH.fullmatch(directory)
+    return f"{found[1]}/from-scratch-{int(found[2]) + 1}" if found else f"{directory.rstrip('/')}/from-scratch-1"
+
+
+def first_directory(directory: str) -> str:
+    """Return where a job saved at first, however often it began again."""
+    found = _FRESH.fullmatch(directory)
+    return found[1] if found else directory

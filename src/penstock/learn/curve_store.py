@@ -38,12 +38,14 @@ class CurveStore:
     ``half_life_s`` is how long a job has to be watched until what was known before counts half.
 
     >>> import tempfile
-    >>> store = CurveStore(Path(tempfile.mkdtemp()) / "curves.db")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = CurveStore(Path(folder.name) / "curves.db")
     >>> _ = store.observe("resnet", "cpu", 1, rate=10.0, seconds=60)
     >>> _ = store.observe("resnet", "cpu", 2, rate=18.0, seconds=60)
     >>> curve = store.curve("resnet", "cpu", max_count=2)
     >>> round(curve.rate(2, "cpu"), 6), str(curve.scaling("cpu").source)
     (18.0, 'measured')
+    >>> folder.cleanup()
     """
 
     def __init__(self, path: Path, *, half_life_s: float = HALF_LIFE_S, clock: Callable[[], float] = time.time) -> None:

@@ -37,10 +37,10 @@ CREATE TABLE IF NOT EXISTS delays (
     at REAL NOT NULL
 )
 """
-_THESE = "fingerprint = ?1 AND kind = ?2 AND what = ?3"
+_THESE = "fingerprint = :fingerprint AND kind = :kind AND what = :what"
 _FORGET = (
     f"DELETE FROM delays WHERE {_THESE} AND rowid NOT IN"
-    f" (SELECT rowid FROM delays WHERE {_THESE} ORDER BY rowid DESC LIMIT ?4)"
+    f" (SELECT rowid FROM delays WHERE {_THESE} ORDER BY rowid DESC LIMIT :kept)"
 )
 
 
@@ -61,11 +61,13 @@ class CostStore:
     the scope alone.
 
     >>> import tempfile
-    >>> store = CostStore(Path(tempfile.mkdtemp()) / "curves.db")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = CostStore(Path(folder.name) / "curves.db")
     >>> for seconds in (8.0, 6.0, 7.0):
     ...     store.observe("resnet", "cpu", Delay.START, seconds)
     >>> store.costs("resnet", "cpu").start, store.costs("another", "cpu").start.likely
     (Span(likely=7.0, most=9.333333333333334), 7.0)
+    >>> folder.cleanup()
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -79,9 +81,8 @@ class CostStore:
         now = self._clock()
         with self._database.writing() as database:
             for whose in (fingerprint, scope_of(fingerprint)):
-                key = (whose, kind, what.value)
-                database.execute("INSERT INTO delays VALUES (?, ?, ?, ?, ?)", (*key, seconds, now))
-                database.execute(_FORGET, (*key, KEPT))
+                database.execute("INSERT INTO delays VALUES (?, ?, ?, ?, ?)", (whose, kind, what.value, seconds, now))
+                database.execute(_FORGET, {"fingerprint": whose, "kind": kind, "what": what.value, "kept": KEPT})
 
     def costs(self, fingerprint: str, kind: str) -> Costs:
         """What to expect of a job on a kind of device."""

@@ -29,8 +29,8 @@ CREATE TABLE IF NOT EXISTS hazard (
 )
 """
 _FORGET = (
-    "DELETE FROM saves WHERE fingerprint = ?1 AND rowid NOT IN"
-    " (SELECT rowid FROM saves WHERE fingerprint = ?1 ORDER BY rowid DESC LIMIT ?2)"
+    "DELETE FROM saves WHERE fingerprint = :fingerprint AND rowid NOT IN"
+    " (SELECT rowid FROM saves WHERE fingerprint = :fingerprint ORDER BY rowid DESC LIMIT :kept)"
 )
 
 
@@ -38,12 +38,14 @@ class SavingCosts:
     """Costs of checkpoints by job, failures of all.
 
     >>> import tempfile
-    >>> costs = SavingCosts(Path(tempfile.mkdtemp()) / "curves.db")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> costs = SavingCosts(Path(folder.name) / "curves.db")
     >>> costs.interval("resnet", devices=1)
     >>> costs.saved("resnet", 0.2)
     >>> costs.ran(device_s=PRIOR_DEVICE_S, failed=True)
     >>> print(costs.interval("resnet", devices=25))
     saves every 4m: each costs 0.2 s, failures about every 1d 16h
+    >>> folder.cleanup()
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,15 +59,15 @@ class SavingCosts:
             raise InputError(f"a checkpoint of {fingerprint!r} that took {blocking_s} s", "0 or more seconds")
         with self._database.writing() as database:
             database.execute("INSERT INTO saves VALUES (?, ?)", (fingerprint, blocking_s))
-            database.execute(_FORGET, (fingerprint, _KEPT))
+            database.execute(_FORGET, {"fingerprint": fingerprint, "kept": _KEPT})
 
     def ran(self, *, device_s: float, failed: bool) -> None:
         """A run has ended that held devices for so long together."""
         with self._database.writing() as database:
             database.execute(
-                "INSERT INTO hazard VALUES (1, ?1, ?2) ON CONFLICT (one) DO UPDATE SET"
-                " failures = failures + ?1, device_s = device_s + ?2",
-                (int(failed), max(device_s, 0.0)),
+                "INSERT INTO hazard VALUES (1, :failures, :device_s) ON CONFLICT (one) DO UPDATE SET"
+                " failures = failures + :failures, device_s = device_s + :device_s",
+                {"failures": int(failed), "device_s": max(device_s, 0.0)},
             )
 
     def interval(self, fingerprint: str, *, devices: int) -> SavingInterval | None:

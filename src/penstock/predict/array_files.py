@@ -27,7 +27,7 @@ def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, np.dtype[
 def read_arrays(path: Path, *, what: str, wanted: str) -> NamedArrays:
     """All arrays of a file. ``what`` it should hold and which files are ``wanted`` go into the refusal."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:  # noqa: TID251
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as problem:
         raise InputError(f"{path} cannot be read as {what}: {problem}", wanted) from None

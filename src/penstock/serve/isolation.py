@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core import InputError
 from penstock.serve.config import Config
-from penstock.tools import UnixUser, acting_as, may_execute
+from penstock.tools import UnixUser, acting_as, closed_to, may_execute
 
 if TYPE_CHECKING:
     from penstock.backends import TenantUsers
@@ -66,7 +66,7 @@ def _own_user() -> str:
 
 
 def _check_reach(directory: Path, user: UnixUser) -> None:
-    """Refuse a place for jobs that their user cannot come to; a Python that it cannot start is worth a warning."""
+    """Refuse a place for jobs that their user cannot come to; warn of a Python or packages that it cannot use."""
     there = next(parent for parent in directory.parents if parent.is_dir())
     with acting_as(user):
         passable = _enters(there)
@@ -79,6 +79,11 @@ def _check_reach(directory: Path, user: UnixUser) -> None:
         _log.warning(
             "the user %s cannot start %s: jobs that give a script, or requirements, will fail. Install Penstock where "
             "every user can read it, or name another Python in the command.", user.name, sys.executable,
+        )  # fmt: skip
+    elif closed := closed_to(user, sys.path):
+        _log.warning(
+            "the user %s cannot read %s, where packages of %s lie: jobs that import them from there will fail. Install "
+            "Penstock and PyTorch where every user can read them.", user.name, ", ".join(closed), sys.executable,
         )  # fmt: skip
 
 

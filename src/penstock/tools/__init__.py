@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from penstock.tools.protobuf_wire import bytes_field, varint_field
     from penstock.tools.steady_clock import SteadyClock, boot_id
     from penstock.tools.streamed_data import json_pieces, settled
-    from penstock.tools.unix_users import UnixUser, acting_as, give_up_privileges, may_execute, process_options
+    from penstock.tools.unix_users import (
+        UnixUser,
+        acting_as,
+        closed_to,
+        give_up_privileges,
+        may_execute,
+        process_options,
+    )
 
 __all__ = [
     "GpuMemory",
@@ -37,6 +44,7 @@ __all__ = [
     "atomic_file",
     "boot_id",
     "bytes_field",
+    "closed_to",
     "compiled",
     "die_with_parent",
     "file_lock",

@@ -8,7 +8,7 @@ import ctypes
 import os
 import pwd
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,3 +78,18 @@ def may_execute(user: UnixUser, program: str) -> bool:
             return True
     except OSError:
         return False
+
+
+def closed_to(user: UnixUser, directories: Iterable[str]) -> list[str]:
+    """Those of some directories that are there and that a user cannot list, each once."""
+    there = [directory for directory in dict.fromkeys(directories) if directory and os.path.isdir(directory)]
+    with acting_as(user):
+        return [directory for directory in there if not _lists(directory)]
+
+
+def _lists(directory: str) -> bool:
+    try:
+        os.scandir(directory).close()
+    except OSError:
+        return False
+    return True

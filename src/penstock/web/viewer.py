@@ -330,8 +330,8 @@ class Viewer:
     def pause(self, job_id: str) -> None:
         self._platform.pause(job_id, self.who)
 
-    def resume(self, job_id: str, *, deadline: str | None = None, best_effort: bool = False) -> None:
-        self._platform.resume(job_id, self.who, ResumeRequest(deadline=deadline, best_effort=best_effort))
+    def resume(self, job_id: str, **how: Any) -> None:
+        self._platform.resume(job_id, self.who, ResumeRequest(**how))
 
     def edit(self, job_id: str, wanted: Mapping[str, Any]) -> None:
         """New values for a job that is not over, as they were typed in."""

@@ -273,6 +273,7 @@ class ResumeRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     deadline: StorableText | None = None
     best_effort: bool = False
+    from_scratch: bool = Field(default=False, description="Begin again at step 0, saving to an empty directory.")
 
 
 class EditRequest(WireModel):

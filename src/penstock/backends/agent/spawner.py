@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +23,7 @@ from typing import Protocol
 from penstock.backends.agent import processes
 from penstock.backends.agent.containers import ContainerLaunch
 from penstock.backends.agent.environment import Script, find_script, job_python, named_python, wants_torch
+from penstock.backends.agent.missing_packages import absence_hint, closed_packages
 from penstock.backends.agent.outputs import OutputSink, Stream, WorkerOutput, worker_directory
 from penstock.backends.agent.processes import SHORTAGES
 from penstock.backends.agent.run_limits import RunLimits
@@ -29,6 +31,7 @@ from penstock.backends.agent.side_processes import SideEnd, SideProcesses
 from penstock.backends.agent.states import Exit
 from penstock.backends.agent.zygote_client import Event, ZygoteClient
 from penstock.core import STACK_SIGNAL, Launch, ModuleCall
+from penstock.tools import acting_as
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """What shells return for a command that does not exist, or cannot be run."""
@@ -108,6 +111,10 @@ class Spawner:
             output.remark(complaint)
         self._script = None if self._container else find_script(launch.command, base_env)
         self._use_zygote = self._script is not None and wants_torch(self._script, launch.working_dir, identity.user)
+        self._explained: set[str] = set()
+        if self._use_zygote and (closed := closed_packages(self._python, base_env, identity.user)):
+            self._explained.add(closed)
+            output.remark(closed)
 
     def spawn(self, worker_id: str, rank: int, env: Mapping[str, str], command: tuple[str, ...] = ()) -> None:
         """Start a worker, by the run's command or one of its own; the listener hears the rest."""
@@ -128,7 +135,7 @@ class Spawner:
         words = ("-P", "-m", call.module, *call.words)
         if call.own:
             ours = {**os.environ, "PENSTOCK_NODE": env["PENSTOCK_NODE"], "PENSTOCK_RUN_DIR": str(self._directory)}
-            return await self._beside.run([sys.executable, *words], ours, "/")
+            return await self._beside.run([sys.executable, *words], ours, self._own_place())
         if self._container is None:
             return await self._beside.run([job_python(self._command, env), *words], env, self._cwd)
         name = f"{self._run_id}.check.{os.getpid()}.{next(self._numbers)}"
@@ -138,6 +145,11 @@ class Spawner:
         except asyncio.CancelledError:
             self._container.remove(name)
             raise
+
+    def _own_place(self) -> str:
+        """The job's working directory; one that cannot be entered is the worker's failure, not that of its node."""
+        with acting_as(self._identity.user):
+            return self._cwd if os.path.isdir(f"{self._cwd}/.") else tempfile.gettempdir()
 
     @property
     def limits(self) -> RunLimits:
@@ -267,7 +279,10 @@ class Spawner:
             return  # dropped meanwhile
         missing = isinstance(error, FileNotFoundError)
         where = f" (working directory {self._cwd!r})" if error.filename == self._cwd else ""
-        process.output.log.note(f"penstock: cannot start {program!r}{where}: {error.strerror}")
+        user = self._identity.user
+        closed = isinstance(error, PermissionError) and user is not None and not where
+        what_next = f" for the user {user.name}: name a program that every user may start" if user and closed else ""
+        process.output.log.note(f"penstock: cannot start {program!r}{where}: {error.strerror}{what_next}")
         self._gone(process, NOT_FOUND if missing else NOT_EXECUTABLE, None)
 
     def _fork(self, process: Process) -> None:
@@ -340,8 +355,23 @@ class Spawner:
         for stream in process.output.streams:
             self._loop.remove_reader(stream.handle)
         process.output.close()
+        if code != 0 and self._container is None:
+            self._explain_absence(process)
         reason = self._limits.reached() if code != 0 else ""
         self._listener.on_exited(process.worker_id, Exit(code, by, process.output.log.tail(), reason))
+
+    def _explain_absence(self, process: Process) -> None:
+        """Say what to install where the worker found no PyTorch, in the log once and as each worker's last word."""
+        log, python = process.output.log, self._python
+        if hint := absence_hint(log.tail(), python, process.env, self._identity.user):
+            log.note(f"penstock: {hint}")
+            if hint not in self._explained:
+                self._explained.add(hint)
+                self._output.remark(hint)
+
+    @property
+    def _python(self) -> str:
+        return self._script.interpreter if self._script else job_python(self._command, self._base_env)
 
     def _read(self, output: WorkerOutput, stream: Stream) -> None:
         output.read(stream)

@@ -30,6 +30,7 @@ from penstock.backends.agent.states import (
 from penstock.backends.agent.watch.hang_watch import HangStep, HangWatch
 from penstock.backends.agent.watch.stack_looks import StackLook
 from penstock.core import (
+    CheckpointUnreadable,
     FailureReason,
     FinishOrder,
     Launch,
@@ -218,6 +219,15 @@ class Supervisor:
     def checkpoint_failed(self, said: dict[str, Any]) -> None:
         """State could not be saved; the run goes on."""
         self._host.report(ReportKind.CHECKPOINT_FAILED, **said)
+
+    def checkpoint_unreadable(self, said: CheckpointUnreadable) -> None:
+        """A worker cannot read the newest checkpoint: it goes on from an older one, or the run stops."""
+        reason = f"its checkpoint of step {said.step} cannot be read: {said.reason}; it goes on from step {said.used}"
+        if said.used is None:
+            reason = f"{said.reason}; the run stops instead of beginning again"
+        self._host.report(ReportKind.CHECKPOINT_UNREADABLE, step=said.step, reason=reason)
+        if said.used is None and self.phase not in (RunPhase.ENDING, RunPhase.OVER):
+            self._end(RunEnding(ReportKind.FAILED, {"code": 1, "reason": FailureReason.UNREADABLE.value}))
 
     def nonsense(self, what: str) -> None:
         """A worker said what cannot be read or cannot be true. It is ignored; who does nothing else is ended."""

@@ -59,6 +59,7 @@ from penstock.core import (
     UnknownNameError,
     Usage,
     Worker,
+    first_directory,
 )
 from penstock.tools import SteadyClock, UnixUser
 
@@ -200,8 +201,8 @@ class AgentBackend:
             secrets = self._secret_values(launch.tenant, [use.secret for use in launch.secrets])
             if known is not None:
                 kill_strays([run_dir.path])
-            if Path(launch.checkpoint_dir) == self._checkpoints / launch.job_id:
-                own_directory(Path(launch.checkpoint_dir), user)
+            if (own := Path(first_directory(launch.checkpoint_dir))) == self._checkpoints / launch.job_id:
+                own_directory(own, user)
             run_dir.write_launch(launch)
             self._start_agent(run_dir, user, secrets)
             self._orphans.expect(run_dir)

@@ -24,6 +24,9 @@ def checkpoints(
         str | None,
         typer.Option("--hf", help="With --export: under Hugging Face's names of a family: llama, gpt2."),
     ] = None,
+    as_torch: Annotated[
+        bool, typer.Option("--torch", help="With --export: as a directory of torch.distributed.checkpoint instead.")
+    ] = False,
     config: Annotated[
         Path | None, typer.Option("--config", help="With --export: a JSON file of what config.json should say.")
     ] = None,
@@ -33,12 +36,16 @@ def checkpoints(
     as_json: JsonOption = False,
 ) -> None:
     """List the checkpoints of a job: step, time, size, where they are, whole and verified; or export its weights."""
-    if export is None and (hf or config or step is not None):
-        raise InputError("--hf, --config or --step without --export", "an export that they say more about", "Add it")
+    if export is None and (hf or config or as_torch or step is not None):
+        raise InputError(
+            "--hf, --torch, --config or --step without --export", "an export that they say more about", "Add it"
+        )
+    if as_torch and (hf or config):
+        raise InputError("--torch with --hf or --config", "one kind of export", "Leave one of them out")
     with connect() as client:
         found = client.checkpoints(job, verify=verify)
     if export is not None:
-        _export(found, export, hf=hf, config=config, step=step)
+        _export(found, export, hf=hf, config=config, step=step, as_torch=as_torch)
         return
     if as_json:
         print_json(found)
@@ -47,6 +54,7 @@ def checkpoints(
         say(f"nothing saved yet in {found.place}")
         return
     table = plain_table("checkpoint", "step", "saved", "size", "where", "state")
+    table.columns[-1].no_wrap, table.columns[-1].justify = False, "left"
     for each in found.checkpoints:
         number = "-" if each.step is None else str(each.step)
         table.add_row(each.path, number, clock(each.saved_at), format_bytes(each.bytes), each.where, each.condition)
@@ -54,17 +62,22 @@ def checkpoints(
     say(f"in {found.place}")
 
 
-def _export(found: CheckpointList, target: Path, *, hf: str | None, config: Path | None, step: int | None) -> None:
+def _export(
+    found: CheckpointList, target: Path, *, hf: str | None, config: Path | None, step: int | None, as_torch: bool
+) -> None:
     """Read the checkpoint here, where PyTorch is; nothing of it goes through the server."""
     require("torch", extra="runtime", why="--export")
-    from penstock.runtime import export_weights
+    from penstock.runtime import export_torch, export_weights
 
     if not is_url(found.place) and not Path(found.place).is_dir():
         raise InputError(
             f"checkpoints in {found.place}, which is not on this machine", "a directory that this machine sees",
             "Fetch them with penstock files JOB --out DIR, or export where the server runs",
         )  # fmt: skip
-    exported = export_weights(found.place, target, hf=hf, config=_read(config) if config else None, step=step)
+    if as_torch:
+        exported = export_torch(found.place, target, step=step)
+    else:
+        exported = export_weights(found.place, target, hf=hf, config=_read(config) if config else None, step=step)
     say(f"the weights of step {exported} are in {target}")
 
 

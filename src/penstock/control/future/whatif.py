@@ -5,6 +5,7 @@ the database itself, so nobody is kept from writing; what takes too long is ende
 """
 
 import dataclasses
+import json
 import math
 import multiprocessing
 import os
@@ -77,7 +78,7 @@ class WhatIfStudies:
             if not receiver.poll(self._limit_s):
                 limit = format_duration(self._limit_s)
                 raise InputError(f"the study takes longer than {limit}", f"at most {limit}", "Begin later: --since")
-            answer: dict[str, Any] = receiver.recv()
+            answer: dict[str, Any] = json.loads(receiver.recv_bytes())
         except EOFError:
             raise InputError("the study ended without a result", hint="Ask for a shorter time") from None
         finally:
@@ -99,7 +100,7 @@ def _work(sender: Connection, url: str, wanted: str, now: float) -> None:
         answer = {"problem": problem(error)}
     except PenstockError as error:
         answer = {"problem": problem(InputError(str(error)))}
-    sender.send(answer)
+    sender.send_bytes(json.dumps(answer).encode())
     sender.close()
 
 

@@ -15,7 +15,7 @@ from penstock.backends import Backend, ShortageError, SilentError
 from penstock.control.loop.backend_calls import BackendCalls
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.records import Wanted
-from penstock.core import DeviceSlot, Launch, NodeHealth, PenstockError, Preflight, Recipe, RunStatus
+from penstock.core import SAVED_STEP, DeviceSlot, Launch, NodeHealth, PenstockError, Preflight, Recipe, RunStatus
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 30.0
@@ -248,10 +248,15 @@ def _preflight(recipe: Recipe, health: Mapping[str, NodeHealth], now: float) -> 
     return Preflight(level=rule.level, from_devices=rule.from_devices, fit=fit)
 
 
+def _variables(want: Wanted, recipe: Recipe) -> tuple[tuple[str, str], ...]:
+    """With what was saved, so that a run which finds nothing of it does not begin again at step 0."""
+    return (*recipe.env, (SAVED_STEP, str(want.saved_step))) if want.saved_step else recipe.env
+
+
 def _launch_of(want: Wanted, recipe: Recipe) -> Launch:
     return Launch(
         run_id=want.run_id, job_id=want.job_id, command=recipe.command, workers=want.workers,
-        generation=want.generation, attempt=want.attempt, env=recipe.env, working_dir=recipe.working_dir,
+        generation=want.generation, attempt=want.attempt, env=_variables(want, recipe), working_dir=recipe.working_dir,
         checkpoint_dir=recipe.checkpoint_dir, grace_s=recipe.grace_s, hang_after_s=recipe.hang_after_s,
         learns_hangs=recipe.learns_hangs, plans=want.plans, container=recipe.container, limits=recipe.limits,
         tenant=recipe.tenant, secrets=recipe.secrets, until=want.until, best=want.best, cpu_worker=want.cpu_worker,

@@ -251,7 +251,10 @@ class ReportIntake:
                 entry = replace(entry, lost_steps=lost)
         match entry:
             case RunFinished() | RunFailed() | RunSuspended():
-                return replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
+                entry = replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
+        match entry:
+            case RunFailed() | RunSuspended():
+                return replace(entry, saved_step=self.figures[entry.run_id].saved_step)
         return entry
 
     def _with_step(self, report: Report) -> Report:

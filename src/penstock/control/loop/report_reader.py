@@ -13,6 +13,7 @@ from penstock.control.state.entries import (
     Launched,
     MetricReported,
     NodePassed,
+    Paused,
     Progressed,
     Resized,
     ResumableLearned,
@@ -71,7 +72,7 @@ class ReportReader:
         if isinstance(entry, RunFailed) and diagnosis is not None:
             entry = self._judged(replace(entry, diagnosis=diagnosis), record)
         saved = self._saved(report, record, state, at) if report.kind is ReportKind.SUSPENDED else None
-        beside = (self._resumable(report, record, at), self._other_total(report, record, at))
+        beside = (self._resumable(report, record, at), self._other_total(report, record, at), _held(report, record, at))
         return [entry for entry in (*beside, entry, saved) if entry is not None]
 
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
@@ -187,12 +188,25 @@ class ReportReader:
     def _failed(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry:
         """A run that was not started because of a node that has been drained since is no failure of its script."""
         moved = report.reason == FailureReason.PREFLIGHT and is_clear_of(record, state)
-        if moved or report.reason == FailureReason.STOPPED or report.run_id != record.run_id:
+        stopped = report.reason in (FailureReason.STOPPED, FailureReason.UNREADABLE)
+        if moved or stopped or report.run_id != record.run_id:
             return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
         return self.failed(
             record, report.run_id, at, reason=report.reason or FailureReason.EXIT, code=report.code, step=report.step,
             tail=report.tail,
         )  # fmt: skip
+
+
+def _held(report: Report, record: JobRecord, at: float) -> Entry | None:
+    """A job whose saved state cannot be read waits for its user: work is never begun again without a word."""
+    stopped = report.kind is ReportKind.FAILED and report.reason == FailureReason.UNREADABLE
+    if not stopped or report.run_id != record.run_id or record.mark is not None:
+        return None
+    reason = (
+        f"its saved state cannot be read: repair a checkpoint and `penstock resume {record.id}`, or begin again at "
+        f"step 0 with `penstock resume {record.id} --from-scratch`"
+    )
+    return Paused(at=at, job_id=record.id, reason=reason)
 
 
 def _is_early_exit(entry: RunFailed, record: JobRecord) -> bool:

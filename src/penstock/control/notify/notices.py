@@ -1,5 +1,6 @@
 """What about a job is worth telling somebody: promises given, at risk and broken, and ends."""
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ class NoticeKind(StrEnum):
     FAILED = "failed"
     DECLINED = "declined"
     REGRESSED = "regressed"
+    UNREADABLE = "unreadable"
     CANCELLED = "cancelled"
 
 
@@ -53,6 +55,9 @@ def notices_of(record: JobRecord, expected_at: float | None, now: float) -> Iter
             text = f"{who}: the checkpoint of step {evaluates.step} got worse: {'; '.join(record.worse)}"
             yield _notice(record, NoticeKind.REGRESSED, "", text, now)
         return
+    if record.unreadable:
+        mark = hashlib.sha256(record.unreadable.encode()).hexdigest()[:12]
+        yield _notice(record, NoticeKind.UNREADABLE, mark, f"{who}: {record.unreadable}", now)
     deadline = record.job.deadline
     if record.quote is not None and record.quote.verdict is Verdict.PROMISED and math.isfinite(deadline):
         due = f"{stamp(deadline):%Y-%m-%d %H:%M:%S} UTC"

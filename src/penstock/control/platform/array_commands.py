@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from penstock.control.platform.array_listing import array_members
 from penstock.control.platform.job_arrays import array_name
-from penstock.control.platform.resuming import must_fit, new_goal
-from penstock.control.state.entries import Cancelled, Paused, Resumed
+from penstock.control.platform.resuming import resumed
+from penstock.control.state.entries import Cancelled, Paused
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
-from penstock.wire import ConflictError, JobPhase, MissingError
+from penstock.wire import ConflictError, JobPhase, MissingError, ResumeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,13 @@ class ArrayCommands:
         self.done()
         return found
 
-    def resume(self, array: str, who: Principal, *, deadline: str | None = None, best_effort: bool = False) -> str:
+    def resume(self, array: str, who: Principal, how: ResumeRequest | None = None) -> str:
         """Let the paused jobs of an array ask again; if one of them would be refused, all of them stay paused."""
         with self.journal.lock:
             found, members = self._live_members(array, who, "resumed")
             now, stage = self.journal.now(), self.journal.state.scheduler.twin()
-            entries = []
-            for record in members:
-                if record.mark is JobPhase.PAUSED:
-                    goal = new_goal(record, now, deadline, best_effort)
-                    must_fit(stage, record.id, goal, now)
-                    entries.append(Resumed(at=now, job_id=record.id, goal=goal, by=who.name))
-            self.journal.record_all(entries)
+            paused = [record for record in members if record.mark is JobPhase.PAUSED]
+            self.journal.record_all([resumed(record, how, stage, now, who.name) for record in paused])
         self.done()
         return found
 

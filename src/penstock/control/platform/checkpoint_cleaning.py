@@ -8,13 +8,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from penstock.control.platform.checkpoint_listing import list_checkpoints
 from penstock.control.platform.job_files import FilePlaces
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
-from penstock.core import InputError, parse_bytes, parse_duration
+from penstock.core import InputError, first_directory, parse_bytes, parse_duration
 from penstock.tools import acting_as
 from penstock.wire import CheckpointView, CleanedJob, CleanReport, CleanRequest, stamp
 
@@ -58,6 +59,14 @@ def _cleaned(places: FilePlaces, record: JobRecord, going: list[CheckpointView],
     )  # fmt: skip
 
 
+def _remove_abandoned(place: Path) -> None:
+    """What a job saved before it began again at step 0."""
+    first = Path(first_directory(str(place)))
+    for path in list(first.iterdir()) if place != first else ():
+        if path != place:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
 def _remove(places: FilePlaces, record: JobRecord, going: list[CheckpointView]) -> str:
     """The manifest first: without it a directory is no checkpoint that somebody might trust. Links are not followed."""
     place = places.of(record)
@@ -70,6 +79,7 @@ def _remove(places: FilePlaces, record: JobRecord, going: list[CheckpointView]) 
                     shutil.rmtree(path)
                 else:
                     path.unlink(missing_ok=True)
+            _remove_abandoned(place)
         with suppress(OSError):
             place.rmdir()
     except OSError as error:

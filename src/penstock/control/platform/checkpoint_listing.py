@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from penstock.control.platform.job_files import FilePlaces, list_files, open_file
 from penstock.control.state.records import JobRecord
 from penstock.core import PenstockError
-from penstock.runtime import Manifest, snapshots_in
+from penstock.runtime import UNREADABLE, Manifest, format_problem, snapshots_in
 from penstock.tools import acting_as
 from penstock.wire import CheckpointList, CheckpointView, FileView
 
 _MANIFEST = re.compile(r"step-\d{10}\.json")
+_ASIDE = re.compile(rf"{UNREADABLE}step-\d{{10}}\.json")
 _STEP = re.compile(r"(\d{1,15})(?:\.[A-Za-z]\w*)*$")
 _LARGEST_MANIFEST = 1 << 24
 
@@ -53,8 +54,8 @@ def _in_memory(places: FilePlaces, record: JobRecord) -> list[CheckpointView]:
 
 
 def _may_be_one(path: str) -> bool:
-    """Names with a dot in front are somebody's drafts and marks."""
-    return "/" not in path and not path.startswith(".")
+    """Names with a dot in front are drafts and marks of a script; a manifest that was set aside is no checkpoint."""
+    return "/" not in path and not path.startswith(".") and not _ASIDE.fullmatch(path)
 
 
 def _checked(
@@ -84,6 +85,8 @@ def _compared(
 def _problem(
     places: FilePlaces, record: JobRecord, path: str, files: Mapping[str, FileView], manifest: Manifest, *, verify: bool
 ) -> str:
+    if problem := format_problem(manifest.sizes):
+        return problem
     for expected in manifest.files:
         name = f"{path.removesuffix('.json')}/{expected.name}"
         if name not in files or files[name].kind != "file":
@@ -113,9 +116,11 @@ def _sum(places: FilePlaces, record: JobRecord, path: str) -> str:
 def _unchecked(file: FileView, files: Mapping[str, FileView]) -> CheckpointView:
     step = _STEP.search(os.path.basename(file.path))
     size = _bytes(file.path, files) if file.kind == "directory" else file.bytes
+    aside = file.path.startswith(UNREADABLE)
     return CheckpointView(
-        path=file.path, bytes=size, saved_at=file.changed_at, step=int(step[1]) if step else None, state="unchecked"
-    )
+        path=file.path, bytes=size, saved_at=file.changed_at, step=int(step[1]) if step else None,
+        state="damaged" if aside else "unchecked", problem="unreadable, set aside" if aside else "",
+    )  # fmt: skip
 
 
 def _bytes(directory: str, files: Mapping[str, FileView]) -> int:

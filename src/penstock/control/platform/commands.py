@@ -20,16 +20,16 @@ from penstock.control.platform.awaited_jobs import awaited_jobs, blocked_quote
 from penstock.control.platform.editing import edit_entry
 from penstock.control.platform.job_arrays import JobArray
 from penstock.control.platform.quotas import Quotas
-from penstock.control.platform.resuming import must_fit, new_goal
+from penstock.control.platform.resuming import resumed
 from penstock.control.platform.tenancy import ANYBODY, Tenancy
-from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Resumed, Submitted
+from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Submitted
 from penstock.control.state.group_commit import Request
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
 from penstock.core import Node, Quote, Source, UnknownNameError, Verdict
 from penstock.policies import weakest_source
-from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError
+from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError, ResumeRequest
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
@@ -164,17 +164,19 @@ class Commands:
             self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
         self._done()
 
-    def resume(self, job_id: str, who: Principal, *, deadline: str | None = None, best_effort: bool = False) -> None:
+    def resume(self, job_id: str, who: Principal, how: ResumeRequest | None = None) -> None:
         """Let a paused job ask again. If it would be refused it stays paused, and the caller learns what could work."""
         with self._journal.lock:
             record = self._own(job_id, who)
             if record.mark is not JobPhase.PAUSED:
                 self._not_over(record, "resumed")
+                if how is not None and how.from_scratch:
+                    raise ConflictError(
+                        f"job {job_id!r} is not paused", "from_scratch for a paused job", "Pause it first"
+                    )
                 return
-            now = self._journal.now()
-            goal = new_goal(record, now, deadline, best_effort)
-            must_fit(self._journal.state.scheduler.twin(), job_id, goal, now)
-            self._journal.record(Resumed(at=now, job_id=job_id, goal=goal, by=who.name))
+            stage = self._journal.state.scheduler.twin()
+            self._journal.record(resumed(record, how, stage, self._journal.now(), who.name))
         self._done()
 
     def edit(self, job_id: str, who: Principal, wanted: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from penstock.control.state.records import JobRecord
-from penstock.core import InputError, clean_text, is_url
+from penstock.core import InputError, clean_text, first_directory, is_url
 from penstock.tools import UnixUser, acting_as
 from penstock.wire import ConflictError, FileList, FileView, MissingError, stamp
 
@@ -76,7 +76,7 @@ class FilePlaces:
 
     def is_own(self, record: JobRecord) -> bool:
         """Whether its directory was made for this job alone."""
-        return Path(record.recipe.checkpoint_dir) == self.root / record.id
+        return Path(first_directory(record.recipe.checkpoint_dir)) == self.root / record.id
 
     @contextmanager
     def opened(self, record: JobRecord) -> Iterator[tuple[Path, int | None]]:

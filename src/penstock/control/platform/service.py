@@ -173,10 +173,9 @@ class Platform:
 
     def resume(self, job_id: str, who: Principal, how: ResumeRequest | None = None) -> JobDetail:
         """Let a paused job ask again, with its old goal or another."""
-        how = how or ResumeRequest()
         with self.audit.recorded(who, "resume", job_id):
             require(who, Action.STEER)
-            self._commands.resume(job_id, who, deadline=how.deadline, best_effort=how.best_effort)
+            self._commands.resume(job_id, who, how)
         return self._detail(job_id, who)
 
     def edit(self, job_id: str, who: Principal, wanted: EditRequest) -> JobDetail:
@@ -262,10 +261,9 @@ class Platform:
 
     def resume_array(self, array: str, who: Principal, how: ResumeRequest | None = None) -> ArrayView:
         """Let the paused jobs of an array ask again, all of them or none."""
-        how = how or ResumeRequest()
         with self.audit.recorded(who, "resume", array):
             require(who, Action.STEER)
-            found = self._commands.arrays.resume(array, who, deadline=how.deadline, best_effort=how.best_effort)
+            found = self._commands.arrays.resume(array, who, how)
             return self._array(found)
 
     def _array(self, array: str) -> ArrayView:

@@ -153,17 +153,19 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """A person takes the job out of scheduling; what it was promised is given up."""
+    """A person takes the job out of scheduling, or the platform does for a ``reason``; its promise is given up."""
 
     at: float
     job_id: str
     by: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """A paused job asks again with the work that is left, and with another goal if one is given.
 
+    ``from_scratch``: with all of its work, and an empty directory for checkpoints; what it saved stays where it is.
     ``job`` is only in entries of earlier versions, where a resumed job was a new one for the scheduler.
     """
 
@@ -172,6 +174,7 @@ class Resumed:
     job: Job | None = None
     by: str = ""
     goal: Goal | None = None
+    from_scratch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +280,7 @@ class RunSuspended:
     run_id: str
     step: int | None = None
     lost_steps: int = 0
+    saved_step: int | None = None
     energy_j: float | None = None
     energy_estimated: bool = False
 
@@ -340,6 +344,7 @@ class RunFailed:
     step: int | None = None
     tail: tuple[str, ...] = ()
     retry_at: float | None = None
+    saved_step: int | None = None
     energy_j: float | None = None
     energy_estimated: bool = False
     diagnosis: Diagnosis | None = None

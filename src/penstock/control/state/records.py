@@ -18,6 +18,7 @@ from penstock.core import (
     Recipe,
     StopRule,
     Worker,
+    fresh_directory,
 )
 from penstock.scheduler import SUSPENDED
 from penstock.scheduler import Entry as Note
@@ -43,6 +44,7 @@ class Wanted:
     until: StopRule | None = None
     best: MetricBest | None = None
     cpu_worker: Worker | None = None
+    saved_step: int = 0
 
     @property
     def devices(self) -> frozenset[DeviceSlot]:
@@ -94,6 +96,10 @@ class JobRecord:
     losses: int = 0
     streak: int = 0
     failed_at_step: int = 0
+    saved_step: int = 0
+    """The last step that its ended runs reported as saved."""
+    unreadable: str = ""
+    """What its last run said of a checkpoint that it could not read."""
     retry_at: float = 0.0
     reason: str = ""
     exit_code: int | None = None
@@ -183,6 +189,14 @@ class JobRecord:
     @property
     def over(self) -> bool:
         return self.mark in OVER
+
+    def begin_from_scratch(self) -> None:
+        """Forget what was saved: the next run begins at step 0 and saves elsewhere."""
+        recipe = self.submission.recipe
+        recipe = replace(recipe, checkpoint_dir=fresh_directory(recipe.checkpoint_dir))
+        self.submission = replace(self.submission, recipe=recipe)
+        self.saved_step = self.failed_at_step = self.streak = 0
+        self.unreadable = ""
 
     def tell(self, at: float, text: str) -> None:
         self.notes.append(Note(at, text))
@@ -279,7 +293,7 @@ class JobRecord:
         return Wanted(
             job_id=self.id, run_id=self.run_id, workers=self.workers, generation=self.generation,
             attempt=self.failures, not_before=self.retry_at, plans=self._plans(), until=self.until, best=self.best,
-            cpu_worker=self._cpu_worker(),
+            cpu_worker=self._cpu_worker(), saved_step=self.saved_step,
         )  # fmt: skip
 
     def _cpu_worker(self) -> Worker | None:

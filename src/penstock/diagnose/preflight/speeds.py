@@ -42,8 +42,13 @@ def disk_speed(folder: Path, least: float | None, *, size: int = _DISK_BYTES) ->
             rate = size / (time.perf_counter() - started)
             file.seek(0)
             whole = all(file.read(_BLOCK) == block for _ in range(size // _BLOCK))
+    except PermissionError:
+        yield Check(name="disk", status=Status.WARN, expected="a folder that this user may write to",
+                    figure=f"not measured: this user may not write to {folder.absolute()}",
+                    next="Name the folder that jobs write to with --folder")  # fmt: skip
+        return
     except OSError as problem:
-        yield Check(name="disk", status=Status.FAIL, figure=f"{folder}: {problem.strerror}", expected="room",
+        yield Check(name="disk", status=Status.FAIL, figure=f"{folder.absolute()}: {problem.strerror}", expected="room",
                     next="Make room, or name another folder with --folder")  # fmt: skip
         return
     yield judged("disk", rate, known, lambda value: f"{format_bytes(value)}/s")

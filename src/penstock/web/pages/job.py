@@ -134,6 +134,7 @@ class _JobPage:
             deadline = ui.input("New deadline, such as 6h; empty keeps the old one").props("outlined dense")
             deadline.style("min-width: 260px")
             effort = ui.checkbox("Best effort: no deadline")
+            scratch = ui.checkbox("From scratch: begin again at step 0; old checkpoints are kept")
             with ui.element("div").classes("ps-head"):
                 ui.button("Resume it", on_click=lambda: dialog.submit(True), color=None).props("flat no-caps").classes(
                     "ps-quiet"
@@ -142,7 +143,10 @@ class _JobPage:
                     "ps-quiet"
                 )
         if await dialog:
-            how = {"deadline": (deadline.value or "").strip() or None, "best_effort": bool(effort.value)}
+            how = {
+                "deadline": (deadline.value or "").strip() or None, "best_effort": bool(effort.value),
+                "from_scratch": bool(scratch.value),
+            }  # fmt: skip
             await attempt(self._viewer.resume, self._id, done=f"{self._id} asks for devices again", **how)
 
     def show(self, overview: JobOverview) -> None:

@@ -15,6 +15,7 @@ from penstock.core import (
     Bye,
     CheckpointFailed,
     CheckpointSaved,
+    CheckpointUnreadable,
     Hello,
     HotspotsSampled,
     Joined,
@@ -84,6 +85,8 @@ class RunTelemetry:
                 run.checkpointed(_said(message))
             case CheckpointFailed():
                 run.checkpoint_failed(_said(message))
+            case CheckpointUnreadable():
+                run.checkpoint_unreadable(message)
             case StateSuspended():
                 run.suspended(message.step)
             case StepsTimed():

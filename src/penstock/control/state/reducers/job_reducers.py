@@ -17,7 +17,16 @@ from penstock.control.state.entries import (
 from penstock.control.state.evaluations import Evaluates, LatestEvaluation
 from penstock.control.state.folded_state import FoldedState, Reducers, listed
 from penstock.control.state.records import JobRecord, stint_of
-from penstock.core import EventError, JobAmended, JobCancelled, JobPaused, JobResumed, JobSubmitted, format_duration
+from penstock.core import (
+    EventError,
+    JobAmended,
+    JobCancelled,
+    JobPaused,
+    JobResumed,
+    JobSubmitted,
+    Progress,
+    format_duration,
+)
 from penstock.wire import JobPhase
 
 
@@ -125,16 +134,21 @@ def _paused(state: FoldedState, entry: Paused) -> None:
         raise EventError(f"job {record.id!r} is being prepared")
     state.feed(JobPaused(entry.at, record.id))
     record.lose_devices()
-    record.mark = JobPhase.PAUSED
-    record.tell(entry.at, f"paused by {entry.by}" if entry.by else "paused")
+    record.mark, record.reason = JobPhase.PAUSED, entry.reason
+    said = f"paused by {entry.by}" if entry.by else "paused"
+    record.tell(entry.at, f"{said}: {entry.reason}" if entry.reason else said)
 
 
 def _resumed(state: FoldedState, entry: Resumed) -> None:
     record = state.live(entry.job_id)
     if record.mark is not JobPhase.PAUSED:
         raise EventError(f"job {entry.job_id!r} is not paused")
-    record.tell(entry.at, f"resumed by {entry.by}" if entry.by else "resumed")
-    record.mark = None
+    said = f"resumed by {entry.by}" if entry.by else "resumed"
+    record.tell(entry.at, f"{said}: it begins again at step 0" if entry.from_scratch else said)
+    record.mark, record.reason = None, ""
+    if entry.from_scratch:
+        record.begin_from_scratch()
+        state.feed(Progress(entry.at, record.id, record.work))
     state.feed(JobResumed(entry.at, record.id, entry.goal))
     if not record.over:
         record.job = state.scheduler.job(record.id)

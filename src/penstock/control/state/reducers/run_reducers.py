@@ -17,7 +17,16 @@ from penstock.control.state.entries import (
 )
 from penstock.control.state.folded_state import FoldedState, Reducers
 from penstock.control.state.records import JobRecord
-from penstock.core import DevicesReleased, EventError, JobFailed, JobFinished, Progress, WorkerFailed, format_duration
+from penstock.core import (
+    DevicesReleased,
+    EventError,
+    JobFailed,
+    JobFinished,
+    Progress,
+    ReportKind,
+    WorkerFailed,
+    format_duration,
+)
 from penstock.wire import JobPhase
 
 
@@ -59,13 +68,17 @@ def _save_failed(state: FoldedState, entry: SaveFailed) -> None:
 
 
 def _run_noted(state: FoldedState, entry: RunNoted | RunWatched) -> None:
-    state.live(entry.job_id).tell(entry.at, entry.text)
+    record = state.live(entry.job_id)
+    record.tell(entry.at, entry.text)
+    if isinstance(entry, RunWatched) and entry.kind == ReportKind.CHECKPOINT_UNREADABLE:
+        record.unreadable = entry.text
 
 
 def _run_suspended(state: FoldedState, entry: RunSuspended) -> None:
     record = state.live(entry.job_id)
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
     record.footprints.pop(entry.run_id, None)
+    record.saved_step = entry.saved_step or record.saved_step
     if entry.run_id == record.run_id:
         _settle_without_devices(state, record)
         record.begin_again(entry.at)
@@ -105,6 +118,7 @@ def _run_failed(state: FoldedState, entry: RunFailed) -> None:
     record = state.live(entry.job_id)
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
     record.footprints.pop(entry.run_id, None)
+    record.saved_step = entry.saved_step or record.saved_step
     if entry.run_id != record.run_id:
         return
     record.count_failure(entry)
