@@ -4,6 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 TESTS  ?= tests
+NO_TORCH := data,parquet,optimum,web,oidc,predict,postgres,kubernetes,dev
+ALL    := $(NO_TORCH),runtime
+EXTRAS ?= $(ALL)
+CACHE  ?= .pytest_cache
 # twice as many as there are cores: tests of real processes and engines wait half of their time
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 # whole traces, a minute of chaos and the like have a target of their own; continuous integration runs everything
@@ -25,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		{ echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[data,parquet,optimum,web,oidc,predict,postgres,runtime,kubernetes,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@$(COMPILE)
 	@touch $@
 
@@ -43,7 +47,7 @@ lint: $(STAMP) ## ruff, mypy --strict, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-engines: ## install the browser, the Prometheus and the Slurm that some tests drive, where they are missing (Debian, root)
+engines: ## install the programs that some tests drive, where they are missing: browser, Prometheus, Slurm, PostgreSQL ... (Debian, root)
 	@tests/tools/install-engines
 
 engines-kubernetes: $(STAMP) ## build the Kubernetes control plane that some tests drive, once (Debian, ten minutes of a processor)
@@ -51,11 +55,17 @@ engines-kubernetes: $(STAMP) ## build the Kubernetes control plane that some tes
 
 unit: $(STAMP) engines ## the tests alone (TESTS=tests/policies picks some)
 	@$(COMPILE)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -m '$(SELECT)' $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -o cache_dir=$(CACHE) -m '$(SELECT)' $(TESTS)
 
 unit-again: $(STAMP) ## the few tests that failed last, named and run once more by themselves; one that fails again has failed
-	@$(BIN)/python -m tests.tools.few_failures
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(NO_HANGS) -m '$(SELECT)' $(TESTS)
+	@$(BIN)/python -m tests.tools.few_failures $(CACHE)
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(NO_HANGS) -o cache_dir=$(CACHE) -m '$(SELECT)' $(TESTS)
+
+test-pythons: ## the tests that depend on the version of Python, under 3.11, 3.12 and 3.13 where they are installed
+	@tests/tools/test-pythons
+
+test-fresh: ## make demo and make test in new, minimal Debian 12 and 13, as a user and as root (Debian, root, 20 GB, 2 hours)
+	@tests/tools/test-fresh
 
 test-long: $(STAMP) engines ## what make test leaves out: whole traces, a minute of chaos, fuzzing, every module of the wheel
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(NO_HANGS) -m 'long and not gpu' $(TESTS)
@@ -211,5 +221,5 @@ bench-preflight: $(STAMP) ## seconds of a node's check and of a job with one, mu
 	$(BIN)/python -m bench.preflight
 
 clean: ## remove what the targets built
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-3.* build/test-fresh demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

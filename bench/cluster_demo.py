@@ -18,7 +18,7 @@ from penstock.backends.testing import until
 from penstock.client import Client
 from penstock.wire import OVER
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[1] / "src" / "penstock" / "examples"
 DEVICES = 4
 DEADLINE = "120s"
 SETTLED = 20

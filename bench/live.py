@@ -270,7 +270,7 @@ CPU = Mix(
         "gpt": ("gpt.py", "--steps", "{steps}"), "cnn": ("cnn.py", "--epochs", "{epochs}"),
         "plain_torchrun": ("plain_torchrun.py", "--steps", "{steps}"),
     },
-    slots=2, every_s=24.0, sizes_s=(15.0, 30.0), folder=HERE.parent / "examples",
+    slots=2, every_s=24.0, sizes_s=(15.0, 30.0), folder=HERE.parent / "src" / "penstock" / "examples",
 )  # fmt: skip
 STEADY = Mix(
     {

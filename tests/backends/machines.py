@@ -1,13 +1,12 @@
 """Machines that this one plays: network namespaces on one bridge, each with an address of its own; they share disks."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import pytest
+from tests.tools import needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,9 @@ def played_machines(count: int) -> Iterator[Machines]:
     """So many machines, gone afterwards; skips where namespaces cannot be made."""
     tag = f"{os.getpid() % 10000}"
     bridge, names = f"pb{tag}", tuple(f"m{tag}-{number}" for number in range(count))
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
+    if os.geteuid() != 0:
+        needs.skip("network namespaces need root", needs.ROOT)
+    needs.engine("ip")
     subnet = f"10.213.{os.getpid() % 250}"
     try:
         _made(bridge, names, subnet)
@@ -47,7 +47,7 @@ def _made(bridge: str, names: Sequence[str], subnet: str) -> None:
     try:
         _ip("link", "add", bridge, "type", "bridge")
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"this kernel makes no bridges: {error.stderr}")
+        needs.skip(f"this kernel makes no bridges: {error.stderr.strip()}", "make test where modprobe bridge works")
     _ip("addr", "add", f"{subnet}.1/24", "dev", bridge)
     _ip("link", "set", bridge, "up")
     for number, name in enumerate(names, start=2):

@@ -14,6 +14,7 @@ from penstock.backends import Backend
 from penstock.backends.agent.control_groups import ControlGroup, end_groups
 from penstock.core import ReportKind, ResourceLimits
 from tests.backends.watching import make_launch, output, python, until, wait_for, wait_for_end, wait_for_output
+from tests.tools import needs
 
 LIMITS = ResourceLimits(memory_bytes=96 << 20, cpus=0.5)
 
@@ -25,7 +26,10 @@ def permitted() -> bool:
     return group is not None
 
 
-real = pytest.mark.skipif(not permitted(), reason="this user may make no control groups")
+real = pytest.mark.skipif(
+    not permitted(),
+    reason=needs.reason("this user may make no control groups", f"{needs.ROOT}, with a writable /sys/fs/cgroup"),
+)
 
 
 @pytest.fixture

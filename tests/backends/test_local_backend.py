@@ -1,5 +1,6 @@
 """What is special about the machine at hand: its disk, its sockets, its agents."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +19,11 @@ import pytest
 from penstock.backends import Backend, BackendError, LocalBackend, fake_devices
 from penstock.backends.agent.outputs import RunLog
 from penstock.backends.agent.progress import ProgressFile
+from penstock.backends.agent.side_processes import SideEnd
 from penstock.backends.agent.spawner import Spawner
 from penstock.backends.runs import backend as backend_module
 from penstock.backends.runs.rundir import MARKS, RunDir, marked_runs
-from penstock.core import InputError, Launch, ReportKind, Worker
+from penstock.core import InputError, Launch, ModuleCall, ReportKind, Worker
 from tests.backends.watching import (
     CAREFUL,
     SLEEPER,
@@ -315,6 +318,31 @@ def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says
         psutil.Process(stranger).kill()
         shell.wait()
         shell.stdout.close()
+
+
+@pytest.mark.parametrize("job_folder", ["here", "absent"])
+def test_a_check_by_our_own_python_runs_where_the_job_would(tmp_path: Path, job_folder: str) -> None:
+    (tmp_path / "here").mkdir()
+    used = str(tmp_path / "here") if job_folder == "here" else tempfile.gettempdir()
+    launch = make_launch(("true",), working_dir=str(tmp_path / job_folder))
+    call = ModuleCall(node="w0", module="timeit", words=("-n1", "-r1", "import os; print(os.getcwd())"), own=True)
+
+    class Listener:
+        def on_started(self, worker_id: str, pid: int) -> None: ...
+
+        def on_exited(self, worker_id: str, how: object) -> None: ...
+
+    async def check() -> SideEnd:
+        spawner = Spawner(tmp_path, launch, {}, RunLog(tmp_path, lambda *_: None), Listener())
+        running = asyncio.ensure_future(spawner.run_beside(call, {"PENSTOCK_NODE": "a"}))
+        while not running.done():
+            spawner.reap()
+            await asyncio.sleep(0.01)
+        spawner.close()
+        return running.result()
+
+    ended = coroutines.run(check())
+    assert (ended.code, ended.output.splitlines()[0]) == (0, used)
 
 
 def test_output_of_runs_that_were_forgotten_is_not_looked_through(tmp_path: Path) -> None:

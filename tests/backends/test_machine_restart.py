@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import psutil
 import pytest
 
 from penstock.backends import LocalBackend, fake_devices
+from penstock.backends.agent.memory_place import give_memory_back
 from penstock.core import Launch, ReportKind
 from tests.backends.watching import make_launch, processes_of, until, wait_for, wait_for_end
 
@@ -19,14 +21,17 @@ STEPS_MORE = 40
 
 
 def power_cut(state_dir: Path) -> None:
-    """Every process of every run ends in the same moment; nobody gets to clean up."""
+    """End every process of every run in the same moment, without a chance to clean up, and lose what is in memory."""
     processes = processes_of(state_dir)
     agents = [psutil.Process(json.loads(path.read_text())["pid"]) for path in state_dir.glob("runs/*/agent.json")]
     for process in (*agents, *processes):
         process.suspend()
     for process in (*agents, *processes):
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # the kernel ends workers whose agent is gone
+            process.kill()
     psutil.wait_procs([*agents, *processes], timeout=20)
+    for run in state_dir.glob("runs/*"):
+        give_memory_back(run)
 
 
 def age(run_dir: Path) -> None:

@@ -1,7 +1,6 @@
 """Nodes are checked before workers start there: with real checks of this machine, and of machines that it plays."""
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from penstock.backends.testing.watching import kinds, make_launch, output, until
 from penstock.core import Container, DeviceSlot, Preflight, PreflightLevel, Report, ReportKind
 from tests.backends.fake_tools import calls, fake_docker
 from tests.backends.spanning import SpanningBackend
+from tests.tools import needs
 
 QUICK = Preflight(level=PreflightLevel.QUICK)
 TOO_FEW_FILES = ["prlimit", "--nofile=1024:1024"]
@@ -46,7 +46,8 @@ def local(tmp_path: Path) -> LocalBackend:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disks are checked where jobs work."""
+    """Disks are checked where jobs work, and a node that does not know its own name is unfit."""
+    needs.names()
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
 
@@ -156,8 +157,7 @@ def test_the_node_of_a_container_is_checked_inside_of_it(local: LocalBackend, tm
 @pytest.fixture
 def spanning(tmp_path: Path) -> SpanningBackend:
     """Two nodes, one of which has too few descriptors for training, whatever Python asks."""
-    if shutil.which("prlimit") is None:
-        pytest.skip("prlimit is not installed")
+    needs.engine("prlimit")
     return SpanningBackend(tmp_path / "state", prefixes={"right": TOO_FEW_FILES})
 
 
@@ -225,7 +225,7 @@ def test_a_host_that_dies_while_its_node_is_checked_is_lost_like_any_other(tmp_p
 
 @pytest.mark.long
 def test_nodes_of_one_run_try_collectives_in_pairs(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="collectives are PyTorch's")
+    pytest.importorskip("torch")
     backend = SpanningBackend(tmp_path / "state")
     backend.launch(
         make_launch(

@@ -51,7 +51,7 @@ def first_told(backend: LocalBackend, kind: ReportKind) -> Report:
 
 def test_a_planned_model_trains_on_through_a_resize(state_dir: Path, tmp_path: Path) -> None:
     """Two processes that split tensors are asked to end, save, and one that holds it all goes on from there."""
-    pytest.importorskip("torch", reason="plans are run with PyTorch")
+    pytest.importorskip("torch")
     backend = LocalBackend(state_dir, fake_devices(4))
     sizes = ("--hidden", "64", "--heads", "4", "--vocabulary", "64", "--sequence", "16")
     command = (sys.executable, "-m", "penstock.runtime.parallel.train", "--steps", "100000", *sizes)

@@ -11,10 +11,12 @@ from penstock.backends import Backend
 from penstock.backends.testing import BackendContract
 from tests.backends.spanning import SpanningBackend
 from tests.backends.watching import processes_of, until
+from tests.tools import needs
 
 
 @pytest.mark.skipif(
-    shutil.which("slurmctld") is not None and os.geteuid() == 0, reason="the same is tested on a real Slurm"
+    shutil.which("slurmctld") is not None and os.geteuid() == 0,
+    reason=needs.reason("the same is tested on a real Slurm", needs.ORDINARY_USER),
 )
 class TestSpanningBackend(BackendContract):
     @pytest.fixture

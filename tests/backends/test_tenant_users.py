@@ -7,6 +7,7 @@ import pytest
 from penstock.backends import TenantUsers
 from penstock.core import InputError
 from tests.serve.other_users import USERS, needs_other_users
+from tests.tools import needs
 
 
 def test_without_a_setting_jobs_are_the_servers_own() -> None:
@@ -16,7 +17,9 @@ def test_without_a_setting_jobs_are_the_servers_own() -> None:
         assert users.of("red") is None
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may start processes as anybody")
+@pytest.mark.skipif(
+    os.geteuid() == 0, reason=needs.reason("root may start processes as every user", needs.ORDINARY_USER)
+)
 def test_a_server_that_is_not_roots_cannot_change_users() -> None:
     with pytest.raises(InputError, match="does not run as root"):
         TenantUsers.of_setting("nobody")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Penstock
 
-pytest.importorskip("torch", reason="operators are PyTorch's")
+pytest.importorskip("torch")
 
 from tests.diagnose.mutants import MUTANTS
 

@@ -184,7 +184,9 @@ def test_what_a_job_saved_is_listed_fetched_and_cleaned(world: Platform, penstoc
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
 def test_weights_of_a_checkpoint_are_exported(world: Platform, penstock: Penstock, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason="exports are read with PyTorch")
+    torch = pytest.importorskip("torch")
+    from torch.distributed.checkpoint.state_dict_loader import load as torch_load
+
     from penstock.runtime.checkpoints.checkpoint import Checkpoints
     from penstock.runtime.checkpoints.state import Parts
 
@@ -200,8 +202,15 @@ def test_weights_of_a_checkpoint_are_exported(world: Platform, penstock: Penstoc
     done = penstock("checkpoints", "night", "--export", "out", "--step", "4")
     assert (done.code, "the weights of step 4 are in out" in done.err) == (0, True), done.err
     assert (tmp_path / "out" / "model.safetensors").stat().st_size > 8 * 4
+    done = penstock("checkpoints", "night", "--export", "shards", "--torch")
+    assert (done.code, "the weights of step 4 are in shards" in done.err) == (0, True), done.err
+    read = {"weight": torch.zeros(2, 3), "bias": torch.zeros(2)}
+    torch_load(read, checkpoint_id=tmp_path / "shards", no_dist=True)
+    assert torch.equal(read["weight"], parts.models["model"].weight)
     for wrong, said in (
         (("--hf", "llama"), "without --export"),
+        (("--torch",), "without --export"),
+        (("--export", "more", "--torch", "--hf", "llama"), "one kind of export"),
         (("--export", "more", "--hf", "lama"), "llama"),
         (("--export", "more", "--step", "7"), "step 7"),
         (("--export", "more", "--config", "none.json"), "none.json"),

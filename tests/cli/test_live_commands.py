@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import commandline
+from tests.tools import commandline, needs
 
 SCRIPT = """
 import sys, time
@@ -110,6 +110,7 @@ def test_run_follows_and_ends_with_the_code_of_the_job(penstock: Terminal) -> No
     assert "failed" in bad.stderr
 
 
+@needs.with_torch
 @pytest.mark.parametrize("devices", ["1", "2"])
 def test_what_fails_after_the_last_step_has_failed(penstock: Terminal, devices: str) -> None:
     (penstock.home / "afterwards.py").write_text(AFTERWARDS)
@@ -121,6 +122,7 @@ def test_what_fails_after_the_last_step_has_failed(penstock: Terminal, devices: 
     assert "failed" in done.stderr
 
 
+@needs.with_torch
 def test_metrics_of_plain_and_elastic_scripts(penstock: Terminal) -> None:
     (penstock.home / "plain.py").write_text(
         "for step in range(1, 31): print(f'penstock: step={step} total=30 loss={1 / step} val_acc={step / 30}')"
@@ -166,6 +168,7 @@ def test_a_script_that_cannot_begin_fails_at_once_and_says_why(penstock: Termina
     )
 
 
+@needs.with_torch
 def test_the_job_file_says_how_often_state_is_saved(penstock: Terminal) -> None:
     (penstock.home / "saving.py").write_text(
         AFTERWARDS.replace("    with step:", "    with step:\n        pause()")

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import InputError, MissingExtraError, require
+from penstock.core import CPU_BUILD, InputError, MissingExtraError, require
 from penstock.simulate import Profiles, generate, write_trace
+from tests.tools import needs
 from tests.tools.absence import run_without
 
 MODEL = """
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         ("torch", "runtime", ("predict", "resnet50")),
         ("torch", "runtime", ("plan", "train.py", "--cluster", "1x2xA100", "--batch", "8")),
         ("torch", "runtime,predict", ("profile", "device")),
-        ("sklearn", "runtime,predict", ("profile", "device")),
+        pytest.param("sklearn", "runtime,predict", ("profile", "device"), marks=needs.with_torch),
         ("pyarrow", "parquet", ("simulate", "trace.csv", "--policy", "fifo", "--out", "rows", "--rows", "parquet")),
         ("pyarrow", "data", ("data", "pack", "a.parquet", "--out", "packed")),
         ("tokenizers", "data", ("data", "pack", "a.txt", "--out", "packed", "--tokenizer", "tokenizer.json")),
@@ -44,7 +45,8 @@ def test_a_verb_says_what_to_install(package: str, extra: str, words: tuple[str,
     done = run_without([package], *words, cwd=folder)
     (complaint,) = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
     assert done.returncode == 2
-    assert complaint.endswith(f"needs {package}, which is not installed: pip install 'penstock[{extra}]'.")
+    size = f" ({CPU_BUILD})" if package == "torch" else ""
+    assert complaint.endswith(f"needs {package}, which is not installed: pip install 'penstock[{extra}]'{size}.")
     assert "Traceback" not in done.stderr
 
 
@@ -52,7 +54,7 @@ def test_elastic_training_says_what_to_install(tmp_path: Path) -> None:
     done = run_without(["torch"], program="import penstock.elastic", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
-        "penstock.elastic needs torch, which is not installed: pip install 'penstock[runtime]'."
+        f"penstock.elastic needs torch, which is not installed: pip install 'penstock[runtime]' ({CPU_BUILD})."
     )
 
 

@@ -9,7 +9,7 @@ from penstock.cli.models.device_counts import device_counts
 from penstock.core import InputError
 from tests.cli.conftest import Done, Penstock
 
-pytest.importorskip("torch", reason="models are followed with PyTorch")
+pytest.importorskip("torch")
 
 SCRIPT = """
 import torch

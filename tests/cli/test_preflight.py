@@ -10,6 +10,7 @@ import pytest
 from penstock.diagnose import Check, NodeCheck, NodeReport, Status, shared_report
 from tests.cli.conftest import Penstock
 from tests.control.build import Platform
+from tests.tools import needs
 
 GOOD = Check(name="disk", status=Status.PASS, figure="1GB/s")
 BAD = Check(name="operator gelu", status=Status.FAIL, figure="off by 9", expected="references", next="Replace it")
@@ -69,6 +70,7 @@ def test_a_node_that_the_platform_does_not_know_cannot_be_drained(world: Platfor
 
 
 def test_a_command_runs_on_a_fit_node_only(penstock: Penstock, node: list[Check], tmp_path: Path) -> None:
+    needs.names()
     code = "import sys; from penstock.cli import main; sys.argv[0] = 'penstock'; main()"
     words = ["preflight", "--quick", "--folder", str(tmp_path), "--disk-rate"]
 
@@ -123,6 +125,7 @@ def test_bad_input_is_one_message(words: tuple[str, ...], said: str, penstock: P
     assert (done.out, "Traceback" in done.err) == ("", False)
 
 
+@needs.with_torch
 def test_the_module_needs_no_command_line_packages(tmp_path: Path) -> None:
     """A machine with nothing but Python, NumPy and PyTorch can be checked."""
     code = (

@@ -11,8 +11,8 @@ from penstock.predict.lab.fitting.kernel_fitting import fit_kernels
 from tests.cli.conftest import Penstock
 from tests.predict.kernels.made_up import measured, some_additions
 
-pytest.importorskip("torch", reason="operations are timed with PyTorch")
-pytest.importorskip("sklearn", reason="a profile is fitted first")
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
 
 SCRIPT = """
 import torch

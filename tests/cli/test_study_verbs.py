@@ -6,6 +6,7 @@ import pytest
 
 from penstock.policies import POLICIES
 from tests.cli.conftest import Penstock
+from tests.tools import needs
 
 
 def test_policies_are_listed_with_their_source(penstock: Penstock) -> None:
@@ -29,8 +30,8 @@ def test_policies_are_listed_with_their_source(penstock: Penstock) -> None:
         (("trace", "convert", "jobs.csv", "jobs.csv"), "jobs.csv"),
         (("trace", "nothing"), "No such command"),
         (("plan", "gpt-1.3bb", "--cluster", "1x8xA100-80GB", "--batch", "8"), "gpt-1.3b"),
-        (("predict", "resnet50", "--devices", "a,b"), "a,b"),
-        (("profile", "device", "--kind", "abacus"), "auto, cuda or cpu"),
+        pytest.param(("predict", "resnet50", "--devices", "a,b"), "a,b", marks=needs.with_torch),
+        pytest.param(("profile", "device", "--kind", "abacus"), "auto, cuda or cpu", marks=needs.with_torch),
         (("nothing",), "No such command"),
         (("ps", "--nothing"), "No such option"),
     ],

@@ -16,6 +16,7 @@ from penstock.core import InputError
 from penstock.tools import read_scalars
 from penstock.tools.protobuf_wire import fields
 from penstock.wire import JobDetail, JobMetricsView, MetricView
+from tests.tools import needs
 
 JOB = JobDetail.model_validate({
     "id": "j-abc", "number": 1, "name": "night", "tenant": "blue", "state": "finished", "history": [], "workers": [],
@@ -76,9 +77,7 @@ def test_mlflow(tmp_path: Path) -> None:
 
 def test_mlflow_reads_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    module = pytest.importorskip(
-        "mlflow.store.tracking.file_store", reason="mlflow is not installed; make test-trackers compares"
-    )
+    module = pytest.importorskip("mlflow.store.tracking.file_store", reason=needs.TRACKERS)
     run = export_metrics(MetricFormat.MLFLOW, JOB, METRICS, tmp_path / "mlruns")
     store = module.FileStore(str(tmp_path / "mlruns"))
     found = store.get_run(run.name)
@@ -127,9 +126,7 @@ def test_wandb(tmp_path: Path) -> None:
 
 
 def test_the_messages_of_wandb_read_its_run(tmp_path: Path) -> None:
-    messages: Any = pytest.importorskip(
-        "wandb.proto.wandb_internal_pb2", reason="wandb is not installed; make test-trackers compares"
-    )
+    messages: Any = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason=needs.TRACKERS)
     header, run, *history, summary, end = [messages.Record.FromString(one) for one in wandb_records(tmp_path)]
     assert header.header.version_info.producer == "penstock"
     assert (run.run.run_id, run.run.display_name, run.run.project) == ("j-abc", "night", "penstock")

@@ -42,6 +42,8 @@ def test_exports_are_sorted_and_named_once(room: ModuleType) -> None:
 
 
 def test_exports_exist(room: ModuleType) -> None:
+    if room.__name__ in ("penstock.diagnose", "penstock.predict", "penstock.runtime"):
+        pytest.importorskip("torch")
     assert [name for name in room.__all__ if not hasattr(room, name)] == []
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from penstock.core import Diagnosis, Remedy
 from penstock.diagnose import Doctor, RunFacts, WorkerEnd, kernel_lines, text_source
+from tests.tools import needs
 
 DOCTOR = Doctor.shipped()
 _PATIENCE_S = 300
@@ -114,18 +115,20 @@ def test_a_shell_tells_of_a_killed_child() -> None:
     assert diagnosed(ended).category == "mem.host_oom"
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is not None, reason="mpirun is installed here")
+@pytest.mark.skipif(
+    shutil.which("mpirun") is not None, reason=needs.reason("mpirun is installed", "make test on a machine without it")
+)
 def test_a_launcher_that_is_not_installed() -> None:
     ended = subprocess.run(["bash", "-c", "mpirun -np 2 true"], capture_output=True, timeout=_PATIENCE_S, check=False)
     assert diagnosed(ended).category == "launch.ssh_mpi"
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to skew versions with")
 def test_a_library_of_another_version(tmp_path: Path) -> None:
+    compiler = needs.engine("cc")
     (tmp_path / "ext.c").write_text(
         "int only_in_the_next_version(void); int f(void) { return only_in_the_next_version(); }"
     )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", "ext.so", "ext.c"], cwd=tmp_path, check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", "ext.so", "ext.c"], cwd=tmp_path, check=True)
     found = broken("import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)", str(tmp_path / "ext.so"))
     assert found.category == "build.abi"
 
@@ -151,7 +154,7 @@ def test_really_full_shared_memory(code: str) -> None:
         pytest.importorskip("torch")
     small = "mount -t tmpfs -o size=1m small /dev/shm"
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "sh", "-c", small], check=False).returncode:
-        pytest.skip("no file system may be mounted here: it needs root and unshare")
+        needs.skip("no file system may be mounted here", f"{needs.ROOT}, with the capability to mount")
     ended = subprocess.run(
         ["unshare", "-m", "sh", "-c", f'{small} && exec "$0" -c "$1"', sys.executable, textwrap.dedent(code)],
         capture_output=True, timeout=_PATIENCE_S, check=False,
@@ -172,7 +175,7 @@ def memory_limit(limit_bytes: int) -> Iterator[Path]:
     except OSError as error:
         if group.is_dir():
             group.rmdir()
-        pytest.skip(f"no memory cgroup may be made here: {error}")
+        needs.skip(f"no memory cgroup may be made here: {error}", f"{needs.ROOT}, with a writable /sys/fs/cgroup")
     try:
         yield group
     finally:
@@ -188,7 +191,7 @@ def test_a_process_that_its_memory_limit_really_killed() -> None:
         told = [group / name for name in ("memory.max_usage_in_bytes", "memory.peak")]
         peaks = [int(file.read_text()) for file in told if file.exists()]
     if ended.returncode != -signal.SIGKILL:
-        pytest.skip(f"the kernel did not kill what went past its limit (it ended with {ended.returncode})")
+        needs.skip(f"the kernel did not enforce the limit (end: {ended.returncode})", "swapoff -a")
     end = WorkerEnd(rank=0, node="here", code=ended.returncode)
     kernel = text_source("\n".join(kernel_lines(began, kills=True)), "kernel")
     alone = DOCTOR.diagnose([text_source(ended.stderr, "log", 0)], RunFacts(ends=(end,)))
@@ -211,6 +214,10 @@ def torch_failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {file.stem: file.read_text() for file in folder.glob("*.log")}
 
 
+WITHOUT_GPU = {"no_cuda": "env.driver", "no_nccl": "cfg.device"}
+"""What is wrong where PyTorch was built with CUDA and finds no GPU; its CPU build lacks the code for both."""
+
+
 @pytest.mark.parametrize(
     ("mistake", "category"),
     [
@@ -224,6 +231,11 @@ def torch_failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     ],
 )  # fmt: skip
 def test_mistakes_with_torch(torch_failures: dict[str, str], mistake: str, category: str) -> None:
+    torch = pytest.importorskip("torch")
+    if mistake in WITHOUT_GPU and torch.version.cuda is not None:
+        if torch.cuda.is_available():
+            needs.skip("there is a GPU", "make test on a machine without one")
+        category = WITHOUT_GPU[mistake]
     found = DOCTOR.diagnose([text_source(torch_failures[mistake])])
     assert found.category == category, torch_failures[mistake][-600:]
 
@@ -267,6 +279,7 @@ def group(tmp_path: Path, case: str) -> Diagnosis:
 )
 def test_a_group_that_one_rank_brings_down(tmp_path: Path, case: str, category: str, rank: int | None) -> None:
     pytest.importorskip("torch")
+    needs.names()
     found = group(tmp_path, case)
     assert found.category == category, [str(one) for one in found.evidence]
     if rank is not None:

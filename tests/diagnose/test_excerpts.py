@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from penstock.diagnose import Doctor, text_source
+from tests.tools import needs
 
 DOCTOR = Doctor.shipped()
 _FILES = [Path(__file__).with_name("excerpts.toml"), *sorted((Path(__file__).parent / "excerpts").glob("*.toml"))]
 EXCERPTS = [one for file in _FILES for one in tomllib.loads(file.read_text())["excerpt"]]
-COLLECTED = Path(__file__).resolve().parents[3] / "shared" / "data" / "failure-signatures" / "signatures.json"
 
 
 def named(text: str) -> str:
@@ -24,8 +24,7 @@ def test_an_excerpt_is_named(excerpt: dict[str, str]) -> None:
 
 
 def test_the_collected_examples_are_named() -> None:
-    if not COLLECTED.exists():
-        pytest.skip("../shared/data/failure-signatures is not there")
-    examples = json.loads(COLLECTED.read_text())["signatures"]
+    collected = needs.public_data("failure-signatures/signatures.json")
+    examples = json.loads(collected.read_text())["signatures"]
     wrong = {one["id"]: named(one["example"]) for one in examples if named(one["example"]) != one["category"]}
     assert wrong == {}

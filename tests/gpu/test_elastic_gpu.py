@@ -9,12 +9,15 @@ torch = pytest.importorskip("torch")
 
 from tests.gpu.checks import CHECKS  # noqa: E402
 from tests.runtime.agent import Zygote  # noqa: E402
+from tests.tools import needs  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(),
+        reason=needs.reason("there is no CUDA device", "make test-gpu on a machine with a GPU"),
+    ),
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),
-    pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning"),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.control.state.entries import Configured
 from penstock.control.state.store import Principal, Role
 from penstock.core import Node, Usage
-from penstock.wire import OVER
+from penstock.wire import OVER, ResumeRequest
 from tests.control.build import ADMIN, Platform, platform
 from tests.control.serving import Served, serving
 from tests.metrics.exposition import Exposition, scrape
@@ -109,7 +109,7 @@ def test_counting_as_they_change_comes_to_the_same_as_counting_all(served: Serve
         elif what < 0.8:
             paused = [job for job in jobs if world.phase(job) == "paused"]
             if paused:
-                world.commands.resume(paused[0], ADMIN, best_effort=True)
+                world.commands.resume(paused[0], ADMIN, ResumeRequest(best_effort=True))
         elif alive := world.backend.alive():
             world.backend.fail(chance.choice(alive))
         world.passes(chance.randint(1, 15))

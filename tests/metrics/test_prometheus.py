@@ -15,7 +15,7 @@ import yaml
 from tests.control.build import Platform
 from tests.control.serving import Served, serving, until
 from tests.metrics.exposition import scrape
-from tests.tools.engines import engine
+from tests.tools.needs import engine
 from tests.tools.ports import free_port
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

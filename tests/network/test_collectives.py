@@ -22,6 +22,7 @@ from penstock.network import (
     send_s,
     tree_allreduce_s,
 )
+from tests.tools import needs
 
 TABLE = Path(__file__).resolve().parents[3] / "shared" / "data" / "vtrain" / "allreduce_lut.csv"
 PLAIN = Link(name="plain", start_s=1e-5, hop_s=1e-6, bandwidth=1e10)
@@ -81,7 +82,7 @@ def test_a_fit_finds_the_link_that_made_the_times() -> None:
     assert found.hop_s == pytest.approx(truth.hop_s, rel=1e-2)
 
 
-@pytest.mark.skipif(not TABLE.is_file(), reason="vTrain's table is not beside the repository")
+@pytest.mark.skipif(not TABLE.is_file(), reason=needs.reason("public data are missing", needs.data_advice("vtrain")))
 @pytest.mark.parametrize(("gpu", "link", "largest"), [("a100", "nvlink3", 0.05), ("v100", "nvlink2", 0.02)])
 def test_shipped_links_fit_the_public_table(gpu: str, link: str, largest: float) -> None:
     with TABLE.open(newline="") as file:

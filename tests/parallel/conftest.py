@@ -8,15 +8,14 @@ import pytest
 from bench.aceso.profiles import ProfileDatabase
 
 from penstock.core import ParallelPlan
+from tests.tools import needs
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "aceso"
 
 
 @pytest.fixture(scope="session")
 def database() -> ProfileDatabase:
-    if not DATA.is_dir():
-        pytest.skip(f"needs the profile database of Aceso in {DATA}")
-    return ProfileDatabase(DATA)
+    return ProfileDatabase(needs.public_data("aceso"))
 
 
 def golden_files() -> list[Path]:

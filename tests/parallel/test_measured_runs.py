@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from penstock.core import InputError
+from tests.tools import needs
 
-bench = pytest.importorskip("bench.vtrain", reason="needs scipy and the bench folder")
+bench = pytest.importorskip("bench.vtrain")
 
-if not bench.DATA.is_dir():
-    pytest.skip("vTrain's measurements are not beside the repository", allow_module_level=True)
+needs.public_data("vtrain")
 
 CONSTANTS = (0.869, 0.7215, 4.067e-5, 16.04, 2.706, 1.196)
 """What ``python -m bench.vtrain`` fits on the single-node file; fitting takes too long for a test."""

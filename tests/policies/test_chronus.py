@@ -99,7 +99,7 @@ def test_a_soft_job_reserves_for_the_best_deadline_it_finds_leases_for() -> None
 
 
 def test_the_program_moves_soft_jobs_to_deadlines_worth_more() -> None:
-    pytest.importorskip("scipy", reason="the program needs scipy")
+    pytest.importorskip("scipy")
     two_steps = ((40.0, 0.5), (80.0, 0.2))
     world = view(*(row(20.0, 20.0, *two_steps) for _ in range(3)))
     needs = LeaseNeeds.of(world, 10.0, 1.0)

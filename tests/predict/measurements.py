@@ -3,9 +3,8 @@
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from penstock.predict.lab.records.measurements import Measurements, read_measurements
+from tests.tools import needs
 
 _FOLDER = Path(__file__).parents[2] / "bench" / "measurements"
 
@@ -14,7 +13,7 @@ def measurements_of(device: str) -> Path:
     """The folder of one device; without a checkout a test that asks for it is skipped."""
     folder = _FOLDER / device
     if not folder.is_dir():
-        pytest.skip(f"no {folder}: the raw measurements come with the repository only")
+        needs.skip(f"there is no {folder}", "make test in a clone of the repository, which holds the measurements")
     return folder
 
 

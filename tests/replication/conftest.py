@@ -9,6 +9,7 @@ from typing import IO
 import pytest
 
 from penstock.simulate.replicas.elasticflow import LEVELS, ArtifactJob, cap, family, widest
+from tests.tools import needs
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "elasticflow"
 
@@ -20,8 +21,7 @@ def load_trace() -> LoadTrace:
     """The jobs of a trace file, joined with the tables of a device family."""
 
     def load(trace: str, tables: str) -> list[ArtifactJob]:
-        if not DATA.is_dir():
-            pytest.skip(f"needs the public ElasticFlow traces and tables in {DATA}")
+        needs.public_data("elasticflow")
         rates = _read_tables(DATA / f"throughputs_{tables}")
         device_family = family(model for model, _ in rates)
         with _open(DATA / trace) as file:

@@ -7,6 +7,7 @@ import pytest
 from penstock.core import Cluster
 from penstock.simulate import Setting, Workload, run_policy
 from penstock.simulate.traces import Profiles, read_trace
+from tests.tools import needs
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "elasticflow"
 CASES = {
@@ -17,7 +18,7 @@ CASES = {
 }
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the public ElasticFlow traces are not beside the repository")
+@pytest.mark.skipif(not DATA.is_dir(), reason=needs.reason("public data are missing", needs.data_advice("elasticflow")))
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_deadline_beats_the_best_known_share_and_breaks_no_promise(name: str) -> None:
     cluster, slot, tables, to_beat = CASES[name]

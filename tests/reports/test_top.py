@@ -105,6 +105,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         self.resize(rows, columns)
         kept = {name: value for name, value in environment(served).items() if name not in ("COLUMNS", "LINES")}
+        kept["TERM"] = "xterm"
         command = [sys.executable, "-m", "penstock.cli", "top", "--every", "0.2"]
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=kept, start_new_session=True

@@ -150,7 +150,7 @@ print("WHO", os.getuid(), flush=True)
 def test_an_elastic_job_trains_saves_and_talks_to_its_agent_as_its_user(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_reachable_python(monkeypatch)
+    use_reachable_python(monkeypatch, folder)
     (folder / "train.py").write_text(ELASTIC)
     (folder / "train.py").chmod(0o644)
     spec = {

@@ -62,7 +62,8 @@ def slowest(client: Client, job: str) -> float:
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path) -> Iterator[Path]:
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # a pip that is killed leaves its folders there
     path = tmp_path / "data"
     yield path
     end_everything_on(path)
@@ -105,8 +106,11 @@ def test_an_installation_that_takes_too_long_fails_its_job_and_is_ended(data_dir
 
 @needs_other_users
 def test_packages_are_installed_as_the_jobs_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_reachable_python(monkeypatch)
     with open_folder() as folder:
+        use_reachable_python(monkeypatch, folder)
+        monkeypatch.setenv("TMPDIR", str(folder / "temporary"))
+        (folder / "temporary").mkdir()
+        (folder / "temporary").chmod(0o1777)
         package, marks = slow_package(folder)
         for path in (package, *package.iterdir()):
             path.chmod(0o755)

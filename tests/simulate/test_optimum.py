@@ -13,7 +13,7 @@ from penstock.simulate import Setting, TraceRecipe, Uncertainty, Workload, bound
 from penstock.simulate.optimum import MOST_JOBS, optimum
 from penstock.simulate.traces import Profiles
 
-pytest.importorskip("scipy", reason="the optimum needs scipy")
+pytest.importorskip("scipy")
 
 LINEAR = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core import InputError, UnknownNameError
 from penstock.spec import JobFile, job, load_job_file, parse_job
+from tests.tools import needs
 
 GOOD = {"command": "python train.py", "work": "100 steps"}
 
@@ -196,7 +197,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
             load_job_file(tmp_path / name)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason=needs.reason("root may read everything", needs.ORDINARY_USER))
 def test_a_file_without_permission_is_named(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("work: 5\n")
     (tmp_path / "job.yaml").chmod(0)

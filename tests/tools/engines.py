@@ -1,36 +1,25 @@
-"""Real programs that some tests drive. Without them such a test is skipped, or fails where they are required.
+"""The browser that some tests drive.
 
-The browser is Debian's Chromium, driven by Playwright, which brings no browser of its own here. A process can hold one
+It is Debian's Chromium, driven by Playwright, which brings no browser of its own here. A process can hold one
 Playwright at a time, so all tests share the browser of the fixture in ``tests/conftest.py``, until it falls silent.
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.tools.needs import engine
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-REQUIRED = "PENSTOCK_REQUIRE_ENGINES"
 BROWSER_FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 )  # fmt: skip
-
-
-def engine(*names: str) -> str:
-    """The path of the first of these programs that is installed."""
-    for name in names:
-        if (found := shutil.which(name)) is not None:
-            return found
-    complaint = f"{' or '.join(names)} is not installed; tests/tools/install-engines installs it"
-    if os.environ.get(REQUIRED) == "1":
-        pytest.fail(complaint)
-    pytest.skip(complaint)
 
 
 class SharedBrowser:
@@ -64,8 +53,10 @@ def shared_browser() -> Iterator[SharedBrowser]:
 
     named = os.environ.get("PENSTOCK_CHROMIUM")
     program = engine(*([named] if named else []), "chromium", "chromium-browser", "google-chrome")
-    with limited_calls() as silent, sync_playwright() as tool:
-        shared = SharedBrowser(lambda: tool.chromium.launch(executable_path=program, args=list(BROWSER_FLAGS)), silent)
+    with limited_calls() as silent, sync_playwright() as tool, TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        env = {**os.environ, "XDG_CONFIG_HOME": home, "XDG_CACHE_HOME": home}  # nothing in the user's own home
+        launch = partial(tool.chromium.launch, executable_path=program, args=list(BROWSER_FLAGS), env=env)
+        shared = SharedBrowser(launch, silent)
         try:
             yield shared
         finally:

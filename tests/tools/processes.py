@@ -2,16 +2,19 @@
 
 Servers and agents detach on purpose (sessions of their own, parents that leave), so neither process groups nor parents
 lead to them. What they cannot shed is the environment they were started with: it carries the mark of the test run. A
-guard outside of the run ends everything with that mark as soon as the run is gone, even if it was killed.
+guard outside of the run ends everything with that mark as soon as the run is gone, even if it was killed, and removes
+the temporary folder of the run.
 """
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -24,13 +27,13 @@ _POLL_S = 0.3
 class Guard:
     """Marks what is started from now on by this process and those below it, and ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self._mark = secrets.token_hex(8)
         unmarked = {name: value for name, value in os.environ.items() if name != MARK}
         os.environ[MARK] = self._mark
         self._watcher = subprocess.Popen(
-            [sys.executable, __file__, self._mark, str(os.getpid())], env=unmarked, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, __file__, self._mark, str(os.getpid()), str(folder or "")], env=unmarked,
+            start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
     def end(self) -> None:
@@ -67,11 +70,13 @@ def _marked(mark: str) -> list[psutil.Process]:
     return list(found.values())
 
 
-def _watch(mark: str, run: int) -> None:
+def _watch(mark: str, run: int, folder: str) -> None:
     while os.getppid() == run:
         time.sleep(_POLL_S)
     end_marked(mark)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    _watch(sys.argv[1], int(sys.argv[2]))
+    _watch(sys.argv[1], int(sys.argv[2]), sys.argv[3])

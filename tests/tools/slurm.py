@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.engines import engine
+from tests.tools import needs
+from tests.tools.needs import engine
 
 NODES = ("n0", "n1", "n2", "n3")
 PARTITION = "penstock"
@@ -104,7 +105,7 @@ def running_slurm(folder: Path, before: Mapping[str, Sequence[str]] | None = Non
     for program in _PROGRAMS:
         engine(program)
     if os.geteuid() != 0:
-        pytest.skip("a Slurm of the test's own needs root")
+        needs.skip("a Slurm of the test's own needs root", needs.ROOT)
     cluster = SlurmCluster(folder, {}, before or {})
     try:
         _configure(folder)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.tools import Scalar, read_scalars, scalar_record, version_record
 from penstock.tools.event_files import LARGEST_RECORD, crc32c, record
+from tests.tools import needs
 
 
 def test_the_checksum_is_the_known_one() -> None:
@@ -72,10 +73,7 @@ def test_values_beyond_32_bits_are_infinite() -> None:
 
 
 def test_tensorboard_reads_what_we_write_and_we_read_what_it_writes(tmp_path: pytest.TempPathFactory) -> None:
-    loader = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_file_loader",
-        reason="tensorboard is not installed; make test-trackers compares with its own reader",
-    )
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader", reason=needs.TRACKERS)
     path = str(tmp_path / "events.out.tfevents.1.host.1.0")  # type: ignore[operator]
     wanted = [Scalar("val/acc", step, 1e9 + step, step / 4) for step in range(100)]
     with open(path, "wb") as file:

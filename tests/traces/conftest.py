@@ -4,11 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tools import needs
 
 from penstock.core import Curve
 from penstock.simulate.traces import Profiles
-
-PUBLIC_DATA = Path(__file__).parents[3] / "shared" / "data"
 
 WriteFile = Callable[[str, str], Path]
 
@@ -26,14 +25,7 @@ def write(tmp_path: Path) -> WriteFile:
 @pytest.fixture
 def public() -> Callable[[str], Path]:
     """A file or directory of the public data set, skipping the test where it was not downloaded."""
-
-    def find(name: str) -> Path:
-        path = PUBLIC_DATA / name
-        if not path.exists():
-            pytest.skip(f"public trace data not at hand: {name}")
-        return path
-
-    return find
+    return needs.public_data
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from penstock.client import ensure_server
 from penstock.core import InputError
 from penstock.web import OidcSettings
 from tests.control.serving import end_everything_on, until
+from tests.tools import needs
 from tests.tools.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -56,6 +57,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    needs.names()
     folder = tmp_path_factory.mktemp("oidc")
     port = free_port()
     issuer = f"http://localhost:{port}"

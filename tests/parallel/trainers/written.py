@@ -29,6 +29,7 @@ from penstock.parallel import (
     mesh_named,
 )
 from penstock.parallel.planning.uniform_plans import Degrees, Recompute, plan_of
+from tests.tools import needs
 
 BATCH = 64
 ROOT = Path(__file__).parents[3]
@@ -180,10 +181,10 @@ def checkout(variable: str, *needed: str) -> str:
     """Where the trainer's own source is; the test is skipped where nobody said, or its packages are not installed."""
     path = os.environ.get(variable, "")
     if not path:
-        pytest.skip(f"set {variable} to a checkout of the trainer to run its own parser")
+        needs.skip("the trainer's own parser is not here", f"set {variable} to a checkout of the trainer")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        pytest.skip(f"{variable} is set, but pip install {' '.join(missing)} is missing")
+        needs.skip("the trainer's packages are missing", f"pip install {' '.join(missing)}")
     return path
 
 

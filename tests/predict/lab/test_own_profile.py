@@ -15,6 +15,7 @@ from penstock.predict.lab.records.kernel_rows import KernelRows
 from penstock.predict.lab.records.measurements import MeasuredNetwork, Measurements
 from penstock.predict.memory import MemoryModel
 from tests.predict.kernels.made_up import measured, some_products
+from tests.tools import needs
 
 QUICK = BoostingOptions(trees=4, mean_trees=4, leaves=8, bins=16)
 TRUE = HostCost(forward_s=3e-5, backward_s=2e-5, optimizer_s=5e-5, view_s=5e-6, iteration_s=4e-4)
@@ -84,7 +85,7 @@ def test_what_a_process_held_at_most_is_seen_after_it_was_given_back() -> None:
     forget_peak()
     before = resident_bytes()
     if before is None:
-        pytest.skip("this system does not say what a process holds")
+        needs.skip("this system does not report the memory of a process", "mount -t proc proc /proc")
     np.ones(8 << 20).sum()
     after = resident_bytes()
     assert after is not None

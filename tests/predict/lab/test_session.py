@@ -22,6 +22,7 @@ from penstock.predict.lab.networks.relatives import relative
 from penstock.predict.lab.records.measurements import read_measurements
 from penstock.predict.zoo import image_task, network_named
 from penstock.predict.zoo.blocks import head
+from tests.tools import needs
 
 
 def _tiny() -> RandomNetwork:
@@ -117,7 +118,7 @@ def test_few_captures_tell_the_largest_batch_within_the_limits(monkeypatch: pyte
     assert affordable(item, "cpu", MeasuringLimits(seconds=1e-12, bytes=1e9), fewest=8)[0].batch == 8
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason=needs.reason("there is a GPU", "CUDA_VISIBLE_DEVICES= make test"))
 def test_a_device_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="PyTorch sees none"):
         MeasuringSession(tmp_path, "cuda")

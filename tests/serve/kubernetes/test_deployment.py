@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.serve import Installation, apply_installation, write_installation
-from tests.tools.engines import engine
 from tests.tools.kubernetes import ControlPlane
+from tests.tools.needs import engine
 
 
 def may(plane: ControlPlane, verb: str, resource: str, namespace: str, group: str = "") -> bool:
@@ -42,7 +42,7 @@ def test_an_installation_is_applied_and_applied_again(control_plane: ControlPlan
 
 
 def test_what_was_written_is_taken_by_kubectl(control_plane: ControlPlane, tmp_path: Path) -> None:
-    kubectl = engine("kubectl")
+    kubectl = engine("kubectl", how="apt-get install kubernetes-client (Debian 12) or kubectl (Debian 13)")
     write_installation(Installation(namespace="written"), tmp_path)
     kubeconfig = f"--kubeconfig={control_plane.kubeconfig}"
     done = subprocess.run(

@@ -14,6 +14,7 @@ import pytest
 from penstock.backends import KubernetesSettings
 from penstock.serve.kubernetes.deployment import dockerfile
 from penstock.serve.kubernetes.manifests import USER
+from tests.tools import needs
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -38,7 +39,8 @@ def copied() -> list[str]:
 def test_every_instruction_is_one_and_every_copied_file_is_there(copied: list[str]) -> None:
     assert {word for word, _ in instructions()} <= INSTRUCTIONS
     assert copied
-    tracked = subprocess.run(["git", "ls-files", "--", *copied], cwd=ROOT, capture_output=True, text=True, check=True)
+    git = needs.engine("git")
+    tracked = subprocess.run([git, "ls-files", "--", *copied], cwd=ROOT, capture_output=True, text=True, check=True)
     for source in copied:
         assert (ROOT / source).exists(), source
         assert any(line == source or line.startswith(f"{source}/") for line in tracked.stdout.splitlines()), source

@@ -92,9 +92,9 @@ class Container:
 
     def _around(self) -> dict[str, str]:
         """What an image brings; and the mark by which the tests end what they have started."""
-        return {name: os.environ[name] for name in ("PATH", MARK) if name in os.environ} | {
-            "HOME": str(self._directory)
-        }
+        return {
+            name: os.environ[name] for name in ("PATH", "TMPDIR", "TORCHINDUCTOR_CACHE_DIR", MARK) if name in os.environ
+        } | {"HOME": str(self._directory)}
 
     def _variables(self, lookup: Lookup, mounts: Mapping[str, Path]) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.tools.engines import REQUIRED
+from tests.tools import needs
 from tests.tools.kubernetes.rest import Rest
 from tests.tools.ports import free_port
 
@@ -74,14 +73,10 @@ def require_programs() -> Path:
     """Where the programs are; without them or a client a test is skipped, or fails where they are required."""
     place = programs_place()
     if not all(os.access(place / program, os.X_OK) for program in PROGRAMS):
-        complaint = f"no Kubernetes control plane in {place}; `make engines-kubernetes` builds it once"
-    elif importlib.util.find_spec("kubernetes") is None:
-        complaint = "no client for Kubernetes; pip install 'penstock[kubernetes]' brings it"
-    else:
-        return place
-    if os.environ.get(REQUIRED) == "1":
-        pytest.fail(complaint)
-    pytest.skip(complaint)
+        needs.missing_engine(f"there is no Kubernetes control plane in {place}", needs.KUBERNETES)
+    if importlib.util.find_spec("kubernetes") is None:
+        needs.missing_engine("there is no client for Kubernetes", needs.PACKAGES)
+    return place
 
 
 def shared_control_plane(directory: Path, node_grace_s: int = NODE_GRACE_S) -> ControlPlane:
