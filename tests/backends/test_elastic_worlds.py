@@ -195,7 +195,7 @@ def test_workers_do_not_outlive_an_agent_that_was_killed(local: Backend, state_d
     assert agent is not None
     os.kill(agent, signal.SIGKILL)
     until(lambda: not processes_of(state_dir), "the workers to end")
-    assert not status(local, RUN).alive
+    until(lambda: not status(local, RUN).alive, "the run to count as dead")
     assert local.usage(RUN).memory_bytes == 0
     with pytest.raises(BackendError, match="cannot be reached"):
         local.suspend(RUN)

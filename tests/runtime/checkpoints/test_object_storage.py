@@ -51,6 +51,9 @@ def test_nothing_of_what_was_copied_stays_on_the_machine(
     assert len(list(tmp_path.iterdir())) == 1
     files.load(manifest, parts_with(2.0))
     assert list(tmp_path.iterdir()) == []
+    bucket.replace(bucket.keys("step-0000000001/")[0], lambda content: content + b"!")
+    assert files.newest() is None
+    assert list(tmp_path.iterdir()) == [], "the copy of a damaged checkpoint is removed too"
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "missing file", "bad manifest", "no manifest"])

@@ -287,6 +287,7 @@ class Checkpoints:
                 _log.warning("checkpoint %s is damaged (%s); trying the one before it", name, str(error))
                 reason = error.given if isinstance(error, UnreadableCheckpointError) else reason_of(error)
                 passed_over.append(Unreadable(name=name, step=max(step_of(name), 0), reason=reason))
+                self._storage.release()
             else:
                 return Look(manifest, tuple(passed_over))
         return Look(None, tuple(passed_over))
