@@ -90,7 +90,7 @@ def test_a_deferred_job_gets_its_answer_by_the_time_it_was_told() -> None:
 
 def test_a_hopeless_job_is_refused_at_once_with_what_could_be_kept() -> None:
     (hopeless,) = ask(Row(work=400.0, due=50.0, standing=0))
-    assert (hopeless.verdict, hopeless.counter_offer) == (Verdict.REFUSED, 100.0)
+    assert (hopeless.verdict, hopeless.counter_offer, hopeless.offer_until) == (Verdict.REFUSED, 160.0, 60.0)
     assert hopeless.reason == "even alone on the cluster it would end 50s after its deadline"
 
 

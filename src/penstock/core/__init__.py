@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from penstock.core.pinned_tls import check_fingerprint, fingerprint, pinning_context
     from penstock.core.plugins import is_plugin, load_plugin
     from penstock.core.preflight import NodeHealth, Preflight, PreflightLevel, PreflightRule, PreflightVerdict
-    from penstock.core.promises import LATE_TOLERANCE_S, Grant, Plan, Quote, Verdict
+    from penstock.core.promises import LATE_TOLERANCE_S, Grant, HeldPlan, Plan, Quote, Verdict
     from penstock.core.protocol import (
         AGENT_MESSAGES,
         LONGEST_LINE,
@@ -319,6 +319,7 @@ __all__ = [
     "FinishOrder",
     "Goal",
     "Grant",
+    "HeldPlan",
     "Hello",
     "Hotspots",
     "HotspotsSampled",

@@ -36,6 +36,14 @@ class Plan:
         return sum(width * (end - start) for (start, width), end in zip(self.steps, ends, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class HeldPlan:
+    """Devices of one kind that are kept for a job over time."""
+
+    kind: str
+    plan: Plan
+
+
 class Verdict(StrEnum):
     """What a job is told when it asks."""
 
@@ -54,7 +62,9 @@ class Quote:
     """What we tell a job at submission.
 
     ``deadline`` is what is promised; ``finish_at`` is when a promised job is done at the latest by its plan,
-    ``expected_at`` when any job probably is; ``speed`` says what all of that rests on.
+    ``expected_at`` when any job probably is; ``speed`` says what all of that rests on. A ``counter_offer`` with a
+    ``held`` plan is a reservation until ``offer_until``: the same work, submitted again by then by the same tenant with
+    that deadline or a later one, is promised.
     """
 
     job_id: str
@@ -64,6 +74,8 @@ class Quote:
     devices: int = 0
     device_seconds: float = 0.0
     counter_offer: float = math.inf
+    offer_until: float = math.inf
+    held: HeldPlan | None = None
     answer_by: float = math.inf
     expected_at: float = math.inf
     speed: Source | None = None

@@ -1,9 +1,19 @@
 """Who gets how many devices, and when: one file per policy."""
 
 from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
-from penstock.policies.base import Admission, Allocation, AnyPolicy, Assignment, KindPolicy, NamedPolicy, Plans, Policy
+from penstock.policies.base import (
+    Admission,
+    Allocation,
+    AnyPolicy,
+    Assignment,
+    KindPolicy,
+    NamedPolicy,
+    PlannedQuotes,
+    Plans,
+    Policy,
+)
 from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
-from penstock.policies.deadline import DeadlinePolicy
+from penstock.policies.deadline import DeadlinePolicy, asked_again
 from penstock.policies.greedy import serve_in_order
 from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined
 from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
@@ -42,7 +52,7 @@ from penstock.policies.registry import (
     split_policies,
 )
 from penstock.policies.tenant_table import TenantTable
-from penstock.policies.view import KindConditions, View
+from penstock.policies.view import KindConditions, Offer, View
 
 __all__ = [
     "COST_CLASSES",
@@ -79,9 +89,11 @@ __all__ = [
     "Lucid",
     "MeasureFirst",
     "NamedPolicy",
+    "Offer",
     "Optimus",
     "Parameter",
     "PerKind",
+    "PlannedQuotes",
     "Plans",
     "Policy",
     "PolicyReference",
@@ -102,6 +114,7 @@ __all__ = [
     "allocate_confined",
     "allocate_lasting",
     "allocate_undisturbed",
+    "asked_again",
     "offered_policies",
     "parameters_of",
     "patience",

@@ -8,7 +8,7 @@ job bound to the kind on which it is fastest. A :class:`Policy` sees everything 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
@@ -61,8 +61,8 @@ class Assignment:
     """For every row of a :class:`View` a kind and a width (0 = no devices); per kind, when to ask again at the latest.
 
     ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises. Rows that
-    are ``pinned`` are not moved by the placement while they keep their width. ``missed`` counts the promised jobs that
-    will be late.
+    are ``pinned`` are not moved by the placement while they keep their width. ``missed`` marks the promised jobs that
+    will be late; ``None`` if none will.
     """
 
     kinds: Ints
@@ -70,7 +70,16 @@ class Assignment:
     wake_at: tuple[float, ...]
     plans: Plans | None = None
     pinned: Bools | None = None
-    missed: int = 0
+    missed: Bools | None = None
+
+    @property
+    def late(self) -> Ints:
+        """Rows of promised jobs that will be late."""
+        return np.flatnonzero(self.missed) if self.missed is not None else np.zeros(0, dtype=np.int64)
+
+    def keeps_promises_of(self, other: "Assignment") -> bool:
+        """Whether every promised job that is late here is late there as well: no promise is given up for another."""
+        return bool(np.isin(self.late, other.late).all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,13 +87,29 @@ class Allocation:
     """One width per row of a :class:`KindView` (0 = no devices), and when to ask again at the latest.
 
     ``plans``, if given, is kept by the scheduler and shown to the policy next time: what backs its promises. ``missed``
-    counts the promised jobs that will be late.
+    marks the promised jobs that will be late; ``None`` if none will.
     """
 
     widths: Ints
     wake_at: float = math.inf
     plans: Plans | None = None
-    missed: int = 0
+    missed: Bools | None = None
+
+
+class PlannedQuotes(list["Quote | None"]):
+    """Quotes with the plans in which every promise among them and every earlier one hold together.
+
+    The allocation of the same decision sees these plans as those at hand, so that what was promised is carried out.
+    """
+
+    def __init__(self, quotes: Iterable["Quote | None"], plans: Plans) -> None:
+        super().__init__(quotes)
+        self.plans = plans
+
+    @staticmethod
+    def plans_of(quotes: Sequence["Quote | None"]) -> Plans | None:
+        """The plans that come with the quotes, if any do."""
+        return quotes.plans if isinstance(quotes, PlannedQuotes) else None
 
 
 class JobsView(Protocol):
@@ -103,7 +128,8 @@ ViewT_contra = TypeVar("ViewT_contra", bound=JobsView, contravariant=True)
 class Admission(Protocol[ViewT_contra]):
     """Answers the jobs in ``rows``, which are unanswered or deferred; one quote each, in the same order.
 
-    ``None`` is for a deferred job to which nothing new is to be said.
+    ``None`` is for a deferred job to which nothing new is to be said. Admission that plans answers with
+    :class:`PlannedQuotes`.
     """
 
     def admit(self, view: ViewT_contra, rows: Ints) -> Sequence[Quote | None]: ...

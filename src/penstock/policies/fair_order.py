@@ -49,8 +49,12 @@ class FairOrder:
     def leased(self, view: View) -> Bools:
         """Who runs, and does not compete for its devices now."""
         ran = view.now - view.stint_since
-        renewal_s = max(view.slot, RENEWAL_SHARE * self.lease_s)
-        return np.asarray((view.width > 0) & ((ran < self.lease_s) | (np.mod(ran, self.lease_s) > renewal_s)))
+        competes = (ran >= self.lease_s) & (np.mod(ran, self.lease_s) <= self._renewal_s(view))
+        return np.asarray((view.width > 0) & ~competes)
+
+    def _renewal_s(self, view: View) -> float:
+        """How long a job competes for its devices at the end of a lease."""
+        return max(view.slot, RENEWAL_SHARE * self.lease_s)
 
     def starving(self, view: View) -> Bools:
         """Who was let in and has been without devices for too long."""
@@ -75,5 +79,6 @@ class FairOrder:
         changes = [float(starves.min(initial=np.inf, where=starves > view.now))]
         if len(np.unique(view.tenant)) > 1 or self.classes:
             ran = view.now - view.stint_since[~waiting & (view.width > 0)]
-            changes.append(view.now + self.lease_s - float(np.mod(ran, self.lease_s).max(initial=0.0)))
+            ends = view.now + self.lease_s - np.mod(ran, self.lease_s) + self._renewal_s(view) / 2
+            changes.append(float(ends.min(initial=np.inf)))
         return min(changes)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Job, Quote, Source, Verdict
-from penstock.policies.base import Admission, JobsView
+from penstock.policies.base import Admission, JobsView, PlannedQuotes
 from penstock.policies.columns import Ints
 
 LONGEST_S = 120.0
@@ -30,10 +30,10 @@ class MeasureFirst:
     def admit(self, view: JobsView, rows: Ints) -> Sequence[Quote | None]:
         unknown = {row for row in rows.tolist() if is_unmeasured(view.jobs[row], view.now)}
         asked = np.array([row for row in rows.tolist() if row not in unknown], dtype=np.int64)
-        answers = iter(self._admission.admit(view, asked)) if len(asked) else iter(())
-        return [
-            _unknown(view.jobs[row], view.now) if row in unknown else next(answers) for row in rows.tolist()
-        ]  # fmt: skip
+        known = self._admission.admit(view, asked) if len(asked) else []
+        answers, plans = iter(known), PlannedQuotes.plans_of(known)
+        said = [_unknown(view.jobs[row], view.now) if row in unknown else next(answers) for row in rows.tolist()]
+        return said if plans is None else PlannedQuotes(said, plans)
 
 
 def patience(job: Job) -> float:

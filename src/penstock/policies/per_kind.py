@@ -40,12 +40,8 @@ class PerKind(Policy):
         if len(view.conditions) == 1:
             decision = self.policy.allocate(view.of_kind(0))
             return Assignment(view.bound, decision.widths, (decision.wake_at,), decision.plans, missed=decision.missed)
-        missed, widths, wake_at, plans = (
-            0,
-            view.width.copy(),
-            [np.inf] * len(view.conditions),
-            Plans(view.plan_at, view.plan_width, view.plan_kind),
-        )
+        widths, wake_at, missed = view.width.copy(), [np.inf] * len(view.conditions), np.zeros(len(view), dtype=bool)
+        plans = Plans(view.plan_at, view.plan_width, view.plan_kind)
         for kind in _decided(view):
             rows = _rows(view, kind)
             if not len(rows):
@@ -55,7 +51,8 @@ class PerKind(Policy):
                 raise InvariantError(f"{len(rows)} jobs but widths of shape {decision.widths.shape}")
             widths[rows] = decision.widths
             wake_at[kind] = decision.wake_at
-            missed += decision.missed
+            if decision.missed is not None:
+                missed[rows] = decision.missed
             if decision.plans is not None:
                 plans = _with_plans(plans, rows, decision.plans, kind)
         return Assignment(view.bound, widths, tuple(wake_at), plans, missed=missed)

@@ -7,7 +7,18 @@ import numpy as np
 
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.deadline import AT_ONCE, AtOnce, DeadlinePolicy, Layout, PlanInputs, Terms, hopes, protect
+from penstock.policies.deadline import (
+    AT_ONCE,
+    HOLD_S,
+    AtOnce,
+    DeadlinePolicy,
+    Hold,
+    Layout,
+    PlanInputs,
+    Terms,
+    hopes,
+    protect,
+)
 from penstock.policies.fair_order import BOUND, LEASE_S, STARVING_S, Bound, FairOrder, Lease, Starving
 from penstock.policies.view import View
 
@@ -38,8 +49,9 @@ class Unified(DeadlinePolicy):
         lease_s: Lease = LEASE_S,
         starving_s: Starving = STARVING_S,
         at_once: AtOnce = AT_ONCE,
+        hold_s: Hold = HOLD_S,
     ) -> None:
-        super().__init__(at_once)
+        super().__init__(at_once, hold_s)
         self.fair_order = FairOrder(bound, lease_s, starving_s)
 
     def allocate(self, view: View) -> Assignment:

@@ -6,16 +6,17 @@ this view and chooses one option per row. Columns are read-only; what is seldom 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import FREE, Job, Overhead
+from penstock.core import FREE, Job, Overhead, Quote
 from penstock.policies.arrivals import ArrivalStatistics
-from penstock.policies.base import Assignment
-from penstock.policies.columns import Floats, Ints
+from penstock.policies.base import Assignment, Plans
+from penstock.policies.columns import ROUNDING_S, Floats, Ints
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.job_columns import ColumnSource, JobColumns, ReplacedColumns, SomeRows
 from penstock.policies.kind_options import KindOptions
@@ -38,6 +39,22 @@ class KindConditions(NamedTuple):
     """Recent mean time between decisions about this kind (at least the slot)."""
     decided: bool = True
     """Whether this decision is about it; jobs of other kinds are not in the view."""
+
+
+class Offer(NamedTuple):
+    """A counter-offer that is held: whose it is, and what it reserves until it expires."""
+
+    job: Job
+    quote: Quote
+
+    def serves(self, job: Job) -> bool:
+        """Whether a job asks for the same work, by the deadline that was offered or later."""
+        same = replace(
+            job, id=self.job.id, goal=self.job.goal, submitted_at=self.job.submitted_at, curve=self.job.curve,
+            costs=self.job.costs, priority=self.job.priority,
+        )  # fmt: skip
+        in_time = job.submitted_at <= self.quote.offer_until and job.deadline >= self.quote.counter_offer
+        return in_time and same == self.job
 
 
 class View(JobColumns):
@@ -64,6 +81,8 @@ class View(JobColumns):
         arrivals: Callable[[], ArrivalStatistics] = ArrivalStatistics.none,
         leases: Sequence[Sequence[tuple[float, int]]],
         bounds: TenantBounds | None = None,
+        offers: Sequence[Offer] = (),
+        is_planned: bool = False,
     ) -> None:
         self.now = now
         self.slot = slot
@@ -76,6 +95,10 @@ class View(JobColumns):
         self.bounds = bounds
         """What tenants are guaranteed and may hold at most, for whoever sees to it; None if nobody has bounds."""
         self.bound = bound
+        self.offers = offers
+        """Counter-offers whose devices nobody else is promised."""
+        self.is_planned = is_planned
+        """Whether the plans at hand were laid out by the admission of this very decision."""
         self._columns = columns
         self._tenants = tenants
         self._leases = leases
@@ -110,6 +133,7 @@ class View(JobColumns):
         rows, ends, on, held = settled
         left, kinds = np.delete(np.arange(len(self)), rows), range(len(self.conditions))
         free = np.array([each.capacity - int(held[on == kind].sum()) for kind, each in enumerate(self.conditions)])
+        ends = np.maximum(ends, self.now + ROUNDING_S)
         given_back = [list(zip(ends[on == kind].tolist(), (-held[on == kind]).tolist(), strict=True)) for kind in kinds]
         part = self.part(left, free, given_back)
         if self.bounds is not None:
@@ -117,10 +141,20 @@ class View(JobColumns):
             part.__dict__["held_elsewhere"] = self.held_elsewhere + more
         return part
 
-    def told(self, standing: Ints) -> "View":
-        """The same world in which jobs have been told something else."""
-        every, columns = np.arange(len(self)), ReplacedColumns(self._columns, {"standing": standing})
-        return self.part(every, self.capacity, columns=columns)
+    def told(self, standing: Ints, plans: Plans | None = None) -> "View":
+        """The same world in which jobs have been told something else, by these plans."""
+        every, told = np.arange(len(self)), dict[str, Any](standing=standing)
+        if plans is not None:
+            told |= {"plan_at": plans.at, "plan_width": plans.width, "plan_kind": plans.kind}
+        view = self.part(every, self.capacity, columns=ReplacedColumns(self._columns, told))
+        view.is_planned |= plans is not None
+        return view
+
+    def without_offers(self) -> "View":
+        """The same world in which no counter-offer is held."""
+        part = self.part(np.arange(len(self)), self.capacity)
+        part.offers = ()
+        return part
 
     def part(
         self,
@@ -148,6 +182,7 @@ class View(JobColumns):
             ],
             tenants=lambda: self.tenants, arrivals=lambda: self.arrivals,
             leases=[[*known, *new] for known, new in zip(self._leases, more, strict=True)], bounds=self.bounds,
+            offers=self.offers, is_planned=self.is_planned,
         )  # fmt: skip
 
     def working_share(self, interval: float) -> float:

@@ -24,9 +24,13 @@ from penstock.policies import (
     Floats,
     Ints,
     KindConditions,
+    Offer,
     PerKind,
+    PlannedQuotes,
+    Plans,
     Policy,
     ReplacedColumns,
+    Standing,
     View,
     WithinBounds,
     admit_confined,
@@ -34,11 +38,13 @@ from penstock.policies import (
     allocate_confined,
     allocate_lasting,
     allocate_undisturbed,
+    asked_again,
 )
 from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
-from penstock.scheduler.holdings import STANDING, Draft, Holdings
+from penstock.scheduler.holdings import STANDING, Draft, Holdings, offers_after
 from penstock.scheduler.kinds import KindState
+from penstock.scheduler.leaving import Leaving
 from penstock.scheduler.node_seats import NodeSeats
 from penstock.scheduler.placing import place
 from penstock.scheduler.preemption import preemption_reasons
@@ -66,11 +72,14 @@ class _Changes(NamedTuple):
 
 
 class _Answers(NamedTuple):
-    """Quotes that say something new, by key; then the standing of every row that is left, and which those are."""
+    """Quotes that say something new, by key; then the standing of every row that is left, which those are, and the
+    plans in which the promises hold together. ``promised`` are the rows of this table that were just promised."""
 
     quotes: Sequence[tuple[int, Quote]] = ()
     standing: Ints | None = None
     left: Ints | None = None
+    plans: Plans | None = None
+    promised: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Decider:
@@ -101,8 +110,10 @@ class Decider:
 
     def decide(self, holdings: Holdings, cluster: Cluster, slot: float, now: float, kinds: Sequence[str]) -> Draft:
         """About some kinds of device. If anybody who is asked fails, everything is as before. O(jobs) and up."""
+        leaving = Leaving(holdings, now, kinds)
         conditions = [
-            _conditions(state, state.interval_at(now), decided=kind in kinds) for kind, state in holdings.kinds.items()
+            _conditions(state, state.interval_at(now), leaving, decided=kind in kinds)
+            for kind, state in holdings.kinds.items()
         ]
         moment, seats = _moment(holdings, now, kinds, conditions), NodeSeats(holdings)
         answers = self._answer(holdings, slot, moment, seats)
@@ -111,19 +122,27 @@ class Decider:
         try:
             view = self._view(holdings, slot, moment, answers)
             if not len(view):
-                return Draft(
-                    wake_at=dict.fromkeys(kinds, math.inf), quotes=answers.quotes, projection=moment.projection
-                )
+                wake_at = {kind: holdings.kinds[kind].closes_at(now) for kind in kinds}
+                return Draft(wake_at=wake_at, quotes=answers.quotes, projection=moment.projection)
             assignment = allocate_confined(self._allocate, view, seats)
+            if self.policy.overhead_proof and len(answers.promised) and len(assignment.late):
+                later = _without_promises(holdings, view, answers)
+                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings)
+                without = allocate_confined(self._allocate, careful, seats_again)
+                if not assignment.keeps_promises_of(without):
+                    answers, view, assignment, seats = later, careful, without, seats_again
             changes = _checked_changes(view, assignment)
-            return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes, seats)
+            if len(moving := leaving.moving(view, assignment)):
+                changes = changes._replace(wanting=np.union1d(changes.wanting, moving))
+            return self._carried_out(holdings, cluster, moment, answers, view, assignment, changes, seats, leaving)
         except BaseException:
             take_back(holdings, kinds)
             raise
 
     def view(self, holdings: Holdings, slot: float, now: float) -> View:
         """What a policy would see now."""
-        conditions = [_conditions(state, state.interval, decided=True) for state in holdings.kinds.values()]
+        leaving = Leaving(holdings, now, tuple(holdings.kinds))
+        conditions = [_conditions(state, state.interval, leaving, decided=True) for state in holdings.kinds.values()]
         return self._view(holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions), _Answers())
 
     def explain(self, holdings: Holdings, view: View, row: int) -> str:
@@ -139,7 +158,10 @@ class Decider:
         table, columns, left = holdings.table, moment.columns, answers.left
         rows = table.rows_left(moment.rows, left)
         if answers.standing is not None:
-            columns = ReplacedColumns(columns, {"standing": answers.standing}, left)
+            told: dict[str, Any] = {"standing": answers.standing}
+            if (plans := answers.plans) is not None:
+                told |= {"plan_at": plans.at, "plan_width": plans.width, "plan_kind": plans.kind}
+            columns = ReplacedColumns(columns, told, left)
         return View(
             now=moment.now, slot=slot, overhead=self.costs.overhead, conditions=moment.conditions, columns=columns,
             jobs=table.jobs if isinstance(rows, slice) else [table.jobs[row] for row in rows.tolist()],
@@ -147,8 +169,9 @@ class Decider:
             options=[options.shown(rows) for options in table.options],
             tenants=lambda: holdings.tenant_table(moment.now),
             arrivals=lambda: holdings.arrivals.shown(moment.now),
-            leases=[state.leases for state in holdings.kinds.values()],
-            bounds=holdings.tenants.bounds(holdings.capacity),
+            leases=[state.leases_after(moment.now) for state in holdings.kinds.values()],
+            bounds=holdings.tenants.bounds(holdings.capacity), is_planned=answers.plans is not None,
+            offers=_offers(holdings, slot, moment.now, answers),
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:
@@ -160,8 +183,10 @@ class Decider:
         keys = sequence[asked].tolist()
         view = self._view(holdings, slot, moment, _Answers())
         quotes = admit_confined(partial(admit_undisturbed, self._wide), self._allocate, view, asked, seats)
+        plans = PlannedQuotes.plans_of(quotes)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
+        promised = np.zeros(len(standing), dtype=bool)
         for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):
             before = holdings.records[key].quote
             quote = _kept_on(answer) if holdings.records[key].amended else answer
@@ -172,10 +197,12 @@ class Decider:
                 refused.append(row)
             else:
                 standing[row] = STANDING[quote.verdict]
+                promised[row] = quote.verdict is Verdict.PROMISED
         if not refused:
-            return _Answers(said, standing)
+            return _Answers(said, standing, None, plans, np.flatnonzero(promised))
         left = rows_left(len(sequence), refused)
-        return _Answers(said, standing[left], left)
+        plans = None if plans is None else Plans(plans.at[left], plans.width[left], plans.kind[left])
+        return _Answers(said, standing[left], left, plans, np.flatnonzero(promised[left]))
 
     def _carried_out(
         self,
@@ -187,6 +214,7 @@ class Decider:
         assignment: Assignment,
         changes: _Changes,
         seats: NodeSeats,
+        leaving: Leaving,
     ) -> Draft:
         for key, quote in answers.quotes:
             if quote.verdict is Verdict.REFUSED:
@@ -195,7 +223,11 @@ class Decider:
         if assignment.pinned is not None:
             _pin(holdings, view, assignment.pinned)
         wanting = changes.wanting
-        grants = place(self.placement, holdings, view, assignment, wanting, seats) if len(wanting) else []
+        grants: list[tuple[int, str, tuple[int, ...]]] = []
+        if len(wanting):
+            leaving.close(view, wanting)
+            grants = place(self.placement, holdings, view, assignment, wanting, seats)
+            leaving.reopen()
         granted = {key for key, _, _ in grants}
         return Draft(
             wake_at=_wakes(holdings, moment, assignment),
@@ -266,10 +298,29 @@ def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Se
     return Moment(now, kinds, rows, projection, columns, conditions)
 
 
-def _conditions(state: KindState, interval: float, *, decided: bool) -> KindConditions:
-    return KindConditions(
-        name=state.kind, capacity=state.occupancy.capacity, interval=interval, decided=decided
-    )  # fmt: skip
+def _conditions(state: KindState, interval: float, leaving: Leaving, *, decided: bool) -> KindConditions:
+    capacity = state.occupancy.capacity - leaving.devices(state.kind)
+    return KindConditions(name=state.kind, capacity=capacity, interval=interval, decided=decided)
+
+
+def _offers(holdings: Holdings, slot: float, now: float, answers: _Answers) -> list[Offer]:
+    """The counter-offers that are held once these answers are given."""
+    held = holdings.offers_at(now, slot) if holdings.offers else []
+    for key, quote in answers.quotes:
+        if held or quote.held is not None:
+            held = offers_after(held, holdings.records[key].job, quote)
+    return held
+
+
+def _without_promises(holdings: Holdings, view: View, answers: _Answers) -> _Answers:
+    """The same answers without new promises: what cannot be carried out beside the earlier ones is asked again."""
+    assert answers.standing is not None
+    standing = answers.standing.copy()
+    standing[answers.promised] = Standing.DEFERRED
+    row_of = dict(zip(view.sequence[answers.promised].tolist(), answers.promised.tolist(), strict=True))
+    quotes = [(key, quote) for key, quote in answers.quotes if key not in row_of]
+    quotes += [(key, asked_again(view, row)) for key, row in row_of.items() if holdings.records[key].quote is None]
+    return _Answers(quotes, standing, answers.left)
 
 
 def _kept_on(quote: Quote | None) -> Quote | None:
@@ -328,8 +379,9 @@ def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View
 
 
 def _wakes(holdings: Holdings, moment: Moment, assignment: Assignment) -> dict[str, float]:
-    wakes = dict(zip(holdings.kinds, assignment.wake_at, strict=True))
-    return {kind: wakes[kind] if wakes[kind] > moment.now else math.inf for kind in moment.kinds}
+    """When to decide again: when the policy wants to, and when a node has to be vacated."""
+    wakes = {kind: at if at > moment.now else math.inf for kind, at in zip(holdings.kinds, assignment.wake_at, strict=True)}
+    return {kind: min(wakes[kind], holdings.kinds[kind].closes_at(moment.now)) for kind in moment.kinds}
 
 
 def _known_rate(holdings: Holdings, placed: PlacedJob, key: int, granted: set[int]) -> float:

@@ -33,7 +33,7 @@ from penstock.core import (
     Withdraw,
     format_duration,
 )
-from penstock.policies import Floats, Ints, Plans, Standing, TenantTable
+from penstock.policies import Floats, Ints, Offer, Plans, Standing, TenantTable
 from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.options import usable_levels
@@ -91,6 +91,8 @@ class Holdings:
         self.confined: dict[int, NodeChoice] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
+        self.offers: list[Offer] = []
+        """Counter-offers that are held, those that have expired included until somebody looks."""
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
@@ -98,7 +100,7 @@ class Holdings:
         other.cluster, other.confined = self.cluster, self.confined.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
-        other.arrivals = self.arrivals.copy()
+        other.arrivals, other.offers = self.arrivals.copy(), self.offers.copy()
         other.records = {key: record.copy() for key, record in self.records.items()}
         return other
 
@@ -444,10 +446,16 @@ class Holdings:
         if draft.plans is not None:
             table.keep(draft.plans, rows)
 
+    def offers_at(self, now: float, slot: float) -> list[Offer]:
+        """The counter-offers that are held; one expires when nobody who accepted it in time can still be asking."""
+        return [offer for offer in self.offers if now <= offer.quote.offer_until + slot]
+
     def _answer(self, record: Record, quote: Quote, now: float, out: list[Instruction]) -> None:
         record.quote = quote
         out.append(_ANSWER[quote.verdict](quote))
         record.tell(now, f"{quote.verdict}: {quote.reason}")
+        if self.offers or quote.held is not None:
+            self.offers = offers_after(self.offers_at(now, self.of(record).slot), record.job, quote)
         if quote.verdict is Verdict.REFUSED:
             record.state = JobState.DECLINED
             self.remove(record, now)
@@ -510,6 +518,14 @@ class Holdings:
         table = self.table
         since = math.fmod(float(table.unsaved_s[row]), record.job.checkpoint_every_s)
         return min(float(table.rate[row]) * since, float(table.progressed[row]))
+
+
+def offers_after(held: list[Offer], job: Job, quote: Quote) -> list[Offer]:
+    """The offers that are held after an answer: with the one it makes, or without the one the promised job accepted."""
+    if quote.held is not None:
+        return [*held, Offer(job, quote)]
+    used = next((offer for offer in held if offer.serves(job)), None) if quote.verdict is Verdict.PROMISED else None
+    return [offer for offer in held if offer is not used]
 
 
 def _instruct(record: Record, grant: Grant, held: int) -> Instruction:

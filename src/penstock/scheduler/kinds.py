@@ -5,6 +5,8 @@ import math
 from penstock.core import Cluster
 from penstock.placement import Occupancy
 
+VACATED_BEFORE_S = 10.0
+"""A node counts as gone this long before it leaves, and a slot more, because decisions are a slot apart."""
 _CALM_SLOTS = 20
 """Gaps longer than this many slots say nothing about how often decisions are taken under load."""
 
@@ -24,11 +26,25 @@ class KindState:
         self.until: dict[int, float] = {}
         """When nodes leave that are known to: the ends of leases and of draining, by position."""
 
-    @property
-    def leases(self) -> list[tuple[float, int]]:
-        """(when, how many devices leave) for the nodes that are there and known to leave."""
+    def leases_after(self, now: float) -> list[tuple[float, int]]:
+        """(when, how many devices count as gone) for the nodes that are there and known to leave, as yet in use."""
         sizes = self.occupancy.size_per_node
-        return [(until, int(sizes[position])) for position, until in self.until.items() if sizes[position]]
+        leaving = [(self._gone_at(until), int(sizes[position])) for position, until in self.until.items()]
+        return [(at, devices) for at, devices in leaving if devices and at > now]
+
+    def closing(self, now: float) -> tuple[int, ...]:
+        """Positions of the nodes that are there and count as gone."""
+        sizes = self.occupancy.size_per_node
+        return tuple(
+            position for position, until in self.until.items() if sizes[position] and self._gone_at(until) <= now
+        )
+
+    def closes_at(self, now: float) -> float:
+        """When the next node counts as gone."""
+        return min((at for at, _ in self.leases_after(now)), default=math.inf)
+
+    def _gone_at(self, until: float) -> float:
+        return until - self.slot - VACATED_BEFORE_S
 
     def copy(self) -> "KindState":
         """An independent one."""

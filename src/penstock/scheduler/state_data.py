@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.core import Cluster, CodecError, EventError, InputError, Job, Node, Quote, Tenant, build, plain
 from penstock.placement import slots_of
-from penstock.policies import Floats, Ints
+from penstock.policies import Floats, Ints, Offer
 from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.holdings import Holdings
 from penstock.scheduler.kinds import KindState
@@ -60,6 +60,7 @@ def still_data(state: State) -> dict[str, Any]:
             for tenant, past in zip(state.holdings.tenants.known, state.holdings.tenants.past, strict=True)
         ],
         "arrivals": state.holdings.arrivals.to_data(),
+        "offers": [{"job": plain(offer.job), "quote": plain(offer.quote)} for offer in state.holdings.offers],
         "fairness": state.holdings.tenants.account.to_data(),
         "table": _table(state.holdings),
     }
@@ -91,6 +92,9 @@ def _build_state(data: Mapping[str, Any]) -> State:
         state.holdings.tenants.restore(tenant, each["past"], removed=each.get("removed", False))
     if "arrivals" in data:
         state.holdings.arrivals = Arrivals.from_data(data["arrivals"])
+    state.holdings.offers = [
+        Offer(build(Job, each["job"]), build(Quote, each["quote"])) for each in data.get("offers", ())
+    ]
     if "fairness" in data:
         state.holdings.tenants.account.restore(data["fairness"])
     _fill_table(state.holdings, data["table"], {record.key: record for record in records})

@@ -34,6 +34,7 @@ class QuoteView(WireModel):
     devices: int = 0
     device_seconds: float = 0.0
     counter_offer: datetime | None = None
+    offer_until: datetime | None = None
     answer_by: datetime | None = None
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")

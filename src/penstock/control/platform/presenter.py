@@ -41,7 +41,7 @@ from penstock.wire import (
     stamp,
 )
 
-_MOMENTS = ("deadline", "finish_at", "counter_offer", "answer_by", "expected_at")
+_MOMENTS = ("deadline", "finish_at", "counter_offer", "offer_until", "answer_by", "expected_at")
 _USED = (
     "cpu_percent",
     "memory_bytes",

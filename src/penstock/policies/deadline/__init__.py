@@ -5,9 +5,22 @@ plans at hand; ``promises`` keeps those made and makes new ones; ``forward`` let
 what plans leave; ``answers`` puts it into words.
 """
 
+from penstock.policies.deadline.answers import asked_again
 from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.layout import Layout
-from penstock.policies.deadline.policy import AT_ONCE, AtOnce, DeadlinePolicy, hopes
+from penstock.policies.deadline.policy import AT_ONCE, HOLD_S, AtOnce, DeadlinePolicy, Hold, hopes
 from penstock.policies.deadline.promises import protect
 
-__all__ = ["AT_ONCE", "AtOnce", "DeadlinePolicy", "Layout", "PlanInputs", "Terms", "hopes", "protect"]
+__all__ = [
+    "AT_ONCE",
+    "HOLD_S",
+    "AtOnce",
+    "DeadlinePolicy",
+    "Hold",
+    "Layout",
+    "PlanInputs",
+    "Terms",
+    "asked_again",
+    "hopes",
+    "protect",
+]

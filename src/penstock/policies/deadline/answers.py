@@ -10,13 +10,19 @@ from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turne
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Layout, earliest_ends
+from penstock.policies.deadline.offers import OfferBook
 from penstock.policies.view import View
 
 _COSTLY = "more is asked for than the devices can do, and cheaper jobs are promised first"
 
 
-def answers(view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: Bools) -> Sequence[Quote | None]:
-    """A promise for each row that is planned, and an honest word for the others; nothing where that was said before."""
+def answers(
+    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: Bools, hold_s: float
+) -> Sequence[Quote | None]:
+    """A promise for each row that is planned, and an honest word for the others; nothing where that was said before.
+
+    Counter-offers to rejected jobs are held for ``hold_s``.
+    """
     chances, planned = last_chances(view), np.isfinite(layout.finish)
     waits = (chances >= view.now) & (costly | view.hard)
     silent = waits & (view.standing == Standing.DEFERRED)
@@ -35,8 +41,10 @@ def answers(view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: 
         if waits[row]:
             return deferred(name, view.now, float(chance), offer, _COSTLY if costly[row] else IN_THE_WAY)
         hard, worth = bool(view.hard[row]), value_text(view.jobs[row], offer)
-        return turned_down(name, float(view.now - chance), hard=hard, offer=offer, worth=worth)
+        quote = turned_down(name, float(view.now - chance), hard=hard, offer=offer, worth=worth)
+        return offers_held.held_for(row, quote) if hard and hold_s > 0 else quote
 
+    offers_held = OfferBook(view, inputs, layout.calendar, hold_s, len(rows))
     return [answer(row) for row in rows.tolist()]
 
 
@@ -48,6 +56,11 @@ def has_news(view: View, rows: Ints) -> bool:
 def last_chances(view: View) -> Floats:
     """The latest time each job could start, alone on the cluster, and still be in time."""
     return view.deadline - view.alone_s
+
+
+def asked_again(view: View, row: int) -> Quote:
+    """Instead of a promise that would need devices of earlier ones."""
+    return deferred(view.jobs[row].id, view.now, float(last_chances(view)[row]), math.inf, IN_THE_WAY)
 
 
 def deferred(name: str, now: float, last_chance: float, offer: float, reason: str) -> Quote:

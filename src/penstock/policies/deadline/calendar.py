@@ -13,13 +13,11 @@ beginning to its end; ``again`` is negative for all others.
 
 import numpy as np
 
-from penstock.policies.columns import PLAN_STEPS, Floats, Ints
+from penstock.policies.columns import PLAN_STEPS, ROUNDING_S, Floats, Ints
 from penstock.policies.filling import breakpoint_at, level_in
 from penstock.tools import compiled
 
 UNREACHABLE = -1
-ROUNDING_S = 1e-6
-"""Ends are computed from the rate and the work in another order than they happen in."""
 SHORTEST_STEP_S = 1.0
 
 

@@ -16,8 +16,8 @@ from penstock.policies.deadline.layout import (
     followed_to,
     held_on,
     new_calendar,
+    reserve_if_free,
 )
-from penstock.policies.filling import take
 from penstock.policies.view import View
 from penstock.tools import compiled
 
@@ -31,9 +31,12 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
     order = by_limit(view, inputs, rows)
     plans, old = layout.plans, Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
     follow_all(inputs, order, old.at, old.width, old.kind, layout.finish, plans.at, plans.width, plans.kind)
-    if take_all(order, layout.calendar, plans.at, plans.width, plans.kind):
-        return layout
-    layout = replace(layout, calendar=new_calendar(view, len(rows)))
+    for inside in (view, view.without_offers()) if view.offers else (view,):
+        if inside is not view:
+            layout = replace(layout, calendar=new_calendar(inside, len(rows)))
+        if take_all(order, layout.calendar, plans.at, plans.width, plans.kind):
+            return layout
+    layout = replace(layout, calendar=new_calendar(inside, len(rows)))
     take_what_fits(order, layout.calendar, layout.finish, plans.at, plans.width, plans.kind)
     return layout
 
@@ -55,7 +58,7 @@ def follow_all(
             continue
         finish[job], kinds[job] = end, kind
         last, steps = min(times[count - 1], released_at(end, inputs.slot)), 0
-        while steps < count and times[steps] < last:
+        while steps < min(count, PLAN_STEPS - 1) and times[steps] < last:
             at[job, steps], width[job, steps] = times[steps], widths[steps]
             steps += 1
         at[job, steps], width[job, steps] = last, 0
@@ -104,25 +107,5 @@ def take_what_fits(order: Ints, calendar: Calendar, finish: Floats, at: Floats, 
     for job in order:
         if not np.isfinite(finish[job]):
             continue
-        kind = kinds[job]
-        if _has_room(calendar, kind, at[job], width[job]):
-            calendar.sizes[kind] = take(
-                calendar.times[kind], calendar.free[kind], calendar.sizes[kind], at[job], width[job], 1
-            )
-        else:
+        if not reserve_if_free(calendar, kinds[job], at[job], width[job]):
             finish[job], at[job], width[job] = np.inf, np.inf, 0
-
-
-@compiled
-def _has_room(calendar: Calendar, kind: int, at: Floats, width: Ints) -> bool:
-    """Whether the calendar has so many devices free whenever the plan wants them."""
-    for step in range(PLAN_STEPS - 1):
-        if not np.isfinite(at[step + 1]):
-            return True
-        first = max(int(np.searchsorted(calendar.times[kind, : calendar.sizes[kind]], at[step], side="right")) - 1, 0)
-        for k in range(first, calendar.sizes[kind]):
-            if calendar.times[kind, k] >= at[step + 1]:
-                break
-            if calendar.free[kind, k] < width[step]:
-                return False
-    return True

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.core import HeldPlan
 from penstock.policies.base import Plans
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 from penstock.policies.deadline.calendar import (
@@ -21,7 +22,7 @@ from penstock.policies.deadline.calendar import (
     smallest_share,
 )
 from penstock.policies.deadline.inputs import PlanInputs
-from penstock.policies.filling import usable
+from penstock.policies.filling import take, usable
 from penstock.policies.view import View
 from penstock.tools import compiled
 
@@ -96,16 +97,59 @@ def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
 
 
 def new_calendar(view: View, plans: int) -> Calendar:
-    """Everything that works is free, until leases end; there is room for so many plans."""
+    """Everything that works is free, until leases end, but for held offers; there is room for so many plans."""
     kinds = len(view.kinds)
     steps = [view.capacity_steps(kind) for kind in range(kinds)]
-    room = (PLAN_STEPS + 2) * plans + max(len(each) for each in steps) + 2
+    room = (PLAN_STEPS + 2) * (plans + len(view.offers)) + max(len(each) for each in steps) + 2
     calendar = Calendar(
         np.empty((kinds, room)), np.empty((kinds, room), dtype=np.int64), np.zeros(kinds, dtype=np.int64)
     )
     for kind, each in enumerate(steps):
         _write_capacity(calendar, kind, each)
+    _reserve_offers(view, calendar)
     return calendar
+
+
+def _reserve_offers(view: View, calendar: Calendar) -> None:
+    """Keep the devices of held offers free, as far as they are there."""
+    for offer in view.offers:
+        held = offer.quote.held
+        if held is not None and held.kind in view.kinds:
+            at, width = steps_of_offer(held)
+            reserve_if_free(calendar, view.kinds.index(held.kind), np.maximum(at, view.now), width)
+
+
+def steps_of_offer(held: HeldPlan) -> tuple[Floats, Ints]:
+    """The plan as a row of times and one of widths."""
+    at, width = np.full(PLAN_STEPS, np.inf), np.zeros(PLAN_STEPS, dtype=np.int64)
+    for step, (since, count) in enumerate(held.plan.steps):
+        at[step], width[step] = since, count
+    at[len(held.plan.steps)] = held.plan.end
+    return at, width
+
+
+@compiled
+def reserve_if_free(calendar: Calendar, kind: int, at: Floats, width: Ints) -> bool:
+    """Subtract a plan from the calendar, unless there are too few devices for it."""
+    if not has_room(calendar, kind, at, width):
+        return False
+    calendar.sizes[kind] = take(calendar.times[kind], calendar.free[kind], calendar.sizes[kind], at, width, 1)
+    return True
+
+
+@compiled
+def has_room(calendar: Calendar, kind: int, at: Floats, width: Ints) -> bool:
+    """Whether the calendar has so many devices free whenever the plan wants them."""
+    for step in range(PLAN_STEPS - 1):
+        if not np.isfinite(at[step + 1]):
+            return True
+        first = max(int(np.searchsorted(calendar.times[kind, : calendar.sizes[kind]], at[step], side="right")) - 1, 0)
+        for k in range(first, calendar.sizes[kind]):
+            if calendar.times[kind, k] >= at[step + 1]:
+                break
+            if calendar.free[kind, k] < width[step]:
+                return False
+    return True
 
 
 def _write_capacity(calendar: Calendar, kind: int, steps: Sequence[tuple[float, int]]) -> None:

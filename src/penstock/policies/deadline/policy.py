@@ -6,13 +6,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Assignment, Policy
-from penstock.policies.columns import Bools, Floats, Ints, Standing
+from penstock.policies.base import Assignment, PlannedQuotes, Policy
+from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
 from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds, terms_of
 from penstock.policies.deadline.layout import Layout
+from penstock.policies.deadline.offers import with_accepted
 from penstock.policies.deadline.promises import (
     add_promises,
     cheapest_first,
@@ -27,7 +28,9 @@ from penstock.policies.planning import widths_at
 from penstock.policies.view import View
 
 AtOnce = Annotated[float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)]
+Hold = Annotated[float, Parameter("how long the devices for a counter-offer are kept free of promises", least=0.0)]
 AT_ONCE = 0.3
+HOLD_S = 60.0
 ANSWER_WITHIN_S = 1e-3
 MEASURED_WITHIN_S = 30.0
 """Seconds on devices after which a job that has not shown its speed takes its turn like any other."""
@@ -59,20 +62,23 @@ class DeadlinePolicy(Policy):
     def __init__(
         self,
         at_once: AtOnce = AT_ONCE,
+        hold_s: Hold = HOLD_S,
     ) -> None:
         self.at_once = at_once
+        self.hold_s = hold_s
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
+        view, accepting = with_accepted(view, rows)
         terms = terms_of(view)
         cost = device_seconds(terms.cautious)
-        asked = cheapest_first(cost, rows[np.isfinite(view.deadline[rows])])
+        asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
-        if not len(cheap) and not has_news(view, rows):
+        if not len(cheap) and not len(accepting) and not has_news(view, rows):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        return answers(view, rows, layout, cautious, costly)
+        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
 
     def allocate(self, view: View) -> Assignment:
         measured = to_measure(view)
@@ -90,7 +96,10 @@ class DeadlinePolicy(Policy):
         for rows in by_priority(view, cheap_first):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
-        wake_at = min(plans.next_change(view.now), _next_answer(view), _measured_by(view, measured & (widths > 0)))
+        wake_at = min(
+            plans.next_change(view.now), _next_answer(view), _measured_by(view, measured & (widths > 0)),
+            _next_expiry(view),
+        )  # fmt: skip
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
     def costly(self, view: View, cost: Floats) -> Bools:
@@ -109,10 +118,11 @@ class DeadlinePolicy(Policy):
         return explain_plan(view, row)
 
 
-def _missed(inputs: PlanInputs, layout: Layout) -> int:
-    """How many of the planned rows are late by their plans."""
-    in_time = layout.finish[layout.rows] <= inputs.limit[layout.rows]
-    return len(layout.rows) - int(np.count_nonzero(in_time))
+def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
+    """Which of the planned rows are late by their plans."""
+    missed = np.zeros(len(layout.finish), dtype=bool)
+    missed[layout.rows] = layout.finish[layout.rows] > inputs.limit[layout.rows] + KEPT_WITHIN_S
+    return missed
 
 
 def to_measure(view: View) -> Bools:
@@ -143,6 +153,13 @@ def hopes(view: View, promised: Bools, cost: Floats) -> Bools:
     """Who may not make it, or costs more than any promised job: they come only after all promised ones."""
     dearest = cost[promised].max(initial=-np.inf)
     return np.asarray(~promised & (np.isfinite(view.deadline) | (cost > dearest)))
+
+
+def _next_expiry(view: View) -> float:
+    """When the first held offer expires, if jobs wait for a promise and deciding again stops nobody."""
+    if view.overhead.every_round_s > 0 or not (view.standing == Standing.DEFERRED).any():
+        return np.inf
+    return min((offer.quote.offer_until + view.slot + ROUNDING_S for offer in view.offers), default=np.inf)
 
 
 def _next_answer(view: View) -> float:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.policies.columns import Bools, Floats, Ints, Standing
+from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds
 from penstock.policies.deadline.keeping import keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
@@ -34,9 +34,9 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     """
     rows, strict = promised_rows(view), terms.strict
     is_new = np.isinf(view.plan_at[rows, 0])
-    kept = keep(view, strict, rows[~is_new])
+    kept = keep(view, strict._replace(limit=strict.limit + KEPT_WITHIN_S), rows[~is_new])
     cautious = _with_used_reserves(terms.cautious, strict, kept)
-    if len(rows) <= FRESH_ROWS or len(kept.missed):
+    if len(kept.missed) or (len(rows) <= FRESH_ROWS and not view.is_planned):
         kept = lay_out(view, cautious, kept.rows, np.zeros(len(view), dtype=bool)) or kept
     layout = kept
     if is_new.any():

@@ -19,9 +19,9 @@ import numpy as np
 
 from penstock.core import Quote, Verdict, format_duration
 from penstock.policies.admission import promised
-from penstock.policies.base import Assignment, Plans
-from penstock.policies.columns import Bools, Floats, Ints, Standing
-from penstock.policies.guards.settled import Allocate, SettledRows, settle
+from penstock.policies.base import Assignment, PlannedQuotes, Plans
+from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standing
+from penstock.policies.guards.settled import Allocate, SettledRows, settle, settled_quotes
 from penstock.policies.guards.within_bounds import fitted
 from penstock.policies.view import View
 
@@ -134,9 +134,10 @@ def promised_in_place(view: View, confined: Bools, seats: Seats) -> SettledRows:
 def _in_place(view: View, row: int, settled: SettledRows, seats: Seats) -> SettledRows:
     """The devices it holds, if it is in time on them; or the fewest that are, or else the most that can be had."""
     held, limit = int(view.width[row]), _limit(view, row)
+    in_time = limit + KEPT_WITHIN_S
     ends = {held: _end(view, row, held)} if held else {0: math.inf}
     width = held
-    if ends[held] > limit:
+    if ends[held] > in_time:
         taken = dict(zip(settled.rows.tolist(), settled.widths.tolist(), strict=True))
         room = seats.room(view, row, taken)
         ends |= {level: _end(view, row, level) for level in _levels(view, row) if level <= room}
@@ -191,17 +192,18 @@ def admit_confined(admit: Admit, allocate: Allocate, view: View, rows: Ints, sea
     if not confined.any():
         return admit(view, rows)
     kept = promised_in_place(view, confined, seats)
-    inside = rows - np.searchsorted(kept.rows, rows)
-    answers = admit(view.without(kept) if len(kept.rows) else view, inside)
+    answers = admit(view.without(kept), kept.places_of(rows)) if len(kept.rows) else admit(view, rows)
     quotes = dict(zip(rows.tolist(), answers, strict=True))
     asked = [row for row, quote in quotes.items() if confined[row] and _is_promise(quote)]
     standing = view.standing.copy()
     standing[[row for row, quote in quotes.items() if _is_promise(quote) and not confined[row]]] = Standing.PROMISED
+    plans = PlannedQuotes.plans_of(settled_quotes(view, kept, answers))
     for row in asked:
-        longer = _promisable(allocate, view.told(standing), row, kept, seats)
+        longer = _promisable(allocate, view.told(standing, plans), row, kept, seats)
         quotes[row] = _in_words(view, row, longer)
         kept = kept if longer is None else longer
-    return [quotes[row] for row in rows.tolist()]
+    said = [quotes[row] for row in rows.tolist()]
+    return said if plans is None else PlannedQuotes(said, plans)
 
 
 def _is_promise(quote: Quote | None) -> bool:
@@ -214,7 +216,7 @@ def _promisable(allocate: Allocate, view: View, row: int, kept: SettledRows, sea
     if not alone.widths[0] or alone.ends[0] > _cautious_limit(view, row):
         return None
     longer, before = kept.joined(alone), kept.joined(_nothing(view, alone.rows))
-    return longer if settle(view, longer, allocate).missed <= settle(view, before, allocate).missed else None
+    return longer if settle(view, longer, allocate).keeps_promises_of(settle(view, before, allocate)) else None
 
 
 def _in_words(view: View, row: int, settled: SettledRows | None) -> Quote | None:

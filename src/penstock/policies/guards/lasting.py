@@ -2,8 +2,9 @@
 
 Stopping a job and starting it again costs it some seconds. Under every policy a job keeps its devices until it has held
 them for :data:`STINT_COSTS` times what that costs it, so stopping and starting takes no more than a fifth of its time
-on devices. Only what was promised to somebody else, or a quota whose owner asks, comes before that. Where nothing costs
-anything nobody is held.
+on devices. Only what was promised to another job, or a quota whose owner asks, comes before that. Jobs that were
+promised a deadline are not held: their plans back the promise, and account for every change. Where nothing costs
+anything no job is held.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.policies.base import Assignment
-from penstock.policies.columns import Floats, Ints
+from penstock.policies.columns import Floats, Ints, Standing
 from penstock.policies.guards.settled import SettledRows, settle
 from penstock.policies.guards.within_bounds import quota_shortfall
 from penstock.policies.view import View
@@ -26,16 +27,16 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
     """What ``allocate`` decides if nobody is stopped too soon; asked again only where somebody would be."""
     first = decided = allocate(view)
     held: Ints = np.zeros(0, dtype=np.int64)
-    ends = lasts_until(view, stint_costs)
+    ends, unpromised = lasts_until(view, stint_costs), view.standing != Standing.PROMISED
     for _ in range(_ROUNDS):
-        stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now))
+        stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now) & unpromised)
         if not len(stopped):
             break
         held = np.union1d(held, stopped)
         decided = settle(view, SettledRows.as_they_are(view, held, ends[held]), allocate)
     if not len(held):
         return first
-    if decided.missed > first.missed or quota_shortfall(view, decided.widths) > quota_shortfall(view, first.widths):
+    if not decided.keeps_promises_of(first) or quota_shortfall(view, decided.widths) > quota_shortfall(view, first.widths):
         return first
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 

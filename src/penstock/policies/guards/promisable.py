@@ -5,12 +5,12 @@ broken then. So each tenant is answered in a world without the quotas of the oth
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from penstock.core import Quote, Verdict
-from penstock.policies.base import Admission
+from penstock.policies.base import Admission, PlannedQuotes, Plans
 from penstock.policies.columns import Floats, Ints, Standing
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.view import View
@@ -21,17 +21,37 @@ def admit_within_bounds(
 ) -> Sequence[Quote | None]:
     """The answers to these rows: tenant by tenant those with bounds of their own, then all others together."""
     quotes: dict[int, Quote | None] = {}
+    plans: Plans | None = None
     for asked in _asked_together(view, bounds, rows):
-        answers = admission.admit(promisable(view, bounds, int(view.tenant[asked[0]]), quotes), asked)
+        answers = admission.admit(promisable(view, bounds, int(view.tenant[asked[0]])), asked)
         quotes |= zip(asked.tolist(), answers, strict=True)
-    return [quotes[row] for row in rows.tolist()]
+        if (laid_out := PlannedQuotes.plans_of(answers)) is not None:
+            plans = _with_plans(plans or Plans(view.plan_at, view.plan_width, view.plan_kind), laid_out)
+        standing = view.standing.copy()
+        standing[[row for row in asked.tolist() if _is_promise(quotes[row])]] = Standing.PROMISED
+        view = view.told(standing, plans)
+    said = [quotes[row] for row in rows.tolist()]
+    return said if plans is None else PlannedQuotes(said, plans)
 
 
-def promisable(view: View, bounds: TenantBounds, tenant: int, answered: Mapping[int, Quote | None]) -> View:
+def _is_promise(quote: Quote | None) -> bool:
+    return quote is not None and quote.verdict is Verdict.PROMISED
+
+
+def _with_plans(plans: Plans, laid_out: Plans) -> Plans:
+    """Plans with others in the place of those that were laid out again."""
+    again, joined = np.isfinite(laid_out.at[:, 0]), plans.copy()
+    joined.at[again], joined.width[again], joined.kind[again] = (
+        laid_out.at[again], laid_out.width[again], laid_out.kind[again],
+    )  # fmt: skip
+    return joined
+
+
+def promisable(view: View, bounds: TenantBounds, tenant: int) -> View:
     """The view in which a tenant may be promised something.
 
     Of another's quota the part is missing that its owner's promises do not use; when the first of those ends, all of
-    it. What was promised to others a moment ago is missing until its end.
+    it.
     """
     line = bounds.lineages[tenant]
     beside = [each for each in bounds.bounded if each not in line and int(bounds.parent[each]) in (-1, *line)]
@@ -48,12 +68,6 @@ def promisable(view: View, bounds: TenantBounds, tenant: int, answered: Mapping[
         used = min(int(peaks[each]), int(bounds.guaranteed[each]))
         if used:
             _reserve_later(view, promised[bounds.within[each][view.tenant[promised]] > 0], used, leases)
-    for row, quote in answered.items():
-        if quote is not None and quote.verdict is Verdict.PROMISED:
-            kind = int(view.bound[row])
-            taken = min(quote.devices, int(free[kind]))
-            free[kind] -= taken
-            leases[kind].append((quote.finish_at, -taken))
     return view.part(np.arange(len(view)), free, leases)
 
 

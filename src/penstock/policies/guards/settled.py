@@ -1,12 +1,13 @@
 """Rows about which it is settled what they hold: the policy decides about the others, on the devices that are left."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from penstock.policies.base import Assignment, Plans
+from penstock.core import Quote
+from penstock.policies.base import Assignment, PlannedQuotes, Plans
 from penstock.policies.columns import Bools, Floats, Ints
 from penstock.policies.view import View
 
@@ -34,6 +35,10 @@ class SettledRows(NamedTuple):
     def only(self, chosen: Bools) -> "SettledRows":
         return SettledRows(self.rows[chosen], self.ends[chosen], self.kinds[chosen], self.widths[chosen])
 
+    def places_of(self, rows: Ints) -> Ints:
+        """Where other rows are in the view without these."""
+        return np.asarray(rows - np.searchsorted(self.rows, rows))
+
     def joined(self, other: "SettledRows") -> "SettledRows":
         """Both; what ``other`` says of a row holds."""
         mine = self.only(~np.isin(self.rows, other.rows))
@@ -50,6 +55,14 @@ def settle(view: View, settled: SettledRows, allocate: Allocate) -> Assignment:
     return _merged(view, settled, _decided(allocate, view.without(settled)))
 
 
+def settled_quotes(view: View, settled: SettledRows, quotes: Sequence[Quote | None]) -> Sequence[Quote | None]:
+    """Answers of the view without the settled rows, with plans for all of them."""
+    if (plans := PlannedQuotes.plans_of(quotes)) is None:
+        return quotes
+    left = np.delete(np.arange(len(view)), settled.rows)
+    return PlannedQuotes(quotes, _merged_plans(view, settled, left, plans))
+
+
 def _decided(allocate: Allocate, view: View) -> Assignment:
     if len(view):
         return allocate(view)
@@ -63,8 +76,10 @@ def _merged(view: View, settled: SettledRows, decided: Assignment) -> Assignment
     kinds[settled.rows], widths[settled.rows], pinned[settled.rows] = settled.kinds, settled.widths, True
     if decided.pinned is not None:
         pinned[left] = decided.pinned
+    missed = np.zeros(len(view), dtype=bool)
+    missed[left[decided.late]] = True
     plans = None if decided.plans is None else _merged_plans(view, settled, left, decided.plans)
-    return replace(decided, kinds=kinds, widths=widths, plans=plans, pinned=pinned)
+    return replace(decided, kinds=kinds, widths=widths, plans=plans, pinned=pinned, missed=missed)
 
 
 def _merged_plans(view: View, settled: SettledRows, left: Ints, plans: Plans) -> Plans:

@@ -12,8 +12,8 @@ import numpy as np
 
 from penstock.core import Quote
 from penstock.policies.base import Admission, Assignment, Policy
-from penstock.policies.columns import Floats, Ints, Standing
-from penstock.policies.guards.settled import SettledRows, settle
+from penstock.policies.columns import KEPT_WITHIN_S, Floats, Ints, Standing
+from penstock.policies.guards.settled import SettledRows, settle, settled_quotes
 from penstock.policies.view import View
 
 
@@ -25,15 +25,12 @@ def allocate_undisturbed(policy: Policy, view: View) -> Assignment:
     held = undisturbed(view)
     if not len(held.rows):
         return policy.allocate(view)
-    best: Assignment | None = None
+    tried: list[Assignment] = []
     for kept in _choices(view, held):
-        decided = settle(view, kept, policy.allocate)
-        if best is None or decided.missed < best.missed:
-            best = decided
-        if not best.missed:
+        tried.append(settle(view, kept, policy.allocate))
+        if not len(tried[-1].late):
             break
-    assert best is not None
-    return best
+    return next(decided for decided in tried if decided.keeps_promises_of(tried[-1]))
 
 
 def admit_undisturbed(admission: Admission[View], view: View, rows: Ints) -> Sequence[Quote | None]:
@@ -42,7 +39,7 @@ def admit_undisturbed(admission: Admission[View], view: View, rows: Ints) -> Seq
     kept = held.only(view.standing[held.rows] == Standing.PROMISED)
     if not len(kept.rows):
         return admission.admit(view, rows)
-    return admission.admit(view.without(kept), rows - np.searchsorted(np.sort(kept.rows), rows))
+    return settled_quotes(view, kept, admission.admit(view.without(kept), kept.places_of(rows)))
 
 
 def undisturbed(view: View) -> SettledRows:
@@ -51,7 +48,7 @@ def undisturbed(view: View) -> SettledRows:
     if not len(rows):
         return SettledRows.none()
     held = SettledRows.as_they_are(view, rows, _ends(view, rows))
-    limits = view.deadline[rows] - view.overhead.every_round_s
+    limits = view.deadline[rows] - view.overhead.every_round_s + KEPT_WITHIN_S
     return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits))
 
 

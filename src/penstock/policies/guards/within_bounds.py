@@ -46,9 +46,9 @@ class WithinBounds(Policy):
         if view.bounds is None:
             return self.policy.allocate(view)
         divided = _Division(self.policy, view, view.bounds).decided()
-        if divided.missed:
+        if len(divided.late):
             plain = self.policy.allocate(view)
-            divided = min(divided, plain, key=lambda each: each.missed)
+            divided = divided if divided.keeps_promises_of(plain) else plain
         return _capped(view, view.bounds, divided)
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
@@ -92,7 +92,7 @@ class _Division:
         self._plans: Plans | None = None
         self._pinned = np.zeros(len(view), dtype=bool)
         self._wake_at = np.full(len(view.conditions), math.inf)
-        self._missed = 0
+        self._missed = np.zeros(len(view), dtype=bool)
 
     def decided(self) -> Assignment:
         view, bounds = self._view, self._bounds
@@ -188,7 +188,8 @@ class _Division:
     def _keep(self, rows: Ints, answer: Assignment) -> None:
         self._write(rows, answer)
         self._wake_at = np.minimum(self._wake_at, answer.wake_at)
-        self._missed += answer.missed
+        if answer.missed is not None:
+            self._missed[rows] = answer.missed
         if answer.pinned is not None:
             self._pinned[rows] = answer.pinned
         if answer.plans is not None:

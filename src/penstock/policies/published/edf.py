@@ -53,8 +53,7 @@ class EdfAdmission(PlannedPolicy):
         others = view.order_by_priority(view.deadline, view.submitted)
         others = others[widths[others] == 0]
         widths += _widest_in_order(others, view.levels, view.depth, view.capacity - int(widths.sum()))
-        missed = int(layout.missed.sum())
-        return Allocation(widths, layout.plans.next_change(view.now), layout.plans, missed)
+        return Allocation(widths, layout.plans.next_change(view.now), layout.plans, layout.missed)
 
 
 @compiled

@@ -41,8 +41,7 @@ class ElasticFlow(PlannedPolicy):
         slot = max(view.slot, 1.0)
         for rows in by_priority(view, np.arange(len(view))):
             give_idle(widths, rows, share, view.remaining, view.levels, view.rates, view.depth, view.capacity, slot)
-        missed = int(layout.missed.sum())
-        return Allocation(widths, layout.plans.next_change(view.now), layout.plans, missed)
+        return Allocation(widths, layout.plans.next_change(view.now), layout.plans, layout.missed)
 
 
 def minimum_shares(view: KindView) -> PlanLayout:

@@ -8,7 +8,7 @@ import numpy as np
 from penstock.core import Plan, Quote, Verdict, format_duration, percent_text
 from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down
 from penstock.policies.base import Allocation
-from penstock.policies.columns import Ints, Standing
+from penstock.policies.columns import Bools, Ints, Standing
 from penstock.policies.deadline.answers import deferred
 from penstock.policies.kind_view import KindView
 from penstock.policies.parameters import Parameter
@@ -98,8 +98,8 @@ def with_soft_jobs(view: KindView, needs: LeaseNeeds, held: Reservations) -> Res
     return held
 
 
-def _missed(view: KindView, held: Reservations) -> int:
-    return int(np.count_nonzero((view.standing == Standing.PROMISED) & (held.step == NOBODY)))
+def _missed(view: KindView, held: Reservations) -> Bools:
+    return np.asarray((view.standing == Standing.PROMISED) & (held.step == NOBODY))
 
 
 def _somebody_waits(view: KindView, held: Reservations) -> bool:
