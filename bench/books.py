@@ -204,7 +204,7 @@ class Books:
         return self._of_user(entry, event)
 
     def _of_user(self, entry: Entry, event: Event) -> Event | None:
-        """A cancelled job is gone; a job that is paused or edited asks again, and its earlier promise no longer counts."""
+        """Enter what a user did: a cancelled job is gone; after a pause or an edit its promise no longer counts."""
         match event:
             case JobCancelled():
                 entry.is_gone, entry.devices = True, ()
@@ -265,7 +265,9 @@ class Books:
             entry.lose_devices(is_saved=False)
         own = entry.job.costs
         starting = held and entry.ready > now
-        stop_s = (max(own.start.likely, own.resize.likely) if starting else own.resize.likely) if held else own.start.likely
+        stop_s = (
+            (max(own.start.likely, own.resize.likely) if starting else own.resize.likely) if held else own.start.likely
+        )
         width = len(grant.devices)
         pause = self.overhead.change_s + self.overhead.per_doubling_s * math.log2(max(width, 1)) + stop_s
         entry.ready = max(entry.ready, now + pause)

@@ -3,9 +3,9 @@
 ``python -m bench.sharing [gangs|tenants] [--policies unified,fifo] [--seeds 2]``. Progress, suspensions and device-time
 are counted by the books of :mod:`bench.books`, not by the scheduler.
 
-*gangs*: 64 nodes of 8 devices, two days; some 3,700 rigid jobs of 1 to 8 devices of eight tenants, and five gangs of 256
-devices that run two hours, six hours apart. *tenants*: 64 devices, two days; one tenant submits a job every three minutes,
-more than the cluster can do, nine others one every three hours.
+*gangs*: 64 nodes of 8 devices, two days; some 3,700 rigid jobs of 1 to 8 devices of eight tenants, and five gangs of
+256 devices that run two hours, six hours apart. *tenants*: 64 devices, two days; one tenant submits a job every three
+minutes, more than the cluster can do, nine others one every three hours.
 """
 
 import argparse
@@ -42,7 +42,9 @@ def gang_jobs(seed: int, use: float) -> list[Job]:
     shapes = [(rng.choice((1, 1, 2, 2, 4, 8)), min(rng.lognormvariate(7.9, 1.1), 36_000.0)) for _ in range(3701)]
     scale = small_s / sum(width * seconds for width, seconds in shapes)
     for number, (width, seconds) in enumerate(shapes):
-        jobs.append(_rigid(f"small-{number}", width, seconds * scale, rng.uniform(0.0, TWO_DAYS), f"t{rng.randrange(8)}"))
+        jobs.append(
+            _rigid(f"small-{number}", width, seconds * scale, rng.uniform(0.0, TWO_DAYS), f"t{rng.randrange(8)}")
+        )
     for number in range(GANGS):
         at = (4.0 + 6.0 * number) * 3600.0
         jobs.append(_rigid(f"gang-{number}", GANG, GANG_HOURS * 3600.0, at, f"t{number % 8}"))
@@ -189,7 +191,9 @@ def main() -> None:
 
 
 def _show_gangs(policies: Sequence[str], seeds: Sequence[int]) -> None:
-    table = Table("use", "policy", "gang h", "worst", "suspensions", "small h", "most", "all", "CPU s", "ms", title="gangs")
+    table = Table(
+        "use", "policy", "gang h", "worst", "suspensions", "small h", "most", "all", "CPU s", "ms", title="gangs"
+    )
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for use in (0.68, 0.89):
             for policy in policies:
@@ -200,7 +204,8 @@ def _show_gangs(policies: Sequence[str], seeds: Sequence[int]) -> None:
                     f"{use:.2f}", policy, f"{statistics.fmean(hours):.2f}", f"{max(hours):.1f}",
                     f"{statistics.fmean(stops):.1f}, at most {max(stops)}",
                     f"{statistics.fmean(run.small_h for run in runs):.3f}",
-                    str(max(run.most_suspensions for run in runs)), f"{statistics.fmean(run.suspensions for run in runs):.0f}",
+                    str(max(run.most_suspensions for run in runs)),
+                    f"{statistics.fmean(run.suspensions for run in runs):.0f}",
                     f"{statistics.fmean(run.cpu_s for run in runs):.1f}",
                     f"{1e3 * sum(run.cpu_s for run in runs) / sum(run.decisions for run in runs):.2f}",
                 )  # fmt: skip

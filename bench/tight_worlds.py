@@ -69,7 +69,9 @@ class JobMix:
         widest = min(max(cluster.capacity(kind) for kind in cluster.kinds), 64)
         jobs, at = [], 0.0
         for index in range(self.count):
-            counts = sorted(rng.sample([each for each in self.counts if each <= widest], rng.randint(1, self.most_counts)))
+            counts = sorted(
+                rng.sample([each for each in self.counts if each <= widest], rng.randint(1, self.most_counts))
+            )
             power, work = rng.uniform(0.6, 1.0), self.work(rng)
             rates = tuple(count**power for count in counts)
             if index % self.burst == 0:
@@ -106,7 +108,9 @@ class JobMix:
         kinds = rng.sample(list(cluster.kinds), rng.randint(1, len(cluster.kinds)))
         scalings = []
         for kind in kinds:
-            usable = [(count, rate) for count, rate in zip(counts, rates, strict=True) if count <= cluster.capacity(kind)]
+            usable = [
+                (count, rate) for count, rate in zip(counts, rates, strict=True) if count <= cluster.capacity(kind)
+            ]
             if usable:
                 factor = rng.uniform(0.3, 1.0)
                 scalings.append((kind, Scaling(counts=tuple(count for count, _ in usable),

@@ -95,8 +95,8 @@ def test_a_hopeless_job_is_refused_at_once_with_what_could_be_kept() -> None:
 
 
 def test_the_counter_offer_of_a_hopeless_job_waits_for_the_promises_made() -> None:
-    promised = Row(work=100.0, due=25.0, standing=Standing.PROMISED)
-    assert ask(promised, Row(work=400.0, due=50.0, standing=0))[0].counter_offer == pytest.approx(25 + 100.0)
+    promised = Row(work=400.0, due=100.0, standing=Standing.PROMISED)
+    assert ask(promised, Row(work=400.0, due=50.0, standing=0))[0].counter_offer == pytest.approx(100.0 + 100.0)
 
 
 def test_a_soft_deadline_that_cannot_be_promised_runs_at_best_effort() -> None:

@@ -168,7 +168,9 @@ def test_capacity_ends_with_leases_and_draining() -> None:
         JobSubmitted(0.0, job("a", curve=BOTH)),
     )
     view = policy.seen[-1]
-    assert view.capacity_steps(0) == ((0.0, 6), (50.0, 2), (3590.0, 0)), "nodes count as gone ten seconds before they leave"
+    assert view.capacity_steps(0) == ((0.0, 6), (50.0, 2), (3590.0, 0)), (
+        "nodes count as gone ten seconds before they leave"
+    )
     assert view.capacity_steps(1) == ((0.0, 2),)
     machine.handle(NodeLost(60.0, "node-0"), NodeDraining(61.0, "spot", math.inf))
     assert policy.seen[-1].capacity_steps(0) == ((61.0, 2),)

@@ -380,7 +380,9 @@ def _positions(holdings: Holdings, moment: Moment, answers: _Answers, view: View
 
 def _wakes(holdings: Holdings, moment: Moment, assignment: Assignment) -> dict[str, float]:
     """When to decide again: when the policy wants to, and when a node has to be vacated."""
-    wakes = {kind: at if at > moment.now else math.inf for kind, at in zip(holdings.kinds, assignment.wake_at, strict=True)}
+    wakes = {
+        kind: at if at > moment.now else math.inf for kind, at in zip(holdings.kinds, assignment.wake_at, strict=True)
+    }
     return {kind: min(wakes[kind], holdings.kinds[kind].closes_at(moment.now)) for kind in moment.kinds}
 
 

@@ -64,7 +64,9 @@ class Leaving:
         table, found = self._holdings.table, []
         for key in sorted(self._held(state, kind)):
             row, record = table.row_of[key], self._holdings.records[key]
-            until = min(state.until[position] for position in self._nodes[kind] if key in state.occupancy.holders(position))
+            until = min(
+                state.until[position] for position in self._nodes[kind] if key in state.occupancy.holders(position)
+            )
             if record.job.resumable and key not in self._holdings.confined and table.finish_at[row] > until:
                 found.append(key)
         return found

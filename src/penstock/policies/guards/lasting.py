@@ -36,7 +36,9 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
         decided = settle(view, SettledRows.as_they_are(view, held, ends[held]), allocate)
     if not len(held):
         return first
-    if not decided.keeps_promises_of(first) or quota_shortfall(view, decided.widths) > quota_shortfall(view, first.widths):
+    if not decided.keeps_promises_of(first) or quota_shortfall(view, decided.widths) > quota_shortfall(
+        view, first.widths
+    ):
         return first
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 
