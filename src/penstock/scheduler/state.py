@@ -207,8 +207,10 @@ class State:
 
     def _is_shut_out(self, job: Job) -> bool:
         """Whether none of the nodes it is confined to is in use: nobody knows whether one ever will be."""
+        if not job.nodes.confines:
+            return False
         there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
-        return job.nodes.confines and bool(there) and all(node.name in self.down for node in there)
+        return bool(there) and all(node.name in self.down for node in there)
 
     def _turn_away(self, record: Record, now: float) -> None:
         job = record.job
