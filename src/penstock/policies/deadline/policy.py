@@ -15,10 +15,12 @@ from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds,
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.offers import with_accepted
 from penstock.policies.deadline.promises import (
+    WorkedOut,
     add_promises,
     cheapest_first,
     kept_promises,
     promised_rows,
+    worked_out_terms,
 )
 from penstock.policies.greedy import by_priority
 from penstock.policies.measure_first import is_unmeasured
@@ -78,11 +80,14 @@ class DeadlinePolicy(Policy):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
+        quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
+        return PlannedQuotes(quotes, layout.plans, WorkedOut(terms, layout, view.offers))
 
     def allocate(self, view: View) -> Assignment:
         measured = to_measure(view)
-        terms = _with_room(terms_of(view), measured) if measured.any() else terms_of(view)
+        terms = worked_out_terms(view) or terms_of(view)
+        if measured.any():
+            terms = _with_room(terms, measured)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
         cheap_first = self.turns(view, promised, measured, device_seconds(terms.likely))

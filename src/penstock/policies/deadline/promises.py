@@ -6,7 +6,10 @@ and nobody gets devices, or loses any, in a way that would make it late. What ca
 devices, work that grew, speeds below what was stated.
 """
 
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +17,41 @@ from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standi
 from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds
 from penstock.policies.deadline.keeping import keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
-from penstock.policies.view import View
+from penstock.policies.view import Offer, View
 
 FRESH_ROWS = 300
 """Up to so many promised jobs are planned afresh at every decision: some milliseconds."""
 REPLANNED_ROWS = 2000
 """Rows planned again per decision to make room for others."""
 BEYOND_S = 1e-3
+
+
+class WorkedOut(NamedTuple):
+    """What admission leaves to the allocation of the same decision."""
+
+    terms: Terms
+    layout: Layout
+    offers: Sequence[Offer]
+    """Those beside which the layout was made."""
+
+
+def worked_out_terms(view: View) -> Terms | None:
+    """The terms of the admission of this decision, if it was about the same rows."""
+    if not isinstance(view.worked_out, WorkedOut):
+        return None
+    terms = view.worked_out.terms
+    return terms._replace(likely=terms.likely._replace(limit=terms.likely.limit.copy()))
+
+
+def _worked_out_layout(view: View, rows: Ints) -> Layout | None:
+    """The layout of the admission of this decision, if it has exactly these rows in time beside the same offers."""
+    if not isinstance(view.worked_out, WorkedOut):
+        return None
+    _, layout, offers = view.worked_out
+    is_same = len(offers) == len(view.offers) and all(map(operator.is_, offers, view.offers))
+    if not is_same or not np.array_equal(layout.rows, rows) or len(layout.missed):
+        return None
+    return replace(layout, finish=layout.finish.copy(), plans=layout.plans.copy())
 
 
 def promised_rows(view: View) -> Ints:
@@ -33,6 +64,8 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     Who cannot be in time any more holds what it takes to be done as early as possible.
     """
     rows, strict = promised_rows(view), terms.strict
+    if (planned := _worked_out_layout(view, rows)) is not None:
+        return planned, _with_used_reserves(terms.cautious, strict, planned)
     is_new = np.isinf(view.plan_at[rows, 0])
     kept = keep(view, strict._replace(limit=strict.limit + KEPT_WITHIN_S), rows[~is_new])
     cautious = _with_used_reserves(terms.cautious, strict, kept)
