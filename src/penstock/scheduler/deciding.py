@@ -190,9 +190,11 @@ class Decider:
         refused: list[int] = []
         promised = np.zeros(len(standing), dtype=bool)
         for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):
+            if answer is None:
+                continue
             before = holdings.records[key].quote
             quote = _kept_on(answer) if holdings.records[key].amended else answer
-            if quote is None or (before is not None and before.verdict is quote.verdict):
+            if before is not None and before.verdict is quote.verdict:
                 continue
             said.append((key, quote))
             if quote.verdict is Verdict.REFUSED:
@@ -325,9 +327,9 @@ def _without_promises(holdings: Holdings, view: View, answers: _Answers) -> _Ans
     return _Answers(quotes, standing, answers.left)
 
 
-def _kept_on(quote: Quote | None) -> Quote | None:
+def _kept_on(quote: Quote) -> Quote:
     """The answer to a job that had been taken in before: it runs when it can where a new one would be refused."""
-    if quote is None or quote.verdict is not Verdict.REFUSED:
+    if quote.verdict is not Verdict.REFUSED:
         return quote
     reason = f"what it asks for since it was edited cannot be promised: {quote.reason}; it runs when it can"
     return Quote(

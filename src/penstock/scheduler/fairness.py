@@ -86,7 +86,12 @@ class FairnessAccount:
 
     def deserved(self, now: float, entitled: Floats, tenant: Ints, useful: Ints) -> Floats:
         """What jobs deserved that were there all the time; only differences of it mean something."""
-        return np.asarray(self._at(now, entitled).parts[tenant, np.searchsorted(self._sizes, useful)])
+        column = self._sizes.searchsorted(useful)
+        counted = self.integrals.parts[tenant, column]
+        if now > self.as_of:
+            part = entitled[tenant] / np.maximum(self.jobs[tenant], 1.0)
+            counted = counted + np.minimum(part, self._sizes[column]) * (now - self.as_of)
+        return np.asarray(counted)
 
     def deserved_by(self, tenant: int, useful: int) -> float:
         """The same for one job, as far as it is counted."""
