@@ -11,7 +11,7 @@ from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, 
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds, terms_of
+from penstock.policies.deadline.inputs import PlanInputs, Terms, terms_of
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.offers import with_accepted
 from penstock.policies.deadline.promises import (
@@ -72,7 +72,7 @@ class DeadlinePolicy(Policy):
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         view, accepting = with_accepted(view, rows)
         terms = terms_of(view)
-        cost = device_seconds(terms.cautious)
+        cost = terms.cautious.cost
         asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
@@ -90,7 +90,7 @@ class DeadlinePolicy(Policy):
             terms = _with_room(terms, measured)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        cheap_first = self.turns(view, promised, measured, device_seconds(terms.likely))
+        cheap_first = self.turns(view, promised, measured, terms.likely.cost)
         plans, room = layout.plans, layout.calendar.with_room(len(view))
         bring_forward(
             cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standing
-from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds
+from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.keeping import keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
 from penstock.policies.view import Offer, View
@@ -73,7 +73,7 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
         kept = lay_out(view, cautious, kept.rows, np.zeros(len(view), dtype=bool)) or kept
     layout = kept
     if is_new.any():
-        layout = add_promises(view, cautious, kept, cheapest_first(device_seconds(strict), rows[is_new]))
+        layout = add_promises(view, cautious, kept, cheapest_first(strict.cost, rows[is_new]))
         layout = replace(layout, rows=rows)
     return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
 
@@ -113,7 +113,7 @@ def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, kept: Layout) 
 def _repaired(view: View, cautious: PlanInputs, strict: PlanInputs, layout: Layout) -> Layout:
     """New plans for those whom the plan at hand does not reach, beside it or by planning everybody afresh."""
     for inputs in (cautious, strict):
-        missing = cheapest_first(device_seconds(inputs), layout.missed)
+        missing = cheapest_first(inputs.cost, layout.missed)
         layout = fit_in(inputs, layout, missing)
         if len(layout.missed):
             layout = lay_out(view, inputs, layout.rows, _late(layout)) or layout
