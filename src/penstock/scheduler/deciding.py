@@ -203,10 +203,10 @@ class Decider:
                 standing[row] = STANDING[quote.verdict]
                 promised[row] = quote.verdict is Verdict.PROMISED
         if not refused:
-            return _Answers(said, standing, None, plans, worked_out, np.flatnonzero(promised))
+            return _Answers(said, standing, None, plans, worked_out, promised.nonzero()[0])
         left = rows_left(len(sequence), refused)
         plans = None if plans is None else Plans(plans.at[left], plans.width[left], plans.kind[left])
-        return _Answers(said, standing[left], left, plans, None, np.flatnonzero(promised[left]))
+        return _Answers(said, standing[left], left, plans, None, promised[left].nonzero()[0])
 
     def _carried_out(
         self,

@@ -96,7 +96,7 @@ class FairnessAccount:
     def deserved_by(self, tenant: int, useful: int) -> float:
         """The same for one job, as far as it is counted."""
         self.know(useful)
-        return float(self.integrals.parts[tenant, np.searchsorted(self._sizes, useful)])
+        return float(self.integrals.parts[tenant, self._sizes.searchsorted(useful)])
 
     def add_tenant(self) -> None:
         """One more tenant, of whom nothing is known."""
@@ -126,7 +126,7 @@ class FairnessAccount:
 
     def know(self, useful: int) -> None:
         """There is a job that could use so many devices."""
-        at = int(np.searchsorted(self._sizes, useful))
+        at = int(self._sizes.searchsorted(useful))
         if at == len(self._sizes) or self._sizes[at] != useful:
             self._sizes = np.insert(self._sizes, at, useful)
             self.integrals = self.integrals._replace(parts=np.insert(self.integrals.parts, at, 0.0, axis=1))

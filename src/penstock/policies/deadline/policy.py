@@ -73,7 +73,8 @@ class DeadlinePolicy(Policy):
         view, accepting = with_accepted(view, rows)
         terms = terms_of(view)
         cost = terms.cautious.cost
-        asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
+        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
         if not len(cheap) and not len(accepting) and not has_news(view, rows):
@@ -134,7 +135,7 @@ def to_measure(view: View) -> Bools:
     """Whose deadline waits for its speed and who has not had the time to show it."""
     measured = np.zeros(len(view), dtype=bool)
     deferred = (view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline)
-    for row in np.flatnonzero(deferred).tolist():
+    for row in deferred.nonzero()[0].tolist():
         measured[row] = is_unmeasured(view.jobs[row], view.now) and view.executed[row] < MEASURED_WITHIN_S
     return measured
 

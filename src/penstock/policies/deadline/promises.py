@@ -55,7 +55,7 @@ def _worked_out_layout(view: View, rows: Ints) -> Layout | None:
 
 
 def promised_rows(view: View) -> Ints:
-    return np.flatnonzero(view.standing == Standing.PROMISED)
+    return (view.standing == Standing.PROMISED).nonzero()[0]
 
 
 def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
@@ -83,7 +83,7 @@ def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Int
     if not len(candidates):
         return layout
     longer = _planned_only(layout, fit_in(inputs, layout, candidates))
-    others = candidates[~longer.planned[candidates]]
+    others = candidates[np.isinf(longer.finish[candidates])]
     for row in others[: 1 + REPLANNED_ROWS // (1 + len(longer.rows))].tolist():
         if inputs.now + inputs.remaining[row] / _top_rate(inputs, row) < inputs.limit[row]:
             longer = lay_out(view, inputs, np.append(longer.rows, row), _late(longer)) or longer
@@ -136,8 +136,9 @@ def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Lay
 
 def _planned_only(layout: Layout, longer: Layout) -> Layout:
     """Without the candidates that found no place."""
-    found = longer.rows[longer.planned[longer.rows]]
-    return replace(longer, rows=np.union1d(layout.rows, found))
+    stays = np.isfinite(longer.finish)
+    stays[layout.rows] = True
+    return replace(longer, rows=stays.nonzero()[0])
 
 
 def _late(layout: Layout) -> Bools:

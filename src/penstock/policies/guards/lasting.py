@@ -26,6 +26,8 @@ _ROUNDS = 4
 def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_costs: float) -> Assignment:
     """What ``allocate`` decides if nobody is stopped too soon; asked again only where somebody would be."""
     first = decided = allocate(view)
+    if not ((view.width > 0) & (decided.widths == 0)).any():
+        return first
     held: Ints = np.zeros(0, dtype=np.int64)
     ends, unpromised = lasts_until(view, stint_costs), view.standing != Standing.PROMISED
     for _ in range(_ROUNDS):
