@@ -104,8 +104,14 @@ class State:
     def apply(self, event: Event) -> None:
         """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
         self._check_time(event.at, event)
-        with self.holdings.accounted(event.at):
+        account = self.holdings.tenants.account
+        before = account.integrals
+        self.holdings.account(event.at)
+        try:
             EVENTS[type(event)](self, event)
+        except BaseException:
+            account.integrals = before
+            raise
         self.now = event.at
 
     def apply_decision(self, decision: Decision) -> None:

@@ -142,8 +142,10 @@ def to_measure(view: View) -> Bools:
 
 def _measured_by(view: View, rows: Bools) -> float:
     """When the first of those that are being measured has had its time."""
-    left = MEASURED_WITHIN_S - view.executed[rows].max(initial=0.0)
-    return float(view.now + left + ANSWER_WITHIN_S) if rows.any() else np.inf
+    if not rows.any():
+        return np.inf
+    left = MEASURED_WITHIN_S - view.executed[rows].max()
+    return float(view.now + left + ANSWER_WITHIN_S)
 
 
 def _with_room(terms: Terms, measured: Bools) -> Terms:

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs, Terms
-from penstock.policies.deadline.keeping import keep
+from penstock.policies.deadline.keeping import followed, keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
 from penstock.policies.view import Offer, View
 
@@ -24,6 +24,19 @@ FRESH_ROWS = 300
 REPLANNED_ROWS = 2000
 """Rows planned again per decision to make room for others."""
 BEYOND_S = 1e-3
+
+
+def _kept_plans(view: View, terms: Terms, rows: Ints) -> tuple[Layout, PlanInputs]:
+    """Plans for those that have one: few rows are planned afresh if that reaches everybody, else they keep theirs."""
+    strict, nobody = terms.strict, np.zeros(len(view), dtype=bool)
+    within = strict._replace(limit=strict.limit + KEPT_WITHIN_S)
+    if len(rows) <= FRESH_ROWS and not view.is_planned:
+        cautious = _with_used_reserves(terms.cautious, strict, followed(view, within, rows))
+        if (fresh := lay_out(view, cautious, rows, nobody)) is not None:
+            return fresh, cautious
+    kept = keep(view, within, rows)
+    cautious = _with_used_reserves(terms.cautious, strict, kept)
+    return (lay_out(view, cautious, rows, nobody) if len(kept.missed) else None) or kept, cautious
 
 
 class WorkedOut(NamedTuple):
@@ -67,12 +80,9 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     if (planned := _worked_out_layout(view, rows)) is not None:
         return planned, _with_used_reserves(terms.cautious, strict, planned)
     is_new = np.isinf(view.plan_at[rows, 0])
-    kept = keep(view, strict._replace(limit=strict.limit + KEPT_WITHIN_S), rows[~is_new])
-    cautious = _with_used_reserves(terms.cautious, strict, kept)
-    if len(kept.missed) or (len(rows) <= FRESH_ROWS and not view.is_planned):
-        kept = lay_out(view, cautious, kept.rows, np.zeros(len(view), dtype=bool)) or kept
+    kept, cautious = _kept_plans(view, terms, rows[~is_new] if is_new.any() else rows)
     layout = kept
-    if is_new.any():
+    if len(kept.rows) < len(rows):
         layout = add_promises(view, cautious, kept, cheapest_first(strict.cost, rows[is_new]))
         layout = replace(layout, rows=rows)
     return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
