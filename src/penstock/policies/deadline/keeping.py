@@ -19,7 +19,7 @@ from penstock.policies.deadline.layout import (
     reserve_if_free,
 )
 from penstock.policies.view import View
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 
 def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
@@ -70,7 +70,7 @@ def follow_all(
         at[job, steps], width[job, steps] = last, 0
 
 
-@compiled
+@compiled_in_place
 def take_all(order: Ints, calendar: Calendar, at: Floats, width: Ints, kinds: Ints) -> bool:
     """Subtract the plans from the calendar, all at once; false if there are not enough devices for them."""
     enough = True
@@ -107,7 +107,7 @@ def _take_kind(order: Ints, kind: int, calendar: Calendar, at: Floats, width: In
     return bool(free[:size].min() >= 0)
 
 
-@compiled
+@compiled_in_place
 def take_what_fits(order: Ints, calendar: Calendar, finish: Floats, at: Floats, width: Ints, kinds: Ints) -> None:
     """Subtract the plans for which there are devices, the first in ``order`` first; the others are missed."""
     for job in order:
