@@ -73,7 +73,7 @@ class DeadlinePolicy(Policy):
         view, accepting = with_accepted(view, rows)
         terms = terms_of(view)
         cost = terms.cautious.cost
-        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = np.sort(rows[np.isfinite(view.deadline[rows])])
         asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
@@ -124,10 +124,13 @@ class DeadlinePolicy(Policy):
         return explain_plan(view, row)
 
 
-def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
-    """Which of the planned rows are late by their plans."""
+def _missed(inputs: PlanInputs, layout: Layout) -> Bools | None:
+    """Which of the planned rows are late by their plans, if any are."""
+    late = layout.rows[layout.finish[layout.rows] > inputs.limit[layout.rows] + KEPT_WITHIN_S]
+    if not len(late):
+        return None
     missed = np.zeros(len(layout.finish), dtype=bool)
-    missed[layout.rows] = layout.finish[layout.rows] > inputs.limit[layout.rows] + KEPT_WITHIN_S
+    missed[late] = True
     return missed
 
 

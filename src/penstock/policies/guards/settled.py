@@ -24,8 +24,7 @@ class SettledRows(NamedTuple):
 
     @classmethod
     def none(cls) -> "SettledRows":
-        nobody = np.zeros(0, dtype=np.int64)
-        return cls(nobody, np.zeros(0), nobody, nobody)
+        return _NO_ROWS
 
     @classmethod
     def as_they_are(cls, view: View, rows: Ints, ends: Floats) -> "SettledRows":
@@ -46,6 +45,9 @@ class SettledRows(NamedTuple):
         rows, kinds = np.concatenate([mine.rows, other.rows]), np.concatenate([mine.kinds, other.kinds])
         ends, widths = np.concatenate([mine.ends, other.ends]), np.concatenate([mine.widths, other.widths])
         return SettledRows(rows[order], ends[order], kinds[order], widths[order])
+
+
+_NO_ROWS = SettledRows(*(np.zeros(0, dtype=kind) for kind in (np.int64, np.float64, np.int64, np.int64)))
 
 
 def settle(view: View, settled: SettledRows, allocate: Allocate) -> Assignment:
