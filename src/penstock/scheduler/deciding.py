@@ -263,9 +263,8 @@ class Decider:
             at = _positions(holdings, moment, answers, view, granted)
             rows = table.rows_left(moment.rows, answers.left)
             changed[at] = True
-            pauses[at] = table.stop_s(
-                moment.now, view.width[at], widths[at], at if isinstance(rows, slice) else rows[at]
-            )
+            begins = table.start_s[at if isinstance(rows, slice) else rows[at]]
+            pauses[at] = np.where(view.width[at] > 0, view.resize_s[at], begins)
         for kind in moment.kinds:
             state = holdings.kinds[kind]
             mine: Any = slice(None)
@@ -426,8 +425,9 @@ def _check_capacity(view: View, assignment: Assignment) -> None:
 @compiled_in_place
 def _unusable(levels: Ints, requested: Ints, rows: Ints, wanted: Ints) -> int:
     """The first of ``rows`` that wants a width at which it cannot run; -1 if none does."""
-    for place in range(len(rows)):
-        row, width, found = rows[place], wanted[place], wanted[place] == requested[rows[place]]
+    for at in range(len(rows)):
+        row, width = rows[at], wanted[at]
+        found = requested[row] == width
         for level in range(levels.shape[1]):
             found |= levels[row, level] == width
         if not found:

@@ -124,4 +124,5 @@ def _compiler(in_place: bool) -> Callable[[Callable[..., Any]], Callable[..., An
     def _(loop: CompiledLoop, _context: object) -> Any:
         return numba.types.Dispatcher(loop.machine)
 
-    return cast("Callable[[Callable[..., Any]], Callable[..., Any]]", numba.njit(cache=True, _nrt=not in_place))
+    options: dict[str, Any] = {"cache": True, "_nrt": not in_place}  # NRT is what counts references
+    return cast("Callable[[Callable[..., Any]], Callable[..., Any]]", numba.njit(**options))

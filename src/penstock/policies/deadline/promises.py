@@ -68,7 +68,7 @@ def _worked_out_layout(view: View, rows: Ints) -> Layout | None:
 
 
 def promised_rows(view: View) -> Ints:
-    return (view.standing == Standing.PROMISED).nonzero()[0]
+    return np.asarray((view.standing == Standing.PROMISED).nonzero()[0])
 
 
 def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:

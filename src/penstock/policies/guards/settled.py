@@ -47,7 +47,8 @@ class SettledRows(NamedTuple):
         return SettledRows(rows[order], ends[order], kinds[order], widths[order])
 
 
-_NO_ROWS = SettledRows(*(np.zeros(0, dtype=kind) for kind in (np.int64, np.float64, np.int64, np.int64)))
+_NOBODY: Ints = np.zeros(0, dtype=np.int64)
+_NO_ROWS = SettledRows(_NOBODY, np.zeros(0), _NOBODY, _NOBODY)
 
 
 def settle(view: View, settled: SettledRows, allocate: Allocate) -> Assignment:
