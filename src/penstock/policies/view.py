@@ -208,6 +208,15 @@ class View(JobColumns):
         return narrowest
 
     @cached_property
+    def narrow_run_s(self) -> Floats:
+        """How long each row runs from its beginning on the fewest devices, of the kind it is bound to."""
+        run_s = np.full(len(self), np.inf)
+        for kind, options in enumerate(self.by_kind):
+            here = (self.bound == kind) & (options.depth > 0)
+            np.divide(self.whole, options.rates[:, 0], out=run_s, where=here)
+        return run_s
+
+    @cached_property
     def alone_s(self) -> Floats:
         """How long each row would take with the cluster to itself from now on."""
         fastest = np.zeros(len(self))

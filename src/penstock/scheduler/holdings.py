@@ -272,6 +272,7 @@ class Holdings:
             remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
             attained=float(table.attained[row]), deserved=float(self.deserved(slice(row, row + 1), now)[0]),
+            waited_s=float(table.waited_s[row]), suspensions=int(table.suspensions[row]),
         )  # fmt: skip
         self.remove(record, now)
         return held
@@ -286,6 +287,7 @@ class Holdings:
         table.executed[row] = service.executed
         table.attained[row] = service.attained
         table.deserved[row] += service.deserved
+        table.waited_s[row], table.suspensions[row] = service.waited_s, service.suspensions
         self.tenants.past[table.tenant[row]] -= service.attained
 
     def report(self, record: Record, remaining: float, now: float) -> float:
@@ -471,6 +473,7 @@ class Holdings:
         out.append(Suspend(record.job.id, why))
         record.tell(now, why or f"suspended: its {self.table.width[row]} devices go to others")
         self._lose_unresumable(row, record, now)
+        self.table.suspensions[row] += 1
         self._let_go(row, record, now)
 
     def _let_go(self, row: int, record: Record, now: float) -> None:
@@ -498,6 +501,7 @@ class Holdings:
             self.count_useful(row)
         if held == 0:
             table.waited_before[row] = now - table.stint_since[row]
+            table.waited_s[row] += table.waited_before[row]
             table.stint_since[row] = now
         self._hold(row, grant.width)
         table.rate[row] = record.job.curve.rate(grant.width, kind, grant.nodes)

@@ -27,7 +27,7 @@ VERSION = 1
 _COLUMNS = (
     "standing", "remaining", "width", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "trained_at", "deserved",
-    "allowance",
+    "allowance", "waited_s", "suspensions",
 )  # fmt: skip
 """What cannot be derived from the job."""
 

@@ -16,14 +16,14 @@ from penstock.scheduler.windows import Windows
 
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
-    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
+    "stint_since", "waited_before", "waited_s", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at", "whole", "deserved", "allowance",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful")
+_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful", "suspensions")
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
-    "allowance", "useful",
+    "allowance", "useful", "waited_s", "suspensions",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -73,6 +73,7 @@ class JobTable:
     attained: Floats
     stint_since: Floats
     waited_before: Floats
+    waited_s: Floats
     unsaved_s: Floats
     progressed: Floats
     corrected: Floats
@@ -94,6 +95,7 @@ class JobTable:
     plan_kind: Ints
     resumable: Ints
     useful: Ints
+    suspensions: Ints
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.options = [OptionTable(kind) for kind in kinds]

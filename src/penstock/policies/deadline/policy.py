@@ -20,6 +20,7 @@ from penstock.policies.deadline.promises import (
     kept_promises,
     promised_rows,
 )
+from penstock.policies.deadline.turns import Turns, grow_first
 from penstock.policies.greedy import by_priority
 from penstock.policies.measure_first import is_unmeasured
 from penstock.policies.parameters import Parameter
@@ -85,15 +86,19 @@ class DeadlinePolicy(Policy):
         terms = _with_room(terms_of(view), measured) if measured.any() else terms_of(view)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        cheap_first = self.turns(view, promised, measured, device_seconds(terms.likely))
+        turns = self.turns(view, promised, measured, device_seconds(terms.likely))
         plans, room = layout.plans, layout.calendar.with_room(len(view))
-        bring_forward(
-            cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
-        )
+        for order in turns.parts():
+            bring_forward(
+                cautious, terms.likely, promised, order, turns.head, room, layout.finish, plans.at, plans.width,
+                plans.kind,
+            )  # fmt: skip
+            if turns.growth is not None:
+                grow_first(terms.likely, promised, order, turns.growth, room, layout.finish, plans)
         widths = widths_at(plans.at, plans.width, view.now)
         kinds = np.where(widths > 0, plans.kind, view.bound)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
-        for rows in by_priority(view, cheap_first):
+        for rows in by_priority(view, _without_hindrances(view, turns, widths)):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
         wake_at = min(
@@ -110,12 +115,19 @@ class DeadlinePolicy(Policy):
         """What new promises have to leave alone, and the terms that they must pass."""
         return kept_promises(view, terms)
 
-    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
+    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Turns:
         """Who comes first: whoever is to be measured, high priorities, cheap jobs."""
-        return np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured))
+        return Turns(np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured)))
 
     def explain(self, view: View, row: int) -> str:
         return explain_plan(view, row)
+
+
+def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:
+    """The order without jobs that would hold devices until they end for which the head of the queue waits."""
+    if turns.head < 0 or widths[turns.head]:
+        return turns.order
+    return turns.order[view.resumable[turns.order] | (widths[turns.order] > 0)]
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
