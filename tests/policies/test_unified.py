@@ -52,13 +52,13 @@ def test_a_tenant_that_is_behind_goes_first_whatever_its_jobs_cost() -> None:
 
 
 def test_a_lease_protects_from_that_until_it_ends() -> None:
-    rows = [
-        Row(tenant="rich", work=10.0, at_least=4, width=4, stint_since=0.0),
-        Row(tenant="poor", work=90.0, at_least=4),
-    ]
-    unified = policy_named("unified:lease_s=600")
-    for now, widths in ((500.0, [4, 0]), (610.0, [0, 4]), (900.0, [4, 0])):
-        assert unified.allocate(whole_view(*rows, now=now, window=_RICH_AND_POOR)).widths.tolist() == widths
+    """Every suspension doubles it."""
+    for suspensions, lease_s in ((0, 600.0), (1, 1200.0), (2, 2400.0)):
+        for now, widths in ((lease_s - 100.0, [4, 0]), (lease_s + 10.0, [0, 4]), (1.5 * lease_s, [4, 0])):
+            rich = Row(tenant="rich", work=10.0, at_least=3, width=4, suspensions=suspensions)
+            poor = Row(tenant="poor", work=90.0, at_least=3, stint_since=now)
+            view = whole_view(rich, poor, now=now, window=_RICH_AND_POOR)
+            assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == widths
 
 
 def test_who_waited_for_very_long_goes_before_everybody() -> None:

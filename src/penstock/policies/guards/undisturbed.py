@@ -47,12 +47,12 @@ def undisturbed(view: View) -> SettledRows:
     rows = np.flatnonzero(~view.resumable & (view.width > 0))
     if not len(rows):
         return SettledRows.none()
-    held = SettledRows.as_they_are(view, rows, _ends(view, rows))
+    held = SettledRows.as_they_are(view, rows, ends_as_they_are(view, rows))
     limits = view.deadline[rows] - view.overhead.every_round_s + KEPT_WITHIN_S
     return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits))
 
 
-def _ends(view: View, rows: Ints) -> Floats:
+def ends_as_they_are(view: View, rows: Ints) -> Floats:
     """On certain terms: the slowest speed on at least so many devices, with a decision in every slot."""
     rates = np.array([_slowest_rate(view, row) for row in rows.tolist()]) * view.working_share(view.slot)
     return np.asarray(view.now + view.still_s[rows] + view.remaining[rows] / rates)
