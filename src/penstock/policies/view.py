@@ -83,6 +83,7 @@ class View(JobColumns):
         bounds: TenantBounds | None = None,
         offers: Sequence[Offer] = (),
         is_planned: bool = False,
+        worked_out: object = None,
     ) -> None:
         self.now = now
         self.slot = slot
@@ -99,6 +100,8 @@ class View(JobColumns):
         """Counter-offers whose devices nobody else is promised."""
         self.is_planned = is_planned
         """Whether the plans at hand were laid out by the admission of this very decision."""
+        self.worked_out = worked_out
+        """What that admission worked out besides, if it was about the same rows, devices and offers."""
         self._columns = columns
         self._tenants = tenants
         self._leases = leases

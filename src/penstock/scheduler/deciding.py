@@ -73,12 +73,14 @@ class _Changes(NamedTuple):
 
 class _Answers(NamedTuple):
     """Quotes that say something new, by key; then the standing of every row that is left, which those are, and the
-    plans in which the promises hold together. ``promised`` are the rows of this table that were just promised."""
+    plans in which the promises hold together, with what else admission worked out if every row is left. ``promised``
+    are the rows of this table that were just promised."""
 
     quotes: Sequence[tuple[int, Quote]] = ()
     standing: Ints | None = None
     left: Ints | None = None
     plans: Plans | None = None
+    worked_out: object = None
     promised: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -171,7 +173,7 @@ class Decider:
             arrivals=lambda: holdings.arrivals.shown(moment.now),
             leases=[state.leases_after(moment.now) for state in holdings.kinds.values()],
             bounds=holdings.tenants.bounds(holdings.capacity), is_planned=answers.plans is not None,
-            offers=_offers(holdings, slot, moment.now, answers),
+            offers=_offers(holdings, slot, moment.now, answers), worked_out=answers.worked_out,
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:
@@ -183,14 +185,16 @@ class Decider:
         keys = sequence[asked].tolist()
         view = self._view(holdings, slot, moment, _Answers())
         quotes = admit_confined(partial(admit_undisturbed, self._wide), self._allocate, view, asked, seats)
-        plans = PlannedQuotes.plans_of(quotes)
+        plans, worked_out = PlannedQuotes.plans_of(quotes), getattr(quotes, "worked_out", None)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
         promised = np.zeros(len(standing), dtype=bool)
         for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):
+            if answer is None:
+                continue
             before = holdings.records[key].quote
             quote = _kept_on(answer) if holdings.records[key].amended else answer
-            if quote is None or (before is not None and before.verdict is quote.verdict):
+            if before is not None and before.verdict is quote.verdict:
                 continue
             said.append((key, quote))
             if quote.verdict is Verdict.REFUSED:
@@ -199,10 +203,10 @@ class Decider:
                 standing[row] = STANDING[quote.verdict]
                 promised[row] = quote.verdict is Verdict.PROMISED
         if not refused:
-            return _Answers(said, standing, None, plans, np.flatnonzero(promised))
+            return _Answers(said, standing, None, plans, worked_out, promised.nonzero()[0])
         left = rows_left(len(sequence), refused)
         plans = None if plans is None else Plans(plans.at[left], plans.width[left], plans.kind[left])
-        return _Answers(said, standing[left], left, plans, np.flatnonzero(promised[left]))
+        return _Answers(said, standing[left], left, plans, None, promised[left].nonzero()[0])
 
     def _carried_out(
         self,
@@ -323,9 +327,9 @@ def _without_promises(holdings: Holdings, view: View, answers: _Answers) -> _Ans
     return _Answers(quotes, standing, answers.left)
 
 
-def _kept_on(quote: Quote | None) -> Quote | None:
+def _kept_on(quote: Quote) -> Quote:
     """The answer to a job that had been taken in before: it runs when it can where a new one would be refused."""
-    if quote is None or quote.verdict is not Verdict.REFUSED:
+    if quote.verdict is not Verdict.REFUSED:
         return quote
     reason = f"what it asks for since it was edited cannot be promised: {quote.reason}; it runs when it can"
     return Quote(

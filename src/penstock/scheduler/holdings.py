@@ -5,8 +5,7 @@ because a decision does; both are applied the same way whether they come from a 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -153,18 +152,6 @@ class Holdings:
         """Time has passed, and nothing else has happened yet: count what everybody used and deserved."""
         if now != self.tenants.account.as_of:
             self.tenants.account.advance(now, self.tenants.entitled(self.capacity))
-
-    @contextmanager
-    def accounted(self, now: float) -> Iterator[None]:
-        """Count up to an event that is taken in within this block; one that raises has not happened."""
-        account = self.tenants.account
-        before = account.integrals
-        self.account(now)
-        try:
-            yield
-        except BaseException:
-            account.integrals = before
-            raise
 
     def count_useful(self, row: int) -> None:
         """Take up how many devices a row could use; what it deserved so far stays."""

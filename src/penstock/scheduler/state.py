@@ -104,8 +104,14 @@ class State:
     def apply(self, event: Event) -> None:
         """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
         self._check_time(event.at, event)
-        with self.holdings.accounted(event.at):
+        account = self.holdings.tenants.account
+        before = account.integrals
+        self.holdings.account(event.at)
+        try:
             EVENTS[type(event)](self, event)
+        except BaseException:
+            account.integrals = before
+            raise
         self.now = event.at
 
     def apply_decision(self, decision: Decision) -> None:
@@ -207,8 +213,10 @@ class State:
 
     def _is_shut_out(self, job: Job) -> bool:
         """Whether none of the nodes it is confined to is in use: nobody knows whether one ever will be."""
+        if not job.nodes.confines:
+            return False
         there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
-        return job.nodes.confines and bool(there) and all(node.name in self.down for node in there)
+        return bool(there) and all(node.name in self.down for node in there)
 
     def _turn_away(self, record: Record, now: float) -> None:
         job = record.job

@@ -61,13 +61,6 @@ class Layout:
         """Rows that should be planned but cannot be in time."""
         return self.rows[np.isinf(self.finish[self.rows])]
 
-    @property
-    def planned(self) -> Bools:
-        """Over all rows of the view: whether it is planned, in time."""
-        planned = np.zeros(len(self.finish), dtype=bool)
-        planned[self.rows] = np.isfinite(self.finish[self.rows])
-        return planned
-
 
 def empty_layout(view: View, rows: Ints) -> Layout:
     """Nobody is planned yet; there is room for plans of ``rows``."""
@@ -90,7 +83,9 @@ def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
     """Plan every candidate that can be in time on what the layout leaves, in the order given; nobody else changes."""
     if not len(candidates):
         return layout
-    rows, room = np.union1d(layout.rows, candidates), layout.calendar.with_room(len(candidates))
+    either, room = np.zeros(len(layout.finish), dtype=bool), layout.calendar.with_room(len(candidates))
+    either[layout.rows] = either[candidates] = True
+    rows = either.nonzero()[0]
     longer = Layout(rows, layout.finish.copy(), layout.soonest.copy(), layout.plans.copy(), room)
     _plan(inputs, longer, candidates, np.ones(len(layout.finish), dtype=bool))
     return longer

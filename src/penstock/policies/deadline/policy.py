@@ -11,14 +11,16 @@ from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, 
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds, terms_of
+from penstock.policies.deadline.inputs import PlanInputs, Terms, terms_of
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.offers import with_accepted
 from penstock.policies.deadline.promises import (
+    WorkedOut,
     add_promises,
     cheapest_first,
     kept_promises,
     promised_rows,
+    worked_out_terms,
 )
 from penstock.policies.deadline.turns import Turns, grow_first
 from penstock.policies.greedy import by_priority
@@ -71,22 +73,26 @@ class DeadlinePolicy(Policy):
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         view, accepting = with_accepted(view, rows)
         terms = terms_of(view)
-        cost = device_seconds(terms.cautious)
-        asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
+        cost = terms.cautious.cost
+        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
         if not len(cheap) and not len(accepting) and not has_news(view, rows):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
+        quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
+        return PlannedQuotes(quotes, layout.plans, WorkedOut(terms, layout, view.offers))
 
     def allocate(self, view: View) -> Assignment:
         measured = to_measure(view)
-        terms = _with_room(terms_of(view), measured) if measured.any() else terms_of(view)
+        terms = worked_out_terms(view) or terms_of(view)
+        if measured.any():
+            terms = _with_room(terms, measured)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        turns = self.turns(view, promised, measured, device_seconds(terms.likely))
+        turns = self.turns(view, promised, measured, terms.likely.cost)
         plans, room = layout.plans, layout.calendar.with_room(len(view))
         for order in turns.parts():
             bring_forward(
@@ -141,15 +147,17 @@ def to_measure(view: View) -> Bools:
     """Whose deadline waits for its speed and who has not had the time to show it."""
     measured = np.zeros(len(view), dtype=bool)
     deferred = (view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline)
-    for row in np.flatnonzero(deferred).tolist():
+    for row in deferred.nonzero()[0].tolist():
         measured[row] = is_unmeasured(view.jobs[row], view.now) and view.executed[row] < MEASURED_WITHIN_S
     return measured
 
 
 def _measured_by(view: View, rows: Bools) -> float:
     """When the first of those that are being measured has had its time."""
-    left = MEASURED_WITHIN_S - view.executed[rows].max(initial=0.0)
-    return float(view.now + left + ANSWER_WITHIN_S) if rows.any() else np.inf
+    if not rows.any():
+        return np.inf
+    left = MEASURED_WITHIN_S - view.executed[rows].max()
+    return float(view.now + left + ANSWER_WITHIN_S)
 
 
 def _with_room(terms: Terms, measured: Bools) -> Terms:

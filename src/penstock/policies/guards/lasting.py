@@ -30,6 +30,8 @@ _ROUNDS = 4
 def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_costs: float) -> Assignment:
     """What ``allocate`` decides if no job is stopped too soon; asked again only where a job would be."""
     first = decided = allocate(view)
+    if not ((view.width > 0) & (decided.widths == 0)).any():
+        return first
     held: Ints = np.zeros(0, dtype=np.int64)
     ends = lasts_until(view, stint_costs)
     for _ in range(_ROUNDS):

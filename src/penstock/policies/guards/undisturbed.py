@@ -44,7 +44,7 @@ def admit_undisturbed(admission: Admission[View], view: View, rows: Ints) -> Seq
 
 def undisturbed(view: View) -> SettledRows:
     """Who holds devices and would begin again on others; promised ones only if they are in time as they are."""
-    rows = np.flatnonzero(~view.resumable & (view.width > 0))
+    rows = (~view.resumable & (view.width > 0)).nonzero()[0]
     if not len(rows):
         return SettledRows.none()
     held = SettledRows.as_they_are(view, rows, ends_as_they_are(view, rows))
