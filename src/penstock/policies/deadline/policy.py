@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Assignment, PlannedQuotes, Policy
+from penstock.policies.base import Assignment, PlannedQuotes, Plans, Policy
 from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
@@ -71,8 +71,12 @@ class DeadlinePolicy(Policy):
         self.hold_s = hold_s
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
-        view, accepting = with_accepted(view, rows)
-        terms = terms_of(view)
+        told, accepting = with_accepted(view, rows)
+        if len(accepting):
+            terms = terms_of(told)
+            late = _missed(terms.strict, self.reserved(told, terms)[0])[accepting]
+            told, accepting = with_accepted(view, rows[~np.isin(rows, accepting[late])])
+        view, terms = told, terms_of(told)
         cost = terms.cautious.cost
         asked = rows[np.isfinite(view.deadline[rows])]
         asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
@@ -82,8 +86,9 @@ class DeadlinePolicy(Policy):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
+        plans = _plans_at_hand(view, layout, _missed(terms.strict, layout))
         quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
-        return PlannedQuotes(quotes, layout.plans, WorkedOut(terms, layout, view.offers))
+        return PlannedQuotes(quotes, plans, WorkedOut(terms, layout, view.offers))
 
     def allocate(self, view: View) -> Assignment:
         measured = to_measure(view)
@@ -134,6 +139,20 @@ def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:
     if turns.head < 0 or widths[turns.head]:
         return turns.order
     return turns.order[view.resumable[turns.order] | (widths[turns.order] > 0)]
+
+
+def _plans_at_hand(view: View, layout: Layout, missed: Bools) -> Plans:
+    """The plans of a layout; if it misses an earlier promise, earlier promises keep the plans they had.
+
+    Admission is not always shown all devices, so a promise that it misses may well be kept.
+    """
+    earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
+    if not (missed & earlier).any():
+        return layout.plans
+    plans = layout.plans.copy()
+    plans.at[earlier], plans.width[earlier] = view.plan_at[earlier], view.plan_width[earlier]
+    plans.kind[earlier] = view.plan_kind[earlier]
+    return plans
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
