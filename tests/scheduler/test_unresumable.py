@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core import (
     Cluster,
+    Costs,
     Curve,
     Deadline,
     JobFinished,
@@ -16,6 +17,7 @@ from penstock.core import (
     JobSubmitted,
     Progress,
     ResumableChanged,
+    Span,
     Suspend,
     Tick,
     Verdict,
@@ -97,6 +99,60 @@ def test_no_more_of_them_are_interrupted_than_a_promise_takes() -> None:
     machine.handle(JobSubmitted(50.0, job("due", 100.0, submitted_at=50.0, goal=Deadline(160.0))))
     assert [machine.state_of(f"plain-{k}") for k in range(4)].count(JobState.SUSPENDED) == 1
     assert machine.state_of("plain-3") is JobState.SUSPENDED, "the one with the least behind it"
+
+
+PAIRS = Curve.from_table({2: 2.0})
+
+
+def test_the_ones_that_lose_least_are_interrupted_whenever_they_began() -> None:
+    """What counts is the work that is done again, not how long a job has held devices in all its attempts."""
+    machine = scheduler("1x4", "deadline")
+    machine.handle(JobSubmitted(0.0, job("failed", 1000.0, curve=PAIRS, resumable=False)))
+    machine.handle(JobSubmitted(10.0, job("steady", 1000.0, submitted_at=10.0, curve=PAIRS, resumable=False)))
+    machine.handle(WorkerFailed(90.0, "failed"), Tick(90.0))
+    due = job("due", 100.0, at_least=2, curve=PAIRS, submitted_at=100.0, goal=Deadline(160.0))
+    machine.handle(JobSubmitted(100.0, due))
+    assert machine.state_of("failed") is JobState.SUSPENDED, "it has 10 s behind it, the other one 90 s"
+    assert machine.state_of("steady") is JobState.RUNNING
+
+
+def test_one_that_loses_little_is_not_interrupted_in_vain() -> None:
+    """The one with the least behind it makes too little room; it stays once another one is stopped."""
+    machine = scheduler("1x4", "deadline")
+    triple = Curve.from_table({3: 3.0})
+    machine.handle(JobSubmitted(0.0, job("wide", 1e4, at_least=3, curve=triple, resumable=False)))
+    machine.handle(JobSubmitted(90.0, job("short", 1e4, at_most=1, submitted_at=90.0, resumable=False)))
+    machine.handle(JobSubmitted(95.0, job("cheap", 5.0, at_most=1, submitted_at=95.0)))
+    due = job("due", 150.0, at_least=3, curve=triple, submitted_at=100.0, goal=Deadline(152.0))
+    machine.handle(JobSubmitted(100.0, due))
+    assert machine.devices_of("due")
+    assert machine.state_of("wide") is JobState.SUSPENDED
+    assert "are lost" not in str(machine.why("short"))
+
+
+@pytest.mark.parametrize("policy", ["deadline", "unified"])
+@pytest.mark.parametrize(
+    ("start_s", "elastic_age", "elastic_due", "slack"),
+    [(3.0, 4.0, 157.0, 1.0), (0.0, 40.0, 142.0, 1.0), (0.0, 4.0, 142.0, 20.0), (3.0, 4.0, 151.0, 6.0)],
+)
+def test_elastic_jobs_make_room_for_a_promise_before_one_that_cannot_resume(
+    policy: str, start_s: float, elastic_age: float, elastic_due: float, slack: float
+) -> None:
+    """Four devices: one elastic job without a promise that may just have begun, one with a promise and time to spare,
+    and a job of 100 s on two devices that is half done when another one needs two."""
+    costs, machine = Costs(start=Span(start_s, start_s)), scheduler("1x4", policy)
+    pair = {"at_least": 2, "at_most": 2, "curve": PAIRS, "resumable": False, "costs": costs}
+    began, names = 48.0 - elastic_age, ["plain", "patient", "elastic", "due"]
+    script = [
+        job("plain", 200.0, **pair),
+        job("patient", 87.0, at_most=1, submitted_at=1.0, costs=costs, goal=Deadline(elastic_due)),
+        job("elastic", 300.0, at_most=1, submitted_at=began, costs=costs),
+        job("due", 190.0, submitted_at=48.0, goal=Deadline(143.0 + slack + 2 * start_s), **pair),
+    ]
+    CheckedWorld(machine).run([JobSubmitted(each.submitted_at, each) for each in script], [0.0, 1.0, began, 48.0])
+    assert [machine.quote_of(name).verdict for name in names[1::2]] == [Verdict.PROMISED] * 2  # type: ignore[union-attr]
+    assert "are lost" not in str(machine.why("plain"))
+    assert {machine.state_of(name) for name in names} == {JobState.FINISHED}
 
 
 def test_its_own_promise_counts_on_one_width() -> None:

@@ -83,6 +83,7 @@ class View(JobColumns):
         bounds: TenantBounds | None = None,
         offers: Sequence[Offer] = (),
         is_planned: bool = False,
+        has_settled: bool = False,
     ) -> None:
         self.now = now
         self.slot = slot
@@ -99,6 +100,8 @@ class View(JobColumns):
         """Counter-offers whose devices nobody else is promised."""
         self.is_planned = is_planned
         """Whether the plans at hand were laid out by the admission of this very decision."""
+        self.has_settled = has_settled
+        """Whether rows have been taken out that keep their devices: for them promised jobs make room where they can."""
         self._columns = columns
         self._tenants = tenants
         self._leases = leases
@@ -136,6 +139,7 @@ class View(JobColumns):
         ends = np.maximum(ends, self.now + ROUNDING_S)
         given_back = [list(zip(ends[on == kind].tolist(), (-held[on == kind]).tolist(), strict=True)) for kind in kinds]
         part = self.part(left, free, given_back)
+        part.has_settled = True
         if self.bounds is not None:
             more = np.bincount(self.tenant[rows], weights=held, minlength=len(self.tenants.names)).astype(np.int64)
             part.__dict__["held_elsewhere"] = self.held_elsewhere + more
@@ -182,7 +186,7 @@ class View(JobColumns):
             ],
             tenants=lambda: self.tenants, arrivals=lambda: self.arrivals,
             leases=[[*known, *new] for known, new in zip(self._leases, more, strict=True)], bounds=self.bounds,
-            offers=self.offers, is_planned=self.is_planned,
+            offers=self.offers, is_planned=self.is_planned, has_settled=self.has_settled,
         )  # fmt: skip
 
     def working_share(self, interval: float) -> float:

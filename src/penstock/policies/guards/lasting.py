@@ -2,9 +2,9 @@
 
 Stopping a job and starting it again costs it some seconds. Under every policy a job keeps its devices until it has held
 them for :data:`STINT_COSTS` times what that costs it, so stopping and starting takes no more than a fifth of its time
-on devices. Only what was promised to another job, or a quota whose owner asks, comes before that. Jobs that were
-promised a deadline are not held: their plans back the promise, and account for every change. Where nothing costs
-anything no job is held.
+on devices. Only what was promised to another job, or a quota whose owner asks, comes before that, and a job that cannot
+resume is not stopped in its place. Jobs that were promised a deadline are not held: their plans back the promise, and
+account for every change. Where nothing costs anything no job is held.
 """
 
 from collections.abc import Callable
@@ -39,6 +39,9 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
     if not decided.keeps_promises_of(first) or quota_shortfall(view, decided.widths) > quota_shortfall(
         view, first.widths
     ):
+        return first
+    begins_again = ~view.resumable & (view.width > 0) & (decided.widths == 0) & (first.widths > 0)
+    if begins_again.any():
         return first
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 

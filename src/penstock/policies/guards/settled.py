@@ -35,6 +35,10 @@ class SettledRows(NamedTuple):
     def only(self, chosen: Bools) -> "SettledRows":
         return SettledRows(self.rows[chosen], self.ends[chosen], self.kinds[chosen], self.widths[chosen])
 
+    def without(self, rows: Ints) -> "SettledRows":
+        """All but these rows of the view."""
+        return self.only(~np.isin(self.rows, rows))
+
     def places_of(self, rows: Ints) -> Ints:
         """Where other rows are in the view without these."""
         return np.asarray(rows - np.searchsorted(self.rows, rows))
