@@ -1,6 +1,8 @@
 """Jobs that cannot resume: what they hold stays theirs unless a promise to somebody else needs it."""
 
+import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -153,6 +155,38 @@ def test_elastic_jobs_make_room_for_a_promise_before_one_that_cannot_resume(
     assert [machine.quote_of(name).verdict for name in names[1::2]] == [Verdict.PROMISED] * 2  # type: ignore[union-attr]
     assert "are lost" not in str(machine.why("plain"))
     assert {machine.state_of(name) for name in names} == {JobState.FINISHED}
+
+
+def test_a_plan_counts_the_start_that_a_change_in_the_middle_of_it_costs_again() -> None:
+    """One device is free at once and the other 2.5 s later; growing then would cost the start of 3 s twice."""
+    costs, machine = Costs(start=Span(3.0, 3.0)), scheduler("1x2", "deadline")
+    first = job("first", 2.5, at_most=1, goal=Deadline(4.0))
+    second = job("second", 240.0, at_most=2, costs=costs, goal=Deadline(125.0))
+    CheckedWorld(machine).run([JobSubmitted(0.0, first), JobSubmitted(0.0, second)], [0.0, 0.0])
+    assert machine.state_of("second") is JobState.FINISHED
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_promises_are_kept_where_every_start_costs_time(seed: int) -> None:
+    """20 jobs on four devices, every third or so cannot resume; seed 7 begins a promised one of them on devices that
+    half a second later are another job's by plan."""
+    rng, at, script = random.Random(seed), 0.0, list[ScriptEntry]()
+    machine = scheduler("1x4", "unified" if seed % 2 else "deadline", slot=rng.choice((0.0, 1.0)))
+    for number in range(20):
+        at += rng.choice((0.5, 4, 15, 40))
+        start, width, is_plain = rng.choice((0.0, 3.0)), rng.choice((1, 1, 2, 2, 4)), rng.random() < 0.4
+        work = rng.choice((20, 60, 120)) * float(width)
+        wanted: dict[str, Any] = {"submitted_at": at, "costs": Costs(start=Span(start, start))}
+        if is_plain:
+            one = Curve.from_table({width: float(width)})
+            wanted |= {"at_least": width, "at_most": width, "curve": one, "resumable": False}
+        else:
+            wanted |= {"at_most": rng.choice((1, 2, 4))}
+        if rng.random() < 0.5:
+            wanted |= {"goal": Deadline(at + work / width * rng.choice((1.3, 2, 4)) + 10)}
+        script.append(JobSubmitted(at, job(f"{number}", work, **wanted)))
+    CheckedWorld(machine).run(script, [entry.at for entry in script])  # type: ignore[union-attr]
+    machine.validate()
 
 
 def test_its_own_promise_counts_on_one_width() -> None:

@@ -96,11 +96,11 @@ def _slowest_rate(view: View, row: int) -> float:
 
 
 def _least_lost_first(view: View, held: SettledRows) -> Ints:
-    """Rows that may be interrupted, by the device-seconds of work that they would do again; promised ones may not."""
-    rows = held.rows[view.standing[held.rows] != Standing.PROMISED]
+    """Rows by the device-seconds of work that they would do again; promised ones come last."""
+    rows, promised = held.rows, view.standing[held.rows] == Standing.PROMISED
     done = np.maximum(view.whole[rows] - view.remaining[rows], 0.0)
     lost = done / _slowest_rates(view, rows) * view.width[rows]
-    return np.asarray(rows[np.lexsort((-view.sequence[rows], lost))])
+    return np.asarray(rows[np.lexsort((-view.sequence[rows], lost, promised))])
 
 
 def _spared(policy: Policy, view: View, held: SettledRows, stopped: Ints, decided: Assignment) -> Assignment:
