@@ -171,7 +171,7 @@ class Decider:
             arrivals=lambda: holdings.arrivals.shown(moment.now),
             leases=[state.leases_after(moment.now) for state in holdings.kinds.values()],
             bounds=holdings.tenants.bounds(holdings.capacity), is_planned=answers.plans is not None,
-            offers=_offers(holdings, slot, moment.now, answers),
+            offers=_offers(holdings, slot, moment.now, answers), staying=holdings.staying(),
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:

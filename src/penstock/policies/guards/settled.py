@@ -29,7 +29,8 @@ class SettledRows(NamedTuple):
 
     @classmethod
     def as_they_are(cls, view: View, rows: Ints, ends: Floats) -> "SettledRows":
-        """They keep what they hold."""
+        """They keep what they hold; what is out of use afterwards is never given back."""
+        ends = np.where(np.isin(view.sequence[rows], list(view.staying)), np.inf, ends)
         return cls(rows, ends, view.bound[rows], view.width[rows])
 
     def only(self, chosen: Bools) -> "SettledRows":

@@ -43,7 +43,8 @@ def admit_undisturbed(admission: Admission[View], view: View, rows: Ints) -> Seq
     A deadline that can be promised beside all other such jobs is promised first, so that none of them is interrupted.
     """
     held = undisturbed(view)
-    kept = held.only(view.standing[held.rows] == Standing.PROMISED)
+    stays = np.isinf(held.ends) & ~np.isin(held.rows, rows)
+    kept = held.only((view.standing[held.rows] == Standing.PROMISED) | stays)
     others = held.only(~np.isin(held.rows, rows))
     if len(others.rows) == len(kept.rows) or not np.isfinite(view.deadline[rows]).any():
         return _admitted(admission, view, kept, rows)
@@ -74,7 +75,7 @@ def undisturbed(view: View) -> SettledRows:
         return SettledRows.none()
     held = SettledRows.as_they_are(view, rows, _ends(view, rows))
     limits = view.deadline[rows] - view.overhead.every_round_s + KEPT_WITHIN_S
-    return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits))
+    return held.only((view.standing[rows] != Standing.PROMISED) | (held.ends <= limits) | np.isinf(held.ends))
 
 
 def _ends(view: View, rows: Ints) -> Floats:
@@ -96,8 +97,12 @@ def _slowest_rate(view: View, row: int) -> float:
 
 
 def _least_lost_first(view: View, held: SettledRows) -> Ints:
-    """Rows by the device-seconds of work that they would do again; promised ones come last."""
-    rows, promised = held.rows, view.standing[held.rows] == Standing.PROMISED
+    """Rows by the device-seconds of work that they would do again; promised ones come last.
+
+    To stop a job whose devices are gone then helps no other job.
+    """
+    rows = held.rows[np.isfinite(held.ends)]
+    promised = view.standing[rows] == Standing.PROMISED
     done = np.maximum(view.whole[rows] - view.remaining[rows], 0.0)
     lost = done / _slowest_rates(view, rows) * view.width[rows]
     return np.asarray(rows[np.lexsort((-view.sequence[rows], lost, promised))])
