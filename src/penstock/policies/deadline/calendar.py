@@ -47,7 +47,8 @@ def finish_time(
     """The latest that ``remaining`` is done on at most level ``cap`` of what is free; infinite if after ``limit``.
 
     ``held`` devices make progress from ``ready`` on; -1 are some of another kind. Every change costs its pause, and
-    ``start`` besides if there were no devices, or if the job was still starting. A plan that would have too many steps counts as unreachable.
+    ``start`` besides if there were no devices, or if the job was still starting. A plan that would have too many steps
+    counts as unreachable.
     """
     planned = share_in(levels, depth, free[0], cap, again)
     current, wider, wider_at, steps = planned, UNREACHABLE, np.inf, 1
