@@ -177,6 +177,7 @@ class Decider:
             leases=[state.leases_after(moment.now) for state in holdings.kinds.values()],
             bounds=holdings.tenants.bounds(holdings.capacity), is_planned=answers.plans is not None,
             offers=_offers(holdings, slot, moment.now, answers), worked_out=answers.worked_out,
+            staying=holdings.staying(),
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:

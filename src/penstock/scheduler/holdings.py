@@ -90,13 +90,15 @@ class Holdings:
         self.confined: dict[int, NodeChoice] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
+        self.closed: dict[int, int] = {}
+        """Nodes that take no more jobs and still have some, by position, with their devices that are out of use."""
         self.offers: list[Offer] = []
         """Counter-offers that are held, those that have expired included until somebody looks."""
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
-        other.cluster, other.confined = self.cluster, self.confined.copy()
+        other.cluster, other.confined, other.closed = self.cluster, self.confined.copy(), self.closed.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.arrivals, other.offers = self.arrivals.copy(), self.offers.copy()
@@ -130,6 +132,11 @@ class Holdings:
 
     def devices(self, record: Record) -> tuple[int, ...]:
         return self.of(record).occupancy.devices(record.key)
+
+    def staying(self) -> frozenset[int]:
+        """Jobs on nodes that take no more jobs: what they hold is out of use when they end."""
+        kinds = [(position, self.kinds[self.cluster.nodes[position].kind]) for position in self.closed]
+        return frozenset(key for position, kind in kinds for key in kind.occupancy.holders(position))
 
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""

@@ -3,9 +3,9 @@
 Stopping a job and starting it again costs it some seconds. Under every policy a job keeps its devices until it has held
 them for :data:`STINT_COSTS` times what that costs it, so stopping and starting takes no more than a fifth of its time
 on devices; every suspension doubles that. After :data:`MOST_SUSPENSIONS` a job keeps devices until it ends. Only what
-was promised to another job, or a quota whose owner asks, comes before that. A job that was promised a deadline is held
-only after so many suspensions, and if it is in time as it is: its plan backs the promise, and accounts for every
-change. Where nothing costs anything no job is held before that.
+was promised to another job, or a quota whose owner asks, comes before that, and a job that cannot resume is not stopped
+in its place. A job that was promised a deadline is held only after so many suspensions, and if it is in time as it is:
+its plan backs the promise, and accounts for every change. Where nothing costs anything no job is held before that.
 """
 
 from collections.abc import Callable
@@ -45,6 +45,9 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
     if not decided.keeps_promises_of(first) or quota_shortfall(view, decided.widths) > quota_shortfall(
         view, first.widths
     ):
+        return first
+    begins_again = ~view.resumable & (view.width > 0) & (decided.widths == 0) & (first.widths > 0)
+    if begins_again.any():
         return first
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 
