@@ -2,17 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from penstock.core import Quote, Verdict, format_duration
+from penstock.core import Plan, Quote, Source, Verdict, format_duration
 from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down, value_text
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Layout, earliest_ends
 from penstock.policies.deadline.offers import OfferBook
+from penstock.policies.measure_first import counts_to_measure, devices_text
 from penstock.policies.view import View
 
+_NOT_MEASURED = (
+    "it would be in time on {devices} if it were as fast there as predicted, but that was never measured: it is"
+    " measured there first"
+)
 _COSTLY = "more is asked for than the devices can do, and cheaper jobs are promised first"
 
 
@@ -24,7 +30,8 @@ def answers(
     Counter-offers to rejected jobs are held for ``hold_s``.
     """
     chances, planned = last_chances(view), np.isfinite(layout.finish)
-    waits = (chances >= view.now) & (costly | view.hard)
+    measured_on = counts_to_measure(view, rows[~planned[rows]])
+    waits = (chances >= view.now) & (costly | view.hard | (measured_on > 0))
     silent = waits & (view.standing == Standing.DEFERRED)
     told = rows[~planned[rows] & ~silent[rows] & np.isfinite(view.deadline[rows])]
     offers = np.full(len(view), np.inf)
@@ -35,17 +42,35 @@ def answers(
         if not math.isfinite(deadline):
             return no_deadline(name)
         if planned[row]:
-            return promised(name, deadline, layout.plans.of_row(row, layout.finish[row]), float(layout.soonest[row]))
+            plan = layout.plans.of_row(row, layout.finish[row])
+            quote = promised(name, deadline, plan, float(layout.soonest[row]))
+            return replace(quote, reason=quote.reason + _basis(view, row, plan, int(layout.plans.kind[row]), inputs))
         if silent[row]:
             return None
         if waits[row]:
-            return deferred(name, view.now, float(chance), offer, _COSTLY if costly[row] else IN_THE_WAY)
+            count = int(measured_on[row])
+            reason = _NOT_MEASURED.format(devices=devices_text(count)) if count else IN_THE_WAY
+            reason = _COSTLY if costly[row] and not count else reason
+            return replace(deferred(name, view.now, float(chance), offer, reason), measured_on=count)
         hard, worth = bool(view.hard[row]), value_text(view.jobs[row], offer)
         quote = turned_down(name, float(view.now - chance), hard=hard, offer=offer, worth=worth)
         return offers_held.held_for(row, quote) if hard and hold_s > 0 else quote
 
     offers_held = OfferBook(view, inputs, layout.calendar, hold_s, len(rows))
     return [answer(row) for row in rows.tolist()]
+
+
+def _basis(view: View, row: int, plan: Plan, kind: int, inputs: PlanInputs) -> str:
+    """Say which speed a promise rests on, where the job was never measured on the devices of its plan."""
+    scaling = view.jobs[row].curve.scaling(view.kinds[kind])
+    if scaling is None or scaling.source is not Source.PREDICTED or not scaling.doubts:
+        return ""
+    count = max((width for _, width in plan.steps if width and not scaling.is_measured(width)), default=0)
+    if not count:
+        return ""
+    level = int((inputs.levels[kind, row] < count).sum())
+    rate = float(inputs.rates[kind, row, min(level, int(inputs.depth[kind, row]) - 1)])
+    return f"; it counts on {rate:.3g} iterations a second on {devices_text(count)}, where it was never measured"
 
 
 def has_news(view: View, rows: Ints) -> bool:
