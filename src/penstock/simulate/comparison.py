@@ -16,7 +16,7 @@ from penstock.simulate.engine import Result, simulate
 from penstock.simulate.failures import NodeFailures
 from penstock.simulate.optimum import Optimum, optimum
 from penstock.simulate.overhead import OverheadModel
-from penstock.simulate.placement_rates import PlacementRates
+from penstock.simulate.placement_rates import AS_CURVES, PlacementRates
 from penstock.simulate.replicas import REPLICAS
 from penstock.simulate.stop_knowledge import StopKnowledge
 from penstock.simulate.stopping_jobs import StoppingJobs
@@ -39,7 +39,7 @@ class Setting:
     slot: float = 60.0
     overhead: str = "none"
     """A named model, costs such as "change=17s,per-doubling=9s,start=30s", or a file of costs by model and size."""
-    rates: PlacementRates = PlacementRates()
+    rates: PlacementRates = AS_CURVES
     """How fast jobs run where they are placed; what their curves say by default."""
     watts: tuple[tuple[str, float], ...] = ()
     """What a device at work draws, by kind ("*" for any other), where the curves of the jobs do not say."""

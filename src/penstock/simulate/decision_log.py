@@ -25,7 +25,7 @@ class DecisionLog:
         """Before the ``ledger`` carries the instructions out, so that it says what everybody held until now."""
         grants = [each for each in step.instructions if isinstance(each, Start | Resume | Resize)]
         held = {each.grant.job_id: ledger.grant_of(each.grant.job_id) for each in grants}
-        takers = _takers(((each.grant, held[each.grant.job_id]) for each in grants))
+        takers = _takers((each.grant, held[each.grant.job_id]) for each in grants)
         entry: dict[str, Any] = {
             "at": step.at, "decision_ms": round(1e3 * step.decision_s, 3),
             "events": dict(Counter(type(event).__name__ for event in events)),

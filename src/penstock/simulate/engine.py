@@ -88,11 +88,11 @@ def simulate(
     """Run ``jobs`` (in order of submission) under ``policy`` on ``cluster``.
 
     ``faults`` are further events in order of time: node losses, leases, drains, worker failures, and what users do to
-    jobs (pauses, edits, cancellations), as :meth:`TraceEvents.bind` gives them. All of them happen, except those about a
-    job that is over by then. ``failures`` are node losses and returns that may go on without end and happen while there are jobs. With an
-    ``uncertainty`` the scheduler is told of jobs with doubts and they run at their own speed, else as projected.
-    With ``stopping`` some of them end when their metric says so. ``rates`` says how fast jobs run where they are placed.
-    With ``decisions`` the result has every decision, and who got the devices of those who were suspended.
+    jobs (pauses, edits, cancellations), as :meth:`TraceEvents.bind` gives them. All of them happen, except those about
+    a job that is over by then. ``failures`` are node losses and returns that may go on without end and happen while
+    there are jobs. With an ``uncertainty`` the scheduler is told of jobs with doubts and they run at their own speed,
+    else as projected. With ``stopping`` some of them end when their metric says so. ``rates`` says how fast jobs run
+    where they are placed. With ``decisions`` the result has every decision, and who got the devices of suspended jobs.
     ``validate`` checks all invariants after every decision; ``on_progress`` is called now and then with the number of
     jobs that are over.
     """
@@ -115,11 +115,12 @@ def simulate(
     settled = world.ledger.is_settled
     left_at = world.ledger.left_at if settled else scheduler.now
     outcomes = world.ledger.close(scheduler.now)
+    tenants = world.fairness.outcomes(scheduler)
     effort = Effort(
         device_count=cluster.device_count, device_seconds=world.ledger.device_seconds,
         paused_device_seconds=metered.device_seconds, fragmentation=world.mean_fragmentation(),
         decision_s=world.decision_s, cpu_s=cpu, ended_at=left_at, tenants=scheduler.tenants(),
-        available_s=world.available.total(up_to_last_end=settled), run_tenants=(tenants := world.fairness.outcomes(scheduler)),
+        available_s=world.available.total(up_to_last_end=settled), run_tenants=tenants,
     )  # fmt: skip
     return Result(
         summary=summarise(policy.name, outcomes, effort), outcomes=outcomes, timeline=drawing, tenants=tenants,

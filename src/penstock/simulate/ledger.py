@@ -23,6 +23,7 @@ from penstock.core import (
 from penstock.simulate.outcomes import NO_CAUSE, Fate, JobOutcome
 from penstock.simulate.timeline import Timeline
 
+
 class _Entry:
     """An open account."""
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from penstock.core import require
 
-
 NO_CAUSE = "no outside cause"
 """Why a promise was broken that nothing outside the policy had endangered."""
 

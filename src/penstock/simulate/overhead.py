@@ -97,10 +97,11 @@ def costs_named(name: str, cluster: Cluster, slot: float) -> CostModel:
     return OverheadModel.parse(name).costs(cluster, slot)
 
 
-_PARTS = ("change", "per-doubling", "every", "start", "resize", "end", "checkpoint-every")
-_GUIDE = f'Try "measured", "change=17s,per-doubling=9s,start=30s", or a CSV file (docs/studies.md); parts: {", ".join(_PARTS)}'
+_PARTS = ("change", "per-doubling", "every", "start", "resize", "end", "checkpoint-every", "file")
+_GUIDE = 'Try "measured", "change=17s,per-doubling=9s,start=30s" or "file=costs.csv" (docs/studies.md)'
 _FILE_COLUMNS = ("model", "devices", "start", "resize", "end", "checkpoint_every")
 _MOST_ROWS = 10_000
+_ALLOWED = "more than nothing, a week at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,15 @@ class _OwnCosts:
 
 @dataclass(frozen=True, slots=True)
 class OverheadModel:
-    """What decisions and restarts cost, from a text: a name, costs, or the path of a file of costs by model and size.
+    """What decisions and restarts cost, from a text: a name, or costs and a file of costs by model and size.
 
     A decision costs jobs whose devices change ``change`` seconds and ``per-doubling`` more for every doubling of their
-    devices, and every running job ``every``. ``start``, ``resize`` and ``end`` are what a job loses by itself. A row
-    of a file holds for jobs of its model (any, if empty) that ask for at least its devices; of those that hold, the one
-    that names the model and then the one with the most devices counts.
+    devices, and every running job ``every``. ``start``, ``resize`` and ``end`` are what a job loses by itself. A row of
+    a file holds for jobs of its model (any, if empty) that ask for at least its devices. What a row with a model or
+    with more devices states takes the place of what others state.
+
+    >>> OverheadModel.parse("change=17s,per-doubling=9s").overhead
+    Overhead(every_round_s=0.0, change_s=17.0, per_doubling_s=9.0, worst_s=71.0)
     """
 
     text: str
@@ -142,22 +146,24 @@ class OverheadModel:
             return cls(text)
         if "=" in text:
             return cls._of_parts(text)
-        if Path(text).suffix in (".csv", ".gz"):
-            return cls._of_file(text)
         raise UnknownNameError.of("overhead model", text, OVERHEADS, _GUIDE)
 
     @classmethod
     def _of_parts(cls, text: str) -> "OverheadModel":
         given: dict[str, float] = {}
+        file = ""
         for part in text.split(","):
             key, equals, value = (piece.strip() for piece in part.partition("="))
             if key not in _PARTS:
                 raise UnknownNameError.of("part of --overhead", key, _PARTS, _GUIDE)
             if key in given or not (equals and value):
                 raise InputError(f"{part.strip()!r} in the overhead {text!r}", "each part once, as NAME=TIME", _GUIDE)
+            if key == "file":
+                file, given[key] = value, 0.0
+                continue
             given[key] = parse_duration(value)
             if given[key] > _MOST_S or (key == "checkpoint-every" and not given[key]):
-                raise InputError(f"{part.strip()!r} in the overhead {text!r}", "more than nothing, a week at most", _GUIDE)
+                raise InputError(f"{part.strip()!r} in the overhead {text!r}", _ALLOWED, _GUIDE)
         change, doubling = given.get("change", 0.0), given.get("per-doubling", 0.0)
         overhead = Overhead(
             every_round_s=given.get("every", 0.0), change_s=change, per_doubling_s=doubling,
@@ -167,26 +173,8 @@ class OverheadModel:
             start=given.get("start"), resize=given.get("resize"), end=given.get("end"),
             checkpoint_every=given.get("checkpoint-every"),
         )  # fmt: skip
-        return cls(text, overhead, () if own == _OwnCosts() else (own,))
-
-    @classmethod
-    def _of_file(cls, text: str) -> "OverheadModel":
-        lines = list(islice(read_lines(Path(text)), _MOST_ROWS + 2))
-        if len(lines) > _MOST_ROWS + 1:
-            raise TraceError(f"{text} has more than {_MOST_ROWS:,} rows", "as many at most")
-        table = Table.from_csv(text, lines)
-        for name in table.header:
-            if name not in _FILE_COLUMNS:
-                raise UnknownNameError.of(f"column in {text}:", name, _FILE_COLUMNS, "docs/studies.md describes the file")
-        rows, seen = [], set[tuple[str, int]]()
-        for row in table.rows():
-            given = {name: _cell(row, name, at) for at, name in enumerate(table.header) if row.text(at)}
-            rows.append(own := _OwnCosts(**given))  # type: ignore[arg-type]
-            if (own.model, own.devices) in seen:
-                row.refuse(0, "every model and number of devices once")
-            seen.add((own.model, own.devices))
-        digest = hashlib.blake2b("".join(lines).encode(), digest_size=8).hexdigest()
-        return cls(text, Overhead(), tuple(sorted(rows, key=lambda own: (own.model, own.devices))), digest)
+        rows, digest = _rows_of(file) if file else ((), "")
+        return cls(text, overhead, (own, *rows), digest)
 
     def costs(self, cluster: Cluster, slot: float) -> CostModel:
         """A fresh cost model."""
@@ -194,8 +182,30 @@ class OverheadModel:
 
     def charged(self, job: Job) -> Job:
         """The job with what starting, changing and ending costs it."""
-        fitting = [own for own in self.own if own.model in ("", job.model) and own.devices <= job.requested]
-        return fitting[-1].of(job) if fitting else job
+        for own in self.own:
+            if own.model in ("", job.model) and own.devices <= job.requested:
+                job = own.of(job)
+        return job
+
+
+def _rows_of(text: str) -> tuple[tuple[_OwnCosts, ...], str]:
+    """The rows of a file, the more specific ones last, and a digest of it."""
+    lines = list(islice(read_lines(Path(text)), _MOST_ROWS + 2))
+    if len(lines) > _MOST_ROWS + 1:
+        raise TraceError(f"{text} has more than {_MOST_ROWS:,} rows", "as many at most")
+    table = Table.from_csv(text, lines)
+    for name in table.header:
+        if name not in _FILE_COLUMNS:
+            raise UnknownNameError.of(f"column in {text}:", name, _FILE_COLUMNS, "docs/studies.md describes the file")
+    rows, seen = [], set[tuple[str, int]]()
+    for row in table.rows():
+        given = {name: _cell(row, name, at) for at, name in enumerate(table.header) if row.text(at)}
+        rows.append(own := _OwnCosts(**given))  # type: ignore[arg-type]
+        if (own.model, own.devices) in seen:
+            row.refuse(0, "every model and number of devices once")
+        seen.add((own.model, own.devices))
+    digest = hashlib.blake2b("".join(lines).encode(), digest_size=8).hexdigest()
+    return tuple(sorted(rows, key=lambda own: (own.model, own.devices))), digest
 
 
 _MOST_S = 7 * 86400.0
@@ -211,5 +221,5 @@ def _cell(row: Row, name: str, column: int) -> str | int | float:
     except UnitError:
         row.refuse(column, 'a duration such as "90s" or "5m"')
     if seconds > _MOST_S or (name == "checkpoint_every" and not seconds):
-        row.refuse(column, "more than nothing, a week at most")
+        row.refuse(column, _ALLOWED)
     return seconds

@@ -70,9 +70,12 @@ class PlacementRates:
         rate = job.job.curve.rate(count, job.kind, job.nodes)
         largest = max(node.device_count for _, node in cluster.present() if node.kind == job.kind)
         beyond = math.log2(len(nodes) / fewest_nodes(count, largest))
-        rate *= (1.0 - self.spread) ** max(beyond, 0.0)
+        rate *= math.pow(1.0 - self.spread, max(beyond, 0.0))
         rate /= 1.0 + self.interference * (max(jobs_on[node] for node in nodes) - 1)
         return rate / (1.0 + self.contention * (max(wide_on[node] for node in nodes) - 1)) if len(nodes) > 1 else rate
+
+
+AS_CURVES = PlacementRates()
 
 
 def _share(part: str, text: str) -> float:

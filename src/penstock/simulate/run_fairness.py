@@ -1,8 +1,8 @@
 """Fairness of tenants over a whole run and over its days, beside that of the last day which policies go by.
 
 A tenant deserves its share of the devices that work while its jobs could use as many, and what they could use otherwise
-(the measure of :mod:`penstock.scheduler`). What was used and deserved is added up between any two events while there are
-at least two tenants; a day is judged at every full hour.
+(the measure of :mod:`penstock.scheduler`). What was used and deserved is added up between any two events while there
+are at least two tenants; a day is judged at every full hour.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What devices draw at work, where the curves of jobs do not say: for the energy of a run and for policies that see it."""
+"""What devices draw at work where the curves of jobs do not say: for the energy of a run, and for policies."""
 
 import math
 from collections.abc import Sequence

@@ -1,16 +1,16 @@
 """What happens to a cluster and to jobs besides the trace: nodes that join and leave, and what users do to their jobs.
 
-An events file has one event per row, as CSV or as JSON lines. Reading it checks everything that the file alone can tell;
+An events file has one event per row, as CSV or as JSON lines. Reading it checks all that the file alone can tell;
 :meth:`TraceEvents.bind` checks it against a cluster and the jobs of a trace and gives events of the scheduler.
 """
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.core import (
     Amendment,
@@ -65,7 +65,7 @@ _GUIDE = "docs/trace-formats.md describes events files"
 _TIME = 'a time such as "5400", "1h30m" or "+2h"'
 
 
-class Submitted(Protocol):
+class SubmittedJob(Protocol):
     """As much of a job as events have to know."""
 
     @property
@@ -122,7 +122,7 @@ class TraceEvents:
     def __len__(self) -> int:
         return len(self.events)
 
-    def bind(self, cluster: Cluster, jobs: Sequence[Submitted]) -> list[Event]:
+    def bind(self, cluster: Cluster, jobs: Sequence[SubmittedJob]) -> list[Event]:
         """Events of the scheduler in order of time, for a cluster and the jobs that are submitted to it.
 
         A node that joined until some time, or is drained by then, is lost at that time unless a later event says
@@ -175,12 +175,13 @@ class _Nodes:
         """A node that comes back, or a new one."""
         found = self.known.get(each.node)
         if found is not None:
-            for column, given, is_same in (
-                ("devices", each.devices, each.devices == found.device_count), ("kind", each.kind, each.kind == found.kind)
-            ):  # fmt: skip
-                if given and not is_same:
-                    what = f"{found.device_count} devices of {found.kind}"
-                    raise each.refuse(column, f"what node {each.node!r} has: {what}", "Leave it out, or rename the node")
+            what = f"what node {each.node!r} has: {found.device_count} devices of {found.kind}"
+            for column, given, is_so in (
+                ("devices", each.devices, found.device_count),
+                ("kind", each.kind, found.kind),
+            ):
+                if given and given != is_so:
+                    raise each.refuse(column, what, "Leave it out, or give the new node another name")
             return found
         if not each.devices:
             raise each.refuse("devices", f"the number of devices of the new node {each.node!r}")
@@ -288,7 +289,8 @@ def _event(row: Row) -> TraceEvent:
         row.refuse(column[name], f"nothing: {word} takes {', '.join((*required, *optional))}", "Empty the cell")
     for name in required:
         if name not in given:
-            raise TraceError(f"{row.table.source}, line {row.line}: {word} without {name}", f"{word} with {name}", _GUIDE)
+            where = f"{row.table.source}, line {row.line}"
+            raise TraceError(f"{where}: {word} without {name}", f"{word} with {name}", _GUIDE)
     found = TraceEvent(row=row, event=word, at=_moment(row, column["at"]),
                        **{name: _READ[name](row, column[name]) for name in given})  # fmt: skip
     _check_bounds(found, given)
@@ -318,7 +320,7 @@ def _moment_or(word: str, row: Row, column: int) -> _Moment:
 
 def _whole(row: Row, column: int) -> int:
     value = row.number(column)
-    return int(value) if value.is_integer() and abs(value) <= 1e6 else row.refuse(column, "a whole number up to 1000000")
+    return int(value) if value.is_integer() and abs(value) <= 1e6 else row.refuse(column, "a whole number, at most 1e6")
 
 
 def _devices(row: Row, column: int) -> int:
@@ -326,7 +328,7 @@ def _devices(row: Row, column: int) -> int:
     return count if count <= MOST_DEVICES else row.refuse(column, f"1 to {MOST_DEVICES}")
 
 
-_READ = {
+_READ: Mapping[str, Callable[[Row, int], Any]] = {
     "node": Row.name, "kind": Row.name, "job": Row.name, "devices": _devices,
     "device": lambda row, column: row.count(column, 0), "priority": _whole, "at_least": Row.count, "at_most": Row.count,
     "until": lambda row, column: _moment_or("never", row, column),
