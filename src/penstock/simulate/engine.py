@@ -44,6 +44,7 @@ from penstock.simulate.true_progress import TrueProgress
 from penstock.simulate.uncertainty import Uncertainty
 
 _PROGRESS_EVERY = 256
+_ROUNDING = 1e-9
 _OF_USERS = (JobCancelled, JobPaused, JobResumed, JobAmended, JobFailed, WorkerFailed)
 """What happens to one job; to a job that is not in the state for it, it does not happen."""
 _STOPPING = (NodeLost, NodeChanged, DeviceLost, WorkerFailed, JobPaused, JobAmended)
@@ -108,7 +109,8 @@ def simulate(
     truth = _truth(scheduler, uncertainty, stopping)
     undone = stopping.undone if stopping is not None else _nothing
     log = DecisionLog() if decisions else None
-    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults, failures, truth, undone, log)
+    world = _World(scheduler, Ledger(cluster.device_count, drawing), jobs, faults, failures, truth, undone, log,
+                   by_placement=rates is not None)  # fmt: skip
     cpu = time.process_time()
     world.run(validate, on_progress)
     cpu = time.process_time() - cpu
@@ -159,6 +161,8 @@ class _World:
         truth: TrueProgress | None,
         undone: Callable[[Job], float],
         log: DecisionLog | None,
+        *,
+        by_placement: bool,
     ) -> None:
         self.scheduler = scheduler
         self.ledger = ledger
@@ -166,6 +170,8 @@ class _World:
         self.fairness = RunFairness()
         self.passed_over = 0
         self._log = log
+        self._slow: set[str] | None = set() if by_placement else None
+        """Jobs that have run slower than their curves say because of where they were placed."""
         self._applying_s = 0.0
         self._events: Sequence[Event] = ()
         self._unresumable: dict[str, float] = {}
@@ -190,6 +196,8 @@ class _World:
             if self._unresumable:
                 self._count_begun_again(step.instructions)
             self.ledger.carry_out(step.instructions, step.at)
+            if self._slow is not None:
+                self._note_slow(self._slow)
             if self.ledger.is_settled:
                 self.available.ended()
             if self._truth is not None:
@@ -313,10 +321,24 @@ class _World:
     def _finish(self, event: JobFinished) -> None:
         scheduler = self.scheduler
         deserved_s = scheduler.deserved(event.job_id, event.at)
-        self.ledger.finished(event.job_id, event.at, deserved_s, scheduler.excuse_of(event.job_id))
+        self.ledger.finished(event.job_id, event.at, deserved_s, self._endangered_by(event.job_id))
         self._fragile.discard(event.job_id)
         if self._truth is not None:
             self._truth.over(event.job_id)
+
+    def _endangered_by(self, job_id: str) -> str:
+        """What outside the policy endangered the promise of a job; nothing if nothing did."""
+        if excuse := self.scheduler.excuse_of(job_id):
+            return excuse
+        if self._truth is not None and self._truth.is_slow(job_id):
+            return "it ran slower than its curve says"
+        return "it ran slower where it was placed than its curve says" if job_id in (self._slow or ()) else ""
+
+    def _note_slow(self, slow: set[str]) -> None:
+        for job_id, grant in self.ledger.grants():
+            rate = self.scheduler.job(job_id).curve.rate(grant.width, grant.kind)
+            if self.scheduler.rate_of(job_id) < rate * (1 - _ROUNDING):
+                slow.add(job_id)
 
     def _submit(self, job: Job) -> None:
         self.ledger.submitted(job, self._alone_s(job))

@@ -124,6 +124,10 @@ class Ledger:
         entry = self._open.get(job_id)
         return None if entry is None else entry.grant
 
+    def grants(self) -> list[tuple[str, Grant]]:
+        """Every job that holds devices, with what it holds."""
+        return [(job_id, entry.grant) for job_id, entry in self._open.items() if entry.grant is not None]
+
     def holders(self, devices: range) -> list[str]:
         """The jobs that hold any of these devices."""
         return [

@@ -57,6 +57,8 @@ class RunFairness:
             return
         flows = np.array(scheduler.tenant_flows())
         self._total = _widened(self._total, flows.shape[1])
+        if not self._hours:
+            self._hours.append(self._total)
         while (hour := (math.floor(self._as_of / _HOUR_S) + 1) * _HOUR_S) <= at:
             self._advance(flows, hour)
             self._close_hour()
