@@ -100,6 +100,7 @@ def gang_sizes(cluster: Cluster) -> tuple[int, ...]:
 
 def with_gangs(sizes: Sizes, gangs: float, of: Sequence[int]) -> Sizes:
     """Shares of the sizes of all jobs, gangs included."""
+    _require(0 <= gangs <= 1, f"a share of gangs of {gangs:g}", "0 to 1")
     if not gangs:
         return sizes
     return (*((devices, share * (1 - gangs)) for devices, share in sizes), *((size, gangs / len(of)) for size in of))
