@@ -20,7 +20,9 @@ _FLOATS = (
     "stint_since", "waited_before", "waited_s", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at", "whole", "deserved", "allowance",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful", "suspensions")
+_INTS = (
+    "standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful", "suspensions",
+)  # fmt: skip
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
