@@ -14,6 +14,7 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     WRONG_BY_HELP,
+    AdaptiveOption,
     CapsOption,
     DeadlinesOption,
     DoubtsOption,
@@ -59,6 +60,7 @@ def command(
     cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
     policy: PolicyOption = "deadline,elasticflow,edf,tiresias,fifo",
     profiles: ProfilesOption = None,
+    adaptive_batches: AdaptiveOption = False,
     slot: SlotOption = "60s",
     overhead: OverheadOption = OverheadName.NONE,
     placement: PlacementOption = None,
@@ -108,7 +110,8 @@ def command(
         if setting.until:
             raise InputError("--until with several seeds", "one seed", "Run the seeds one by one with --seed")
         grid = simulation.Grid(
-            policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],
+            policies=names, source=source, profiles=load_profiles(profiles, source, adaptive=adaptive_batches),
+            clusters=[cluster],
             wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
             placement=placement, deadlines=bounds, caps=caps, elastic=elastic, doubts=setting.doubts,
             report_every_s=setting.report_every_s, failures=setting.failures, optimum=optimum,
@@ -119,7 +122,7 @@ def command(
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
-        tables = load_profiles(profiles, source)
+        tables = load_profiles(profiles, source, adaptive=adaptive_batches)
         workload = simulation.Workload(
             trace=_told(source.trace(None, seed, setting.cluster, tables)), profiles=tables, seed=seed, caps=caps,
             elastic=elastic, deadlines=bounds,

@@ -12,6 +12,7 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     WRONG_BY_HELP,
+    AdaptiveOption,
     CapsOption,
     DeadlinesOption,
     DoubtsOption,
@@ -54,6 +55,7 @@ def command(
     reports: ReportsOption = "10m",
     failures: FailuresOption = None,
     profiles: ProfilesOption = None,
+    adaptive_batches: AdaptiveOption = False,
     slot: SlotOption = "60s",
     overhead: OverheadOption = OverheadName.NONE,
     placement: PlacementOption = None,
@@ -81,7 +83,8 @@ def command(
 
     source = simulation.source_named(trace)
     grid = simulation.Grid(
-        policies=split_policies(policy), source=source, profiles=load_profiles(profiles, source),
+        policies=split_policies(policy), source=source,
+        profiles=load_profiles(profiles, source, adaptive=adaptive_batches),
         clusters=_listed(cluster), loads=[_number(each) for each in _listed(loads)] if loads else [None],
         wrong_by=[parse_share(each) for each in _listed(wrong_by)], seeds=range(seed, seed + seeds),
         slot=parse_slot(slot), overhead=overhead.value, placement=placement,
