@@ -21,7 +21,8 @@ _FLOATS = (
     "reserve_s", "trained_at", "whole", "deserved", "allowance",
 )  # fmt: skip
 _INTS = (
-    "standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful", "suspensions",
+    "standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful",
+    "suspensions",
 )  # fmt: skip
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
