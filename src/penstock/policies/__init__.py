@@ -17,7 +17,7 @@ from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, In
 from penstock.policies.deadline import DeadlinePolicy, asked_again
 from penstock.policies.greedy import by_priority, serve_in_order, start_in_order, still_held, take_in_order
 from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined, safe_end
-from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
+from penstock.policies.guards.lasting import MOST_SUSPENSIONS, STINT_COSTS, allocate_lasting
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.guards.within_bounds import WithinBounds
@@ -67,6 +67,7 @@ from penstock.policies.view import KindConditions, Offer, View
 __all__ = [
     "COST_CLASSES",
     "ENTRY_POINTS",
+    "MOST_SUSPENSIONS",
     "OPTION_COLUMNS",
     "PLAN_STEPS",
     "POLICIES",

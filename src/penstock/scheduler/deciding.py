@@ -16,6 +16,7 @@ import numpy as np
 from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Placement
 from penstock.policies import (
+    MOST_SUSPENSIONS,
     Admission,
     AnyPolicy,
     Assignment,
@@ -151,6 +152,11 @@ class Decider:
 
     def explain(self, holdings: Holdings, view: View, row: int) -> str:
         said = self._wide.explain(view, row)
+        if suspensions := int(view.suspensions[row]):
+            times = "once" if suspensions == 1 else f"{suspensions} times"
+            said += (
+                f"; it was suspended {times}, at most {MOST_SUSPENSIONS} for anything less than a promise or a quota"
+            )
         waits = view.jobs[row].nodes.confines and not view.width[row]
         leaving = Leaving(holdings, view.now, tuple(holdings.kinds))
         return f"{said}; {waiting_for(NodeSeats(holdings, leaving), view, row)}" if waits else said
