@@ -16,6 +16,7 @@ import numpy as np
 from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Placement
 from penstock.policies import (
+    MOST_SUSPENSIONS,
     Admission,
     AnyPolicy,
     Assignment,
@@ -118,7 +119,7 @@ class Decider:
             _conditions(state, state.interval_at(now), leaving, decided=kind in kinds)
             for kind, state in holdings.kinds.items()
         ]
-        moment, seats = _moment(holdings, now, kinds, conditions), NodeSeats(holdings)
+        moment, seats = _moment(holdings, now, kinds, conditions, leaving), NodeSeats(holdings, leaving)
         answers = self._answer(holdings, slot, moment, seats)
         for kind in kinds:
             holdings.kinds[kind].occupancy.try_out()
@@ -130,7 +131,7 @@ class Decider:
             assignment = allocate_confined(self._allocate, view, seats)
             if self.policy.overhead_proof and len(answers.promised) and len(assignment.late):
                 later = _without_promises(holdings, view, answers)
-                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings)
+                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings, leaving)
                 without = allocate_confined(self._allocate, careful, seats_again)
                 if not assignment.keeps_promises_of(without):
                     answers, view, assignment, seats = later, careful, without, seats_again
@@ -146,12 +147,20 @@ class Decider:
         """What a policy would see now."""
         leaving = Leaving(holdings, now, tuple(holdings.kinds))
         conditions = [_conditions(state, state.interval, leaving, decided=True) for state in holdings.kinds.values()]
-        return self._view(holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions), _Answers())
+        return self._view(
+            holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions, leaving), _Answers()
+        )
 
     def explain(self, holdings: Holdings, view: View, row: int) -> str:
         said = self._wide.explain(view, row)
+        if suspensions := int(view.suspensions[row]):
+            times = "once" if suspensions == 1 else f"{suspensions} times"
+            said += (
+                f"; it was suspended {times}, at most {MOST_SUSPENSIONS} for anything less than a promise or a quota"
+            )
         waits = view.jobs[row].nodes.confines and not view.width[row]
-        return f"{said}; {waiting_for(NodeSeats(holdings), view, row)}" if waits else said
+        leaving = Leaving(holdings, view.now, tuple(holdings.kinds))
+        return f"{said}; {waiting_for(NodeSeats(holdings, leaving), view, row)}" if waits else said
 
     def _allocate(self, view: View) -> Assignment:
         """By the policy, with what holds under every policy wherever devices are."""
@@ -175,6 +184,7 @@ class Decider:
             leases=[state.leases_after(moment.now) for state in holdings.kinds.values()],
             bounds=holdings.tenants.bounds(holdings.capacity), is_planned=answers.plans is not None,
             offers=_offers(holdings, slot, moment.now, answers), worked_out=answers.worked_out,
+            staying=holdings.staying(),
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:
@@ -295,11 +305,13 @@ class Decider:
         return {key: rate for (key, at), rate in said if rate != _known_rate(holdings, placed[at], key, granted)}
 
 
-def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions]) -> Moment:
+def _moment(
+    holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions], leaving: Leaving
+) -> Moment:  # fmt: skip
     rows = holdings.table.rows_of(holdings.positions(kinds))
     projection = holdings.table.projected(now, rows)
     columns = TableColumns(holdings.table, projection, rows, lambda: holdings.deserved(rows, now))
-    return Moment(now, kinds, rows, projection, columns, conditions)
+    return Moment(now, kinds, rows, projection, leaving.shown(columns, holdings.table.sequence[rows]), conditions)
 
 
 def _conditions(state: KindState, interval: float, leaving: Leaving, *, decided: bool) -> KindConditions:

@@ -90,13 +90,15 @@ class Holdings:
         self.confined: dict[int, NodeChoice] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
+        self.closed: dict[int, int] = {}
+        """Nodes that take no more jobs and still have some, by position, with their devices that are out of use."""
         self.offers: list[Offer] = []
         """Counter-offers that are held, those that have expired included until somebody looks."""
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
-        other.cluster, other.confined = self.cluster, self.confined.copy()
+        other.cluster, other.confined, other.closed = self.cluster, self.confined.copy(), self.closed.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.arrivals, other.offers = self.arrivals.copy(), self.offers.copy()
@@ -130,6 +132,11 @@ class Holdings:
 
     def devices(self, record: Record) -> tuple[int, ...]:
         return self.of(record).occupancy.devices(record.key)
+
+    def staying(self) -> frozenset[int]:
+        """Jobs on nodes that take no more jobs: what they hold is out of use when they end."""
+        kinds = [(position, self.kinds[self.cluster.nodes[position].kind]) for position in self.closed]
+        return frozenset(key for position, kind in kinds for key in kind.occupancy.holders(position))
 
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""
@@ -259,6 +266,7 @@ class Holdings:
             remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
             attained=float(table.attained[row]), deserved=float(self.deserved(slice(row, row + 1), now)[0]),
+            waited_s=float(table.waited_s[row]), suspensions=int(table.suspensions[row]),
         )  # fmt: skip
         self.remove(record, now)
         return held
@@ -273,6 +281,7 @@ class Holdings:
         table.executed[row] = service.executed
         table.attained[row] = service.attained
         table.deserved[row] += service.deserved
+        table.waited_s[row], table.suspensions[row] = service.waited_s, service.suspensions
         self.tenants.past[table.tenant[row]] -= service.attained
 
     def report(self, record: Record, remaining: float, now: float) -> float:
@@ -458,6 +467,7 @@ class Holdings:
         out.append(Suspend(record.job.id, why))
         record.tell(now, why or f"suspended: its {self.table.width[row]} devices go to others")
         self._lose_unresumable(row, record, now)
+        self.table.suspensions[row] += 1
         self._let_go(row, record, now)
 
     def _let_go(self, row: int, record: Record, now: float) -> None:
@@ -485,6 +495,7 @@ class Holdings:
             self.count_useful(row)
         if held == 0:
             table.waited_before[row] = now - table.stint_since[row]
+            table.waited_s[row] += table.waited_before[row]
             table.stint_since[row] = now
         self._hold(row, grant.width)
         table.rate[row] = record.job.curve.rate(grant.width, kind, grant.nodes)

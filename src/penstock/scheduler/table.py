@@ -17,14 +17,17 @@ from penstock.tools import compiled
 
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
-    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
+    "stint_since", "waited_before", "waited_s", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at", "whole", "deserved", "allowance",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful")
+_INTS = (
+    "standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful",
+    "suspensions",
+)  # fmt: skip
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
-    "allowance", "useful",
+    "allowance", "useful", "waited_s", "suspensions",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -74,6 +77,7 @@ class JobTable:
     attained: Floats
     stint_since: Floats
     waited_before: Floats
+    waited_s: Floats
     unsaved_s: Floats
     progressed: Floats
     corrected: Floats
@@ -95,6 +99,7 @@ class JobTable:
     plan_kind: Ints
     resumable: Ints
     useful: Ints
+    suspensions: Ints
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.options = [OptionTable(kind) for kind in kinds]

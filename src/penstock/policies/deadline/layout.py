@@ -228,6 +228,17 @@ def _latest(
 
 
 @compiled_in_place
+def end_on(inputs: PlanInputs, job: int, kind: int, level: int, calendar: Calendar) -> float:
+    """When a job ends that takes at most a level of what is free from now on; infinite if after its limit."""
+    return float(inputs.ends[job]) + finish_time(
+        calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+        inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job], level,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.again[job],
+        inputs.limit[job] - inputs.ends[job], inputs.slot,
+    )  # fmt: skip
+
+
+@compiled_in_place
 def write_plan(
     inputs: PlanInputs, job: int, kind: int, level: int, since: float, end: float, calendar: Calendar, finish: Floats,
     at: Floats, width: Ints, kinds: Ints,

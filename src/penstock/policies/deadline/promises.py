@@ -96,7 +96,7 @@ def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Int
     others = candidates[np.isinf(longer.finish[candidates])]
     for row in others[: 1 + REPLANNED_ROWS // (1 + len(longer.rows))].tolist():
         if inputs.now + inputs.remaining[row] / _top_rate(inputs, row) < inputs.limit[row]:
-            longer = lay_out(view, inputs, np.append(longer.rows, row), _late(longer)) or longer
+            longer = _afresh(view, inputs, np.append(longer.rows, row), _late(longer)) or longer
     return longer
 
 
@@ -129,10 +129,18 @@ def _repaired(view: View, cautious: PlanInputs, strict: PlanInputs, layout: Layo
         missing = cheapest_first(inputs.cost, layout.missed)
         layout = fit_in(inputs, layout, missing)
         if len(layout.missed):
-            layout = lay_out(view, inputs, layout.rows, _late(layout)) or layout
+            layout = _afresh(view, inputs, layout.rows, _late(layout)) or layout
         if not len(layout.missed):
             return layout
     return _as_early_as_possible(view, strict, layout)
+
+
+def _afresh(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools) -> Layout | None:
+    """New plans for ``rows``; where others keep their devices, if need be with everyone beginning as late as it may."""
+    layout = lay_out(view, inputs, rows, forgiven)
+    if layout is None and view.has_settled:
+        layout = lay_out(view, inputs._replace(patient=np.ones_like(inputs.patient)), rows, forgiven)
+    return layout
 
 
 def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Layout:
