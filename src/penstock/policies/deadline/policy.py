@@ -170,7 +170,9 @@ def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
 def to_measure(view: View) -> tuple[Bools, float]:
     """Return which jobs are measured because their deadlines wait for their speed, and until when the first of them."""
     left = np.zeros(len(view))
-    deferred = np.flatnonzero((view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline))
+    deferred = ((view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline)).nonzero()[0]
+    if not len(deferred):
+        return left > 0.0, np.inf
     counts, until = counts_to_measure(view, deferred), np.inf
     for row in deferred.tolist():
         if is_unmeasured(job := view.jobs[row], view.now):
