@@ -52,6 +52,7 @@ from penstock.scheduler.preemption import preemption_reasons
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.table import Projection
 from penstock.scheduler.waiting import waiting_for
+from penstock.tools import compiled_in_place
 
 
 class Moment(NamedTuple):
@@ -272,9 +273,8 @@ class Decider:
             at = _positions(holdings, moment, answers, view, granted)
             rows = table.rows_left(moment.rows, answers.left)
             changed[at] = True
-            pauses[at] = table.stop_s(
-                moment.now, view.width[at], widths[at], at if isinstance(rows, slice) else rows[at]
-            )
+            begins = table.start_s[at if isinstance(rows, slice) else rows[at]]
+            pauses[at] = np.where(view.width[at] > 0, view.resize_s[at], begins)
         for kind in moment.kinds:
             state = holdings.kinds[kind]
             mine: Any = slice(None)
@@ -434,11 +434,22 @@ def _check_capacity(view: View, assignment: Assignment) -> None:
             raise InvariantError(f"{mine.sum()} devices granted, {here.capacity} exist")
 
 
+@compiled_in_place
+def _unusable(levels: Ints, requested: Ints, rows: Ints, wanted: Ints) -> int:
+    """The first of ``rows`` that wants a width at which it cannot run; -1 if none does."""
+    for at in range(len(rows)):
+        row, width = rows[at], wanted[at]
+        found = requested[row] == width
+        for level in range(levels.shape[1]):
+            found |= levels[row, level] == width
+        if not found:
+            return int(row)
+    return -1
+
+
 def _check_usable(view: View, assignment: Assignment, wanting: Ints) -> None:
     for kind, options in enumerate(view.by_kind):
         rows = wanting if len(view.by_kind) == 1 else wanting[assignment.kinds[wanting] == kind]
         wanted = assignment.widths[rows]
-        usable = (wanted == options.requested[rows]) | (options.levels[rows] == wanted[:, None]).any(axis=1)
-        if np.count_nonzero(usable) < len(rows):
-            row = int(rows[~usable][0])
+        if (row := _unusable(options.levels, options.requested, rows, wanted)) >= 0:
             raise InvariantError(f"job {view.jobs[row].id!r} cannot use {assignment.widths[row]} devices")

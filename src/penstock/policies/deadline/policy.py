@@ -80,7 +80,7 @@ class DeadlinePolicy(Policy):
             told, accepting = with_accepted(view, rows[~np.isin(rows, accepting[late])])
         view, terms = told, terms_of(told)
         cost = terms.cautious.cost
-        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = np.sort(rows[np.isfinite(view.deadline[rows])])
         asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
@@ -90,7 +90,8 @@ class DeadlinePolicy(Policy):
         layout = add_promises(view, cautious, layout, cheap)
         plans = _plans_at_hand(view, layout, _missed(terms.strict, layout))
         quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
-        return PlannedQuotes(quotes, plans, WorkedOut(terms, layout, view.offers))
+        carried_out = plans is layout.plans
+        return PlannedQuotes(quotes, plans, WorkedOut(terms, layout, view.offers) if carried_out else None)
 
     def allocate(self, view: View) -> Assignment:
         measured, measured_by = to_measure(view)
