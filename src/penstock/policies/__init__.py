@@ -52,7 +52,7 @@ from penstock.policies.registry import (
     split_policies,
 )
 from penstock.policies.tenant_table import TenantTable
-from penstock.policies.view import KindConditions, Offer, View
+from penstock.policies.view import KindConditions, Offer, View, offers_after
 
 __all__ = [
     "COST_CLASSES",
@@ -116,6 +116,7 @@ __all__ = [
     "allocate_undisturbed",
     "asked_again",
     "offered_policies",
+    "offers_after",
     "parameters_of",
     "patience",
     "policy_class",

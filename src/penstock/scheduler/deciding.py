@@ -39,10 +39,11 @@ from penstock.policies import (
     allocate_lasting,
     allocate_undisturbed,
     asked_again,
+    offers_after,
 )
 from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
-from penstock.scheduler.holdings import STANDING, Draft, Holdings, offers_after
+from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.leaving import Leaving
 from penstock.scheduler.node_seats import NodeSeats

@@ -1,6 +1,7 @@
 """Our default: promise what can surely be kept, keep trying for the rest, leave nothing idle."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -69,10 +70,6 @@ class DeadlinePolicy(Policy):
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         told, accepting = with_accepted(view, rows)
-        if len(accepting):
-            terms = terms_of(told)
-            late = _missed(terms.strict, self.reserved(told, terms)[0])[accepting]
-            told, accepting = with_accepted(view, rows[~np.isin(rows, accepting[late])])
         view, terms = told, terms_of(told)
         cost = device_seconds(terms.cautious)
         asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
@@ -82,8 +79,8 @@ class DeadlinePolicy(Policy):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        plans = _plans_at_hand(view, layout, _missed(terms.strict, layout))
-        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), plans)
+        layout = _at_hand(view, layout, _missed(terms.strict, layout))
+        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
 
     def allocate(self, view: View) -> Assignment:
         measured = to_measure(view)
@@ -123,18 +120,18 @@ class DeadlinePolicy(Policy):
         return explain_plan(view, row)
 
 
-def _plans_at_hand(view: View, layout: Layout, missed: Bools) -> Plans:
-    """The plans of a layout; if it misses an earlier promise, earlier promises keep the plans they had.
+def _at_hand(view: View, layout: Layout, missed: Bools) -> Layout:
+    """The layout; if it misses an earlier promise, with the plans that earlier promises had.
 
     Admission is not always shown all devices, so a promise that it misses may well be kept.
     """
     earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
     if not (missed & earlier).any():
-        return layout.plans
-    plans = layout.plans.copy()
+        return layout
+    plans, ends = layout.plans.copy(), np.where(np.isfinite(view.plan_at), view.plan_at, -np.inf).max(axis=1)
     plans.at[earlier], plans.width[earlier] = view.plan_at[earlier], view.plan_width[earlier]
     plans.kind[earlier] = view.plan_kind[earlier]
-    return plans
+    return replace(layout, plans=plans, finish=np.where(missed & earlier, np.minimum(ends, view.deadline), layout.finish))
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
