@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Assignment, PlannedQuotes, Plans, Policy
+from penstock.policies.base import Assignment, PlannedQuotes, Policy
 from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
@@ -131,7 +131,9 @@ def _at_hand(view: View, layout: Layout, missed: Bools) -> Layout:
     plans, ends = layout.plans.copy(), np.where(np.isfinite(view.plan_at), view.plan_at, -np.inf).max(axis=1)
     plans.at[earlier], plans.width[earlier] = view.plan_at[earlier], view.plan_width[earlier]
     plans.kind[earlier] = view.plan_kind[earlier]
-    return replace(layout, plans=plans, finish=np.where(missed & earlier, np.minimum(ends, view.deadline), layout.finish))
+    return replace(
+        layout, plans=plans, finish=np.where(missed & earlier, np.minimum(ends, view.deadline), layout.finish)
+    )
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
