@@ -27,7 +27,10 @@ def _on_lost(state: "State", event: NodeLost) -> None:
     position = _position(state, event.node)
     if event.node not in state.down:
         state.down.add(event.node)
-        _vacate(state, position, f"{event.node} was lost", event.at)
+        kind = state.holdings.kinds[state.cluster.nodes[position].kind]
+        is_known = event.at >= kind.gone_at(position)
+        why = f"the lease of {event.node} ended" if is_known else f"{event.node} was lost"
+        _vacate(state, position, why, event.at, is_known=is_known)
 
 
 def _on_joined(state: "State", event: NodeJoined) -> None:
@@ -88,12 +91,16 @@ def _on_device_restored(state: "State", event: DeviceRestored) -> None:
     kind.dirty = True
 
 
-def _vacate(state: "State", position: int, why: str, at: float) -> None:
-    """Every gang with a device on this node stops."""
+def _vacate(state: "State", position: int, why: str, at: float, *, is_known: bool = False) -> None:
+    """Every gang with a device on this node stops; an end that was known to come excuses no promise."""
     kind = state.holdings.kinds[state.cluster.nodes[position].kind]
     for key in kind.occupancy.lose_node(position):
-        state.stop_gang(state.holdings.records[key], at, why)
-    state.excuse(kind.kind, why)
+        record = state.holdings.records[key]
+        state.stop_gang(record, at, why)
+        if is_known:
+            record.ended_lease = record.ended_lease or why
+    if not is_known:
+        state.excuse(kind.kind, why)
     kind.dirty = True
 
 

@@ -184,7 +184,8 @@ class _World:
         return events
 
     def _finish(self, event: JobFinished) -> None:
-        self.ledger.finished(event.job_id, event.at, self.scheduler.deserved(event.job_id, event.at))
+        deserved_s = self.scheduler.deserved(event.job_id, event.at)
+        self.ledger.finished(event.job_id, event.at, deserved_s, self.scheduler.breach(event.job_id, event.at))
         if self._truth is not None:
             self._truth.over(event.job_id)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from penstock.core import (
+    LATE_TOLERANCE_S,
     Admit,
     Deadline,
     Decline,
@@ -59,13 +60,14 @@ class Ledger:
         )  # fmt: skip
         self._open[job.id] = _Entry(job.goal, outcome, alone_s, self._load)
 
-    def finished(self, job_id: str, at: float, deserved_s: float) -> None:
+    def finished(self, job_id: str, at: float, deserved_s: float, breach: str = "") -> None:
         self._track_load(at)
         entry = self._open.pop(job_id)
         self._hold(entry, None, at)
         outcome = entry.outcome
-        outcome.finished_at, outcome.deserved_s = at, deserved_s
-        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else Fate.MET if at <= outcome.deadline else Fate.LATE
+        outcome.finished_at, outcome.deserved_s, outcome.breach = at, deserved_s, breach
+        in_time = Fate.MET if at <= outcome.deadline + LATE_TOLERANCE_S else Fate.LATE
+        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else in_time
         if isinstance(entry.goal, Deadline):
             outcome.value = entry.goal.value_at(at)
         outcome.fairness = self._fairness(entry)

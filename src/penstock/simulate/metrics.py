@@ -1,7 +1,8 @@
 """What a run of a policy amounts to in a few numbers."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +34,8 @@ class Summary:
     broken: int
     """Promised, and late all the same."""
     broken_worst_s: float
+    broken_causes: Mapping[str, int]
+    """Why promises were broken, with how many."""
     """How late the latest of those was; zero if there is none."""
     best_effort: int
     best_effort_jct_s: float
@@ -109,6 +112,7 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
         value_missed=1.0 - _mean(np.array([o.value for o in outcomes if math.isfinite(o.deadline)])),
         declined=declined, late=late, promises=sum(o.promised for o in outcomes),
         broken=len(broken), broken_worst_s=max((o.finished_at - o.deadline for o in broken), default=0.0),
+        broken_causes=dict(Counter(outcome.breach for outcome in broken).most_common()),
         best_effort=len(outcomes) - with_deadline,
         best_effort_jct_s=_mean(np.array([o.completion_s for o in finished if math.isinf(o.deadline)])),
         unfinished=fates.count(Fate.UNFINISHED),

@@ -48,6 +48,9 @@ class JobOutcome:
     value: float = math.nan
     """Share of its value that it had when it was done, 0 if it never was; NaN without a deadline."""
 
+    breach: str = ""
+    """Why its promise was broken; empty if it was kept or nothing was promised."""
+
     deserved_s: float = math.nan
     """Device-seconds that its part of its tenant's share came to, as far as it could use them."""
 
