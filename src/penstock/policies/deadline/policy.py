@@ -30,7 +30,11 @@ from penstock.policies.view import View
 
 AtOnce = Annotated[float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)]
 Hold = Annotated[float, Parameter("how long the devices for a counter-offer are kept free of promises", least=0.0)]
+Large = Annotated[float, Parameter("share of all device-time until its deadline that defers a long job", least=0.0)]
 AT_ONCE = 0.3
+LARGE = 0.5
+LONG_S = 6 * 3600.0
+"""A job is long if it would keep all devices busy for this time."""
 HOLD_S = 60.0
 ANSWER_WITHIN_S = 1e-3
 MEASURED_WITHIN_S = 30.0
@@ -64,9 +68,11 @@ class DeadlinePolicy(Policy):
         self,
         at_once: AtOnce = AT_ONCE,
         hold_s: Hold = HOLD_S,
+        large: Large = LARGE,
     ) -> None:
         self.at_once = at_once
         self.hold_s = hold_s
+        self.large = large
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         told, accepting = with_accepted(view, rows)
@@ -105,8 +111,12 @@ class DeadlinePolicy(Policy):
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
     def costly(self, view: View, cost: Floats) -> Bools:
-        """Who is not promised anything as soon as it asks."""
-        return np.asarray(cost > view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum())))
+        """Who is not promised anything as soon as it asks: what costs more than is affordable beside what was asked for
+        lately, and, whatever was asked for, a long job that would take a large part of all device-time until its
+        deadline."""
+        devices = int(view.capacity.sum())
+        large = cost > devices * np.maximum(self.large * (view.deadline - view.now), LONG_S)
+        return np.asarray(large | (cost > view.arrivals.affordable_cost(self.at_once * devices)))
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
         """What new promises have to leave alone, and the terms that they must pass."""
