@@ -133,6 +133,7 @@ class Decider:
             if self.policy.overhead_proof and len(answers.promised) and len(assignment.late):
                 found = (answers, view, assignment, seats)
                 answers, view, assignment, seats = self._kept(holdings, slot, moment, leaving, found)
+            assignment = leaving.fitted(view, assignment)
             changes = _checked_changes(view, assignment)
             if len(moving := leaving.moving(view, assignment)):
                 changes = changes._replace(wanting=np.union1d(changes.wanting, moving))
