@@ -53,7 +53,7 @@ class Offer(NamedTuple):
             job, id=self.job.id, goal=self.job.goal, submitted_at=self.job.submitted_at, curve=self.job.curve,
             costs=self.job.costs, priority=self.job.priority,
         )  # fmt: skip
-        in_time = job.submitted_at <= self.quote.offer_until and job.deadline >= self.quote.counter_offer
+        in_time = job.submitted_at <= self.quote.offer_until and job.deadline >= self.quote.counter_offer - ROUNDING_S
         return in_time and same == self.job
 
 
