@@ -32,7 +32,7 @@ from penstock.core import (
     Withdraw,
     format_duration,
 )
-from penstock.policies import Floats, Ints, Offer, Plans, Standing, TenantTable
+from penstock.policies import Floats, Ints, Offer, Plans, Standing, TenantTable, offers_after
 from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.options import usable_levels
@@ -516,14 +516,6 @@ class Holdings:
         table = self.table
         since = math.fmod(float(table.unsaved_s[row]), record.job.checkpoint_every_s)
         return min(float(table.rate[row]) * since, float(table.progressed[row]))
-
-
-def offers_after(held: list[Offer], job: Job, quote: Quote) -> list[Offer]:
-    """The offers that are held after an answer: with the one it makes, or without the one the promised job accepted."""
-    if quote.held is not None:
-        return [*held, Offer(job, quote)]
-    used = next((offer for offer in held if offer.serves(job)), None) if quote.verdict is Verdict.PROMISED else None
-    return [offer for offer in held if offer is not used]
 
 
 def _instruct(record: Record, grant: Grant, held: int) -> Instruction:

@@ -31,7 +31,9 @@ def _on_lost(state: "State", event: NodeLost) -> None:
     if event.node not in state.down:
         _open(state, position)
         state.down.add(event.node)
-        _vacate(state, position, event.why or f"{event.node} was lost", event.at)
+        is_known = event.at >= state.holdings.kinds[state.cluster.nodes[position].kind].gone_at(position)
+        why = f"the lease of {event.node} ended" if is_known else event.why or f"{event.node} was lost"
+        _vacate(state, position, why, event.at, is_known=is_known)
 
 
 def _on_closed(state: "State", event: NodeClosed) -> None:
@@ -138,12 +140,16 @@ def _on_device_restored(state: "State", event: DeviceRestored) -> None:
     kind.dirty = True
 
 
-def _vacate(state: "State", position: int, why: str, at: float) -> None:
-    """Every gang with a device on this node stops."""
+def _vacate(state: "State", position: int, why: str, at: float, *, is_known: bool = False) -> None:
+    """Every gang with a device on this node stops; an end that was known to come excuses no promise."""
     kind = state.holdings.kinds[state.cluster.nodes[position].kind]
     for key in kind.occupancy.lose_node(position):
-        state.stop_gang(state.holdings.records[key], at, why)
-    state.excuse(kind.kind, why)
+        record = state.holdings.records[key]
+        state.stop_gang(record, at, why)
+        if is_known:
+            record.ended_lease = record.ended_lease or why
+    if not is_known:
+        state.excuse(kind.kind, why)
     kind.dirty = True
 
 

@@ -263,6 +263,11 @@ class Scheduler:
         rate = self._state.top_rate(job)
         return job.work.iterations / rate if rate else math.inf
 
+    def breach(self, job_id: str, at: float) -> str:
+        """Why its promise is broken if an active job ends at a time, whatever the cause; empty if it is kept or nothing
+        was promised."""
+        return self._state.live(job_id).breach(at)
+
     def deserved(self, job_id: str, at: float) -> float:
         """Device-seconds that an active job deserved by then, if nothing happens before."""
         row = self._state.holdings.row(self._state.live(job_id))

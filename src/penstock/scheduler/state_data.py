@@ -119,6 +119,7 @@ def _record(record: Record) -> dict[str, Any]:
         "quote": plain(record.quote),
         "has_run": record.has_run,
         "excuse": record.excuse,
+        "ended_lease": record.ended_lease,
         "paused": plain(record.paused),
         "amended": record.amended,
         "story": None if record.story is None else [[entry.at, entry.text] for entry in record.story.entries],
@@ -131,6 +132,7 @@ def _build_record(data: Mapping[str, Any]) -> Record:
     return Record(
         job, data["key"], data["kind"], JobState(data["state"]),
         None if data["quote"] is None else build(Quote, data["quote"]), data["has_run"], data["excuse"],
+        data.get("ended_lease", ""),
         None if data["paused"] is None else build(Service, data["paused"]),
         data.get("amended", False),
         None if told is None else Story(job.id, [Entry(at, text) for at, text in told]),

@@ -133,7 +133,7 @@ class Commands:
         )  # fmt: skip
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
-        """What :meth:`submit` would be told now, as far as it is known; nothing is changed, installed or run."""
+        """What :meth:`submit` would be told now, as far as it is known; nothing is changed, installed, run or held."""
         draft = self._read(spec, who)
         with self._journal.reading() as state:
             now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
@@ -145,7 +145,7 @@ class Commands:
         if stage.is_active(job.id) and weakest_source(job) is not Source.GUESSED:
             answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
         reason = f"{answer.reason}; {draft.note}" if draft.note else answer.reason
-        return replace(answer, speed=weakest_source(job), reason=reason)
+        return replace(answer, speed=weakest_source(job), reason=reason, held=None, offer_until=math.inf)
 
     def cancel(self, job_id: str, who: Principal) -> None:
         """End a job for good. Cancelling one that is cancelled changes nothing."""
