@@ -210,8 +210,7 @@ class State:
     def _is_shut_out(self, job: Job) -> bool:
         """Whether none of the nodes it is confined to is in use: nobody knows whether one ever will be."""
         there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
-        gone = self.down | {self.cluster.nodes[position].name for position in self.holdings.closed}
-        return job.nodes.confines and bool(there) and all(node.name in gone for node in there)
+        return job.nodes.confines and bool(there) and all(node.name in self.down for node in there)
 
     def _turn_away(self, record: Record, now: float) -> None:
         job = record.job

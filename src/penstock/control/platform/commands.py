@@ -267,7 +267,7 @@ class Commands:
 
     def _node(self, name: str) -> Node:
         with self._journal.reading() as state:
-            nodes = {node.name: node for node in state.scheduler.cluster.nodes}
+            nodes = {node.name: node for _, node in state.scheduler.cluster.present()}
         if name not in nodes:
             raise UnknownNameError.of("node", name, nodes)
         return nodes[name]
