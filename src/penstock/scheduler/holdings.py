@@ -91,14 +91,17 @@ class Holdings:
         self.tenants = Tenants()
         self.arrivals = Arrivals()
         self.closed: dict[int, int] = {}
-        """Nodes that take no more jobs and still have some, by position, with their devices that are out of use."""
+        """Devices that take no more jobs, as masks by the position of their node."""
+        self.retired: dict[int, int] = {}
+        """Those of them that are out of use by now."""
         self.offers: list[Offer] = []
         """Counter-offers that are held, those that have expired included until somebody looks."""
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
-        other.cluster, other.confined, other.closed = self.cluster, self.confined.copy(), self.closed.copy()
+        other.cluster, other.confined = self.cluster, self.confined.copy()
+        other.closed, other.retired = self.closed.copy(), self.retired.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.arrivals, other.offers = self.arrivals.copy(), self.offers.copy()
@@ -134,9 +137,12 @@ class Holdings:
         return self.of(record).occupancy.devices(record.key)
 
     def staying(self) -> frozenset[int]:
-        """Jobs on nodes that take no more jobs: what they hold is out of use when they end."""
-        kinds = [(position, self.kinds[self.cluster.nodes[position].kind]) for position in self.closed]
-        return frozenset(key for position, kind in kinds for key in kind.occupancy.holders(position))
+        """Jobs on devices that take no more jobs: what they hold is out of use when they end."""
+        closed = [
+            (mask, self.kinds[self.cluster.nodes[position].kind].occupancy.holders(position))
+            for position, mask in self.closed.items()
+        ]
+        return frozenset(key for mask, holders in closed for key, held in holders.items() if held & mask)
 
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""

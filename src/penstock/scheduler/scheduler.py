@@ -91,7 +91,8 @@ class Scheduler:
     @property
     def emptying(self) -> frozenset[str]:
         """Nodes that take no more jobs and are left when those on them have ended."""
-        return frozenset(self.cluster.nodes[position].name for position in self._state.holdings.closed)
+        closed = [(self.cluster.nodes[position], mask) for position, mask in self._state.holdings.closed.items()]
+        return frozenset(node.name for node, mask in closed if mask == (1 << node.device_count) - 1)
 
     @property
     def now(self) -> float:

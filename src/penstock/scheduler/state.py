@@ -218,8 +218,7 @@ class State:
         if not job.nodes.confines:
             return False
         there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
-        gone = self.down | {self.cluster.nodes[position].name for position in self.holdings.closed}
-        return bool(there) and all(node.name in gone for node in there)
+        return bool(there) and all(node.name in self.down for node in there)
 
     def _turn_away(self, record: Record, now: float) -> None:
         job = record.job

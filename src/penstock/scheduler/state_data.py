@@ -53,6 +53,7 @@ def still_data(state: State) -> dict[str, Any]:
         "retired": sorted(state.cluster.retired),
         "down": sorted(state.down),
         "closed": {str(position): mask for position, mask in state.holdings.closed.items()},
+        "retired_devices": {str(position): mask for position, mask in state.holdings.retired.items()},
         "broken": list(state.broken),
         "records": map(_record, [_still_record(record) for record in state.records.values()]),
         "kinds": [_kind(kind) for kind in state.holdings.kinds.values()],
@@ -88,7 +89,9 @@ def _build_state(data: Mapping[str, Any]) -> State:
     records = [_build_record(each) for each in data["records"]]
     state.records = {record.job.id: record for record in records}
     _fill_kinds(state, data["kinds"])
-    state.holdings.closed = {int(position): mask for position, mask in data.get("closed", {}).items()}
+    holdings = state.holdings
+    holdings.closed = {int(position): mask for position, mask in data.get("closed", {}).items()}
+    holdings.retired = {int(position): mask for position, mask in data.get("retired_devices", {}).items()}
     for each in data["tenants"]:
         tenant = build(Tenant, each["tenant"])
         state.holdings.tenants.restore(tenant, each["past"], removed=each.get("removed", False))
