@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.records import JobRecord
 from penstock.core import Costs, Curve, FailureReason, Report, ReportKind, Source, Span
+from penstock.policies import weakest_source
 
 if TYPE_CHECKING:
     from penstock.learn import Delay, DelayMeter, Measurement, ProgressMeter
@@ -48,7 +49,7 @@ class Learned:
 
     def is_news(self, believed: Curve, scale: float = 1.0) -> bool:
         """Return whether a job that is scheduled by ``believed`` has to hear of the speed."""
-        if self.speed is None:
+        if self.speed is None or self.speed.kinds != believed.kinds:
             return False
         count, kind = self.measured
         if _basis(believed, kind) != _basis(self.speed, kind):
@@ -146,14 +147,9 @@ class Learner:
         if report.kind in _DONE and watch.silent:
             return self._from_its_end(report, record, watch)
         found = meter.measured()
-        hurry = report.kind in _ENDS or not self._is_known(report, record, watch)
+        hurry = report.kind in _ENDS or weakest_source(record.job) is Source.GUESSED
         long_enough = _GLANCE_S if hurry else _WATCHED_S
         return meter.drain() if found is not None and found.seconds >= long_enough else None
-
-    def _is_known(self, report: Report, record: JobRecord, watch: _Watch) -> bool:
-        """Whether its speed was measured on the devices it runs on."""
-        scaling = record.job.curve.scaling(record.grant.kind) if record.grant else None
-        return scaling is not None and scaling.is_measured(report.width or watch.width)
 
     def _from_its_end(self, report: Report, record: JobRecord, watch: _Watch) -> "Measurement | None":
         """A run that told nothing and did everything: its work over its time."""
