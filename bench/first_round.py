@@ -10,6 +10,7 @@ forecast of a job is the first one in its run that rests on more than a guess, a
 as a share of what was left of it then. Steps wait for an accelerator that is not there (:mod:`bench.steady`).
 """
 
+import os
 import statistics
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.live import HERE, OVER, ended, running
+from bench.live import HERE, OVER, ended, keep_log, running
 from penstock.client import Client
 from penstock.wire.views import JobDetail
 
@@ -146,6 +147,8 @@ def main() -> None:
         watched = one_round(client, SCENE, in_turn=True)
         if sys.argv[1:] != ["scene"]:
             watched += one_round(client, ROUND)
+        if keep := os.environ.get("BENCH_KEEP"):
+            keep_log(client, Path(keep))
         ended(client, Path(name))
     sys.exit(tell(watched))
 
