@@ -31,7 +31,8 @@ class Scaling:
     ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary; ``doubts`` the
     share by which each rate may turn out lower, for promises to allow for; ``watts`` what all devices together draw at
     each count. ``plans``: how the model is split on each count, for jobs that are trained under a parallel plan; such a
-    job runs on these counts only. ``measured``: the counts of a predicted curve whose rates were measured.
+    job runs on these counts only. ``measured``: the counts of a predicted curve whose rates were measured. ``batches``:
+    the global batch on each count, for a job whose batch follows its devices.
     """
 
     counts: tuple[int, ...]
@@ -42,6 +43,7 @@ class Scaling:
     plans: tuple[ParallelPlan, ...] = ()
     watts: tuple[float, ...] = ()
     measured: tuple[int, ...] = ()
+    batches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.counts or len(self.counts) != len(self.rates):
@@ -55,6 +57,8 @@ class Scaling:
             raise CurveError(f"doubts {self.doubts}", "none, or one per count from 0 to below 1")
         if len(self.watts) not in (0, len(self.counts)) or not all(0.0 <= watts < math.inf for watts in self.watts):
             raise CurveError(f"watts {self.watts}", "none, or one per count, zero or more")
+        if len(self.batches) not in (0, len(self.counts)) or not all(batch >= 1 for batch in self.batches):
+            raise CurveError(f"batches {self.batches}", "none, or one per count, 1 or more")
         planned = tuple(plan.devices for plan in self.plans)
         if planned not in ((), self.counts):
             raise CurveError(f"plans for {planned} devices", f"none, or one for each of {self.counts}")

@@ -37,6 +37,8 @@ class MeasureFirst:
 
     def admit(self, view: JobsView, rows: Ints) -> Sequence[Quote | None]:
         unknown = {row for row in rows.tolist() if is_unmeasured(view.jobs[row], view.now)}
+        if not unknown:
+            return self._admission.admit(view, rows)
         asked = np.array([row for row in rows.tolist() if row not in unknown], dtype=np.int64)
         known = self._admission.admit(view, asked) if len(asked) else []
         answers, plans = iter(known), PlannedQuotes.plans_of(known)

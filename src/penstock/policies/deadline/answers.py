@@ -27,37 +27,42 @@ def answers(
 ) -> Sequence[Quote | None]:
     """A promise for each row that is planned, and an honest word for the others; nothing where that was said before.
 
-    Counter-offers to rejected jobs are held for ``hold_s``.
+    Counter-offers to rejected jobs are held for ``hold_s``. O(rows) vector work, and more for each that is told
+    something new.
     """
-    chances, planned = last_chances(view), np.isfinite(layout.finish)
-    measured_on = counts_to_measure(view, rows[~planned[rows]])
+    in_time, has_deadline = np.isfinite(layout.finish[rows]), np.isfinite(view.deadline[rows])
+    said: dict[int, Quote] = {row: no_deadline(view.jobs[row].id) for row in rows[~has_deadline].tolist()}
+    for row in rows[has_deadline & in_time].tolist():
+        plan = layout.plans.of_row(row, layout.finish[row])
+        quote = promised(view.jobs[row].id, float(view.deadline[row]), plan, float(layout.soonest[row]))
+        said[row] = replace(quote, reason=quote.reason + _basis(view, row, plan, int(layout.plans.kind[row]), inputs))
+    if len(late := rows[has_deadline & ~in_time]):
+        said |= _words_for_late(view, late, layout, inputs, costly, hold_s)
+    return [said.get(row) for row in rows.tolist()]
+
+
+def _words_for_late(
+    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: Bools, hold_s: float
+) -> dict[int, Quote]:
+    """What is said to rows that cannot be promised their deadlines, but to those that know it and wait on."""
+    chances, measured_on = last_chances(view), counts_to_measure(view, rows)
     waits = (chances >= view.now) & (costly | view.hard | (measured_on > 0))
-    silent = waits & (view.standing == Standing.DEFERRED)
-    told = rows[~planned[rows] & ~silent[rows] & np.isfinite(view.deadline[rows])]
-    offers = np.full(len(view), np.inf)
-    offers[told] = earliest_ends(inputs, told, layout.calendar) + view.deadline[told] - inputs.limit[told]
+    told = rows[~(waits & (view.standing == Standing.DEFERRED))[rows]]
+    offers = earliest_ends(inputs, told, layout.calendar) + view.deadline[told] - inputs.limit[told]
+    held = OfferBook(view, inputs, layout.calendar, hold_s, len(rows))
 
-    def answer(row: int) -> Quote | None:
-        name, deadline, chance, offer = view.jobs[row].id, float(view.deadline[row]), chances[row], float(offers[row])
-        if not math.isfinite(deadline):
-            return no_deadline(name)
-        if planned[row]:
-            plan = layout.plans.of_row(row, layout.finish[row])
-            quote = promised(name, deadline, plan, float(layout.soonest[row]))
-            return replace(quote, reason=quote.reason + _basis(view, row, plan, int(layout.plans.kind[row]), inputs))
-        if silent[row]:
-            return None
+    def word(row: int, offer: float) -> Quote:
+        name, chance, count = view.jobs[row].id, float(chances[row]), int(measured_on[row])
         if waits[row]:
-            count = int(measured_on[row])
-            reason = _NOT_MEASURED.format(devices=devices_text(count)) if count else IN_THE_WAY
-            reason = _COSTLY if costly[row] and not count else reason
-            return replace(deferred(name, view.now, float(chance), offer, reason), measured_on=count)
+            reason = _COSTLY if costly[row] else IN_THE_WAY
+            if count:
+                reason = _NOT_MEASURED.format(devices=devices_text(count))
+            return replace(deferred(name, view.now, chance, offer, reason), measured_on=count)
         hard, worth = bool(view.hard[row]), value_text(view.jobs[row], offer)
-        quote = turned_down(name, float(view.now - chance), hard=hard, offer=offer, worth=worth)
-        return offers_held.held_for(row, quote) if hard and hold_s > 0 else quote
+        quote = turned_down(name, view.now - chance, hard=hard, offer=offer, worth=worth)
+        return held.held_for(row, quote) if hard and hold_s > 0 else quote
 
-    offers_held = OfferBook(view, inputs, layout.calendar, hold_s, len(rows))
-    return [answer(row) for row in rows.tolist()]
+    return {row: word(row, offer) for row, offer in zip(told.tolist(), offers.tolist(), strict=True)}
 
 
 def _basis(view: View, row: int, plan: Plan, kind: int, inputs: PlanInputs) -> str:

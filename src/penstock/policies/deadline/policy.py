@@ -6,20 +6,23 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Assignment, PlannedQuotes, Policy
+from penstock.policies.base import Assignment, PlannedQuotes, Plans, Policy
 from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds, terms_of
+from penstock.policies.deadline.inputs import PlanInputs, Terms, terms_of
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.offers import with_accepted
 from penstock.policies.deadline.promises import (
+    WorkedOut,
     add_promises,
     cheapest_first,
     kept_promises,
     promised_rows,
+    worked_out_terms,
 )
+from penstock.policies.deadline.turns import Turns, grow_first
 from penstock.policies.greedy import by_priority
 from penstock.policies.measure_first import counts_to_measure, devices_text, is_unmeasured, patience
 from penstock.policies.parameters import Parameter
@@ -70,32 +73,45 @@ class DeadlinePolicy(Policy):
         self.hold_s = hold_s
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
-        view, accepting = with_accepted(view, rows)
-        terms = terms_of(view)
-        cost = device_seconds(terms.cautious)
-        asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
+        told, accepting = with_accepted(view, rows)
+        if len(accepting):
+            terms = terms_of(told)
+            late = _missed(terms.strict, self.reserved(told, terms)[0])[accepting]
+            told, accepting = with_accepted(view, rows[~np.isin(rows, accepting[late])])
+        view, terms = told, terms_of(told)
+        cost = terms.cautious.cost
+        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
         if not len(cheap) and not len(accepting) and not has_news(view, rows):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
+        plans = _plans_at_hand(view, layout, _missed(terms.strict, layout))
+        quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
+        return PlannedQuotes(quotes, plans, WorkedOut(terms, layout, view.offers))
 
     def allocate(self, view: View) -> Assignment:
         measured, measured_by = to_measure(view)
-        terms = _with_room(view, terms_of(view), measured)
+        terms = worked_out_terms(view) or terms_of(view)
+        if measured.any():
+            terms = _with_room(view, terms, measured)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        cheap_first = self.turns(view, promised, measured, device_seconds(terms.likely))
+        turns = self.turns(view, promised, measured, terms.likely.cost)
         plans, room = layout.plans, layout.calendar.with_room(len(view))
-        bring_forward(
-            cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
-        )
+        for order in turns.parts():
+            bring_forward(
+                cautious, terms.likely, promised, order, turns.head, room, layout.finish, plans.at, plans.width,
+                plans.kind,
+            )  # fmt: skip
+            if turns.growth is not None:
+                grow_first(terms.likely, promised, order, turns.growth, room, layout.finish, plans)
         widths = widths_at(plans.at, plans.width, view.now)
         kinds = np.where(widths > 0, plans.kind, view.bound)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
-        for rows in by_priority(view, cheap_first):
+        for rows in by_priority(view, _without_hindrances(view, turns, widths)):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
         wake_at = min(
@@ -111,15 +127,36 @@ class DeadlinePolicy(Policy):
         """What new promises have to leave alone, and the terms that they must pass."""
         return kept_promises(view, terms)
 
-    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
+    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Turns:
         """Who comes first: whoever is to be measured, high priorities, cheap jobs."""
-        return np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured))
+        return Turns(np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured)))
 
     def explain(self, view: View, row: int) -> str:
         said = explain_plan(view, row)
         asked = np.array([row] if view.standing[row] == Standing.DEFERRED else [], dtype=np.int64)
         count = 0 if is_unmeasured(view.jobs[row], view.now) else int(counts_to_measure(view, asked)[row])
         return f"{said}; it is measured on {devices_text(count)} first, on which it may be in time" if count else said
+
+
+def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:
+    """The order without jobs that would hold devices until they end for which the head of the queue waits."""
+    if turns.head < 0 or widths[turns.head]:
+        return turns.order
+    return turns.order[view.resumable[turns.order] | (widths[turns.order] > 0)]
+
+
+def _plans_at_hand(view: View, layout: Layout, missed: Bools) -> Plans:
+    """The plans of a layout; if it misses an earlier promise, earlier promises keep the plans they had.
+
+    Admission is not always shown all devices, so a promise that it misses may well be kept.
+    """
+    earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
+    if not (missed & earlier).any():
+        return layout.plans
+    plans = layout.plans.copy()
+    plans.at[earlier], plans.width[earlier] = view.plan_at[earlier], view.plan_width[earlier]
+    plans.kind[earlier] = view.plan_kind[earlier]
+    return plans
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
