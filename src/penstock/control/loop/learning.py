@@ -19,7 +19,7 @@ _WATCHED_S = 5.0
 _GLANCE_S = 1.5
 """Long enough for a run that ends, and for one of which nothing at all was known."""
 _NEWS = 0.05
-"""A rate is news when it, or what is certain of it, differs by more than this share from what a job is scheduled by."""
+"""A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
 _NEWS_S = 1.0
 """A delay is news when what is expected of the next one changes by more than this and a fifth."""
 _UNKNOWN_SPREAD = 0.2
@@ -48,15 +48,17 @@ class Learned:
         return None if self.speed is None else self.speed.scaled(self.scale)
 
     def is_news(self, believed: Curve, scale: float = 1.0) -> bool:
-        """Return whether a job that is scheduled by ``believed`` has to hear of the speed."""
+        """Return whether a job that is scheduled by ``believed`` has to hear of the speed.
+
+        It has to when other counts were measured than it knows of, even if the rate is as predicted: it is certain now.
+        """
         if self.speed is None or self.speed.kinds != believed.kinds:
             return False
         count, kind = self.measured
         if _basis(believed, kind) != _basis(self.speed, kind):
             return True
-        old, new = believed.rate(count, kind), scale * self.speed.rate(count, kind)
-        sure = new * (1.0 - self.speed.doubt(count, kind)) - old * (1.0 - believed.doubt(count, kind))
-        return max(abs(new - old), abs(sure)) > _NEWS * old
+        rate = believed.rate(count, kind)
+        return abs(scale * self.speed.rate(count, kind) - rate) > _NEWS * rate
 
 
 class Learning(Protocol):
