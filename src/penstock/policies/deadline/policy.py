@@ -58,7 +58,7 @@ class DeadlinePolicy(Policy):
       need; then the job that gains most speed per device, if it lives long enough to earn back the pause.
     * *Measuring*: whoever cannot be answered because its speed is not known goes first, on the fewest devices it takes
       and for some seconds, and so does whoever would be in time only on a number of devices on which it was never
-      measured; promised jobs with time to spare make room for that.
+      measured. Promised jobs with time to spare make room for the former.
 
     O(jobs x breakpoints) per decision, and again per job that is asked.
     """
@@ -193,9 +193,11 @@ def to_measure(view: View) -> tuple[Bools, float]:
 
 
 def _with_room(view: View, terms: Terms, measured: Bools) -> Terms:
-    """Everybody promised begins as late as it may; those of whom nothing is known take as little as they can."""
-    patient = np.ones(len(measured), dtype=bool)
+    """Everybody promised begins as late as it may if there is a job of which nothing is known; that takes the least."""
     unknown = [row for row in np.flatnonzero(measured).tolist() if is_unmeasured(view.jobs[row], view.now)]
+    if not unknown:
+        return terms
+    patient = np.ones(len(measured), dtype=bool)
     terms.likely.limit[unknown] = np.inf
     return terms._replace(
         cautious=terms.cautious._replace(patient=patient), strict=terms.strict._replace(patient=patient)
