@@ -146,7 +146,7 @@ class _Program(NamedTuple):
     @property
     def relative(self) -> Floats:
         """Rates as shares of each row's best."""
-        return self.rates / self.rates.max(axis=1, keepdims=True)
+        return np.asarray(self.rates / self.rates.max(axis=1, keepdims=True))
 
     def _solve(self, cost: Floats, most: Floats, needs: Floats | None = None) -> Floats:
         """The least ``cost`` x (X, z), where z times ``needs`` minus each row's relative rate is at ``most`` that."""
