@@ -1,28 +1,33 @@
 """Gavel, Sia and Pollux beside ours, in one world, on the workloads that Gavel and Sia were published with.
 
-Gavel's traces have jobs of a fixed size; changes of devices are free there, as in its simulator. Sia's jobs are elastic,
-and a change costs 30 s, what Pollux assumes; once with the batch that the trace names, once with batches that follow
-the devices (``penstock simulate … --adaptive-batches``). Published figures stand beside ours. Those of Gavel are a run of
-its artifact on the same jobs, throughputs and cluster: comparable but for how rounds begin. Those of Sia are means over
-several workloads of its own simulator, with restarts, speeds that have to be learned, a noise scale that grows and GPT
-jobs in pipelines: only the order of the policies is comparable.
+Gavel's traces have jobs of a fixed size; changes of devices are free there, as in its simulator. Sia's jobs are
+elastic, and a change costs 30 s, what Pollux assumes; once with the batch that the trace names, once with batches that
+follow the devices (``penstock simulate … --adaptive-batches``). Published figures stand beside ours. Those of Gavel are
+a run of its artifact on the same jobs, throughputs and cluster: comparable but for how rounds begin. Those of Sia are
+means over several workloads of its own simulator, with restarts, speeds that have to be learned, a noise scale that
+grows and GPT jobs in pipelines: only the order of the policies is comparable.
 
 ``python -m bench.heterogeneous [PART …]``: rows of worlds and policies whose "world policy" contains any PART.
+``python -m bench.heterogeneous noise``: how long trainings take with one noise scale for the whole of them, against the
+best of the validated batches in every fiftieth.
 """
 
+import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from bench.data import DATA
 from penstock.core import Cluster, Overhead
-from penstock.policies import policy_named
+from penstock.policies import Floats, policy_named
 from penstock.scheduler import ExpectedCosts
 from penstock.simulate import Profiles, Summary, Workload, read_trace, simulate
+from penstock.simulate.traces.tables import sia_table
 
 GAVEL, SIA = DATA.parent / "gavel", DATA.parent / "sia"
 SLOT_S = 60.0
@@ -94,6 +99,9 @@ def main() -> None:
     if not (GAVEL.is_dir() and SIA.is_dir()):
         print("skipped: the traces of Gavel and Sia are not at shared/data beside the repository")
         return
+    if sys.argv[1:] == ["noise"]:
+        Console(width=160).print(noise_scales())
+        return
     table = Table(
         "world", "policy", "JCT h", "makespan h", "stops", "resizes", "CPU s", "published: JCT, makespan", "of"
     )
@@ -116,6 +124,34 @@ def row(world: World, policy: str) -> list[str]:
         str(found.rescales), f"{found.cpu_s:.1f}",
         f"{published.jct:.2f}, {published.makespan:.1f}" if published else "", published.source if published else "",
     ]  # fmt: skip
+
+
+def noise_scales() -> Table:
+    """Per application, over placements of 1, 2, 4, 8 and 16 T4 and A100: mean and worst."""
+    table = Table("application", "noise scale", "placements", "longer by, mean", "worst")
+    adaptive = Profiles.load(SIA / "profiles", adaptive=True)
+    for model, statistics in adaptive.statistics.items():
+        curves = [iterations_by_progress(file) for file in (SIA / "profiles" / model).glob("validation-*.csv")]
+        longer = []
+        for cluster in ("aws", "dgx-ext"):
+            for (devices, _), steps in sia_table._placements(SIA / "profiles" / model, cluster).items():
+                if devices in (1, 2, 4, 8, 16):
+                    rates = {batch: steps.rate(batch / devices) for batch in statistics.batches(devices)}
+                    spent = [each / steps.rate(batch / devices) for batch, each in curves if batch >= devices]
+                    whole = adaptive.work[model, statistics.initial_batch]
+                    longer.append(whole / statistics.best(rates.__getitem__, devices)[1] / np.min(spent, 0).sum() - 1)
+        table.add_row(
+            model, f"{statistics.noise_scale:.0f}", str(len(longer)), f"{np.mean(longer):+.1%}", f"{max(longer):+.1%}"
+        )
+    return table
+
+
+def iterations_by_progress(file: Path) -> tuple[int, Floats]:
+    """The batch of a validation, and the iterations of every fiftieth of its progress."""
+    with file.open() as lines:
+        rows = [(float(row["progress"]), float(row["iteration"])) for row in csv.DictReader(lines)]
+    progress, iterations = np.array([(0.0, 0.0), *rows]).T
+    return int(file.stem.partition("-")[2]), np.diff(np.interp(np.linspace(0, progress[-1], 51), progress, iterations))
 
 
 if __name__ == "__main__":
