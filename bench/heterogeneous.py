@@ -35,7 +35,7 @@ CHANGE_S = 30.0
 OURS = ("deadline", "unified", "fair")
 RIGID = tuple(f"gavel:objective={each}" for each in ("max-min", "finish-time", "makespan", "cost"))
 ELASTIC = ("gavel:objective=max-min", "gavel:objective=finish-time", "sia", "pollux")
-ARTIFACT, PAPER = "Gavel's artifact", "Sia, SOSP'23, mean of several"
+ARTIFACT, PAPER = "Gavel's artifact", "Sia, SOSP'23"
 
 
 @dataclass(frozen=True)

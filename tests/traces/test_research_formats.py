@@ -324,7 +324,7 @@ def test_adaptive_batches_make_one_curve_of_goodput(write: WriteFile, tmp_path: 
     assert profiles.curve("cifar10", 64) is profiles.curve("cifar10", 128)
     t4 = profiles.curve("cifar10", 64).scaling("T4")
     assert t4 is not None
-    assert (t4.counts, t4.batches) == ((1, 2, 4), (64, 117, 128))
+    assert (t4.counts, t4.batches) == ((1, 2, 4), (64, 64, 128)), "only four devices compute 128 as fast as less"
     assert t4.rates[0] == pytest.approx(1 / 0.8), "two passes of 64 take twice as long and bring half as much each"
     assert t4.rates[2] == pytest.approx(1 / 0.6 * 2 * statistics.efficiency(128))
     trace = read_trace(write("w.csv", SIA + "cifar10-0,107,cifar10,2,128\n"))
