@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.backends.agent.log_times import LogTimes, times_of
 from penstock.backends.agent.logs import LogWriter, offset_since, read_log, segments
 from penstock.backends.agent.outputs import WorkerLog, WorkerOutput
-from penstock.backends.agent.progress import parse_file, parse_line
+from penstock.backends.agent.progress import parse_file, parse_line, parse_metrics
 from penstock.core import ReportKind
 
 
@@ -165,6 +165,18 @@ def test_progress_lines(line: str, said: dict[str, float]) -> None:
 def test_checkpoint_lines() -> None:
     line = "penstock: checkpointed step=5 path=/data/5 blocking_s=0.2"
     assert parse_line(line) == (ReportKind.CHECKPOINTED, {"step": 5, "path": "/data/5", "blocking_s": 0.2})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("penstock: unreadable step=9 used=4 reason=at step=7", {"step": 9, "used": 4, "reason": "at step=7"}),
+        ("penstock: unreadable step=9 used=none", {"step": 9, "reason": ""}),
+    ],
+)
+def test_lines_of_unreadable_checkpoints(line: str, said: dict[str, object]) -> None:
+    assert parse_line(line) == (ReportKind.CHECKPOINT_UNREADABLE, said)
+    assert parse_metrics(line) == []
 
 
 @pytest.mark.parametrize(

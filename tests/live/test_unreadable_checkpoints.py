@@ -1,5 +1,6 @@
 """A real server and a paused job whose checkpoints are damaged or gone: no job begins again without saying so."""
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core import ParallelPlan, ParallelStage, gpt_operators
 from penstock.wire import ConflictError
 from tests.live.site import Site, until
 
@@ -48,12 +50,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
 class Night:
     """A job that was paused after it had saved at least twice; ``begun`` lists where each of its runs began."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *words: str, steps: int = 300) -> None:
         self._site = site
         (site.folder / "train.py").write_text(_SCRIPT, encoding="utf-8")
         where = {"working_dir": str(site.folder)}
-        spec = {"name": "night", "script": "train.py", "work": "300 steps", "devices": 1, "environment": where}
-        spec["command"] = [sys.executable, spec.pop("script")]
+        spec = {"name": "night", "work": f"{steps} steps", "devices": 1, "environment": where}
+        spec["command"] = [sys.executable, *(words or ("train.py",))]
         self.id = site.ask(lambda client: client.submit(spec)).job.id
         self.place = site.data / "checkpoints" / self.id
         until(lambda: len(self.manifests()) == 2, "two checkpoints")
@@ -134,3 +136,25 @@ def test_a_job_without_a_readable_checkpoint_waits_and_begins_again_only_if_told
     if damage == "damaged":
         assert len(night.manifests()) == 2, "what was saved before stays where it is"
     night.hurry()
+
+
+def test_the_trainer_of_planned_models_says_it_too(site: Site) -> None:
+    stage = ParallelStage.uniform(len(gpt_operators(2)))
+    plan = ParallelPlan(model="gpt-toy", global_batch=8, micro_batch=4, stages=(stage,))
+    (site.folder / "plan.json").write_text(json.dumps(plan.to_mapping()))
+    sizes = ("--steps", "1000000", "--heads", "4", "--sequence", "16", "--checkpoint-every", "0.5")
+    night = Night(site, "-m", "penstock.runtime.parallel.train", "plan.json", *sizes, steps=1_000_000)
+    before, newest = night.steps
+    night.damage(newest)
+    night.resume()
+    said = f"its checkpoint of step {newest} cannot be read: shard-00000.bin differs from what was written"
+    until(lambda: f"{said}; it goes on from step {before}" in night.why(), "the reason in why")
+    site.ask(lambda client: client.pause(night.id))
+    until(lambda: not site.workers() and night.state() == "paused", "the pause")
+    for path in night.manifests():
+        path.write_text("{}")
+    night.resume()
+    until(lambda: "--from-scratch" in site.ask(lambda client: client.job(night.id)).reason, "the reason")
+    until(lambda: night.state() == "paused" and not site.workers(), "the pause")
+    night.resume(from_scratch=True)
+    until(lambda: list((night.place / "from-scratch-1").glob("step-*.json")) != [], "a new beginning")

@@ -16,7 +16,7 @@ from penstock.policies.base import (
 from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy, asked_again
 from penstock.policies.greedy import by_priority, serve_in_order, start_in_order, still_held, take_in_order
-from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined
+from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined, safe_end
 from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
@@ -143,6 +143,7 @@ __all__ = [
     "promised",
     "promised_rows",
     "require_installed",
+    "safe_end",
     "serve_in_order",
     "settings_of",
     "show_value",

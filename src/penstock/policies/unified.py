@@ -12,14 +12,17 @@ from penstock.policies.deadline import (
     HOLD_S,
     AtOnce,
     DeadlinePolicy,
+    Growth,
     Hold,
     Layout,
     PlanInputs,
     Terms,
+    Turns,
     hopes,
     protect,
 )
-from penstock.policies.fair_order import BOUND, LEASE_S, STARVING_S, Bound, FairOrder, Lease, Starving
+from penstock.policies.fair_order import BOUND, LEASE_S, Bound, FairOrder, Lease
+from penstock.policies.queue_head import NO_JOB, STARVING_S, Queue, Starving
 from penstock.policies.view import View
 
 
@@ -52,7 +55,7 @@ class Unified(DeadlinePolicy):
         hold_s: Hold = HOLD_S,
     ) -> None:
         super().__init__(at_once, hold_s)
-        self.fair_order = FairOrder(bound, lease_s, starving_s)
+        self.fair_order = FairOrder(bound, lease_s, Queue(starving_s))
 
     def allocate(self, view: View) -> Assignment:
         decided = super().allocate(view)
@@ -60,23 +63,31 @@ class Unified(DeadlinePolicy):
         return replace(decided, wake_at=tuple(min(each, change_at) for each in decided.wake_at))
 
     def costly(self, view: View, cost: Floats) -> Bools:
-        return super().costly(view, cost) | self._ahead(view)
+        return super().costly(view, cost) | self.fair_order.gives_way(view)
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
-        starving = self.fair_order.starving(view) & (view.standing == Standing.ADMITTED)
-        return protect(*super().reserved(view, terms), np.flatnonzero(starving))
+        queue, layout_inputs = self.fair_order.queue, super().reserved(view, terms)
+        waits = queue.starving(view) & (view.standing == Standing.ADMITTED)
+        if (head := self.fair_order.head(view, queue.due_since(view))) != NO_JOB:
+            waits[head] = True
+        return protect(*layout_inputs, np.flatnonzero(waits))
 
-    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
-        starving, waits, *rest = self.fair_order.keys(view, cost)
-        later = hopes(view, promised, cost)
-        return np.lexsort((view.sequence, *reversed(rest), later, -view.priority, waits, starving, ~measured))
+    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Turns:
+        order = self.fair_order
+        due_since = order.queue.due_since(view)
+        head = order.head(view, due_since)
+        places, later = order.places(view, due_since, head), hopes(view, promised, cost)
+        within = reversed(order.within(view, cost))
+        rows = np.lexsort((view.sequence, *within, later, -view.priority, places, ~measured))
+        return Turns(rows, head, self._growth(view, measured, places))
 
-    def _ahead(self, view: View) -> Bools:
-        """Whose tenant has had its share while a job of one that is behind waits."""
-        behind = self.fair_order.behind(view)
-        if not behind.any() or not (behind[view.tenant] & (view.width == 0)).any():
-            return np.zeros(len(view), dtype=bool)
-        return np.asarray(view.tenants.fairness > 1.0)[view.tenant]
+    def _growth(self, view: View, measured: Bools, places: Ints) -> Growth | None:
+        most, share = self.fair_order.growing(view)
+        if not most.any():
+            return None
+        rank = np.argsort(np.argsort(view.tenants.fairness, kind="stable"), kind="stable")
+        begin = int(np.count_nonzero(measured | self.fair_order.before_rest(places)))
+        return Growth(begin, most, view.tenant, share, rank)
 
     def explain(self, view: View, row: int) -> str:
         fairness = float(view.tenants.fairness[view.tenant[row]])

@@ -89,6 +89,11 @@ class Scheduler:
         return self._state.slot
 
     @property
+    def emptying(self) -> frozenset[str]:
+        """Nodes that take no more jobs and are left when those on them have ended."""
+        return frozenset(self.cluster.nodes[position].name for position in self._state.holdings.closed)
+
+    @property
     def now(self) -> float:
         """The time of the last event or decision."""
         return self._state.now

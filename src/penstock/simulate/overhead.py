@@ -59,7 +59,7 @@ class ArtifactCosts:
         restart = self._restarts.due()
         pauses = np.where(decision.widths > 0, self._base, 0.0)
         suspects = decision.widths > 0 if self._forgot else decision.changed
-        for row in np.flatnonzero(suspects).tolist():
+        for row in suspects.nonzero()[0].tolist():
             devices = decision.devices_of(row)
             if devices not in self._known:
                 self._known.add(devices)

@@ -5,6 +5,7 @@
     penstock: step=120 total=1000 loss=1.23 samples_per_s=512
     penstock: val_acc=0.91 lr=3e-4
     penstock: checkpointed step=120 path=/data/ckpt/120
+    penstock: unreadable step=120 used=100 reason=the newest checkpoint is cut off
 
 Every other ``name=number`` of a line is a metric, of the line's step or of the last that was told. Anything that does
 not read as such a line is ordinary output. A line that names a step which is no number, or one that no training
@@ -35,7 +36,8 @@ PREFIX = "penstock:"
 RECORD_EVERY_S = 0.5
 """How often progress is written down; in between only the latest counts."""
 _LARGEST_FILE = 1 << 20
-_CHECKPOINTED = "checkpointed"
+_CHECKPOINTED, _UNREADABLE = "checkpointed", "unreadable"
+_REASON = " reason="
 _STEP = "step="
 _SHOWN = 80
 
@@ -130,6 +132,10 @@ def parse_line(line: str) -> Said | None:
     words = text[len(PREFIX) :].split()
     if words[:1] == [_CHECKPOINTED]:
         return _with_step(ReportKind.CHECKPOINTED, words[1:], _CHECKPOINT_FIELDS)
+    if words[:1] == [_UNREADABLE]:
+        figures, _, reason = text.partition(_REASON)
+        said = _with_step(ReportKind.CHECKPOINT_UNREADABLE, figures.split(), {"step": _count, "used": _count})
+        return said and (said[0], {**said[1], "reason": clean_text(reason)})
     return _with_step(ReportKind.PROGRESS, words, _PROGRESS_FIELDS)
 
 
@@ -139,7 +145,7 @@ def parse_metrics(line: str) -> list[MetricValue]:
     if not text.startswith(PREFIX):
         return []
     words = text[len(PREFIX) :].split(maxsplit=MOST_METRICS)[:MOST_METRICS]
-    if words[:1] == [_CHECKPOINTED]:
+    if words[:1] in ([_CHECKPOINTED], [_UNREADABLE]):
         return []
     said = dict(word.split("=", 1) for word in words if "=" in word)
     step = _convert(said.items(), {"step": _count}).get("step")

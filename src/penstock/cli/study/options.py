@@ -27,6 +27,13 @@ ProfilesOption = Annotated[
         metavar="PATH", help="Throughput tables: a folder with one MODEL.csv each, Sia's profiles, or Gavel's JSON."
     ),
 ]
+AdaptiveOption = Annotated[
+    bool,
+    typer.Option(
+        "--adaptive-batches",
+        help="With Sia's profiles: every job uses the global batch with the most goodput on the devices it has.",
+    ),
+]
 SlotOption = Annotated[str, typer.Option(help="Shortest time between two decisions.")]
 OverheadOption = Annotated[
     str,
@@ -84,12 +91,14 @@ OptimumOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def load_profiles(path: Path | None, source: "WorkloadSource | None" = None) -> "Profiles":
+def load_profiles(path: Path | None, source: "WorkloadSource | None" = None, *, adaptive: bool = False) -> "Profiles":
     """The tables at ``path``, or the built-in ones, saying so if jobs of the ``source`` will follow them."""
     from penstock.simulate import Profiles
 
     if path is not None:
-        return Profiles.load(path)
+        return Profiles.load(path, adaptive=adaptive)
+    if adaptive:
+        raise InputError("--adaptive-batches without profiles", "the profiles of Sia", "Add --profiles sia/profiles")
     if source is None or source.needs_tables:
         say("no --profiles given: using the built-in demo curves, which nobody measured")
     return Profiles.builtin()

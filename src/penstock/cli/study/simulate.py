@@ -14,6 +14,7 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     WRONG_BY_HELP,
+    AdaptiveOption,
     CapsOption,
     DeadlinesOption,
     DoubtsOption,
@@ -63,6 +64,7 @@ def command(
     cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
     policy: PolicyOption = "deadline,elasticflow,edf,tiresias,fifo",
     profiles: ProfilesOption = None,
+    adaptive_batches: AdaptiveOption = False,
     slot: SlotOption = "60s",
     overhead: OverheadOption = "none",
     rates: RatesOption = "curve",
@@ -120,7 +122,8 @@ def command(
     if seeds > 1:
         _check_single(out_dir, report, picture)
         grid = simulation.Grid(
-            policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],
+            policies=names, source=source, profiles=load_profiles(profiles, source, adaptive=adaptive_batches),
+            clusters=[cluster],
             wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
             placement=placement, deadlines=bounds, caps=caps, elastic=elastic, doubts=setting.doubts,
             report_every_s=setting.report_every_s, failures=setting.failures, optimum=optimum,
@@ -133,7 +136,7 @@ def command(
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
-        tables = load_profiles(profiles, source)
+        tables = load_profiles(profiles, source, adaptive=adaptive_batches)
         workload = simulation.workload_of(
             source, setting.cluster, tables, seed=seed, events=besides, caps=caps, elastic=elastic, deadlines=bounds
         )

@@ -12,6 +12,7 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     WRONG_BY_HELP,
+    AdaptiveOption,
     CapsOption,
     DeadlinesOption,
     DoubtsOption,
@@ -66,6 +67,7 @@ def command(
     until: UntilOption = "0%",
     knowledge: KnowledgeOption = simulation.StopKnowledge.FORECAST,
     profiles: ProfilesOption = None,
+    adaptive_batches: AdaptiveOption = False,
     slot: SlotOption = "60s",
     overhead: OverheadOption = "none",
     rates: RatesOption = "curve",
@@ -94,7 +96,8 @@ def command(
 
     source = simulation.source_named(trace)
     grid = simulation.Grid(
-        policies=split_policies(policy), source=source, profiles=load_profiles(profiles, source),
+        policies=split_policies(policy), source=source,
+        profiles=load_profiles(profiles, source, adaptive=adaptive_batches),
         clusters=_listed(cluster), loads=[_number(each) for each in _listed(loads)] if loads else [None],
         wrong_by=[parse_share(each) for each in _listed(wrong_by)], seeds=range(seed, seed + seeds),
         slot=parse_slot(slot), overhead=overhead, placement=placement,

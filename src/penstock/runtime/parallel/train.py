@@ -93,8 +93,8 @@ class PrintedNews:
 
     def say(self, message: CheckpointSaved | CheckpointFailed | CheckpointUnreadable, /) -> None:
         if isinstance(message, CheckpointUnreadable):
-            used = "" if message.used is None else f"; training goes on from step {message.used}"
-            _say(f"the checkpoint of step {message.step} cannot be read: {message.reason}{used}")
+            used = "" if message.used is None else f" used={message.used}"
+            _say(f"unreadable step={message.step}{used} reason={' '.join(message.reason.split())}")
         if isinstance(message, CheckpointSaved):
             _say(f"checkpointed step={message.step} path={message.path} blocking_s={message.blocking_s or 0.0:.3f}")
 

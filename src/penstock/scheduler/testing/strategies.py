@@ -29,6 +29,7 @@ from penstock.core import (
     Node,
     NodeChanged,
     NodeChoice,
+    NodeClosed,
     NodeDraining,
     NodeJoined,
     NodeLost,
@@ -41,7 +42,7 @@ from penstock.scheduler.scheduler import Scheduler
 
 MISFORTUNES = (
     "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "amend", "change",
-    "break", "mend", "release", "drain",
+    "break", "mend", "release", "close", "drain",
 )  # fmt: skip
 NODE_CHOICES = st.sampled_from(
     [
@@ -119,6 +120,8 @@ class Misfortune:
         node = nodes[self.pick % len(nodes)]
         if self.what == "lose":
             return NodeLost(now, node.name)
+        if self.what == "close":
+            return NodeClosed(now, node.name)
         if self.what == "return":
             position = scheduler.cluster.position(node.name)
             return None if position is None else NodeJoined(now, scheduler.cluster.nodes[position])

@@ -115,6 +115,8 @@ class RunTelemetry:
         said = parse_line(line)
         if said and said[0] is ReportKind.CHECKPOINTED:
             self._supervisor.checkpointed(said[1])
+        elif said and said[0] is ReportKind.CHECKPOINT_UNREADABLE:
+            self._supervisor.checkpoint_unreadable(CheckpointUnreadable(**said[1]))
         elif said:
             self._supervisor.stepped()
             self._progress.take(said[1])
