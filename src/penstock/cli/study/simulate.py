@@ -164,9 +164,7 @@ def _tell(trace: "simulation.Trace") -> None:
 def _tell_passed_over(results: "Sequence[simulation.Result]") -> None:
     for result in results:
         if count := result.passed_over:
-            say(
-                f"{result.summary.policy}: {count} of the events passed over, about jobs that were over or not in the state"
-            )
+            say(f"{result.summary.policy}: {count} of the events passed over: their jobs were over or not in the state")
 
 
 def _show_seeds(grid: "simulation.Grid", processes: int | None, as_json: bool) -> None:
