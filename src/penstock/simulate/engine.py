@@ -245,9 +245,9 @@ class _World:
             self._take_in(event)
         self._applying_s = time.perf_counter() - started
         self._events = events
-        self._unresumable = {
-            job_id: self.scheduler.remaining(job_id, at) for job_id in self._fragile if self.ledger.grant_of(job_id)
-        }  # fmt: skip
+        if self._fragile:
+            left = self.scheduler.remaining
+            self._unresumable = {job_id: left(job_id, at) for job_id in self._fragile if self.ledger.grant_of(job_id)}
         return ()
 
     def _take_in(self, event: Event) -> None:

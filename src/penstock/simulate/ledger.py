@@ -27,7 +27,7 @@ from penstock.simulate.timeline import Timeline
 class _Entry:
     """An open account."""
 
-    __slots__ = ("goal", "grant", "isolated_s", "job", "load", "outcome", "since", "stopped")
+    __slots__ = ("goal", "grant", "is_powered", "isolated_s", "job", "load", "outcome", "since", "stopped")
 
     def __init__(self, job: Job, outcome: JobOutcome, isolated_s: float, load: float) -> None:
         self.job = job
@@ -38,6 +38,9 @@ class _Entry:
         self.grant: Grant | None = None
         self.since = math.nan
         self.stopped = ""
+        self.is_powered = any(scaling.watts for _, scaling in job.curve.scalings)
+        if self.is_powered:
+            outcome.energy_j = 0.0
 
 
 class Ledger:
@@ -178,7 +181,8 @@ class Ledger:
         if entry.grant is not None:
             lasted = now - entry.since
             used = entry.grant.width * lasted
-            self._draw(entry, lasted, first=not entry.outcome.device_seconds)
+            if entry.is_powered:
+                self._draw(entry, lasted)
             entry.outcome.device_seconds += used
             self.device_seconds += used
             if self._timeline is not None:
@@ -186,13 +190,12 @@ class Ledger:
         entry.grant = grant
         entry.since = now
 
-    def _draw(self, entry: _Entry, seconds: float, *, first: bool) -> None:
+    def _draw(self, entry: _Entry, seconds: float) -> None:
         """The energy of a stretch; one that nothing is known about makes that of the job unknown."""
         grant, curve = entry.grant, entry.job.curve
-        if grant is not None and (first or not math.isnan(entry.outcome.energy_j)):
-            before = 0.0 if first else entry.outcome.energy_j
-            watts = curve.watts(grant.width, grant.kind) if curve.has_watts(grant.kind) else math.nan
-            entry.outcome.energy_j = before + watts * seconds
+        if grant is not None:
+            known = curve.has_watts(grant.kind)
+            entry.outcome.energy_j += curve.watts(grant.width, grant.kind) * seconds if known else math.nan
 
     def _track_load(self, now: float) -> None:
         """Integral over time of the number of jobs in the system."""
