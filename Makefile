@@ -138,7 +138,7 @@ bench-scale: $(STAMP) ## how cost grows with jobs and devices; a million jobs on
 bench-live: $(STAMP) ## the live platform: latencies with 5,000 jobs, promises against what happened
 	$(BIN)/python -m bench.live
 
-bench-round: $(STAMP) ## fifteen jobs that nobody has seen: promises kept, first forecasts, guesses stated as facts (6 min)
+bench-round: $(STAMP) ## eighteen jobs that nobody has seen: promises kept, first forecasts, guesses stated as facts (7 min)
 	$(BIN)/python -m bench.first_round
 
 bench-growth: $(STAMP) ## what years of use cost: a server on 100,000 finished jobs (JOBS="20000 1000000" for others)

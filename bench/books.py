@@ -69,6 +69,7 @@ class Entry:
     suspensions: int = 0
     lost_s: float = 0.0
     held_s: float = 0.0
+    accepts: Quote | None = None
     first_start: float = math.inf
 
     @property
@@ -128,6 +129,7 @@ class Books:
     decisions: int = 0
     _pending: list[Event] = field(default_factory=list)
     _wake_at: float = math.inf
+    _offers: dict[str, Quote] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cluster: Cluster, policy: object, *, slot: float, overhead: Overhead = FREE,
@@ -154,6 +156,11 @@ class Books:
     @property
     def promises(self) -> int:
         return sum(entry.is_promised and not entry.is_gone for entry in self.entries.values())
+
+    @property
+    def accepted(self) -> list[Entry]:
+        """Jobs that accept a counter-offer in the time for which it is held."""
+        return [entry for entry in self.entries.values() if entry.accepts is not None]
 
     @property
     def met(self) -> int:
@@ -187,7 +194,9 @@ class Books:
         """What an outside event does to the books; None if it no longer fits."""
         if isinstance(event, JobSubmitted):
             job = event.job
-            self.entries[job.id] = Entry(job, job.work.iterations, event.at, job.deadline)
+            offer = self._offers.get(job.id)
+            accepts = offer if offer is not None and event.at <= offer.offer_until < math.inf else None
+            self.entries[job.id] = Entry(job, job.work.iterations, event.at, job.deadline, accepts=accepts)
             return event
         if isinstance(event, NodeLost):
             return self._vacated(event)
@@ -255,6 +264,7 @@ class Books:
         entry.quote, entry.is_gone, entry.devices = quote, True, ()
         job = self.reply(entry.job, quote, now) if self.reply is not None else None
         if job is not None:
+            self._offers[job.id] = quote
             self._pending.append(JobSubmitted(max(job.submitted_at, now), job))
             self._pending.sort(key=lambda event: event.at)
 

@@ -1,17 +1,20 @@
-"""Fifteen jobs of a first afternoon, on a platform that has seen none of them.
+"""Eighteen jobs of a first afternoon, on a platform that has seen none of them.
 
-`python -m bench.first_round` (about 6 min) submits scripts of the kinds that people bring (elastic ones, a plain one
-that saves, a loop of a shell, one that says nothing, one that fails, one that cannot be in time) to two slots, most of
-them with a deadline, and looks on. Nothing is learned beforehand, so first answers
-rest on guesses: they are counted apart from forecasts, and each that is stated as a fact is a fault. The forecast of a
-job is the first one in its run that rests on more than a guess, and its error the difference to its end, as a share of
-what was left of it then. Steps wait for an accelerator that is not there (:mod:`bench.steady`).
+`python -m bench.first_round` (about 7 min) first runs a plain script with a fixed batch for each device on one slot and
+then submits it on two, on which it is no faster: with a deadline that it could keep only if it were, and with one that
+it can keep (`python -m bench.first_round scene` does only that, in about a minute). Then it submits scripts of the
+kinds that people bring (elastic ones, a plain one that saves, a loop of a shell, one that says nothing, one that fails,
+one that cannot be in time) to two slots, most of them with a deadline, and looks on. Nothing is learned beforehand, so
+first answers rest on guesses: they are counted apart from forecasts, and each that is stated as a fact is a fault. The
+forecast of a job is the first one in its run that rests on more than a guess, and its error the difference to its end,
+as a share of what was left of it then. Steps wait for an accelerator that is not there (:mod:`bench.steady`).
 """
 
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -64,9 +67,13 @@ SCRIPTS = {
     "plain, saves": _steady(0.1, "--plain"),
     "shell loop": Script({"command": ["bash", "-c", _LOOP], "devices": "1"}, 0.2),
     "silent": Script({"command": ["sleep", "%seconds%"], "devices": "1"}, 0.1),
+    "weak on 1": _steady(0.25, "--plain", "--weak", devices="1"),
+    "weak on 2": _steady(0.25, "--plain", "--weak", devices="2"),
     "fails": Script({"command": ["bash", "-c", "sleep 3; echo no such data set >&2; exit 7"], "devices": "1"}, 0.1),
 }
-ROUND: tuple[tuple[str, float, float | None], ...] = (
+Asked = tuple[str, float, float | None]
+SCENE: tuple[Asked, ...] = (("weak on 1", 8, None), ("weak on 2", 30, 27), ("weak on 2", 15, 80))
+ROUND: tuple[Asked, ...] = (
     ("elastic", 30, 120), ("plain, saves", 25, 150), ("elastic, slow steps", 35, None), ("shell loop", 20, 180),
     ("silent", 15, 200), ("elastic", 30, 150), ("fails", 10, 120), ("elastic, slow steps", 30, 180),
     ("plain, saves", 25, 240), ("elastic", 400, 60), ("shell loop", 20, 260), ("elastic", 20, None),
@@ -136,17 +143,22 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name,
         running(Path(name), "bench.live", "work", name, str(SLOTS)) as (client, _),
     ):
-        watched = one_round(client)
+        watched = one_round(client, SCENE, in_turn=True)
+        if sys.argv[1:] != ["scene"]:
+            watched += one_round(client, ROUND)
         ended(client, Path(name))
     sys.exit(tell(watched))
 
 
-def one_round(client: Client) -> list[Watched]:
+def one_round(client: Client, asked: Sequence[Asked], *, in_turn: bool = False) -> list[Watched]:
+    """Submit jobs, one every few seconds or each when the one before is over, and look on until all are over."""
     watched: list[Watched] = []
     begun = time.monotonic()
     while time.monotonic() - begun < LONGEST_S:
-        due = min(len(ROUND), 1 + int((time.monotonic() - begun) / EVERY_S))
-        for kind, seconds, within_s in ROUND[len(watched) : due]:
+        due = min(len(asked), 1 + int((time.monotonic() - begun) / EVERY_S))
+        if in_turn and any(one.last.state not in OVER for one in watched):
+            due = len(watched)
+        for kind, seconds, within_s in asked[len(watched) : min(due, len(watched) + 1)]:
             script = SCRIPTS[kind]
             name = f"{kind.split(',')[0].replace(' ', '-')}-{len(watched)}"
             job = client.submit(script.spec(name, round(seconds / script.step_s), within_s)).job
@@ -154,7 +166,7 @@ def one_round(client: Client) -> list[Watched]:
         for one in watched:
             if one.last.state not in OVER:
                 one.look(client.job(one.first.id), datetime.now(one.first.submitted_at.tzinfo))
-        if len(watched) == len(ROUND) and all(one.last.state in OVER for one in watched):
+        if len(watched) == len(asked) and all(one.last.state in OVER for one in watched):
             break
         time.sleep(LOOK_S)
     return watched

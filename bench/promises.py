@@ -2,21 +2,24 @@
 
 Every world is another cluster, load, pattern of arrivals and overhead, with exact curves: not one promise may be
 broken. The policy's settings were chosen on the recipe's worlds with other seeds; the other kinds of worlds had no part
-in that. ``python -m bench.promises [--seeds N] [--policy NAME]``.
+in that. The *tight* worlds of :mod:`bench.tight_worlds` are judged by the independent books of :mod:`bench.books`, the
+others by the simulator. A promise is broken if its job ends more than a millisecond late, whatever the cause.
+``python -m bench.promises [--seeds N] [--policy NAME] [--only tight] [--world WORDS]``.
 """
 
 import argparse
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.table import Table
 
-from penstock.core import Cluster, Curve, Deadline, Job, Scaling, Work
+from bench.tight_worlds import TIGHT_WORLDS, TightWorld
+from penstock.core import LATE_TOLERANCE_S, Cluster, Curve, Deadline, Job, Scaling, Work
 from penstock.placement import placement_named
 from penstock.policies import policy_named
 from penstock.simulate import Profiles, costs_named, generate, simulate
@@ -35,14 +38,36 @@ class World:
     jobs: Callable[[Cluster, int], list[Job]]
     placement: str | None = None
 
+    def play(self, seed: int, policy: str) -> "Tally":
+        """One seed under a policy."""
+        cluster, begun = Cluster.parse(self.cluster), time.process_time()
+        placement = placement_named(self.placement) if self.placement else None
+        result = simulate(
+            self.jobs(cluster, seed), cluster, policy_named(policy), slot=SLOT_S, placement=placement,
+            costs=costs_named(self.overhead, cluster, SLOT_S),
+        )  # fmt: skip
+        late = {
+            each.id: each.finished_at - each.deadline for each in result.outcomes
+            if each.promised and not each.finished_at <= each.deadline + LATE_TOLERANCE_S
+        }  # fmt: skip
+        summary = result.summary
+        return Tally(summary.jobs, summary.met, summary.promises, seed, late, time.process_time() - begun)
+
 
 @dataclass(frozen=True)
 class Tally:
+    """One seed of a world; ``late_s`` by job. Of the held counter-offers that were accepted in time, how many were
+    promised and kept. ``problems`` are contradictions that the independent books found."""
+
     jobs: int
     met: int
     promises: int
-    late_s: tuple[float, ...]
+    seed: int
+    late_s: Mapping[str, float]
     cpu_s: float
+    accepted: int = 0
+    honoured: int = 0
+    problems: tuple[str, ...] = ()
 
 
 def from_recipe(load: float, count: int = 400, tenants: int = 1) -> Callable[[Cluster, int], list[Job]]:
@@ -125,54 +150,77 @@ WORLDS = (
 )  # fmt: skip
 
 
-def tally(task: tuple[int, int, str]) -> Tally:
-    world, seed, policy = WORLDS[task[0]], task[1], task[2]
-    cluster, begun = Cluster.parse(world.cluster), time.process_time()
-    placement = placement_named(world.placement) if world.placement else None
-    result = simulate(
-        world.jobs(cluster, seed), cluster, policy_named(policy), slot=SLOT_S, placement=placement,
-        costs=costs_named(world.overhead, cluster, SLOT_S),
+EVERY = {"recipe": WORLDS, "tight": TIGHT_WORLDS}
+
+
+def play_tight(world: TightWorld, seed: int, policy: str) -> Tally:
+    begun, books = time.process_time(), world.play(seed, policy)
+    late = {entry.job.id: entry.finished_at - entry.deadline for entry in books.broken}
+    accepted = books.accepted
+    return Tally(
+        len(books.entries), books.met, books.promises, seed, late, time.process_time() - begun, len(accepted),
+        sum(entry.is_promised and not entry.is_broken for entry in accepted), tuple(books.problems),
     )  # fmt: skip
-    late = tuple(
-        each.finished_at - each.deadline for each in result.outcomes
-        if each.promised and not each.finished_at <= each.deadline + 1e-3
-    )  # fmt: skip
-    summary = result.summary
-    return Tally(summary.jobs, summary.met, summary.promises, late, time.process_time() - begun)
+
+
+def tally(task: tuple[str, int, int, str]) -> Tally:
+    """The world is named by group and position: its functions do not travel between processes."""
+    group, index, seed, policy = task
+    world = EVERY[group][index]
+    return play_tight(world, seed, policy) if isinstance(world, TightWorld) else world.play(seed, policy)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=1000, help="the first seed")
     parser.add_argument("--policy", nargs="+", default=("deadline", "unified"))
+    parser.add_argument("--only", choices=tuple(EVERY), help="one group of worlds; default: all of them")
+    parser.add_argument("--world", default="", help="only worlds whose name has these words; default: all of them")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     given = parser.parse_args()
+    groups = (given.only,) if given.only else tuple(EVERY)
+    worlds = [(group, index) for group in groups for index, world in enumerate(EVERY[group])
+              if given.world in world.name]  # fmt: skip
     for policy in given.policy:
-        _show(policy, range(given.first, given.first + given.seeds))
+        _show(policy, worlds, range(given.first, given.first + given.seeds), given.processes)
 
 
-def _show(policy: str, seeds: Sequence[int]) -> None:
-    table = Table("world", "jobs", "met", "promised", "broken", "latest by", "CPU s", title=policy)
-    totals = [0, 0]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for index, world in enumerate(WORLDS):
-            tasks = [(index, seed, policy) for seed in seeds]
-            tallies = list(pool.map(tally, tasks))
-            table.add_row(world.name, *_figures(tallies))
-            totals[0] += sum(each.promises for each in tallies)
-            totals[1] += sum(len(each.late_s) for each in tallies)
-            print(f"{world.name}: {' '.join(_figures(tallies))}", flush=True)
+def _show(policy: str, worlds: Sequence[tuple[str, int]], seeds: Sequence[int], processes: int) -> None:
+    table = Table("world", "jobs", "met", "promised", "broken", "latest by", "offers", "CPU s", title=policy)
+    every = list[Tally]()
+    with ProcessPoolExecutor(processes) as pool:
+        for group, index in worlds:
+            tallies = list(pool.map(tally, [(group, index, seed, policy) for seed in seeds]))
+            name, every = EVERY[group][index].name, every + tallies
+            table.add_row(name, *_figures(tallies))
+            print(f"{name}: {' | '.join(_figures(tallies))}", flush=True)
+            for each in tallies:
+                for job, late_s in each.late_s.items():
+                    print(f"    seed {each.seed}: {job} was promised and ends {late_s:g} s late", flush=True)
+                for problem in each.problems:
+                    print(f"    seed {each.seed}: {problem}", flush=True)
     Console(width=120).print(table)
-    print(f"{policy}: {totals[0]:,} promises, {totals[1]} broken")
+    promises, broken = sum(each.promises for each in every), sum(len(each.late_s) for each in every)
+    accepted, honoured = sum(each.accepted for each in every), sum(each.honoured for each in every)
+    problems, cpu_s = sum(len(each.problems) for each in every), sum(each.cpu_s for each in every)
+    print(
+        f"{policy}: {promises:,} promises, {broken} broken, whatever the cause; {accepted:,} counter-offers accepted "
+        f"while they were held, {honoured:,} promised and kept; "
+        f"{problems} contradictions in the books; {cpu_s:.0f} CPU s",
+        flush=True,
+    )
 
 
 def _figures(tallies: list[Tally]) -> Iterator[str]:
-    jobs, late = sum(each.jobs for each in tallies), [each for tally in tallies for each in tally.late_s]
+    jobs, late = sum(each.jobs for each in tallies), [each for tally in tallies for each in tally.late_s.values()]
+    accepted = sum(each.accepted for each in tallies)
     yield str(jobs)
     yield f"{sum(each.met for each in tallies) / jobs:.4f}"
     yield str(sum(each.promises for each in tallies))
     yield str(len(late))
     yield f"{max(late):.0f} s" if late else "-"
+    yield f"{sum(each.honoured for each in tallies)} of {accepted}" if accepted else "-"
     yield f"{sum(each.cpu_s for each in tallies):.1f}"
 
 

@@ -2,6 +2,7 @@
 
 `python -m bench.scale`            decision times of `deadline` and cost against jobs and devices (a few minutes)
 `python -m bench.scale policies [POLICY …]`  decision times of policies, 2,000 active jobs of 100 tenants
+`python -m bench.scale burst [POLICY …]`     first answer and decision times, 4,000 to 20,000 active jobs
 `python -m bench.scale million`    a million jobs on 10,000 devices under FIFO, SRTF and Tiresias
 
 Decision times are processor times: those of a quiet machine, whatever else runs.
@@ -26,6 +27,7 @@ from penstock.simulate.traces import Profiles, generate, interval_for_load, jobs
 
 MILLION = 1_000_000
 LARGE = "1250x8"
+HUGE = "12500x8"
 CROWD = 2000
 CROWD_TENANTS = 100
 SIZES = (1, 1, 2, 4, 8, 8, 16)
@@ -40,6 +42,8 @@ def main() -> None:
         million()
     elif "policies" in sys.argv:
         crowd(sys.argv[2:] or sorted(POLICIES))
+    elif "burst" in sys.argv:
+        burst(sys.argv[2:] or ["unified"])
     else:
         decisions()
         growth()
@@ -51,7 +55,7 @@ def decisions() -> None:
         "active jobs", "devices", "decisions", "mean ms", "p99 ms", "worst ms", title="`deadline`, one decision"
     )
     for active in (250, 500, 1000, 2000, 4000):
-        times = np.array(_decision_times(active, Cluster.parse(LARGE), "deadline", JobMix())) * 1e3
+        times = np.array(_decision_times(active, Cluster.parse(LARGE), "deadline", JobMix())[1]) * 1e3
         table.add_row(
             str(active), "10000", str(len(times)), f"{times.mean():.1f}", f"{np.percentile(times, 99):.1f}",
             f"{times.max():.1f}",
@@ -65,10 +69,31 @@ def crowd(policies: Sequence[str]) -> None:
     table = Table("policy", "decisions", "p50 ms", "p99 ms", "worst ms", title=title)
     for name in policies:
         jobs = JobMix(best_effort=0.5, tenants=CROWD_TENANTS, sizes=SIZES)
-        times = np.array(_decision_times(CROWD, Cluster.parse(LARGE), name, jobs)) * 1e3
+        times = np.array(_decision_times(CROWD, Cluster.parse(LARGE), name, jobs)[1]) * 1e3
         quantiles = [f"{np.percentile(times, each):.1f}" for each in (50, 99, 100)]
         table.add_row(name, str(len(times)), *quantiles)
         print(name, len(times), *quantiles, file=sys.stderr, flush=True)
+    Console(width=150).print(table)
+
+
+def burst(policies: Sequence[str]) -> None:
+    """Time of the first answer when all jobs come at once, and of the decisions after it."""
+    table = Table(
+        "policy", "active jobs", "devices", "with a deadline", "tenants", "first answer s", "mean ms", "worst ms",
+        title="A burst of jobs, then one decision per slot",
+    )  # fmt: skip
+    half, every = JobMix(best_effort=0.5, tenants=CROWD_TENANTS), JobMix()
+    worlds = ((4000, LARGE, half), (20_000, LARGE, half), (20_000, LARGE, every), (20_000, HUGE, half))
+    for name in policies:
+        _decision_times(100, Cluster.parse("4x8"), name, half, decisions=3)
+        for active, cluster, jobs in worlds:
+            first, later = _decision_times(active, Cluster.parse(cluster), name, jobs, decisions=20)
+            times = np.array(later) * 1e3
+            table.add_row(
+                name, str(active), str(Cluster.parse(cluster).device_count), f"{1 - jobs.best_effort:.0%}",
+                str(jobs.tenants), f"{first:.2f}", f"{times.mean():.1f}", f"{times.max():.1f}",
+            )  # fmt: skip
+            print(name, active, cluster, f"{first:.2f}", times.round(1).tolist(), file=sys.stderr, flush=True)
     Console(width=150).print(table)
 
 
@@ -98,12 +123,16 @@ def _curves() -> list[Curve]:
     return list(Profiles.builtin().curves.values())
 
 
-def _decision_times(active: int, cluster: Cluster, policy: str, mix: JobMix, decisions: int = 150) -> list[float]:
-    """Fill up to ``active`` jobs, then time decisions while one arrives per slot and others end."""
+def _decision_times(
+    active: int, cluster: Cluster, policy: str, mix: JobMix, decisions: int = 150
+) -> tuple[float, list[float]]:
+    """Fill up to ``active`` jobs, then decide while one arrives per slot and others end: seconds that each takes."""
     rng = np.random.default_rng(1)
     scheduler = Scheduler(cluster, policy_named(policy), slot=SLOT_S, stories=False)
-    scheduler.handle(*(mix.draw(number, 0.0, rng) for number in range(active)))
-    times = []
+    burst = [mix.draw(number, 0.0, rng) for number in range(active)]
+    started = time.process_time()
+    scheduler.handle(*burst)
+    first, times = time.process_time() - started, list[float]()
     for step in range(1, decisions + 1):
         now = SLOT_S * step
         ends = [JobFinished(at, job_id) for at, job_id in scheduler.finishing_by(now)]
@@ -114,7 +143,7 @@ def _decision_times(active: int, cluster: Cluster, policy: str, mix: JobMix, dec
         times.append(time.process_time() - started)
         if sum(times) > BUDGET_S:
             break
-    return times
+    return first, times
 
 
 def growth() -> None:

@@ -1,6 +1,7 @@
 """A training script whose steps wait for an accelerator instead of computing on this machine's processor.
 
-`steady.py --steps N --step-s S [--plain]` takes S seconds for a step on one worker and S / n on n. With the elastic
+`steady.py --steps N --step-s S [--plain] [--weak]` takes S seconds for a step on one worker and S / n on n, or with
+`--weak` S on any number, as a script with a fixed batch for each device does. With the elastic
 library it does all that a real run does (imports, workers, exchange of gradients, checkpoints) but for the computing;
 with `--plain` it is a script without the library, which restarts at another width and goes on from what it saved. So
 what a benchmark of forecasts measures is the platform, and not who else uses this machine's processor.
@@ -19,8 +20,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--step-s", type=float, default=0.1)
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--weak", action="store_true", help="only with --plain")
     given = parser.parse_args()
-    (plain if given.plain else elastic)(given.steps, given.step_s)
+    if given.plain:
+        plain(given.steps, given.step_s, weak=given.weak)
+    else:
+        elastic(given.steps, given.step_s)
 
 
 def elastic(steps: int, step_s: float) -> None:
@@ -43,7 +48,7 @@ def elastic(steps: int, step_s: float) -> None:
             optimizer.zero_grad()
 
 
-def plain(steps: int, step_s: float) -> None:
+def plain(steps: int, step_s: float, *, weak: bool) -> None:
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     saved = Path(os.environ.get("PENSTOCK_CHECKPOINT_DIR", ".")) / "step"
     done = int(saved.read_text()) if saved.exists() else 0
@@ -55,7 +60,7 @@ def plain(steps: int, step_s: float) -> None:
 
     signal.signal(signal.SIGTERM, leave)
     for done in range(done + 1, steps + 1):  # noqa: B020
-        wait(step_s / size)
+        wait(step_s if weak else step_s / size)
         if rank == 0:
             print(f"penstock: step={done} total={steps}", flush=True)
 

@@ -152,3 +152,14 @@ def test_levels_grow_stay_inside_the_bounds_and_are_true(table: dict[int, float]
     assert all(low <= count <= (high or 80) and curve.rate(count) == rate for count, rate in levels)
     best = max((r for c, r in table.items() if low <= c <= (high or 80)), default=0.0)
     assert max((rate for _, rate in levels), default=0.0) >= best
+
+
+def test_between_two_counts_of_a_predicted_curve_only_the_rate_of_the_smaller_is_certain() -> None:
+    scaling = Scaling(
+        counts=(1, 2, 4), rates=(2.0, 3.6, 6.4), source=Source.PREDICTED, doubts=(0.0, 0.45, 0.7), measured=(1,)
+    )
+    curve = Curve((("cpu", scaling),))
+    assert [curve.doubt(count, "cpu") for count in (1, 2, 4)] == [0.0, 0.45, 0.7]
+    assert curve.rate(3, "cpu") * (1 - curve.doubt(3, "cpu")) == pytest.approx(3.6 * 0.55)
+    assert [scaling.is_measured(count) for count in (1, 2, 3)] == [True, False, False]
+    assert Scaling(counts=(1, 2), rates=(2.0, 3.6)).is_measured(2)

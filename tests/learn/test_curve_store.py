@@ -183,6 +183,18 @@ def test_doubt_grows_away_from_measurements(store: CurveStore) -> None:
     assert doubts[-1] < 1
 
 
+def test_a_curve_says_which_counts_were_measured_and_doubts_the_others(store: CurveStore) -> None:
+    store.observe("plain", "cpu", 1, rate=2.0, seconds=60)
+    scaling = store.curve("plain", "cpu", max_count=8).scaling("cpu")
+    assert scaling is not None
+    assert (scaling.counts, scaling.measured) == ((1, 2, 4, 8), (1,))
+    sure = [rate * (1 - doubt) for rate, doubt in zip(scaling.rates, scaling.doubts, strict=True)]
+    assert all(1.8 < rate <= 2.0 for rate in sure), "a job may be no faster on more devices"
+    store.observe("plain", "cpu", 2, rate=1.98, seconds=60)
+    assert store.curve("plain", "cpu", max_count=8).scaling("cpu").measured == (1, 2)  # type: ignore[union-attr]
+    assert store.curve("plain", "cpu", max_count=2).scaling("cpu").measured == ()  # type: ignore[union-attr]
+
+
 def test_a_short_look_is_doubted(store: CurveStore) -> None:
     store.observe("short", "cpu", 1, rate=10.0, seconds=2)
     store.observe("long", "cpu", 1, rate=10.0, seconds=2000)

@@ -74,12 +74,45 @@ def test_every_measurement_gives_a_usable_curve(rates: dict[int, float], count: 
 
     assert math.isfinite(estimate.rate(count))
     assert estimate.rate(count) > 0
-    assert 0 < estimate.uncertainty(count) <= 0.6
+    assert 0 < estimate.uncertainty(count) < 1
     for measured, rate in rates.items():
         assert estimate.rate(measured) == pytest.approx(rate, rel=1e-6)
     model = estimate.model
     assert model.compute_s > 0
     assert min(model.fixed_s, model.exchange_s) >= 0
+
+
+def certain(estimate: Estimate, count: int) -> float:
+    return estimate.rate(count) * (1 - estimate.uncertainty(count))
+
+
+@pytest.mark.parametrize("count", [2, 4, 64])
+def test_more_devices_than_measured_are_certain_to_be_no_slower_only(count: int) -> None:
+    """With a fixed batch per device, steps a second never grow with the number of devices."""
+    estimate = Estimate.of([at(1, 2.0, seconds=20.0)])
+    assert estimate.rate(count) > 3.0
+    assert 2.0 * 0.83 < certain(estimate, count) < 2.0
+
+
+def test_counts_measured_around_one_narrow_its_doubt() -> None:
+    both = Estimate.of([at(1, 10.0, seconds=1e6), at(8, 64.0, seconds=1e6)])
+    assert certain(both, 4) == pytest.approx(32.0, rel=0.01), "its share of what eight make"
+    assert certain(both, 16) == pytest.approx(64.0, rel=0.03), "as many as eight make"
+    falling = Estimate.of([at(1, 10.0, seconds=1e6), at(4, 8.0, seconds=1e6)])
+    assert certain(falling, 2) == pytest.approx(8.0, rel=0.01), "no slower than the slower of the two"
+    assert certain(Estimate.of([at(4, 40.0, seconds=1e6)]), 1) == pytest.approx(10.0, rel=0.01)
+
+
+class Predicted:
+    """A shape that was predicted from a model."""
+
+    def rate(self, count: int) -> float:
+        return float(count**0.9)
+
+
+def test_a_predicted_shape_narrows_the_doubt() -> None:
+    shaped = Estimate.of([at(1, 2.0)], Predicted())
+    assert shaped.uncertainty(2) < 0.15 < 0.4 < Estimate.of([at(1, 2.0)]).uncertainty(2)
 
 
 @given(POINTS, st.floats(1e-3, 1e3))

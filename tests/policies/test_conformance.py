@@ -23,6 +23,11 @@ class TestOurs(PolicyConformance):
         return policy_named(self._name)
 
 
+def test_ours_state_what_a_decision_costs() -> None:
+    for name, policy in POLICIES.items():
+        assert "O(" in (policy.__doc__ or ""), f"{name}: state the cost of a decision in the docstring"
+
+
 def test_policies_are_listed_by_their_names() -> None:
     for name, policy in POLICIES.items():
         assert policy.name == name

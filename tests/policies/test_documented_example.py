@@ -25,7 +25,7 @@ def _example(name: str) -> AnyPolicy:
     raise AssertionError(f"the guide has lost its example {name}")
 
 
-@pytest.mark.parametrize("name", ["SmallestFirst", "FastestFree"])
+@pytest.mark.parametrize("name", ["SmallestFirst", "FastestFree", "LeastLaxity"])
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), cluster=clusters(), slot=st.sampled_from([0.0, 60.0]))
 def test_the_documented_policies_conform(name: str, data: st.DataObject, cluster: Cluster, slot: float) -> None:

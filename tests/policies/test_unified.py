@@ -36,10 +36,11 @@ def test_with_one_tenant_and_deadlines_it_is_the_policy_for_deadlines() -> None:
     )
 
 
-def test_without_deadlines_it_is_as_soon_done_as_the_shortest_device_time_first() -> None:
+def test_without_deadlines_it_is_nearly_as_soon_done_as_the_shortest_device_time_first() -> None:
+    """What is missing is the price of a bound on waiting."""
     jobs = [replace(each, at_least=each.requested, at_most=each.requested) for each in _jobs(2)]
     ours, theirs = (run(jobs, "2x4", policy, 1.0).summary for policy in ("unified", "srtf:order=device-time"))
-    assert ours.jct_mean_s <= theirs.jct_mean_s * 1.001
+    assert ours.jct_mean_s <= theirs.jct_mean_s * 1.05
 
 
 def test_a_tenant_that_is_behind_goes_first_whatever_its_jobs_cost() -> None:
@@ -51,20 +52,21 @@ def test_a_tenant_that_is_behind_goes_first_whatever_its_jobs_cost() -> None:
 
 
 def test_a_lease_protects_from_that_until_it_ends() -> None:
-    rows = [
-        Row(tenant="rich", work=10.0, at_least=4, width=4, stint_since=0.0),
-        Row(tenant="poor", work=90.0, at_least=4),
-    ]
-    unified = policy_named("unified:lease_s=600")
-    for now, widths in ((500.0, [4, 0]), (610.0, [0, 4]), (900.0, [4, 0])):
-        assert unified.allocate(whole_view(*rows, now=now, window=_RICH_AND_POOR)).widths.tolist() == widths
+    """Every suspension doubles it."""
+    for suspensions, lease_s in ((0, 600.0), (1, 1200.0), (2, 2400.0)):
+        for now, widths in ((lease_s - 100.0, [4, 0]), (lease_s + 10.0, [0, 4]), (1.5 * lease_s, [4, 0])):
+            rich = Row(tenant="rich", work=10.0, at_least=3, width=4, suspensions=suspensions)
+            poor = Row(tenant="poor", work=90.0, at_least=3, stint_since=now)
+            view = whole_view(rich, poor, now=now, window=_RICH_AND_POOR)
+            assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == widths
 
 
 def test_who_waited_for_very_long_goes_before_everybody() -> None:
-    rows = [Row(work=10.0, at_least=4), Row(work=900.0, at_least=4, stint_since=0.0)]
-    rows[0] = Row(work=10.0, at_least=4, stint_since=4000.0)
-    for now, widths in ((4990.0, [4, 0]), (5010.0, [0, 4])):
-        assert policy_named("unified:starving_s=5000").allocate(whole_view(*rows, now=now)).widths.tolist() == widths
+    """A job that needs two of three devices waits for a 27th of ``starving_s``, whatever cheap ones keep coming."""
+    dear, unified = Row(work=9e4, requested=2, at_least=2, at_most=2), policy_named("unified:starving_s=5000")
+    for now, widths in ((180.0, [2, 0]), (190.0, [0, 2])):
+        cheap = Row(work=10.0, requested=2, at_least=2, at_most=2, stint_since=now - 0.1)
+        assert unified.allocate(whole_view(cheap, dear, now=now, capacity=3)).widths.tolist() == widths
 
 
 def test_new_promises_leave_room_for_who_starves() -> None:

@@ -12,6 +12,9 @@ from penstock.scheduler.fairness import TenantFlows
 from penstock.scheduler.table import JobTable
 from penstock.scheduler.tenants import Tenants
 
+_STATED = (
+    "standing", "width", "executed", "attained", "deserved", "stint_since", "waited_before", "waited_s", "suspensions",
+)  # fmt: skip
 PROPORTIONAL = Curve.from_table({1: 1.0, 2: 2.0, 4: 4.0})
 
 
@@ -38,6 +41,8 @@ class Row:
     tenant: str = "default"
     stint_since: float = 0.0
     waited_before: float = 0.0
+    waited_s: float = 0.0
+    suspensions: int = 0
     plan: tuple[tuple[float, int], ...] = ()
     """(from when, how many) steps the policy laid out last time."""
 
@@ -86,7 +91,7 @@ def whole_view(
         table.add(row.job(number), number, now, bound=0, tenant=tenants.position(row.tenant), sizes=[capacity])
     for number, row in enumerate(rows):
         table.remaining[number] = row.work if row.left is None else row.left
-        for name in ("standing", "width", "executed", "attained", "deserved", "stint_since", "waited_before"):
+        for name in _STATED:
             getattr(table, name)[number] = getattr(row, name)
         for step, (at, planned) in enumerate(row.plan):
             table.plan_at[number, step], table.plan_width[number, step] = at, planned

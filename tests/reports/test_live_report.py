@@ -10,10 +10,10 @@ from penstock.client import Client
 from penstock.control.observe.device_readings import full_load_w
 from penstock.control.reports.page import report_page, sentences
 from penstock.control.reports.period import UNEXPLAINED, JobFacts, failures, why_broken
-from penstock.control.state.entries import Launched, Paused, RunFailed, WorkerLost
-from penstock.core import InputError, Node, PowerModel, Usage
+from penstock.control.state.entries import CurveLearned, Launched, Paused, RunFailed, WorkerLost
+from penstock.core import Curve, InputError, Node, PowerModel, Usage
 from penstock.core.codec import decode, encode
-from penstock.wire import MissingError
+from penstock.wire import JobPhase, MissingError
 from tests.control.build import Platform, platform
 from tests.control.serving import Served, serving
 
@@ -106,6 +106,25 @@ def test_a_pause_is_among_the_causes_of_a_broken_promise(world: Platform) -> Non
         facts = JobFacts.of(world.record(job), state)
     assert why_broken(facts, [Paused(at=1.0, job_id=job, by="ann")]) == "somebody paused it 1 time"
     assert why_broken(facts, []) == UNEXPLAINED
+
+
+def test_a_speed_below_the_planned_one_is_named_with_what_to_do(served: Served, admin: Client) -> None:
+    world = served.world
+    world.backend.total = 10_000
+    job = world.submit(work=100, within=130, at_most=1)
+    world.passes(2)
+    slow = Curve.from_table({1: 0.5, 2: 1.0, 4: 2.0})
+    world.journal.record(CurveLearned(at=world.clock(), job_id=job, curve=slow))
+    world.passes(150)
+    world.backend.total = 100
+    world.passes(60, every=5.0)
+    assert world.phase(job) is JobPhase.FINISHED
+    why = (
+        "it was slower than planned: its speed on 1 device is 0.5 iterations a second, not 1; `penstock quote"
+        " --measure` measures it before a promise"
+    )
+    assert why in admin.job_report(job).words[0]
+    assert [one.why for one in admin.report(since="1h").broken] == [why]
 
 
 def test_a_script_that_fails_by_itself_is_no_promise_broken_by_the_platform(served: Served, admin: Client) -> None:

@@ -1,20 +1,28 @@
 """Nodes that come back different, and devices that fail alone."""
 
+import random
+
 import pytest
 
 from penstock.core import (
     Deadline,
     DeviceLost,
     DeviceRestored,
+    Event,
     EventError,
+    JobFinished,
     JobSubmitted,
     Node,
     NodeChanged,
+    NodeClosed,
     NodeJoined,
     NodeLost,
     Suspend,
     Tick,
+    Verdict,
 )
+from penstock.scheduler import Scheduler
+from penstock.scheduler.testing import CheckedWorld
 from tests.scheduler.build import grants, job, kinds, scheduler
 
 
@@ -31,6 +39,57 @@ def test_a_node_with_fewer_devices_stops_its_gangs_and_gets_new_indices() -> Non
     machine.validate()
     told = machine.handle(JobSubmitted(20.0, job("c", requested=2, submitted_at=20.0)))
     assert grants(told) == {"c": (8, 9)}
+
+
+def test_a_closed_node_is_left_by_those_that_can_resume_and_empties_as_the_others_end() -> None:
+    machine = scheduler("2x4", "unified")
+    machine.handle(
+        JobSubmitted(0.0, job("plain", 400.0, at_least=2, at_most=2, resumable=False)),
+        JobSubmitted(0.0, job("elastic", 4000.0)),
+    )
+    (closed,) = {machine.cluster.device(device).node for device in machine.devices_of("plain")}
+    name, held = machine.cluster.nodes[closed].name, machine.devices_of("plain")
+    told = machine.handle(NodeClosed(10.0, name, f"{name} was drained by bob"))
+    assert machine.devices_of("plain") == held
+    assert not any(isinstance(each, Suspend) and each.job_id == "plain" for each in told)
+    assert machine.capacity("gpu") == 6, "free devices are out of use at once"
+    assert not {machine.cluster.device(device).node for device in machine.devices_of("elastic")} & {closed}
+    assert "was drained by bob; it cannot resume, so it stays there until it ends" in str(machine.why("plain"))
+    assert Scheduler.from_data(machine.to_data(), machine.policy).to_data() == machine.to_data()
+    late = job("late", 800.0, submitted_at=20.0, at_least=4, goal=Deadline(330.0))
+    machine.handle(JobSubmitted(20.0, late))
+    quote = machine.quote_of("late")
+    assert quote is not None
+    assert quote.verdict is Verdict.PROMISED, "four devices of the other node are enough"
+    machine.handle(JobSubmitted(21.0, job("more", 1000.0, submitted_at=21.0, at_least=4, goal=Deadline(400.0))))
+    quote = machine.quote_of("more")
+    assert quote is not None
+    assert quote.verdict is not Verdict.PROMISED, "the devices of the one that stays are gone when it ends"
+    machine.handle(JobFinished(200.0, "plain"))
+    machine.validate()
+    assert machine.capacity("gpu") == 4
+    machine.handle(NodeJoined(210.0, machine.cluster.nodes[closed]))
+    assert machine.capacity("gpu") == 8
+    machine.validate()
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline", "unified", "srtf", "elasticflow"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_are_closed_and_opened_under_every_policy(policy: str, seed: int) -> None:
+    rng, at, script = random.Random(seed), 0.0, list[Event]()
+    machine = scheduler("3x4", policy, slot=rng.choice((0.0, 1.0)))
+    for number in range(40):
+        at += rng.choice((1.0, 5.0, 20.0))
+        node = rng.choice(machine.cluster.nodes)
+        wanted = {"resumable": rng.random() < 0.5, "at_most": rng.choice((1, 2, 4, 8)), "submitted_at": at}
+        goal = {"goal": Deadline(at + rng.choice((50.0, 400.0)))} if rng.random() < 0.4 else {}
+        submitted = JobSubmitted(at, job(f"{number}", rng.choice((20.0, 200.0)), **wanted, **goal))
+        script.append(rng.choice((submitted, submitted, NodeClosed(at, node.name), NodeJoined(at, node))))
+    at += 1000.0
+    script += [NodeJoined(at, node) for node in machine.cluster.nodes]
+    CheckedWorld(machine).run(script, [event.at for event in script])
+    machine.validate()
+    assert machine.active() == []
 
 
 def test_a_node_may_come_back_with_more_devices_or_of_another_kind() -> None:

@@ -1,6 +1,8 @@
 """Jobs that cannot resume: what they hold stays theirs unless a promise to somebody else needs it."""
 
+import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.core import (
     Cluster,
+    Costs,
     Curve,
     Deadline,
     JobFinished,
@@ -16,6 +19,7 @@ from penstock.core import (
     JobSubmitted,
     Progress,
     ResumableChanged,
+    Span,
     Suspend,
     Tick,
     Verdict,
@@ -97,6 +101,92 @@ def test_no_more_of_them_are_interrupted_than_a_promise_takes() -> None:
     machine.handle(JobSubmitted(50.0, job("due", 100.0, submitted_at=50.0, goal=Deadline(160.0))))
     assert [machine.state_of(f"plain-{k}") for k in range(4)].count(JobState.SUSPENDED) == 1
     assert machine.state_of("plain-3") is JobState.SUSPENDED, "the one with the least behind it"
+
+
+PAIRS = Curve.from_table({2: 2.0})
+
+
+def test_the_ones_that_lose_least_are_interrupted_whenever_they_began() -> None:
+    """What counts is the work that is done again, not how long a job has held devices in all its attempts."""
+    machine = scheduler("1x4", "deadline")
+    machine.handle(JobSubmitted(0.0, job("failed", 1000.0, curve=PAIRS, resumable=False)))
+    machine.handle(JobSubmitted(10.0, job("steady", 1000.0, submitted_at=10.0, curve=PAIRS, resumable=False)))
+    machine.handle(WorkerFailed(90.0, "failed"), Tick(90.0))
+    due = job("due", 100.0, at_least=2, curve=PAIRS, submitted_at=100.0, goal=Deadline(160.0))
+    machine.handle(JobSubmitted(100.0, due))
+    assert machine.state_of("failed") is JobState.SUSPENDED, "it has 10 s behind it, the other one 90 s"
+    assert machine.state_of("steady") is JobState.RUNNING
+
+
+def test_one_that_loses_little_is_not_interrupted_in_vain() -> None:
+    """The one with the least behind it makes too little room; it stays once another one is stopped."""
+    machine = scheduler("1x4", "deadline")
+    triple = Curve.from_table({3: 3.0})
+    machine.handle(JobSubmitted(0.0, job("wide", 1e4, at_least=3, curve=triple, resumable=False)))
+    machine.handle(JobSubmitted(90.0, job("short", 1e4, at_most=1, submitted_at=90.0, resumable=False)))
+    machine.handle(JobSubmitted(95.0, job("cheap", 5.0, at_most=1, submitted_at=95.0)))
+    due = job("due", 150.0, at_least=3, curve=triple, submitted_at=100.0, goal=Deadline(152.0))
+    machine.handle(JobSubmitted(100.0, due))
+    assert machine.devices_of("due")
+    assert machine.state_of("wide") is JobState.SUSPENDED
+    assert "are lost" not in str(machine.why("short"))
+
+
+@pytest.mark.parametrize("policy", ["deadline", "unified"])
+@pytest.mark.parametrize(
+    ("start_s", "elastic_age", "elastic_due", "slack"),
+    [(3.0, 4.0, 157.0, 1.0), (0.0, 40.0, 142.0, 1.0), (0.0, 4.0, 142.0, 20.0), (3.0, 4.0, 151.0, 6.0)],
+)
+def test_elastic_jobs_make_room_for_a_promise_before_one_that_cannot_resume(
+    policy: str, start_s: float, elastic_age: float, elastic_due: float, slack: float
+) -> None:
+    """Four devices: one elastic job without a promise that may just have begun, one with a promise and time to spare,
+    and a job of 100 s on two devices that is half done when another one needs two."""
+    costs, machine = Costs(start=Span(start_s, start_s)), scheduler("1x4", policy)
+    pair = {"at_least": 2, "at_most": 2, "curve": PAIRS, "resumable": False, "costs": costs}
+    began, names = 48.0 - elastic_age, ["plain", "patient", "elastic", "due"]
+    script = [
+        job("plain", 200.0, **pair),
+        job("patient", 87.0, at_most=1, submitted_at=1.0, costs=costs, goal=Deadline(elastic_due)),
+        job("elastic", 300.0, at_most=1, submitted_at=began, costs=costs),
+        job("due", 190.0, submitted_at=48.0, goal=Deadline(143.0 + slack + 2 * start_s), **pair),
+    ]
+    CheckedWorld(machine).run([JobSubmitted(each.submitted_at, each) for each in script], [0.0, 1.0, began, 48.0])
+    assert [machine.quote_of(name).verdict for name in names[1::2]] == [Verdict.PROMISED] * 2  # type: ignore[union-attr]
+    assert "are lost" not in str(machine.why("plain"))
+    assert {machine.state_of(name) for name in names} == {JobState.FINISHED}
+
+
+def test_a_plan_counts_the_start_that_a_change_in_the_middle_of_it_costs_again() -> None:
+    """One device is free at once and the other 2.5 s later; growing then would cost the start of 3 s twice."""
+    costs, machine = Costs(start=Span(3.0, 3.0)), scheduler("1x2", "deadline")
+    first = job("first", 2.5, at_most=1, goal=Deadline(4.0))
+    second = job("second", 240.0, at_most=2, costs=costs, goal=Deadline(125.0))
+    CheckedWorld(machine).run([JobSubmitted(0.0, first), JobSubmitted(0.0, second)], [0.0, 0.0])
+    assert machine.state_of("second") is JobState.FINISHED
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_promises_are_kept_where_every_start_costs_time(seed: int) -> None:
+    """20 jobs on four devices, every third or so cannot resume; seed 7 begins a promised one of them on devices that
+    half a second later are another job's by plan."""
+    rng, at, script = random.Random(seed), 0.0, list[ScriptEntry]()
+    machine = scheduler("1x4", "unified" if seed % 2 else "deadline", slot=rng.choice((0.0, 1.0)))
+    for number in range(20):
+        at += rng.choice((0.5, 4, 15, 40))
+        start, width, is_plain = rng.choice((0.0, 3.0)), rng.choice((1, 1, 2, 2, 4)), rng.random() < 0.4
+        work = rng.choice((20, 60, 120)) * float(width)
+        wanted: dict[str, Any] = {"submitted_at": at, "costs": Costs(start=Span(start, start))}
+        if is_plain:
+            one = Curve.from_table({width: float(width)})
+            wanted |= {"at_least": width, "at_most": width, "curve": one, "resumable": False}
+        else:
+            wanted |= {"at_most": rng.choice((1, 2, 4))}
+        if rng.random() < 0.5:
+            wanted |= {"goal": Deadline(at + work / width * rng.choice((1.3, 2, 4)) + 10)}
+        script.append(JobSubmitted(at, job(f"{number}", work, **wanted)))
+    CheckedWorld(machine).run(script, [entry.at for entry in script])  # type: ignore[union-attr]
+    machine.validate()
 
 
 def test_its_own_promise_counts_on_one_width() -> None:

@@ -74,7 +74,7 @@ def test_a_failed_worker_and_a_cancellation() -> None:
     result = run(jobs, faults=[WorkerFailed(10.0, "a"), JobCancelled(30.0, "b")])
     outcome = by_name(result)
     assert outcome["a"].finished_at == 10 + (100 - 16) / 2
-    assert (outcome["b"].fate, outcome["b"].device_seconds) == (Fate.UNFINISHED, 60.0)
+    assert (outcome["b"].fate, outcome["b"].device_seconds) == (Fate.CANCELLED, 60.0)
 
 
 def test_faults_do_not_wait_for_the_slot() -> None:

@@ -79,7 +79,7 @@ def test_a_failure_costs_what_was_really_done_since_the_last_checkpoint() -> Non
 
 def test_a_job_that_is_cancelled_ends_there() -> None:
     result = run([job("a", 1000.0)], faults=[JobCancelled(5.0, "a")], uncertainty=slower(0.1, report_every_s=2.0))
-    assert by_name(result)["a"].fate is Fate.UNFINISHED
+    assert by_name(result)["a"].fate is Fate.CANCELLED
 
 
 def test_speeds_are_drawn_per_job_within_the_bounds_whatever_the_policy() -> None:

@@ -21,6 +21,7 @@ from penstock.wire import (
     AuditPage,
     CheckpointList,
     CleanReport,
+    DrainedJob,
     EvaluationList,
     EventPage,
     EventView,
@@ -52,6 +53,7 @@ from penstock.wire import (
 
 _V = TypeVar("_V", bound=BaseModel)
 _NODES = TypeAdapter(list[NodeView])
+_DRAINED_JOBS = TypeAdapter(list[DrainedJob])
 _TOKENS = TypeAdapter(list[TokenView])
 _SECRETS = TypeAdapter(list[SecretView])
 _QUOTAS = TypeAdapter(list[QuotaView])
@@ -136,8 +138,9 @@ class Client:
         """End every job of an array that is not over."""
         return self._post(ArrayView, _array(array, "cancel"))
 
-    def pause_array(self, array: str) -> ArrayView:
-        return self._post(ArrayView, _array(array, "pause"))
+    def pause_array(self, array: str, *, anyway: bool = False, at_checkpoint: bool = False) -> ArrayView:
+        how = {"anyway": anyway, "at_checkpoint": at_checkpoint}
+        return self._post(ArrayView, _array(array, "pause"), json=how)
 
     def resume_array(
         self, array: str, *, deadline: str | None = None, best_effort: bool = False, from_scratch: bool = False
@@ -151,8 +154,13 @@ class Client:
     def cancel(self, job_id: str) -> JobDetail:
         return self._post(JobDetail, _job(job_id, "cancel"))
 
-    def pause(self, job_id: str) -> JobDetail:
-        return self._post(JobDetail, _job(job_id, "pause"))
+    def pause(self, job_id: str, *, anyway: bool = False, at_checkpoint: bool = False) -> JobDetail:
+        """Take a job out of scheduling, at once or ``at_checkpoint``, when it has saved the next time.
+
+        One that cannot resume is paused only ``anyway``, because it loses its work.
+        """
+        how = {"anyway": anyway, "at_checkpoint": at_checkpoint}
+        return self._post(JobDetail, _job(job_id, "pause"), json=how)
 
     def resume(
         self, job_id: str, *, deadline: str | None = None, best_effort: bool = False, from_scratch: bool = False
@@ -313,9 +321,16 @@ class Client:
     def nodes(self) -> list[NodeView]:
         return _NODES.validate_python(self._ask("GET", "/v1/nodes"))
 
-    def drain(self, node: str, *, reason: str = "") -> list[NodeView]:
-        """No more jobs there; the reason is shown with the node."""
-        wanted = {"reason": reason}
+    def drained_jobs(self, node: str) -> list[DrainedJob]:
+        """The jobs that draining a node would stop, with what each of them would lose; nothing is changed."""
+        return _DRAINED_JOBS.validate_python(self._ask("GET", f"/v1/nodes/{_quoted(node)}/drain"))
+
+    def drain(self, node: str, *, reason: str = "", now: bool = False) -> list[NodeView]:
+        """No more jobs there; the reason is shown with the node.
+
+        Jobs that can resume save their state and leave it. The others end there first, unless they are to stop ``now``.
+        """
+        wanted = {"reason": reason, "now": now}
         return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/drain", json=wanted))
 
     def undrain(self, node: str) -> list[NodeView]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         JobResumed,
         JobSubmitted,
         NodeChanged,
+        NodeClosed,
         NodeDraining,
         NodeJoined,
         NodeLost,
@@ -200,6 +201,7 @@ if TYPE_CHECKING:
         fresh_directory,
     )
     from penstock.core.saving_interval import SavingInterval, best_interval_s
+    from penstock.core.statistical_efficiency import StatisticalEfficiency
     from penstock.core.stopping import UNLIKELY, MetricBest, MetricWatch, Outlook, StopRule, Unlikely
     from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
     from penstock.core.tenants import Tenant
@@ -356,6 +358,7 @@ __all__ = [
     "NodeAnswer",
     "NodeChanged",
     "NodeChoice",
+    "NodeClosed",
     "NodeDraining",
     "NodeHealth",
     "NodeJoined",
@@ -404,6 +407,7 @@ __all__ = [
     "Start",
     "StateRolledBack",
     "StateSuspended",
+    "StatisticalEfficiency",
     "StepTimes",
     "StepsTimed",
     "Stop",

@@ -1,6 +1,7 @@
 """How fast a job runs on how many devices."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -30,7 +31,8 @@ class Scaling:
     ``spread`` optionally holds ``(count, nodes, rate)`` for placements over more nodes than necessary; ``doubts`` the
     share by which each rate may turn out lower, for promises to allow for; ``watts`` what all devices together draw at
     each count. ``plans``: how the model is split on each count, for jobs that are trained under a parallel plan; such a
-    job runs on these counts only.
+    job runs on these counts only. ``measured``: the counts of a predicted curve whose rates were measured. ``batches``:
+    the global batch on each count, for a job whose batch follows its devices.
     """
 
     counts: tuple[int, ...]
@@ -40,6 +42,8 @@ class Scaling:
     doubts: tuple[float, ...] = ()
     plans: tuple[ParallelPlan, ...] = ()
     watts: tuple[float, ...] = ()
+    measured: tuple[int, ...] = ()
+    batches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.counts or len(self.counts) != len(self.rates):
@@ -53,6 +57,8 @@ class Scaling:
             raise CurveError(f"doubts {self.doubts}", "none, or one per count from 0 to below 1")
         if len(self.watts) not in (0, len(self.counts)) or not all(0.0 <= watts < math.inf for watts in self.watts):
             raise CurveError(f"watts {self.watts}", "none, or one per count, zero or more")
+        if len(self.batches) not in (0, len(self.counts)) or not all(batch >= 1 for batch in self.batches):
+            raise CurveError(f"batches {self.batches}", "none, or one per count, 1 or more")
         planned = tuple(plan.devices for plan in self.plans)
         if planned not in ((), self.counts):
             raise CurveError(f"plans for {planned} devices", f"none, or one for each of {self.counts}")
@@ -60,6 +66,10 @@ class Scaling:
     def scaled(self, factor: float) -> "Scaling":
         spread = tuple((count, nodes, rate * factor) for count, nodes, rate in self.spread)
         return replace(self, rates=tuple(rate * factor for rate in self.rates), spread=spread)
+
+    def is_measured(self, count: int) -> bool:
+        """Return whether the rate on ``count`` devices was measured; a curve may be measured as a whole."""
+        return self.source is Source.MEASURED or count in self.measured
 
     def plan(self, count: int) -> ParallelPlan | None:
         """How the model is split on ``count`` devices, where plans decide that."""
@@ -174,10 +184,19 @@ def _doubt(curve: Curve, count: int, kind: str) -> float:
     scaling = curve.scaling(kind)
     if scaling is None or not (scaling.doubts or scaling.spread) or count < scaling.counts[0]:
         return 0.0
-    stated = _interpolate(scaling.counts, scaling.doubts, count) if scaling.doubts else 0.0
+    stated = _stated_doubt(scaling, count) if scaling.doubts else 0.0
     spread = [rate for at, _, rate in scaling.spread if at == count]
     compact = _interpolate(scaling.counts, scaling.rates, count)
     return 1.0 - (1.0 - stated) * min(spread) / compact if spread and min(spread) < compact else stated
+
+
+def _stated_doubt(scaling: Scaling, count: int) -> float:
+    """The doubt at a count; between two counts of a predicted curve the certain rate is that of the smaller one."""
+    below = bisect_right(scaling.counts, count) - 1
+    if scaling.source is not Source.PREDICTED or scaling.counts[below] == count:
+        return _interpolate(scaling.counts, scaling.doubts, count)
+    certain = scaling.rates[below] * (1.0 - scaling.doubts[below])
+    return max(0.0, 1.0 - certain / _interpolate(scaling.counts, scaling.rates, count))
 
 
 def _growing(pairs: Iterable[tuple[int, float]]) -> Iterable[tuple[int, float]]:

@@ -136,8 +136,23 @@ class WorkerFailed:
 
 @dataclass(frozen=True, slots=True)
 class NodeLost:
+    """A node is gone at once, with what its jobs did since they last saved; ``why`` is for the story of each job."""
+
     at: float
     node: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClosed:
+    """A node takes no more jobs: those that can resume save their state and leave it, the others stay until they end.
+
+    :class:`NodeJoined` opens it again.
+    """
+
+    at: float
+    node: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,5 +223,6 @@ class Tick:
 Event = (
     JobSubmitted | JobCancelled | JobPaused | JobResumed | JobAmended | JobFailed | Progress | OutlookChanged
     | JobFinished | DevicesReleased | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed | NodeLost
-    | NodeJoined | NodeDraining | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | TenantRemoved | Tick
+    | NodeJoined | NodeClosed | NodeDraining | NodeChanged | DeviceLost | DeviceRestored | TenantChanged | TenantRemoved
+    | Tick
 )  # fmt: skip

@@ -9,6 +9,7 @@ from penstock.core.curve import Curve
 from penstock.core.errors import JobError
 from penstock.core.node_choice import ANYWHERE, NodeChoice
 from penstock.core.overhead import NO_COSTS, Costs
+from penstock.core.statistical_efficiency import StatisticalEfficiency
 from penstock.core.stopping import StopRule
 
 
@@ -121,7 +122,8 @@ class Job:
     Among jobs that nobody promised anything, those of higher ``priority`` go first. With ``measure_first`` a deadline
     is answered once the curve is more than a guess. One that is not ``resumable`` begins again when it loses or changes
     its devices: only a promise to somebody else may do that to it. ``nodes`` says where it may run and where it would
-    rather.
+    rather. With ``statistics`` its global batch follows its devices and its curve is one of goodput: work and rates
+    count iterations of the initial batch. Without, its batch is fixed.
     """
 
     id: str
@@ -142,6 +144,7 @@ class Job:
     measure_first: bool = False
     resumable: bool = True
     nodes: NodeChoice = ANYWHERE
+    statistics: StatisticalEfficiency | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.submitted_at) or self.submitted_at < 0:

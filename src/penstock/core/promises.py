@@ -64,7 +64,8 @@ class Quote:
     ``deadline`` is what is promised; ``finish_at`` is when a promised job is done at the latest by its plan,
     ``expected_at`` when any job probably is; ``speed`` says what all of that rests on. A ``counter_offer`` with a
     ``held`` plan is a reservation until ``offer_until``: the same work, submitted again by then by the same tenant with
-    that deadline or a later one, is promised.
+    that deadline or a later one, is promised. With ``measured_on`` the answer waits until the job has run on so many
+    devices.
     """
 
     job_id: str
@@ -80,3 +81,4 @@ class Quote:
     expected_at: float = math.inf
     speed: Source | None = None
     deadline: float = math.inf
+    measured_on: int = 0

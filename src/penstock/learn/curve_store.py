@@ -14,7 +14,7 @@ from penstock.learn.scaling_model import Estimate
 
 HALF_LIFE_S = 3600.0
 MOST_DOUBT = 0.5
-"""A promise never plans with less than half of a rate that was measured or follows from one."""
+"""A promise never plans with less than half of a rate that was measured."""
 UNKNOWN = 1.0
 """The uncertainty of a rate nobody ever measured: keep as much in reserve as is promised."""
 
@@ -118,15 +118,17 @@ class CurveStore:
         wanted = _counts(max_count, counts, [point.count for point in points])
         measured = {point.count: point.rate for point in points}
         rates = tuple(measured.get(count) or estimate.rate(count) for count in wanted)
-        doubts = tuple(min(estimate.uncertainty(count), MOST_DOUBT) for count in wanted) if points else ()
-        scaling = Scaling(counts=wanted, rates=rates, source=_source(wanted, measured), doubts=doubts)
+        doubts = tuple(_doubt(estimate, count, count in measured) for count in wanted) if points else ()
+        source = _source(wanted, measured)
+        kept = tuple(count for count in wanted if count in measured) if source is Source.PREDICTED else ()
+        scaling = Scaling(counts=wanted, rates=rates, source=source, doubts=doubts, measured=kept)
         return Curve(((kind, scaling),))
 
     def uncertainty(self, fingerprint: str, kind: str, count: int) -> float:
         """The relative spread to keep in reserve for a promise on ``count`` devices.
 
-        0.05 means: plan with a rate 5 % lower. It is the measured spread where there is a measurement, larger with
-        every doubling away from the nearest one, and 1 where nothing was ever measured.
+        0.05 means: plan with a rate 5 % lower. It is the measured spread where there is a measurement, reaches down to
+        the least that the measurements around allow where there is none, and is 1 where nothing was ever measured.
         """
         points = self.points(fingerprint, kind)
         return Estimate.of(points).uncertainty(_positive(count)) if points else UNKNOWN
@@ -159,6 +161,11 @@ def _estimate(points: tuple[Point, ...], guess: float | None, prior: Scaling | N
     if guess is None:
         raise CurveError("a job that was never measured on this kind of device", "", "Profile it, or give a guess")
     return Estimate.of([Point(count=1, rate=guess, spread=0.0, seconds=1.0, updated_at=0.0)])
+
+
+def _doubt(estimate: Estimate, count: int, is_measured: bool) -> float:
+    doubt = estimate.uncertainty(count)
+    return min(doubt, MOST_DOUBT) if is_measured else doubt
 
 
 def _up_to(most: int, prior: Scaling) -> Scaling:

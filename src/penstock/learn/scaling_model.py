@@ -97,16 +97,44 @@ class Estimate:
         return self.model.rate(count) * math.exp(float(np.interp(math.log2(count), doublings, bends)))
 
     def uncertainty(self, count: int) -> float:
-        """Relative spread to keep in reserve.
+        """Return the relative spread to keep in reserve: :meth:`rate` less this share is the certain rate.
 
-        The measured one, and a little more after a short look; more with every doubling away from a measurement.
+        At a measured count it is the measured spread, and a little more after a short look. At any other it reaches
+        down to the least that the measured counts around it allow (:meth:`_least`), unless a shape was predicted: then
+        the spread of predictions is enough.
         """
         near = min(self.points, key=lambda point: abs(math.log2(point.count / count)))
-        own = math.hypot(near.relative_spread, _SPREAD_OF_ONE_SECOND / math.sqrt(max(near.seconds, 1.0)))
+        own = _own_spread(near)
+        if near.count == count:
+            return own
+        reach = max(own, 1.0 - self._least(count) / self.rate(count))
+        if isinstance(self.model, ScalingModel):
+            return reach
         distance = abs(math.log2(near.count / count))
-        if distance == 0:
-            return min(own, _MOST_SPREAD)
-        return min(math.hypot(own, _PRIOR_SPREAD + _SPREAD_PER_DOUBLING * (distance - 1)), _MOST_SPREAD)
+        return min(reach, math.hypot(own, _PRIOR_SPREAD + _SPREAD_PER_DOUBLING * (distance - 1)), _MOST_SPREAD)
+
+    def _least(self, count: int) -> float:
+        """Return the slowest rate that can be expected on a count that was never measured.
+
+        With more devices than at a measured count a job may be no faster, as with a fixed batch per device, and has one
+        more exchange per doubling to wait for; with fewer it keeps at least its share.
+        """
+        below = [point for point in self.points if point.count < count]
+        above = [point for point in self.points if point.count > count]
+        flat = linear = 0.0
+        if below:
+            widest = below[-1]
+            exchange = 1 + PRIOR_EXCHANGE * math.log2(count / widest.count)
+            flat = widest.rate * (1 - _own_spread(widest)) / exchange
+        if above:
+            certain = above[0].rate * (1 - _own_spread(above[0]))
+            flat, linear = min(flat, certain), certain * count / above[0].count
+        return max(flat, linear)
+
+
+def _own_spread(point: Point) -> float:
+    short = _SPREAD_OF_ONE_SECOND / math.sqrt(max(point.seconds, 1.0))
+    return min(math.hypot(point.relative_spread, short), _MOST_SPREAD)
 
 
 def _equations(points: Sequence[Point]) -> tuple[Floats, Floats]:

@@ -41,7 +41,7 @@ def pack(counts: Counts, width: int) -> dict[int, int]:
     >>> pack(np.array([3, 8, 5, 8]), 5), pack(np.array([3, 8, 5, 8]), 10)
     ({2: 5}, {1: 8, 0: 2})
     """
-    fits = np.flatnonzero(counts >= width)
+    fits = (counts >= width).nonzero()[0]
     if fits.size:
         return {int(fits[counts[fits].argmin()]): width}
     order = np.argsort(-counts, kind="stable")

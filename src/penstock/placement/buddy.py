@@ -100,7 +100,7 @@ def _block(occupancy: Occupancy, width: int) -> Masks:
     """The smallest free block, in the fullest node that has one; else the fewest nodes."""
     size = width
     while size == round_up(size) and size <= occupancy.largest_node:
-        nodes = np.flatnonzero(occupancy.blocks_per_node & size)
+        nodes = (occupancy.blocks_per_node & size).nonzero()[0]
         if nodes.size:
             node = int(nodes[occupancy.free_per_node[nodes].argmin()])
             return {node: carve(occupancy.mask(node), width)}
@@ -127,7 +127,7 @@ def _cheapest_room(occupancy: Occupancy, width: int) -> _Room | None:
 
 def _emptiest_first(occupancy: Occupancy) -> Counts:
     """The nodes with free devices, most first; of equal ones those with fewer jobs."""
-    nodes = np.flatnonzero(occupancy.free_per_node)
+    nodes = occupancy.free_per_node.nonzero()[0]
     jobs = np.array([len(occupancy.holders(node)) for node in nodes.tolist()])
     return nodes[np.lexsort((jobs, -occupancy.free_per_node[nodes]))]
 

@@ -26,9 +26,11 @@ def seat_preferred(
     seated: dict[int, tuple[int, ...]] = {}
     for ask in asks:
         nodes = list(wishes.get(ask.key, ()))
+        if ask.held or not nodes:
+            continue
         counts = np.zeros_like(occupancy.free_per_node)
         counts[nodes] = occupancy.free_per_node[nodes]
-        if ask.held or not nodes or counts.sum() < ask.width:
+        if counts.sum() < ask.width:
             continue
         chosen = {node: carve(occupancy.mask(node), count) for node, count in pack(counts, ask.width).items()}
         occupancy.assign(ask.key, chosen)

@@ -1,5 +1,6 @@
 """Who gets how many devices, and when: one file per policy."""
 
+from penstock.policies.admission import admit_singly, no_deadline, promised, turned_down
 from penstock.policies.arrivals import COST_CLASSES, ArrivalStatistics
 from penstock.policies.base import (
     Admission,
@@ -14,9 +15,9 @@ from penstock.policies.base import (
 )
 from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy, asked_again
-from penstock.policies.greedy import serve_in_order
-from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined
-from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
+from penstock.policies.greedy import by_priority, serve_in_order, start_in_order, still_held, take_in_order
+from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined, safe_end
+from penstock.policies.guards.lasting import MOST_SUSPENSIONS, STINT_COSTS, allocate_lasting
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.guards.within_bounds import WithinBounds
@@ -26,6 +27,15 @@ from penstock.policies.kind_view import KindView
 from penstock.policies.measure_first import MeasureFirst, patience, weakest_source
 from penstock.policies.parameters import DeclaredParameter, Parameter, parameters_of, settings_of, show_value
 from penstock.policies.per_kind import PerKind
+from penstock.policies.planned_policy import PlannedPolicy, explain_plan
+from penstock.policies.planning import (
+    PlanLayout,
+    PlanTerms,
+    best_layout,
+    extend,
+    lay_out,
+    promised_rows,
+)
 from penstock.policies.published.afs import Afs
 from penstock.policies.published.chronus import Chronus
 from penstock.policies.published.dynamic_quota import DynamicQuota
@@ -57,6 +67,7 @@ from penstock.policies.view import KindConditions, Offer, View
 __all__ = [
     "COST_CLASSES",
     "ENTRY_POINTS",
+    "MOST_SUSPENSIONS",
     "OPTION_COLUMNS",
     "PLAN_STEPS",
     "POLICIES",
@@ -93,6 +104,9 @@ __all__ = [
     "Optimus",
     "Parameter",
     "PerKind",
+    "PlanLayout",
+    "PlanTerms",
+    "PlannedPolicy",
     "PlannedQuotes",
     "Plans",
     "Policy",
@@ -110,20 +124,34 @@ __all__ = [
     "WithinBounds",
     "YarnCapacity",
     "admit_confined",
+    "admit_singly",
     "admit_undisturbed",
     "allocate_confined",
     "allocate_lasting",
     "allocate_undisturbed",
     "asked_again",
+    "best_layout",
+    "by_priority",
+    "explain_plan",
+    "extend",
+    "lay_out",
+    "no_deadline",
     "offered_policies",
     "parameters_of",
     "patience",
     "policy_class",
     "policy_named",
+    "promised",
+    "promised_rows",
     "require_installed",
+    "safe_end",
     "serve_in_order",
     "settings_of",
     "show_value",
     "split_policies",
+    "start_in_order",
+    "still_held",
+    "take_in_order",
+    "turned_down",
     "weakest_source",
 ]

@@ -100,11 +100,13 @@ class PlannedQuotes(list["Quote | None"]):
     """Quotes with the plans in which every promise among them and every earlier one hold together.
 
     The allocation of the same decision sees these plans as those at hand, so that what was promised is carried out.
+    ``worked_out`` is what the policy wants to find again in that allocation, where it is about the same rows.
     """
 
-    def __init__(self, quotes: Iterable["Quote | None"], plans: Plans) -> None:
+    def __init__(self, quotes: Iterable["Quote | None"], plans: Plans, worked_out: object = None) -> None:
         super().__init__(quotes)
         self.plans = plans
+        self.worked_out = worked_out
 
     @staticmethod
     def plans_of(quotes: Sequence["Quote | None"]) -> Plans | None:

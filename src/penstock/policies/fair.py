@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 
 from penstock.core import Quote
 from penstock.policies.columns import Ints
-from penstock.policies.fair_order import BOUND, LEASE_S, STARVING_S, Bound, Lease, Starving
+from penstock.policies.fair_order import BOUND, LEASE_S, Bound, Lease
 from penstock.policies.parameters import Parameter
+from penstock.policies.queue_head import STARVING_S, Starving
 from penstock.policies.unified import Unified
 from penstock.policies.view import View
 

@@ -1,8 +1,9 @@
-"""In which order tenants and their jobs come where nothing is promised: who is behind first, then who is soon done.
+"""In which order jobs come where nothing is promised: leases, the head of the queue, tenants that are behind, cost.
 
-A tenant is *behind* while it used less than ``bound`` of what it deserved in the last day: its jobs go first until it
-has caught up. Who runs is not stopped for that in the middle of a lease, so that tenants around the bound do not take
-devices from each other to and fro. Jobs that waited for very long go before everybody.
+A tenant is *behind* while it used less than ``bound`` of what it deserved in the last day. Its jobs start before those
+of other tenants, and its elastic jobs grow before other tenants' jobs start, up to the tenant's fair share of the
+devices; what they grew to is kept until the tenant has caught up. A running job is not stopped in the middle of a lease
+for that, or for a job that is sooner done; every suspension doubles the leases of a job.
 """
 
 from dataclasses import dataclass
@@ -13,16 +14,20 @@ import numpy as np
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.fairness import fairness_class, quotient
 from penstock.policies.parameters import Parameter
+from penstock.policies.queue_head import NO_JOB, Queue
 from penstock.policies.view import View
 
 Bound = Annotated[float, Parameter("part of what it deserved below which a tenant comes first", least=0.0)]
-Lease = Annotated[float, Parameter("how long a job is not stopped for fairness", least=1.0)]
-Starving = Annotated[float, Parameter("a job that waited so long goes first", least=1.0)]
+Lease = Annotated[float, Parameter("how long a job is not stopped for a job that is promised nothing", least=1.0)]
 BOUND = 0.95
 LEASE_S = 900.0
-STARVING_S = 6 * 3600.0
 RENEWAL_SHARE = 0.05
 """The part of a lease after the first in which a job competes for its devices."""
+MOST_DOUBLINGS = 8
+"""A lease doubles with every suspension, up to so many times."""
+
+_KEPT, _HEAD, _DUE, _BEHIND, _REST = range(5)
+"""The places of jobs in the order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +36,95 @@ class FairOrder:
 
     bound: float
     lease_s: float
-    starving_s: float
+    queue: Queue
     classes: int = 0
 
-    def keys(self, view: View, cost: Floats) -> tuple[Floats | Ints | Bools, ...]:
-        """What jobs are sorted by, ascending: starving ones, tenants that are behind, the class, device-seconds."""
-        leased, behind = self.leased(view), self.behind(view)[view.tenant]
-        waits = ~(behind | leased) if behind.any() else behind
+    def places(self, view: View, due_since: Floats, head: int) -> Ints:
+        """Who keeps its devices, the head of the queue, other due jobs, tenants that are behind, and the rest."""
+        due, runs = (due_since <= view.now) & ~self.ahead(view), view.width > 0
+        keeps = self.leased(view)
+        if head != NO_JOB:  # only first leases that began before the head was due hold against it
+            keeps &= (view.stint_since <= due_since[head]) & (view.now - view.stint_since < self._leases_s(view))
+        places = np.where(self.behind(view)[view.tenant], _BEHIND, _REST)
+        places[due] = _DUE
+        places[keeps | (due & runs & (view.waited_s > 0.0))] = _KEPT
+        if head != NO_JOB:
+            places[head] = _HEAD
+        return places
+
+    def head(self, view: View, due_since: Floats) -> int:
+        """The head of the queue: the first due job of a tenant that is behind, or else of one that is not ahead."""
+        behind = self.behind(view)[view.tenant] & (view.width == 0) & (due_since <= view.now)
+        return self.queue.head(view, np.where(~behind if behind.any() else self.ahead(view), np.inf, due_since))
+
+    def ahead(self, view: View) -> Bools:
+        """Rows whose tenant has had its share, while another one is behind.
+
+        A job wider than that share could never run inside of it: what its tenant holds besides has to be less.
+        """
+        tenants = view.tenants
+        if not self.behind(view)[view.tenant].any():
+            return np.zeros(len(view), dtype=bool)
+        entitled = tenants.entitled[view.tenant]
+        besides = tenants.held[view.tenant] - view.width
+        return np.where(view.narrowest > entitled, besides >= entitled, tenants.fairness[view.tenant] > 1.0)
+
+    def before_rest(self, places: Ints) -> Bools:
+        """Who comes before the jobs of tenants that are not behind."""
+        return np.asarray(places < _REST)
+
+    def within(self, view: View, cost: Floats) -> tuple[Floats | Ints, ...]:
+        """What jobs in the same place are sorted by, ascending: their class, if classes count, and device-seconds."""
         if not self.classes:
-            return ~self.starving(view), waits, cost
-        return ~self.starving(view), waits, np.where(leased, 0, self.job_classes(view, cost)), cost
+            return (cost,)
+        return (np.where(self.leased(view), 0, self.job_classes(view, cost)), cost)
 
     def behind(self, view: View) -> Bools:
         """Which tenants used too little of what they deserved."""
         return np.asarray(view.tenants.fairness < self.bound)
 
     def leased(self, view: View) -> Bools:
-        """Who runs, and does not compete for its devices now."""
-        ran = view.now - view.stint_since
-        competes = (ran >= self.lease_s) & (np.mod(ran, self.lease_s) <= self._renewal_s(view))
-        return np.asarray((view.width > 0) & ~competes)
+        """Who runs and does not compete for its devices now; no job does where a single tenant has jobs.
+
+        A lease holds against jobs of the same and of lower priority.
+        """
+        if not self.classes and not self._is_shared(view):
+            return np.zeros(len(view), dtype=bool)
+        lease_s, ran = self._leases_s(view), view.now - view.stint_since
+        competes = (ran >= lease_s) & (np.mod(ran, lease_s) <= self._renewal_s(view))
+        highest = view.priority[view.width == 0].max(initial=view.priority.min(initial=0))
+        return np.asarray((view.width > 0) & ~competes & (view.priority >= highest))
+
+    def _is_shared(self, view: View) -> bool:
+        return len(view) > 0 and bool((view.tenant != view.tenant[0]).any())
+
+    def _leases_s(self, view: View) -> Floats:
+        return np.asarray(self.lease_s * 2.0 ** np.minimum(view.suspensions, MOST_DOUBLINGS))
 
     def _renewal_s(self, view: View) -> float:
         """How long a job competes for its devices at the end of a lease."""
         return max(view.slot, RENEWAL_SHARE * self.lease_s)
 
-    def starving(self, view: View) -> Bools:
-        """Who was let in and has been without devices for too long."""
-        waited = (view.width == 0) & (view.now - view.stint_since >= self.starving_s)
-        return np.asarray(waited & (view.standing >= Standing.ADMITTED))
+    def growing(self, view: View) -> tuple[Ints, Floats]:
+        """Over all rows the most devices a row may grow to for fairness, and per tenant the devices it may grow to.
+
+        Tenants that are behind may grow up to their fair share; until they have caught up they keep what they have.
+        """
+        tenants = view.tenants
+        behind, below = tenants.fairness < self.bound, tenants.fairness < 1.0
+        most = np.where(behind[view.tenant], view.useful, np.where(below[view.tenant], view.width, 0))
+        most[view.standing == Standing.PROMISED] = 0
+        if not self._is_shared(view) or not (most > view.narrowest).any():
+            return np.zeros(len(view), dtype=np.int64), np.zeros(len(tenants.names))
+        return most, tenants.fair_devices(float(view.capacity.sum()))
+
+    def gives_way(self, view: View) -> Bools:
+        """Rows of tenants ahead of their share that are promised nothing now, because admitted jobs of a tenant that is
+        behind could use devices that they do not hold."""
+        lack = (view.standing == Standing.ADMITTED) & (view.width < view.useful)
+        if not (self.behind(view)[view.tenant] & lack).any():
+            return np.zeros(len(view), dtype=bool)
+        return np.asarray(view.tenants.fairness > 1.0)[view.tenant]
 
     def job_classes(self, view: View, cost: Floats) -> Ints:
         """Jobs by the long-term fairness that they would end with if they ran from now on, the worst first."""
@@ -71,14 +136,15 @@ class FairOrder:
         return fairness_class(quotient(view.attained + cost, deserved), self.classes)
 
     def next_change(self, view: View, widths: Ints) -> float:
-        """When the order may be another although nothing happened, if somebody waits."""
+        """When the order may be another although nothing happened, if a job waits."""
         waiting = widths == 0
         if not waiting.any() or view.overhead.every_round_s > 0:
             return np.inf
-        starves = view.stint_since[waiting] + self.starving_s
-        changes = [float(starves.min(initial=np.inf, where=starves > view.now))]
-        if len(np.unique(view.tenant)) > 1 or self.classes:
-            ran = view.now - view.stint_since[~waiting & (view.width > 0)]
-            ends = view.now + self.lease_s - np.mod(ran, self.lease_s) + self._renewal_s(view) / 2
+        due_since = self.queue.due_since(view)
+        changes = [float(due_since.min(initial=np.inf, where=waiting & (due_since > view.now)))]
+        if self._is_shared(view) or self.classes:
+            runs = ~waiting & (view.width > 0)
+            ran, lease_s = view.now - view.stint_since[runs], self._leases_s(view)[runs]
+            ends = view.now + lease_s - np.mod(ran, lease_s) + self._renewal_s(view) / 2
             changes.append(float(ends.min(initial=np.inf)))
         return min(changes)

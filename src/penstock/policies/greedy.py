@@ -22,10 +22,29 @@ def serve_in_order(view: KindView, order: Callable[[], Ints]) -> Ints:
     return take_in_order(order(), view.requested, view.capacity)
 
 
+def still_held(view: KindView | View) -> Ints:
+    """What rows hold, as far as there will be devices for it.
+
+    A node that is about to leave no longer counts in the capacity, so policies that interrupt no job may not keep all
+    widths then. Jobs that begin again when stopped keep theirs first, then those that have held theirs longest.
+    """
+    if isinstance(view, KindView):
+        bound, capacities = np.zeros(len(view), dtype=np.int64), [view.capacity]
+    else:
+        bound, capacities = view.bound, view.capacity.tolist()
+    held = view.width.copy()
+    for kind, capacity in enumerate(capacities):
+        mine = np.flatnonzero((bound == kind) & (held > 0))
+        if int(held[mine].sum()) > capacity:
+            order = mine[np.lexsort((view.sequence[mine], view.stint_since[mine], view.resumable[mine]))]
+            held[mine] = take_in_order(order, view.width, capacity)[mine]
+    return held
+
+
 def start_in_order(view: KindView, order: Ints) -> Ints:
-    """Everybody keeps what it holds; who waits is started, in ``order``, on what is free. Nobody is interrupted."""
-    waiting = order[view.width[order] == 0]
-    return view.width + take_in_order(waiting, view.requested, view.capacity - int(view.width.sum()))
+    """Everybody keeps what it holds; who waits is started, in ``order``, on what is free. No job is interrupted."""
+    held, waiting = still_held(view), order[view.width[order] == 0]
+    return held + take_in_order(waiting, view.requested, view.capacity - int(held.sum()))
 
 
 def by_priority(view: KindView | View, rows: Ints) -> list[Ints]:

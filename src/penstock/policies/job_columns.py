@@ -116,6 +116,10 @@ class JobColumns(GatheredColumns):
     """When it last got devices after having none (or last lost them, if it has none)."""
     waited_before: Floats = gathered()
     """How long it waited before its present stint."""
+    waited_s: Floats = gathered()
+    """Seconds that it waited before all its stints, the present wait not counted."""
+    suspensions: Ints = gathered()
+    """How often a decision took all its devices away."""
     start_s: Floats = gathered()
     """Likely seconds without progress if it gets devices after having none, what its end takes included."""
     resize_s: Floats = gathered()

@@ -83,6 +83,9 @@ class View(JobColumns):
         bounds: TenantBounds | None = None,
         offers: Sequence[Offer] = (),
         is_planned: bool = False,
+        worked_out: object = None,
+        has_settled: bool = False,
+        staying: frozenset[int] = frozenset(),
     ) -> None:
         self.now = now
         self.slot = slot
@@ -99,6 +102,12 @@ class View(JobColumns):
         """Counter-offers whose devices nobody else is promised."""
         self.is_planned = is_planned
         """Whether the plans at hand were laid out by the admission of this very decision."""
+        self.worked_out = worked_out
+        """What that admission worked out besides, if it was about the same rows, devices and offers."""
+        self.has_settled = has_settled
+        """Whether rows have been taken out that keep their devices: for them promised jobs make room where they can."""
+        self.staying = staying
+        """Sequence numbers of jobs whose devices are gone when they end: their nodes take no more jobs."""
         self._columns = columns
         self._tenants = tenants
         self._leases = leases
@@ -134,8 +143,10 @@ class View(JobColumns):
         left, kinds = np.delete(np.arange(len(self)), rows), range(len(self.conditions))
         free = np.array([each.capacity - int(held[on == kind].sum()) for kind, each in enumerate(self.conditions)])
         ends = np.maximum(ends, self.now + ROUNDING_S)
-        given_back = [list(zip(ends[on == kind].tolist(), (-held[on == kind]).tolist(), strict=True)) for kind in kinds]
+        back = [(on == kind) & np.isfinite(ends) for kind in kinds]
+        given_back = [list(zip(ends[mine].tolist(), (-held[mine]).tolist(), strict=True)) for mine in back]
         part = self.part(left, free, given_back)
+        part.has_settled = True
         if self.bounds is not None:
             more = np.bincount(self.tenant[rows], weights=held, minlength=len(self.tenants.names)).astype(np.int64)
             part.__dict__["held_elsewhere"] = self.held_elsewhere + more
@@ -182,7 +193,7 @@ class View(JobColumns):
             ],
             tenants=lambda: self.tenants, arrivals=lambda: self.arrivals,
             leases=[[*known, *new] for known, new in zip(self._leases, more, strict=True)], bounds=self.bounds,
-            offers=self.offers, is_planned=self.is_planned,
+            offers=self.offers, is_planned=self.is_planned, has_settled=self.has_settled, staying=self.staying,
         )  # fmt: skip
 
     def working_share(self, interval: float) -> float:
@@ -206,6 +217,15 @@ class View(JobColumns):
         for kind, options in enumerate(self.by_kind):
             np.copyto(narrowest, options.levels[:, 0], where=(self.bound == kind) & (options.depth > 0))
         return narrowest
+
+    @cached_property
+    def narrow_run_s(self) -> Floats:
+        """How long each row runs from its beginning on the fewest devices, of the kind it is bound to."""
+        run_s = np.full(len(self), np.inf)
+        for kind, options in enumerate(self.by_kind):
+            here = (self.bound == kind) & (options.depth > 0)
+            np.divide(self.whole, options.rates[:, 0], out=run_s, where=here)
+        return run_s
 
     @cached_property
     def alone_s(self) -> Floats:

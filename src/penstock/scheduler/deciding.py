@@ -16,6 +16,7 @@ import numpy as np
 from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Placement
 from penstock.policies import (
+    MOST_SUSPENSIONS,
     Admission,
     AnyPolicy,
     Assignment,
@@ -73,12 +74,14 @@ class _Changes(NamedTuple):
 
 class _Answers(NamedTuple):
     """Quotes that say something new, by key; then the standing of every row that is left, which those are, and the
-    plans in which the promises hold together. ``promised`` are the rows of this table that were just promised."""
+    plans in which the promises hold together, with what else admission worked out if every row is left. ``promised``
+    are the rows of this table that were just promised."""
 
     quotes: Sequence[tuple[int, Quote]] = ()
     standing: Ints | None = None
     left: Ints | None = None
     plans: Plans | None = None
+    worked_out: object = None
     promised: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -115,7 +118,7 @@ class Decider:
             _conditions(state, state.interval_at(now), leaving, decided=kind in kinds)
             for kind, state in holdings.kinds.items()
         ]
-        moment, seats = _moment(holdings, now, kinds, conditions), NodeSeats(holdings)
+        moment, seats = _moment(holdings, now, kinds, conditions, leaving), NodeSeats(holdings, leaving)
         answers = self._answer(holdings, slot, moment, seats)
         for kind in kinds:
             holdings.kinds[kind].occupancy.try_out()
@@ -127,7 +130,7 @@ class Decider:
             assignment = allocate_confined(self._allocate, view, seats)
             if self.policy.overhead_proof and len(answers.promised) and len(assignment.late):
                 later = _without_promises(holdings, view, answers)
-                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings)
+                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings, leaving)
                 without = allocate_confined(self._allocate, careful, seats_again)
                 if not assignment.keeps_promises_of(without):
                     answers, view, assignment, seats = later, careful, without, seats_again
@@ -143,12 +146,20 @@ class Decider:
         """What a policy would see now."""
         leaving = Leaving(holdings, now, tuple(holdings.kinds))
         conditions = [_conditions(state, state.interval, leaving, decided=True) for state in holdings.kinds.values()]
-        return self._view(holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions), _Answers())
+        return self._view(
+            holdings, slot, _moment(holdings, now, tuple(holdings.kinds), conditions, leaving), _Answers()
+        )
 
     def explain(self, holdings: Holdings, view: View, row: int) -> str:
         said = self._wide.explain(view, row)
+        if suspensions := int(view.suspensions[row]):
+            times = "once" if suspensions == 1 else f"{suspensions} times"
+            said += (
+                f"; it was suspended {times}, at most {MOST_SUSPENSIONS} for anything less than a promise or a quota"
+            )
         waits = view.jobs[row].nodes.confines and not view.width[row]
-        return f"{said}; {waiting_for(NodeSeats(holdings), view, row)}" if waits else said
+        leaving = Leaving(holdings, view.now, tuple(holdings.kinds))
+        return f"{said}; {waiting_for(NodeSeats(holdings, leaving), view, row)}" if waits else said
 
     def _allocate(self, view: View) -> Assignment:
         """By the policy, with what holds under every policy wherever devices are."""
@@ -171,7 +182,8 @@ class Decider:
             arrivals=lambda: holdings.arrivals.shown(moment.now),
             leases=[state.leases_after(moment.now) for state in holdings.kinds.values()],
             bounds=holdings.tenants.bounds(holdings.capacity), is_planned=answers.plans is not None,
-            offers=_offers(holdings, slot, moment.now, answers),
+            offers=_offers(holdings, slot, moment.now, answers), worked_out=answers.worked_out,
+            staying=holdings.staying(),
         )  # fmt: skip
 
     def _answer(self, holdings: Holdings, slot: float, moment: Moment, seats: NodeSeats) -> _Answers:
@@ -183,14 +195,16 @@ class Decider:
         keys = sequence[asked].tolist()
         view = self._view(holdings, slot, moment, _Answers())
         quotes = admit_confined(partial(admit_undisturbed, self._wide), self._allocate, view, asked, seats)
-        plans = PlannedQuotes.plans_of(quotes)
+        plans, worked_out = PlannedQuotes.plans_of(quotes), getattr(quotes, "worked_out", None)
         said: list[tuple[int, Quote]] = []
         refused: list[int] = []
         promised = np.zeros(len(standing), dtype=bool)
         for row, key, answer in zip(asked.tolist(), keys, quotes, strict=True):
+            if answer is None:
+                continue
             before = holdings.records[key].quote
             quote = _kept_on(answer) if holdings.records[key].amended else answer
-            if quote is None or (before is not None and before.verdict is quote.verdict):
+            if before is not None and before.verdict is quote.verdict:
                 continue
             said.append((key, quote))
             if quote.verdict is Verdict.REFUSED:
@@ -199,10 +213,10 @@ class Decider:
                 standing[row] = STANDING[quote.verdict]
                 promised[row] = quote.verdict is Verdict.PROMISED
         if not refused:
-            return _Answers(said, standing, None, plans, np.flatnonzero(promised))
+            return _Answers(said, standing, None, plans, worked_out, promised.nonzero()[0])
         left = rows_left(len(sequence), refused)
         plans = None if plans is None else Plans(plans.at[left], plans.width[left], plans.kind[left])
-        return _Answers(said, standing[left], left, plans, np.flatnonzero(promised[left]))
+        return _Answers(said, standing[left], left, plans, None, promised[left].nonzero()[0])
 
     def _carried_out(
         self,
@@ -291,11 +305,13 @@ class Decider:
         return {key: rate for (key, at), rate in said if rate != _known_rate(holdings, placed[at], key, granted)}
 
 
-def _moment(holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions]) -> Moment:
+def _moment(
+    holdings: Holdings, now: float, kinds: Sequence[str], conditions: Sequence[KindConditions], leaving: Leaving
+) -> Moment:  # fmt: skip
     rows = holdings.table.rows_of(holdings.positions(kinds))
     projection = holdings.table.projected(now, rows)
     columns = TableColumns(holdings.table, projection, rows, lambda: holdings.deserved(rows, now))
-    return Moment(now, kinds, rows, projection, columns, conditions)
+    return Moment(now, kinds, rows, projection, leaving.shown(columns, holdings.table.sequence[rows]), conditions)
 
 
 def _conditions(state: KindState, interval: float, leaving: Leaving, *, decided: bool) -> KindConditions:
@@ -323,9 +339,9 @@ def _without_promises(holdings: Holdings, view: View, answers: _Answers) -> _Ans
     return _Answers(quotes, standing, answers.left)
 
 
-def _kept_on(quote: Quote | None) -> Quote | None:
+def _kept_on(quote: Quote) -> Quote:
     """The answer to a job that had been taken in before: it runs when it can where a new one would be refused."""
-    if quote is None or quote.verdict is not Verdict.REFUSED:
+    if quote.verdict is not Verdict.REFUSED:
         return quote
     reason = f"what it asks for since it was edited cannot be promised: {quote.reason}; it runs when it can"
     return Quote(

@@ -86,12 +86,17 @@ class FairnessAccount:
 
     def deserved(self, now: float, entitled: Floats, tenant: Ints, useful: Ints) -> Floats:
         """What jobs deserved that were there all the time; only differences of it mean something."""
-        return np.asarray(self._at(now, entitled).parts[tenant, np.searchsorted(self._sizes, useful)])
+        column = self._sizes.searchsorted(useful)
+        counted = self.integrals.parts[tenant, column]
+        if now > self.as_of:
+            part = entitled[tenant] / np.maximum(self.jobs[tenant], 1.0)
+            counted = counted + np.minimum(part, self._sizes[column]) * (now - self.as_of)
+        return np.asarray(counted)
 
     def deserved_by(self, tenant: int, useful: int) -> float:
         """The same for one job, as far as it is counted."""
         self.know(useful)
-        return float(self.integrals.parts[tenant, np.searchsorted(self._sizes, useful)])
+        return float(self.integrals.parts[tenant, self._sizes.searchsorted(useful)])
 
     def add_tenant(self) -> None:
         """One more tenant, of whom nothing is known."""
@@ -121,7 +126,7 @@ class FairnessAccount:
 
     def know(self, useful: int) -> None:
         """There is a job that could use so many devices."""
-        at = int(np.searchsorted(self._sizes, useful))
+        at = int(self._sizes.searchsorted(useful))
         if at == len(self._sizes) or self._sizes[at] != useful:
             self._sizes = np.insert(self._sizes, at, useful)
             self.integrals = self.integrals._replace(parts=np.insert(self.integrals.parts, at, 0.0, axis=1))

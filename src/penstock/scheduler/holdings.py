@@ -5,8 +5,7 @@ because a decision does; both are applied the same way whether they come from a 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -91,13 +90,15 @@ class Holdings:
         self.confined: dict[int, NodeChoice] = {}
         self.tenants = Tenants()
         self.arrivals = Arrivals()
+        self.closed: dict[int, int] = {}
+        """Nodes that take no more jobs and still have some, by position, with their devices that are out of use."""
         self.offers: list[Offer] = []
         """Counter-offers that are held, those that have expired included until somebody looks."""
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
-        other.cluster, other.confined = self.cluster, self.confined.copy()
+        other.cluster, other.confined, other.closed = self.cluster, self.confined.copy(), self.closed.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.arrivals, other.offers = self.arrivals.copy(), self.offers.copy()
@@ -132,6 +133,11 @@ class Holdings:
     def devices(self, record: Record) -> tuple[int, ...]:
         return self.of(record).occupancy.devices(record.key)
 
+    def staying(self) -> frozenset[int]:
+        """Jobs on nodes that take no more jobs: what they hold is out of use when they end."""
+        kinds = [(position, self.kinds[self.cluster.nodes[position].kind]) for position in self.closed]
+        return frozenset(key for position, kind in kinds for key in kind.occupancy.holders(position))
+
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""
         used, table = slice(len(self.table)), self.table
@@ -153,18 +159,6 @@ class Holdings:
         """Time has passed, and nothing else has happened yet: count what everybody used and deserved."""
         if now != self.tenants.account.as_of:
             self.tenants.account.advance(now, self.tenants.entitled(self.capacity))
-
-    @contextmanager
-    def accounted(self, now: float) -> Iterator[None]:
-        """Count up to an event that is taken in within this block; one that raises has not happened."""
-        account = self.tenants.account
-        before = account.integrals
-        self.account(now)
-        try:
-            yield
-        except BaseException:
-            account.integrals = before
-            raise
 
     def count_useful(self, row: int) -> None:
         """Take up how many devices a row could use; what it deserved so far stays."""
@@ -272,6 +266,7 @@ class Holdings:
             remaining=float(table.remaining[row]), progressed=float(table.progressed[row]),
             corrected=float(table.corrected[row]), executed=float(table.executed[row]),
             attained=float(table.attained[row]), deserved=float(self.deserved(slice(row, row + 1), now)[0]),
+            waited_s=float(table.waited_s[row]), suspensions=int(table.suspensions[row]),
         )  # fmt: skip
         self.remove(record, now)
         return held
@@ -286,6 +281,7 @@ class Holdings:
         table.executed[row] = service.executed
         table.attained[row] = service.attained
         table.deserved[row] += service.deserved
+        table.waited_s[row], table.suspensions[row] = service.waited_s, service.suspensions
         self.tenants.past[table.tenant[row]] -= service.attained
 
     def report(self, record: Record, remaining: float, now: float) -> float:
@@ -471,6 +467,7 @@ class Holdings:
         out.append(Suspend(record.job.id, why))
         record.tell(now, why or f"suspended: its {self.table.width[row]} devices go to others")
         self._lose_unresumable(row, record, now)
+        self.table.suspensions[row] += 1
         self._let_go(row, record, now)
 
     def _let_go(self, row: int, record: Record, now: float) -> None:
@@ -498,6 +495,7 @@ class Holdings:
             self.count_useful(row)
         if held == 0:
             table.waited_before[row] = now - table.stint_since[row]
+            table.waited_s[row] += table.waited_before[row]
             table.stint_since[row] = now
         self._hold(row, grant.width)
         table.rate[row] = record.job.curve.rate(grant.width, kind, grant.nodes)

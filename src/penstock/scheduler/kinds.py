@@ -29,22 +29,21 @@ class KindState:
     def leases_after(self, now: float) -> list[tuple[float, int]]:
         """(when, how many devices count as gone) for the nodes that are there and known to leave, as yet in use."""
         sizes = self.occupancy.size_per_node
-        leaving = [(self._gone_at(until), int(sizes[position])) for position, until in self.until.items()]
+        leaving = [(self.gone_at(position), int(sizes[position])) for position in self.until]
         return [(at, devices) for at, devices in leaving if devices and at > now]
 
     def closing(self, now: float) -> tuple[int, ...]:
         """Positions of the nodes that are there and count as gone."""
         sizes = self.occupancy.size_per_node
-        return tuple(
-            position for position, until in self.until.items() if sizes[position] and self._gone_at(until) <= now
-        )
+        return tuple(position for position in self.until if sizes[position] and self.gone_at(position) <= now)
 
     def closes_at(self, now: float) -> float:
         """When the next node counts as gone."""
         return min((at for at, _ in self.leases_after(now)), default=math.inf)
 
-    def _gone_at(self, until: float) -> float:
-        return until - self.slot - VACATED_BEFORE_S
+    def gone_at(self, position: int) -> float:
+        """When a node counts as gone; infinite if it is not known to leave."""
+        return self.until.get(position, math.inf) - self.slot - VACATED_BEFORE_S
 
     def copy(self) -> "KindState":
         """An independent one."""

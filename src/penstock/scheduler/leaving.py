@@ -1,75 +1,85 @@
 """Nodes that are about to leave: their jobs save their state and go elsewhere while there is still time.
 
-A lease that is known to end is planned for like everything else. Some seconds before its end a node counts as gone;
-jobs on it are moved or suspended as for any other decision, so they lose no work. Jobs that cannot resume, jobs that
-may run nowhere else, and jobs that end in time stay until the node is lost.
+A lease that is known to end is planned for like everything else. Some seconds before its end a node counts as gone:
+jobs on it are moved or suspended as by any other decision, so they lose no work; a job that cannot resume begins again
+then, as it would when the node is lost. Only a job that ends before its node leaves stays.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.policies import Assignment, Ints, View
+from penstock.policies import Assignment, ColumnSource, Ints, ReplacedColumns, View
 from penstock.scheduler.holdings import Holdings
-from penstock.scheduler.kinds import KindState
 
 
 class Leaving:
-    """The nodes of a decision that leave too soon to be used, by kind."""
+    """The nodes of a decision that leave too soon to be used, by kind, and the jobs on them, by key."""
 
     def __init__(self, holdings: Holdings, now: float, kinds: Sequence[str]) -> None:
         self._holdings = holdings
         self._kinds = kinds
-        self._nodes = {kind: state.closing(now) for kind, state in holdings.kinds.items()}
+        self.nodes = {kind: state.closing(now) for kind, state in holdings.kinds.items()}
+        self.staying: set[int] = set()
+        """Jobs that end before their node leaves."""
+        self.going: set[int] = set()
+        """Jobs that would be stopped by its end."""
+        self._kept: dict[int, int] = {}
+        """Devices of such nodes that stay with their jobs, as masks."""
+        for kind, positions in self.nodes.items():
+            for position in positions:
+                self._sort_holders(kind, position)
+        for kind, positions in self.nodes.items():
+            self._kept |= {position: self._mask_of_staying(kind, position) for position in positions}
+
+    def _sort_holders(self, kind: str, position: int) -> None:
+        table, state = self._holdings.table, self._holdings.kinds[kind]
+        for key in state.occupancy.holders(position):
+            is_late = table.finish_at[table.row_of[key]] > state.until[position]
+            (self.going if is_late or key in self.going else self.staying).add(key)
+        self.staying -= self.going
+
+    def _mask_of_staying(self, kind: str, position: int) -> int:
+        holders = self._holdings.kinds[kind].occupancy.holders(position)
+        return sum(mask for key, mask in holders.items() if key in self.staying)
 
     def devices(self, kind: str) -> int:
         """Working devices of a kind that count as gone."""
         sizes = self._holdings.kinds[kind].occupancy.size_per_node
-        return sum(int(sizes[position]) for position in self._nodes[kind])
+        return sum(int(sizes[position]) - self._kept[position].bit_count() for position in self.nodes[kind])
+
+    def shown(self, columns: ColumnSource, sequence: Ints) -> ColumnSource:
+        """The columns in which a job that cannot resume and has to go has lost its work already: it may be resized."""
+        if not self.going:
+            return columns
+        lost = np.isin(sequence, list(self.going)) & ~columns["resumable"]
+        remaining = np.where(lost, columns["whole"], columns["remaining"])
+        return ReplacedColumns(columns, {"resumable": columns["resumable"] | lost, "remaining": remaining})
 
     def moving(self, view: View, assignment: Assignment) -> Ints:
-        """Rows that keep their width but not their devices. O(jobs on such nodes)."""
-        if not any(self._nodes.values()):
+        """Rows that keep their width but not their devices."""
+        if not self.going:
             return np.zeros(0, dtype=np.int64)
-        row_of = {key: row for row, key in enumerate(view.sequence.tolist())}
-        rows = [row_of[key] for kind in self._kinds for key in self._movable(self._holdings.kinds[kind], kind)
-                if key in row_of]  # fmt: skip
-        same = [row for row in rows if assignment.widths[row] == view.width[row] > 0
-                and assignment.kinds[row] == view.bound[row]]  # fmt: skip
-        return np.array(sorted(same), dtype=np.int64)
+        same = (assignment.widths == view.width) & (view.width > 0) & (assignment.kinds == view.bound)
+        return np.flatnonzero(same & np.isin(view.sequence, list(self.going)))
 
     def close(self, view: View, wanting: Ints) -> None:
-        """Take those who get other devices off these nodes, and keep everyone from their free devices."""
+        """Take those who get other devices off these nodes, and keep every job from the devices that are gone."""
         keys = set(view.sequence[wanting].tolist())
         for kind in self._kinds:
-            state = self._holdings.kinds[kind]
-            for key in self._held(state, kind) & keys:
-                state.occupancy.release(key)
-            for position in self._nodes[kind]:
-                if free := state.occupancy.mask(position):
-                    state.occupancy.assign(_placeholder(position), {position: free})
-                    state.occupancy.pinned |= {_placeholder(position)}
+            occupancy = self._holdings.kinds[kind].occupancy
+            for key in {key for position in self.nodes[kind] for key in occupancy.holders(position)} & keys:
+                occupancy.release(key)
+            for position in self.nodes[kind]:
+                if gone := occupancy.mask(position) & ~self._kept[position]:
+                    occupancy.assign(_placeholder(position), {position: gone})
+                    occupancy.pinned |= {_placeholder(position)}
 
     def reopen(self) -> None:
-        """What was kept from everyone is free again, so that only the grants are on trial."""
+        """What was kept from every job is free again, so that only the grants are on trial."""
         for kind in self._kinds:
-            for position in self._nodes[kind]:
+            for position in self.nodes[kind]:
                 self._holdings.kinds[kind].occupancy.release(_placeholder(position))
-
-    def _held(self, state: KindState, kind: str) -> set[int]:
-        return {key for position in self._nodes[kind] for key in state.occupancy.holders(position)}
-
-    def _movable(self, state: KindState, kind: str) -> list[int]:
-        """Jobs that lose work if they stay, and can go on elsewhere."""
-        table, found = self._holdings.table, []
-        for key in sorted(self._held(state, kind)):
-            row, record = table.row_of[key], self._holdings.records[key]
-            until = min(
-                state.until[position] for position in self._nodes[kind] if key in state.occupancy.holders(position)
-            )
-            if record.job.resumable and key not in self._holdings.confined and table.finish_at[row] > until:
-                found.append(key)
-        return found
 
 
 def _placeholder(position: int) -> int:

@@ -1,13 +1,16 @@
 """Where confined jobs find their devices in a decision: who stays, who can be moved aside, and who waits for whom."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from penstock.core import NodeChoice
 from penstock.placement import ConfinedAsk, Crowd, Occupancy, Seating, Shares
-from penstock.policies import Assignment, Bools, Ints, RowCrowd, Standing, View
+from penstock.policies import Assignment, Bools, Ints, RowCrowd, Standing, View, safe_end
 from penstock.scheduler.holdings import Holdings
+from penstock.scheduler.kinds import KindState
+from penstock.scheduler.leaving import Leaving
 
 _Turn = tuple[int, int]
 """A place in line: who has a higher priority comes first, then who came first."""
@@ -18,10 +21,13 @@ class NodeSeats:
 
     A job that keeps its width stays where it is if it was promised something or begins again elsewhere; others are
     moved aside for confined ones. Nodes that somebody waits for are kept clear of those who could not be moved later.
+    While nodes are known to leave, a job with a deadline that cannot resume counts as confined to those that stay until
+    its end. Nodes that are about to leave have no room.
     """
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: Holdings, leaving: Leaving) -> None:
         self._holdings = holdings
+        self._leaving = leaving
         self._nodes: dict[NodeChoice, frozenset[int]] = {}
         self._cleared: list[tuple[_Turn, frozenset[int]]] = []
         self._keys: Ints | None = None
@@ -29,7 +35,11 @@ class NodeSeats:
 
     def confined(self, view: View) -> Bools:
         keys = self._holdings.confined
-        return np.isin(view.sequence, list(keys)) if keys else np.zeros(len(view), dtype=bool)
+        confined = np.isin(view.sequence, list(keys)) if keys else np.zeros(len(view), dtype=bool)
+        if any(state.until for state in self._holdings.kinds.values()):
+            begins_again = np.array([not job.resumable for job in view.jobs], dtype=bool)
+            confined |= begins_again & np.isfinite(view.deadline)
+        return confined
 
     def crowd(self, view: View, decided: Assignment) -> RowCrowd | None:
         for kind in range(len(view.conditions)):
@@ -40,21 +50,29 @@ class NodeSeats:
 
     def seats(self, view: View, decided: Assignment, kind: int) -> Mapping[int, Shares]:
         """How many devices of which node they get who may not have any, by key; those who stay are not in it."""
-        return self._seated(view, decided, kind)[1]
+        return self._seated(view, decided, kind)[1] if self._holdings.confined or self._cleared else {}
 
     def staying(self, view: View, decided: Assignment) -> Bools:
         """Who keeps its very devices."""
-        return _keeping(view, decided) & _immovable(view)
+        stays = _keeping(view, decided) & _immovable(view)
+        if self._leaving.going:
+            stays &= ~np.isin(view.sequence, list(self._leaving.going))
+        return stays
 
-    def room(self, view: View, row: int, taken: Mapping[int, int]) -> int:
+    def stays_until(self, view: View, row: int) -> float:
+        state, key = self._kind(int(view.bound[row])), int(view.sequence[row])
+        return min((state.gone_at(position) for position in state.occupancy.parts(key)), default=math.inf)
+
+    def room(self, view: View, row: int, taken: Mapping[int, int], until: float) -> int:
         kind, fixed = int(view.bound[row]), _immovable(view)
         fixed[row] = False
         for other, width in taken.items():
             fixed[other] = width == view.width[other]
         free = self._without(view, kind, fixed)
         seating = Seating(free, free)
-        seating.seat_all([self._ask(view, other, kind, n) for other, n in taken.items() if n and not fixed[other]])
-        return seating.most_for(self._ask(view, row, kind, int(free.sum())))
+        moved = [(other, n, safe_end(view, other, n)) for other, n in taken.items() if n and not fixed[other]]
+        seating.seat_all([self._ask(view, other, kind, n, end) for other, n, end in moved])
+        return seating.most_for(self._ask(view, row, kind, int(free.sum()), until))
 
     def blocked(self, view: View, decided: Assignment) -> Ints:
         """Only jobs that name their nodes: who avoids some finds others in its turn."""
@@ -109,13 +127,17 @@ class NodeSeats:
         moving = (decided.kinds == kind) & (decided.widths > 0) & ~self.staying(view, decided)
         rows = np.flatnonzero(moving & limited).tolist()
         for row in sorted(rows, key=lambda row: _turn(view, row)):
-            yield self._ask(view, row, kind, int(decided.widths[row]))
+            width, is_kept = int(decided.widths[row]), view.standing[row] == Standing.PROMISED
+            yield self._ask(view, row, kind, width, safe_end(view, row, width) if is_kept else view.now)
 
-    def _ask(self, view: View, row: int, kind: int, width: int) -> ConfinedAsk:
+    def _ask(self, view: View, row: int, kind: int, width: int, until: float) -> ConfinedAsk:
+        """On nodes that stay ``until`` then."""
         choice, key, held = view.jobs[row].nodes, int(view.sequence[row]), dict[int, int]()
         nodes = self.nodes(choice)
         if self._cleared and _unmovable_newcomers(view)[row]:
             nodes = self._elsewhere(view, row, kind, width)
+        state = self._kind(kind)
+        nodes -= {position for position in state.until if state.gone_at(position) < until}
         if view.bound[row] == kind:
             held = {node: mask.bit_count() for node, mask in self._occupancy(kind).parts(key).items()}
         return ConfinedAsk(key, width, nodes, held, frozenset(choice.preferred(self._holdings.cluster)))
@@ -135,10 +157,14 @@ class NodeSeats:
             if key in row_of and rows[row_of[key]]:
                 for node, mask in occupancy.parts(key).items():
                     free[node] -= mask.bit_count()
+        free[list(self._leaving.nodes[self._kind(kind).kind])] = 0
         return free
 
+    def _kind(self, kind: int) -> KindState:
+        return list(self._holdings.kinds.values())[kind]
+
     def _occupancy(self, kind: int) -> Occupancy:
-        return list(self._holdings.kinds.values())[kind].occupancy
+        return self._kind(kind).occupancy
 
     def _rows(self, view: View) -> dict[int, int]:
         """Where jobs are in the view, by key; who is refused in this decision holds devices still, and is not there."""

@@ -13,10 +13,13 @@ from penstock.core import (
     EventError,
     Node,
     NodeChanged,
+    NodeClosed,
     NodeDraining,
     NodeJoined,
     NodeLost,
+    Suspend,
 )
+from penstock.placement import slots_of
 from penstock.scheduler.kinds import KindState
 
 if TYPE_CHECKING:
@@ -26,8 +29,49 @@ if TYPE_CHECKING:
 def _on_lost(state: "State", event: NodeLost) -> None:
     position = _position(state, event.node)
     if event.node not in state.down:
+        _open(state, position)
         state.down.add(event.node)
-        _vacate(state, position, f"{event.node} was lost", event.at)
+        _vacate(state, position, event.why or f"{event.node} was lost", event.at)
+
+
+def _on_closed(state: "State", event: NodeClosed) -> None:
+    """Free devices go out of use at once, the others when their jobs end."""
+    position = _position(state, event.node)
+    if event.node in state.down or position in state.holdings.closed:
+        return
+    kind, why = state.holdings.kinds[state.cluster.nodes[position].kind], event.why or f"{event.node} is closed"
+    for key in sorted(kind.occupancy.holders(position)):
+        record = state.holdings.records[key]
+        if record.job.resumable:
+            state.holdings.let_go(record, event.at)
+            state.outbox.append(Suspend(record.job.id, f"{why}; it saves its state and goes on elsewhere"))
+            record.tell(event.at, f"{why}; it saves its state and goes on elsewhere")
+        else:
+            record.tell(event.at, f"{why}; it cannot resume, so it stays there until it ends")
+    state.holdings.closed[position] = 0
+    state.excuse(kind.kind, why)
+    kind.dirty = True
+
+
+def retire_closed(state: "State") -> None:
+    """Take what became free on closed nodes out of use; a node that is empty is down."""
+    for position in list(state.holdings.closed):
+        node = state.cluster.nodes[position]
+        kind = state.holdings.kinds[node.kind]
+        for slot in slots_of(kind.occupancy.mask(position)):
+            kind.occupancy.lose_device(position, slot)
+            state.holdings.closed[position] |= 1 << slot
+        if not kind.occupancy.holders(position):
+            _open(state, position)
+            state.down.add(node.name)
+            kind.occupancy.lose_node(position)
+
+
+def _open(state: "State", position: int) -> None:
+    """Forget that a node is closed; its devices that were taken out of use for that work again."""
+    occupancy = state.holdings.kinds[state.cluster.nodes[position].kind].occupancy
+    for slot in slots_of(state.holdings.closed.pop(position, 0)):
+        occupancy.restore_device(position, slot)
 
 
 def _on_joined(state: "State", event: NodeJoined) -> None:
@@ -39,6 +83,9 @@ def _on_joined(state: "State", event: NodeJoined) -> None:
         raise EventError(f"node {event.node.name!r} came back different from what it was")
     kind = state.holdings.kinds[event.node.kind]
     _stays_until(kind, position, event.until)
+    if position in state.holdings.closed:
+        _open(state, position)
+        kind.dirty = True
     if event.node.name in state.down:
         state.down.discard(event.node.name)
         kind.occupancy.restore_node(position)
@@ -62,6 +109,7 @@ def _on_changed(state: "State", event: NodeChanged) -> None:
         state.cluster = state.cluster.relabelled(position, event.node)
         _on_joined(state, NodeJoined(event.at, event.node))
         return
+    _open(state, position)
     _vacate(state, position, f"{event.node.name} came back with other devices", event.at)
     state.down.discard(event.node.name)
     state.cluster = state.cluster.without(position)
@@ -72,6 +120,8 @@ def _on_changed(state: "State", event: NodeChanged) -> None:
 
 def _on_device_lost(state: "State", event: DeviceLost) -> None:
     position, kind = _device(state, event.node, event.slot)
+    if position in state.holdings.closed:
+        state.holdings.closed[position] &= ~(1 << event.slot)
     if kind.occupancy.broken(position) >> event.slot & 1:
         return
     why = f"device {event.slot} of {event.node} was lost"
@@ -136,6 +186,7 @@ def _position(state: "State", node: str) -> int:
 NODE_EVENTS: dict[type, Callable[[Any, Any], None]] = {
     NodeLost: _on_lost,
     NodeJoined: _on_joined,
+    NodeClosed: _on_closed,
     NodeDraining: _on_draining,
     NodeChanged: _on_changed,
     DeviceLost: _on_device_lost,

@@ -44,6 +44,8 @@ class Service:
     executed: float
     attained: float
     deserved: float = 0.0
+    waited_s: float = 0.0
+    suspensions: int = 0
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from penstock.core import (
     Wake,
 )
 from penstock.placement import Placement, placement_named
-from penstock.policies import STINT_COSTS, Admission, AnyPolicy, TenantTable
+from penstock.policies import STINT_COSTS, Admission, AnyPolicy, Floats, TenantTable
 from penstock.scheduler.backlog import backlog
 from penstock.scheduler.costs import CostModel, ExpectedCosts
 from penstock.scheduler.deciding import Decider, take_back
@@ -87,6 +87,11 @@ class Scheduler:
     @property
     def slot(self) -> float:
         return self._state.slot
+
+    @property
+    def emptying(self) -> frozenset[str]:
+        """Nodes that take no more jobs and are left when those on them have ended."""
+        return frozenset(self.cluster.nodes[position].name for position in self._state.holdings.closed)
 
     @property
     def now(self) -> float:
@@ -209,6 +214,10 @@ class Scheduler:
     def quote_of(self, job_id: str) -> Quote | None:
         return self._state.record(job_id).quote
 
+    def excuse_of(self, job_id: str) -> str:
+        """The first thing outside the policy that endangered the promise of a job; empty if nothing did."""
+        return self._state.record(job_id).excuse
+
     def devices_of(self, job_id: str) -> tuple[int, ...]:
         return self._state.holdings.devices(self._state.record(job_id))
 
@@ -306,6 +315,12 @@ class Scheduler:
     def tenants(self, at: float | None = None) -> TenantTable:
         """What tenants hold, used and deserved, as of ``at`` or the last event."""
         return self._state.holdings.tenant_table(self.now if at is None else max(at, self.now))
+
+    def tenant_flows(self) -> tuple[Floats, Floats]:
+        """Devices that every tenant holds now, and those that it deserves, in the order of :meth:`tenants`."""
+        holdings = self._state.holdings
+        flows = holdings.tenants.account.flows(holdings.tenants.entitled(holdings.capacity))
+        return flows.used, flows.deserved
 
     def is_group(self, tenant: str) -> bool:
         """Whether a tenant is the group of others, so that it has no jobs of its own."""

@@ -47,7 +47,7 @@ from penstock.core import (
     format_duration,
 )
 from penstock.scheduler.holdings import Draft, Holdings
-from penstock.scheduler.nodes import NODE_EVENTS
+from penstock.scheduler.nodes import NODE_EVENTS, retire_closed
 from penstock.scheduler.recording import from_decision
 from penstock.scheduler.records import FINAL, JobState, Record
 from penstock.scheduler.story import Story, iterations_text
@@ -104,8 +104,15 @@ class State:
     def apply(self, event: Event) -> None:
         """Take in what happened; one that does not fit raises :class:`EventError` and changes nothing."""
         self._check_time(event.at, event)
-        with self.holdings.accounted(event.at):
+        account = self.holdings.tenants.account
+        before = account.integrals
+        self.holdings.account(event.at)
+        try:
             EVENTS[type(event)](self, event)
+            retire_closed(self)
+        except BaseException:
+            account.integrals = before
+            raise
         self.now = event.at
 
     def apply_decision(self, decision: Decision) -> None:
@@ -117,6 +124,7 @@ class State:
         """The same for a decision that nobody has to write down."""
         self.holdings.account(at)
         self.holdings.apply(draft, at, self.outbox)
+        retire_closed(self)
         if draft.quotes and not self.stories:
             self._drop(quote.job_id for _, quote in draft.quotes if quote.verdict is Verdict.REFUSED)
         self.now = at
@@ -207,8 +215,11 @@ class State:
 
     def _is_shut_out(self, job: Job) -> bool:
         """Whether none of the nodes it is confined to is in use: nobody knows whether one ever will be."""
+        if not job.nodes.confines:
+            return False
         there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
-        return job.nodes.confines and bool(there) and all(node.name in self.down for node in there)
+        gone = self.down | {self.cluster.nodes[position].name for position in self.holdings.closed}
+        return bool(there) and all(node.name in gone for node in there)
 
     def _turn_away(self, record: Record, now: float) -> None:
         job = record.job

@@ -27,7 +27,7 @@ VERSION = 1
 _COLUMNS = (
     "standing", "remaining", "width", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
     "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "trained_at", "deserved",
-    "allowance",
+    "allowance", "waited_s", "suspensions",
 )  # fmt: skip
 """What cannot be derived from the job."""
 
@@ -52,6 +52,7 @@ def still_data(state: State) -> dict[str, Any]:
         "nodes": [plain(node) for node in state.cluster.nodes],
         "retired": sorted(state.cluster.retired),
         "down": sorted(state.down),
+        "closed": {str(position): mask for position, mask in state.holdings.closed.items()},
         "broken": list(state.broken),
         "records": map(_record, [_still_record(record) for record in state.records.values()]),
         "kinds": [_kind(kind) for kind in state.holdings.kinds.values()],
@@ -87,6 +88,7 @@ def _build_state(data: Mapping[str, Any]) -> State:
     records = [_build_record(each) for each in data["records"]]
     state.records = {record.job.id: record for record in records}
     _fill_kinds(state, data["kinds"])
+    state.holdings.closed = {int(position): mask for position, mask in data.get("closed", {}).items()}
     for each in data["tenants"]:
         tenant = build(Tenant, each["tenant"])
         state.holdings.tenants.restore(tenant, each["past"], removed=each.get("removed", False))

@@ -13,17 +13,21 @@ from penstock.core import Job
 from penstock.policies import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Plans, Standing
 from penstock.scheduler.options import OptionTable
 from penstock.scheduler.windows import Windows
+from penstock.tools import compiled
 
 _FLOATS = (
     "submitted", "deadline", "remaining", "rate", "resumes_at", "as_of", "finish_at", "executed", "attained",
-    "stint_since", "waited_before", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
+    "stint_since", "waited_before", "waited_s", "unsaved_s", "progressed", "corrected", "start_s", "resize_s", "end_s",
     "reserve_s", "trained_at", "whole", "deserved", "allowance",
 )  # fmt: skip
-_INTS = ("standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful")
+_INTS = (
+    "standing", "sequence", "width", "hard", "priority", "tenant", "bound", "plan_kind", "resumable", "useful",
+    "suspensions",
+)  # fmt: skip
 _SHOWN = (
     "standing", "sequence", "submitted", "deadline", "width", "stint_since", "waited_before", "reserve_s", "plan_at",
     "plan_width", "plan_kind", "priority", "end_s", "whole", "step_at", "step_value",
-    "allowance", "useful",
+    "allowance", "useful", "waited_s", "suspensions",
 )  # fmt: skip
 
 OVERDUE_S = 1.0
@@ -73,6 +77,7 @@ class JobTable:
     attained: Floats
     stint_since: Floats
     waited_before: Floats
+    waited_s: Floats
     unsaved_s: Floats
     progressed: Floats
     corrected: Floats
@@ -94,6 +99,7 @@ class JobTable:
     plan_kind: Ints
     resumable: Ints
     useful: Ints
+    suspensions: Ints
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self.options = [OptionTable(kind) for kind in kinds]
@@ -206,18 +212,12 @@ class JobTable:
 
     def projected(self, now: float, used: Any) -> Projection:
         """The progress of ``used`` rows up to ``now``, computed beside the table. O(rows), in one pass."""
-        as_of, rate = self.as_of[used], self.rate[used]
-        holding = self.width[used] > 0
-        held = (now - as_of) * holding
-        ran = np.maximum(now - np.maximum(as_of, self.resumes_at[used]), 0.0) * holding
-        able = rate * ran
-        remaining = self.remaining[used]
-        done = np.minimum(able, remaining)
-        remaining = remaining - done
-        trained = (remaining <= 0.0) & holding
-        ended = None
-        if np.count_nonzero(trained):
-            ended = _end_training(now, trained, self.trained_at[used], able - done, rate, self.end_s[used])
+        rate, ended = self.rate[used], None
+        remaining, done, held, ran, trained, some_trained = _progress(
+            now, self.as_of[used], self.resumes_at[used], self.width[used], rate, self.remaining[used]
+        )
+        if some_trained:
+            ended = _end_training(now, trained, self.trained_at[used], rate * ran - done, rate, self.end_s[used])
             remaining += ended.more
         return Projection(now, remaining, done, held, ran, ended)
 
@@ -278,13 +278,10 @@ class JobTable:
     def forecast(self) -> None:
         """Recompute the projected end of every row."""
         used = slice(len(self.jobs))
-        rate, trained_at = self.rate[used], self.trained_at[used]
-        start = np.maximum(self.as_of[used], self.resumes_at[used])
-        self.finish_at[used] = np.inf
-        np.divide(self.remaining[used], rate, out=self.finish_at[used], where=rate > 0)
-        self.finish_at[used] += start
-        np.copyto(self.finish_at[used], trained_at, where=np.isfinite(trained_at))
-        self.finish_at[used] += self.end_s[used]
+        self.finish_at[used] = _projected_ends(
+            self.as_of[used], self.resumes_at[used], self.rate[used], self.remaining[used], self.trained_at[used],
+            self.end_s[used],
+        )  # fmt: skip
 
     def _positions(self, used: Any) -> Ints:
         return np.asarray(np.arange(len(self.jobs))[used])
@@ -359,6 +356,30 @@ class JobTable:
         self.step_at = np.concatenate([self.step_at, np.full_like(self.step_at, np.inf)])
         self.step_value = np.concatenate([self.step_value, np.zeros_like(self.step_value)])
         self.reconnect()
+
+
+@compiled
+def _progress(
+    now: float, as_of: Floats, resumes_at: Floats, width: Ints, rate: Floats, remaining: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Bools, bool]:
+    """Iterations left and done, seconds devices were held and worked, and who is through with its work, if anybody."""
+    holding = width > 0
+    held = (now - as_of) * holding
+    ran = np.maximum(now - np.maximum(as_of, resumes_at), 0.0) * holding
+    done = np.minimum(rate * ran, remaining)
+    left = remaining - done
+    trained = (left <= 0.0) & holding
+    return left, done, held, ran, trained, bool(trained.any())
+
+
+@compiled
+def _projected_ends(
+    as_of: Floats, resumes_at: Floats, rate: Floats, remaining: Floats, trained_at: Floats, end_s: Floats
+) -> Floats:
+    """When each row will have ended if nothing changes; infinite without devices."""
+    runs = rate > 0
+    seconds = np.where(runs, remaining / np.where(runs, rate, 1.0), np.inf)
+    return np.where(np.isfinite(trained_at), trained_at, np.maximum(as_of, resumes_at) + seconds) + end_s
 
 
 def _end_training(

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from penstock.simulate.metrics import Effort, Summary, summarise
     from penstock.simulate.optimum import OPTIMUM, Optimum
     from penstock.simulate.outcomes import Fate, JobOutcome, write_csv, write_parquet
-    from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, costs_named
+    from penstock.simulate.overhead import OVERHEADS, ArtifactCosts, OverheadModel, costs_named
     from penstock.simulate.picture import draw
+    from penstock.simulate.placement_rates import PlacementRates
     from penstock.simulate.replicas import REPLICAS
     from penstock.simulate.report import Markup, Page, section, table, write_report
+    from penstock.simulate.run_fairness import TenantOutcome
     from penstock.simulate.stop_knowledge import StopKnowledge
     from penstock.simulate.stopping_jobs import StoppingJobs
     from penstock.simulate.sweeps import (
@@ -60,25 +62,33 @@ if TYPE_CHECKING:
         run_grid,
         source_named,
         sweep,
+        workload_of,
     )
     from penstock.simulate.tenant_settings import parse_tenants
     from penstock.simulate.timeline import Bar, TimeAxis, Timeline, bars_of, device_runs, named_rows, node_rows
     from penstock.simulate.traces import (
+        SIZES,
         Description,
         Ending,
         Profiles,
         Trace,
+        TraceEvent,
+        TraceEvents,
         TraceJob,
         describe,
+        gang_sizes,
         generate,
         interval_for_load,
+        read_events,
         read_trace,
         with_deadline,
+        with_gangs,
         with_model,
         write_trace,
         write_trace_csv,
     )
     from penstock.simulate.uncertainty import Uncertainty
+    from penstock.simulate.watts import parse_watts
     from penstock.simulate.whatif import (
         Calibration,
         Deviation,
@@ -103,6 +113,7 @@ __all__ = [
     "OPTIMUM",
     "OVERHEADS",
     "REPLICAS",
+    "SIZES",
     "STRANGERS",
     "TUNED",
     "Advice",
@@ -135,10 +146,12 @@ __all__ = [
     "ObservedJob",
     "Optimum",
     "OutsideEvents",
+    "OverheadModel",
     "Page",
     "Past",
     "PastJob",
     "PastRules",
+    "PlacementRates",
     "Profiles",
     "RealCourse",
     "ReplayedPast",
@@ -153,9 +166,12 @@ __all__ = [
     "Stretch",
     "Summary",
     "SweepRows",
+    "TenantOutcome",
     "TimeAxis",
     "Timeline",
     "Trace",
+    "TraceEvent",
+    "TraceEvents",
     "TraceFile",
     "TraceJob",
     "TraceRecipe",
@@ -178,6 +194,7 @@ __all__ = [
     "draw",
     "draw_curve",
     "export_rows",
+    "gang_sizes",
     "generate",
     "interval",
     "interval_for_load",
@@ -187,7 +204,9 @@ __all__ = [
     "observe_trace",
     "parse_shares",
     "parse_tenants",
+    "parse_watts",
     "play_forward",
+    "read_events",
     "read_samples",
     "read_trace",
     "refuse_replica",
@@ -204,7 +223,9 @@ __all__ = [
     "target_at",
     "what_if",
     "with_deadline",
+    "with_gangs",
     "with_model",
+    "workload_of",
     "write_csv",
     "write_parquet",
     "write_report",

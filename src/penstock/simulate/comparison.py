@@ -15,12 +15,14 @@ from penstock.simulate.catalogue import check_policies, label_of
 from penstock.simulate.engine import Result, simulate
 from penstock.simulate.failures import NodeFailures
 from penstock.simulate.optimum import Optimum, optimum
-from penstock.simulate.overhead import costs_named
+from penstock.simulate.overhead import OverheadModel
+from penstock.simulate.placement_rates import AS_CURVES, PlacementRates
 from penstock.simulate.replicas import REPLICAS
 from penstock.simulate.stop_knowledge import StopKnowledge
 from penstock.simulate.stopping_jobs import StoppingJobs
 from penstock.simulate.tenant_settings import check_tenants
 from penstock.simulate.uncertainty import Uncertainty
+from penstock.simulate.watts import with_watts
 from penstock.simulate.workload import Workload
 
 Progress = Callable[[Sequence[int]], None]
@@ -36,6 +38,11 @@ class Setting:
     cluster: Cluster
     slot: float = 60.0
     overhead: str = "none"
+    """A named model, costs such as "change=17s,per-doubling=9s,start=30s", or a file of costs by model and size."""
+    rates: PlacementRates = AS_CURVES
+    """How fast jobs run where they are placed; what their curves say by default."""
+    watts: tuple[tuple[str, float], ...] = ()
+    """What a device at work draws, by kind ("*" for any other), where the curves of the jobs do not say."""
     placement: str | None = None
     wrong_by: float = 0.0
     """Jobs really run at up to this share more or less than the speed that the scheduler believes."""
@@ -47,13 +54,15 @@ class Setting:
     """The share of the jobs that end when their metric says so, of which the scheduler knows what the metric tells."""
     knowledge: StopKnowledge = StopKnowledge.FORECAST
     timeline: bool = False
+    decisions: bool = False
+    """Whether results have every decision."""
     tenants: tuple[Tenant, ...] = ()
     """Shares, quotas and groups; whoever is not named has a share of 1."""
 
     @property
     def is_exact(self) -> bool:
         """Whether everything happens as the scheduler believes."""
-        return not (self.wrong_by or self.doubts or self.failures or self.until)
+        return not (self.wrong_by or self.doubts or self.failures or self.until or self.rates.is_different)
 
     def stopping(self, seed: int) -> StoppingJobs | None:
         if not self.until:
@@ -75,24 +84,26 @@ def run_policy(
     check_policies([name])
     workload.check_kinds(setting.cluster)
     if name in REPLICAS:
-        if not setting.is_exact or setting.tenants:
+        if not setting.is_exact or setting.tenants or workload.events:
             raise InputError(
-                f"{name} in a world with wrong curves, doubts, failures, metrics or tenants", "a policy, not a replica"
+                f"{name} in a world with wrong curves, doubts, failures, metrics, rates, tenants or events",
+                "a policy, not a replica",
             )
         from penstock.simulate.replicas import replay
 
         return replay(name, workload, setting.cluster, int(setting.slot))
-    cluster = setting.cluster
-    jobs = workload.jobs()
+    cluster, overhead = setting.cluster, OverheadModel.parse(setting.overhead)
+    jobs = [with_watts(overhead.charged(job), setting.watts, cluster.kinds) for job in workload.jobs()]
     check_tenants(setting.tenants, {job.tenant for job in jobs} if setting.tenants else ())
     failures = setting.failures.events(cluster, workload.seed, _first_at(jobs)) if setting.failures else ()
+    tenants = [TenantChanged(_first_at(jobs), tenant) for tenant in setting.tenants]
     result = simulate(
         jobs, cluster, policy_named(name), slot=setting.slot, failures=failures,
-        faults=[TenantChanged(_first_at(jobs), tenant) for tenant in setting.tenants],
+        faults=sorted([*tenants, *workload.events], key=lambda event: event.at),
         uncertainty=setting.uncertainty(workload.seed), stopping=setting.stopping(workload.seed),
-        costs=costs_named(setting.overhead, cluster, setting.slot),
+        costs=overhead.costs(cluster, setting.slot), rates=setting.rates if setting.rates.is_different else None,
         placement=placement_named(setting.placement) if setting.placement else None,
-        timeline=setting.timeline, on_progress=on_progress,
+        timeline=setting.timeline, decisions=setting.decisions, on_progress=on_progress,
     )  # fmt: skip
     return replace(result, summary=replace(result.summary, policy=label_of(name)))
 

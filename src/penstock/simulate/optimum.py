@@ -43,10 +43,10 @@ class Optimum:
 
     def summary(self) -> Summary:
         """As a line beside those of policies; what a bound says nothing about is NaN or zero."""
-        nothing = dict.fromkeys((
+        nothing: dict[str, Any] = dict.fromkeys((
             "value_missed", "best_effort_jct_s", "jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "queueing_mean_s",
             "makespan_s", "utilisation", "fragmentation", "overhead_share", "fairness_mean", "fairness_worst",
-            "tenant_fairness_least", "tenant_fairness_most", "decision_mean_ms", "decision_p99_ms",
+            "tenant_fairness_least", "tenant_fairness_most", "lost_share", "decision_mean_ms", "decision_p99_ms",
         ), math.nan)  # fmt: skip
         ratio = self.met / self.with_deadline if self.with_deadline else math.nan
         return Summary(

@@ -10,6 +10,9 @@ from typing import Any
 
 from penstock.core import require
 
+NO_CAUSE = "no outside cause"
+"""Why a promise was broken that nothing outside the policy had endangered."""
+
 
 class Fate(StrEnum):
     """How a job ended."""
@@ -22,6 +25,8 @@ class Fate(StrEnum):
     """Told that its deadline cannot be met."""
     DONE = "done"
     """Finished; it had no deadline."""
+    CANCELLED = "cancelled"
+    """Given up by its user, or failed for good."""
     UNFINISHED = "unfinished"
     """The simulation ended first."""
 
@@ -42,7 +47,9 @@ class JobOutcome:
     requested: int = 0
     device_seconds: float = 0.0
     rescales: int = 0
+    """How often its devices were changed while it ran: more, fewer or others."""
     suspensions: int = 0
+    """How often it lost all its devices, whatever the cause."""
     fairness: float = math.nan
     """Completion time over that on a private, equal share of the cluster; above 1 is worse than the share."""
     value: float = math.nan
@@ -50,6 +57,20 @@ class JobOutcome:
 
     deserved_s: float = math.nan
     """Device-seconds that its part of its tenant's share came to, as far as it could use them."""
+    migrations: int = 0
+    """Of ``rescales``, those that left it on as many devices as before."""
+    preemptions: int = 0
+    """Of ``suspensions``, those that the policy decided."""
+    failures: int = 0
+    """Of ``suspensions``, those by a lost node or device or a failed worker."""
+    pauses: int = 0
+    """Of ``suspensions``, those by its user."""
+    lost_device_s: float = 0.0
+    """Device-seconds of work that was lost and had to be done again."""
+    energy_j: float = math.nan
+    """What its devices drew while it held them; NaN where nothing says how much a device draws."""
+    breach: str = ""
+    """Of a broken promise: the first cause outside the policy, or that there was none."""
 
     @property
     def long_term_fairness(self) -> float:

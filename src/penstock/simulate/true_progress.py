@@ -96,6 +96,10 @@ class TrueProgress:
         self._runs.pop(job_id, None)
         self._unreported.discard(job_id)
 
+    def is_slow(self, job_id: str) -> bool:
+        """Whether a job runs slower than its curve says."""
+        return self._runs[job_id].speed < 1.0
+
     def next_finish_at(self) -> float:
         return min((self._runs[job_id].finish_at for job_id in self._running()), default=math.inf)
 

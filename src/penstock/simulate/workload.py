@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from penstock.core import ANY_KIND, Cluster, InputError, Job
+from penstock.core import ANY_KIND, Cluster, Event, InputError, Job
 from penstock.simulate.traces import Profiles, Trace, TraceJob, elastic, jobs_of, with_deadline, with_model
 
 
@@ -20,6 +20,8 @@ class Workload:
     deadlines: tuple[float, float] | None = None
     caps: bool = False
     elastic: bool = False
+    events: Sequence[Event] = ()
+    """What happens besides, in order of time: leases, drains, pauses, edits and the like."""
 
     def records(self) -> Sequence[TraceJob]:
         """The trace with every job's model, duration and deadline filled in."""

@@ -14,7 +14,7 @@ TONES = {
     "cancelled": "mute", "paused": "warn", "suspended": "warn", "pending": "wait", "asking": "wait",
     "preparing": "wait", "blocked": "wait",
     "promised": "good", "best effort": "calm", "deferred": "warn", "refused": "bad",
-    "up": "good", "lost": "bad", "drained": "warn",
+    "up": "good", "lost": "bad", "drained": "warn", "draining": "warn",
 }  # fmt: skip
 """How a state feels, for its colour; the word itself is always beside it."""
 

@@ -23,7 +23,7 @@ from penstock.web.session import sign_in_url
 from penstock.web.time_zone import viewer_zone, zone_label
 from penstock.web.urls import ROOT, SCRIPT_URL, STYLE_URL
 from penstock.web.viewer import Viewer
-from penstock.wire import UnauthorizedError
+from penstock.wire import LossError, UnauthorizedError
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -160,6 +160,18 @@ async def attempt(function: Callable[..., Any], *arguments: Any, done: str = "",
     if done:
         ui.notify(done, type="positive")
     return True
+
+
+async def attempt_with_loss(function: Callable[..., Any], *arguments: Any, done: str) -> None:
+    """Do something that may lose work; if it would, say how much and do it only ``anyway``."""
+    try:
+        await ask(function, *arguments)
+        ui.notify(done, type="positive")
+    except LossError as error:
+        if await confirmed("Pause it and lose work?", str(error.given), yes="Pause it anyway"):
+            await attempt(function, *arguments, done=done, anyway=True)
+    except PenstockError as error:
+        ui.notify(str(error), type="negative", multi_line=True, timeout=8000)
 
 
 async def confirmed(question: str, consequence: str, *, yes: str) -> bool:

@@ -56,6 +56,8 @@ from penstock.web.view_models import (
 from penstock.wire import (
     ArrayView,
     CheckpointList,
+    DrainedJob,
+    DrainRequest,
     EditRequest,
     EvaluationList,
     FileList,
@@ -63,6 +65,7 @@ from penstock.wire import (
     JobHotspotsView,
     JobMetricsView,
     LogPage,
+    PauseRequest,
     QuotaRequest,
     QuotaView,
     QuoteView,
@@ -215,8 +218,12 @@ class Viewer:
             for view in views
         ]  # fmt: skip
 
-    def drain(self, node: str) -> None:
-        self._platform.drain(node, self.who)
+    def drain(self, node: str, *, now: bool = False) -> None:
+        self._platform.drain(node, self.who, DrainRequest(now=now))
+
+    def drained_jobs(self, node: str) -> list[DrainedJob]:
+        """The jobs that draining a node would stop."""
+        return self._platform.drained_jobs(node, self.who)
 
     def undrain(self, node: str) -> None:
         self._platform.undrain(node, self.who)
@@ -327,8 +334,8 @@ class Viewer:
     def cancel(self, job_id: str) -> None:
         self._platform.cancel(job_id, self.who)
 
-    def pause(self, job_id: str) -> None:
-        self._platform.pause(job_id, self.who)
+    def pause(self, job_id: str, **how: bool) -> None:
+        self._platform.pause(job_id, self.who, PauseRequest(**how))
 
     def resume(self, job_id: str, **how: Any) -> None:
         self._platform.resume(job_id, self.who, ResumeRequest(**how))
@@ -349,8 +356,8 @@ class Viewer:
     def cancel_array(self, array: str) -> None:
         self._platform.cancel_array(array, self.who)
 
-    def pause_array(self, array: str) -> None:
-        self._platform.pause_array(array, self.who)
+    def pause_array(self, array: str, **how: bool) -> None:
+        self._platform.pause_array(array, self.who, PauseRequest(**how))
 
     def resume_array(self, array: str) -> None:
         self._platform.resume_array(array, self.who)

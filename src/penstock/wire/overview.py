@@ -14,7 +14,7 @@ class DeviceView(WireModel):
     """One device and what is known of it; a job of somebody else's tenant has no name here."""
 
     index: int
-    state: str = Field(description="held, free, lost or drained")
+    state: str = Field(description="held, free, lost, draining or drained")
     job_id: str | None = None
     utilisation: float | None = None
     power_w: float | None = None

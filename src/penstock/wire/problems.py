@@ -25,6 +25,12 @@ class ConflictError(RequestError):
     status, code = 409, "conflict"
 
 
+class LossError(RequestError):
+    """Work would be lost, and the caller did not say that this is accepted."""
+
+    status, code = 409, "would_lose_work"
+
+
 class ForbiddenError(RequestError):
     status, code = 403, "forbidden"
 

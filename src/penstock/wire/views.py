@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from penstock.core import LATEST, TENANT_NAME
+from penstock.core import LATEST, TENANT_NAME, format_duration
 from penstock.wire.diagnosis_views import DiagnosisView
 from penstock.wire.texts import StorableText, storable
 
@@ -145,6 +145,7 @@ class JobDetail(JobView):
     history: list[StintView] = []
     until: StopView | None = Field(default=None, description="For a job that ends when its metric says so.")
     usage: UsageView | None = Field(default=None, description="As its backend told lately; none where it never did.")
+    resumable: bool = Field(default=True, description="Whether it goes on from where it was when its devices change.")
     notices: list[str] = Field(
         default=[], description="What is seen in its run now: workers that are slow or stuck, a loss that went wrong."
     )
@@ -239,7 +240,7 @@ class NodeView(WireModel):
     name: str
     kind: str
     devices: list[int]
-    state: str = Field(description="up, lost or drained")
+    state: str = Field(description="up, lost, drained, or draining while jobs that cannot resume end on it")
     jobs: list[str] = []
     unusable: list[str] = Field(default=[], description="Why it was drained, or devices of it cannot be used.")
     checked: str = Field(default="", description="How thorough the last check was that it passed: quick or full.")
@@ -248,7 +249,28 @@ class NodeView(WireModel):
 
 class DrainRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
+    now: bool = Field(default=False, description="Also stop jobs that cannot resume; otherwise they end there first.")
     reason: Annotated[StorableText, Field(max_length=1000, description="Why, for whoever looks at the node.")] = ""
+
+
+class DrainedJob(WireModel):
+    """A job on a node that is to be drained."""
+
+    id: str
+    name: str
+    resumable: bool
+    lost_s: float = Field(description="Seconds of work that it would lose if it were stopped now.")
+    elsewhere: bool = Field(description="Whether any other node that it may use is in use.")
+
+    def happens(self, *, now: bool) -> str:
+        """What draining the node does to it, in words."""
+        then = "goes on elsewhere" if self.elsewhere else "waits, for no other node that it may use is in use"
+        if self.resumable:
+            return f"saves its state and {then}"
+        lost = f"{format_duration(self.lost_s)} of work"
+        if now:
+            return f"cannot resume: it loses {lost} and begins again"
+        return f"cannot resume: it ends there first (stopped now it would lose {lost})"
 
 
 class LogPage(WireModel):
@@ -268,6 +290,12 @@ class TokenView(WireModel):
     last_used_at: datetime | None = Field(default=None, description="To the minute.")
     origin: str = Field(default="", description="The identity provider that vouched for its holder, if one did.")
     secret: str | None = Field(default=None, description="Shown once, when it is made.")
+
+
+class PauseRequest(WireModel):
+    model_config = ConfigDict(extra="forbid")
+    anyway: bool = Field(default=False, description="Also if the job cannot resume and loses its work.")
+    at_checkpoint: bool = Field(default=False, description="Wait for its next checkpoint; only a job that can resume.")
 
 
 class ResumeRequest(WireModel):

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
-from penstock.cli.terminal.console import out, plain_table
+from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import ago
 
 if TYPE_CHECKING:
@@ -40,10 +40,22 @@ def _checked(node: "NodeView") -> str:
 
 
 @app.command()
-def drain(node: NodeArgument, reason: Annotated[str, typer.Option(help="Why; shown with the node.")] = "") -> None:
-    """No more jobs there; those that run save their state and go elsewhere."""
+def drain(
+    node: NodeArgument,
+    reason: Annotated[str, typer.Option(help="Why; shown with the node.")] = "",
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now/--when-done", help="Stop jobs that cannot resume as well, or let them end first (the default)."
+        ),
+    ] = False,
+) -> None:
+    """Take no more jobs there. Jobs that can resume save their state and go elsewhere; the others end there first."""
     with connect() as client:
-        client.drain(node, reason=reason)
+        for job in client.drained_jobs(node):
+            say(f"{job.name} ({job.id}) {job.happens(now=now)}")
+        found = next(each for each in client.drain(node, reason=reason, now=now) if each.name == node)
+        say(f"{node} is {found.state}; penstock nodes undrain {node} takes it back")
 
 
 @app.command()
@@ -51,3 +63,4 @@ def undrain(node: NodeArgument) -> None:
     """Use it again."""
     with connect() as client:
         client.undrain(node)
+        say(f"{node} takes jobs again")

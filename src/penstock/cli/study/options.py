@@ -1,6 +1,5 @@
 """Options several verbs understand."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +10,7 @@ from penstock.core import InputError, parse_duration
 from penstock.simulate import StopKnowledge
 
 if TYPE_CHECKING:
-    from penstock.simulate import NodeFailures, Profiles, WorkloadSource
-
-
-class OverheadName(StrEnum):
-    NONE = "none"
-    ARTIFACT = "artifact"
-    MEASURED = "measured"
+    from penstock.simulate import NodeFailures, Profiles, TraceEvents, WorkloadSource
 
 
 WRONG_BY_HELP = "Jobs really run at up to this much more or less than the speed the scheduler believes."
@@ -34,8 +27,40 @@ ProfilesOption = Annotated[
         metavar="PATH", help="Throughput tables: a folder with one MODEL.csv each, Sia's profiles, or Gavel's JSON."
     ),
 ]
+AdaptiveOption = Annotated[
+    bool,
+    typer.Option(
+        "--adaptive-batches",
+        help="With Sia's profiles: every job uses the global batch with the most goodput on the devices it has.",
+    ),
+]
 SlotOption = Annotated[str, typer.Option(help="Shortest time between two decisions.")]
-OverheadOption = Annotated[OverheadName, typer.Option(help="What a decision costs.")]
+OverheadOption = Annotated[
+    str,
+    typer.Option(
+        help="What decisions and restarts cost: none, artifact, measured, or change=17s,per-doubling=9s,start=30s "
+        "(also every, resize, end, checkpoint-every, file=costs.csv)."
+    ),
+]
+RatesOption = Annotated[
+    str,
+    typer.Option(
+        help="How fast jobs run where they are placed: curve, or any of spread=10%,interference=5%,contention=20%."
+    ),
+]
+WattsOption = Annotated[
+    str | None, typer.Option(help='What a device at work draws, for energy: "400", or "A100=400,T4=70".')
+]
+EventsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Events besides the trace: leases, joins, drains, pauses, edits (CSV or JSON lines).",
+    ),
+]
+TenantsOption = Annotated[
+    str | None, typer.Option(help="Shares, quotas and groups: vision=2:quota=8:group=research,nlp=1.")
+]
 PlacementOption = Annotated[str | None, typer.Option(help="Instead of what each policy prefers.")]
 DeadlinesOption = Annotated[str | None, typer.Option(help='Draw missing deadlines, "0.5..1.5" x duration.')]
 ElasticOption = Annotated[
@@ -66,12 +91,14 @@ OptimumOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def load_profiles(path: Path | None, source: "WorkloadSource | None" = None) -> "Profiles":
+def load_profiles(path: Path | None, source: "WorkloadSource | None" = None, *, adaptive: bool = False) -> "Profiles":
     """The tables at ``path``, or the built-in ones, saying so if jobs of the ``source`` will follow them."""
     from penstock.simulate import Profiles
 
     if path is not None:
-        return Profiles.load(path)
+        return Profiles.load(path, adaptive=adaptive)
+    if adaptive:
+        raise InputError("--adaptive-batches without profiles", "the profiles of Sia", "Add --profiles sia/profiles")
     if source is None or source.needs_tables:
         say("no --profiles given: using the built-in demo curves, which nobody measured")
     return Profiles.builtin()
@@ -110,6 +137,12 @@ def parse_share(text: str) -> float:
 def parse_part(text: str) -> float:
     """ "50%" or "0.5", up to everything."""
     return 1.0 if text.strip() in ("100%", "1", "1.0") else parse_share(text)
+
+
+def load_events(path: Path | None) -> "TraceEvents | None":
+    from penstock.simulate import read_events
+
+    return read_events(path) if path is not None else None
 
 
 def parse_failures(text: str | None) -> "NodeFailures | None":

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,22 +14,27 @@ import typer
 from penstock import simulate as simulation
 from penstock.cli.study.options import (
     WRONG_BY_HELP,
+    AdaptiveOption,
     CapsOption,
     DeadlinesOption,
     DoubtsOption,
     ElasticOption,
+    EventsOption,
     FailuresOption,
     JsonOption,
     KnowledgeOption,
     OptimumOption,
-    OverheadName,
     OverheadOption,
     PlacementOption,
     PolicyOption,
     ProfilesOption,
+    RatesOption,
     ReportsOption,
     SlotOption,
+    TenantsOption,
     UntilOption,
+    WattsOption,
+    load_events,
     load_profiles,
     parse_bounds,
     parse_failures,
@@ -59,8 +64,10 @@ def command(
     cluster: Annotated[str, typer.Option(help='Nodes x devices, "16x8", "4x8xA100+2x4xT4".')] = "16x8",
     policy: PolicyOption = "deadline,elasticflow,edf,tiresias,fifo",
     profiles: ProfilesOption = None,
+    adaptive_batches: AdaptiveOption = False,
     slot: SlotOption = "60s",
-    overhead: OverheadOption = OverheadName.NONE,
+    overhead: OverheadOption = "none",
+    rates: RatesOption = "curve",
     placement: PlacementOption = None,
     deadlines: DeadlinesOption = None,
     elastic: ElasticOption = False,
@@ -69,9 +76,9 @@ def command(
     doubts: DoubtsOption = "0%",
     reports: ReportsOption = "10m",
     failures: FailuresOption = None,
-    tenants: Annotated[
-        str | None, typer.Option(help="Shares, quotas and groups: vision=2:quota=8:group=research,nlp=1.")
-    ] = None,
+    events: EventsOption = None,
+    tenants: TenantsOption = None,
+    watts: WattsOption = None,
     until: UntilOption = "0%",
     knowledge: KnowledgeOption = simulation.StopKnowledge.FORECAST,
     optimum: OptimumOption = False,
@@ -80,6 +87,10 @@ def command(
     as_json: JsonOption = False,
     out_dir: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write per-job rows here.")] = None,
     rows: Annotated[RowFormat, typer.Option(help="Format of the per-job rows.")] = RowFormat.CSV,
+    decisions: Annotated[
+        bool,
+        typer.Option("--decisions", help="With --out: every decision too, and who got whose devices."),
+    ] = False,
     picture: Annotated[bool, typer.Option("--picture", help="With --out: draw who ran where (HTML).")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page that compares them.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what --out and --report name.")] = False,
@@ -94,24 +105,30 @@ def command(
     if placement is not None:
         placement_named(placement)
     setting = simulation.Setting(
-        cluster=Cluster.parse(cluster), slot=parse_slot(slot), overhead=overhead.value, placement=placement,
+        cluster=Cluster.parse(cluster), slot=parse_slot(slot), overhead=overhead, placement=placement,
+        rates=simulation.PlacementRates.parse(rates), watts=simulation.parse_watts(watts) if watts else (),
         wrong_by=parse_share(wrong_by), doubts=parse_share(doubts), report_every_s=parse_duration(reports),
         failures=parse_failures(failures), until=parse_part(until), knowledge=knowledge,
-        timeline=picture or report is not None, tenants=simulation.parse_tenants(tenants) if tenants else (),
+        timeline=picture or report is not None, decisions=decisions,
+        tenants=simulation.parse_tenants(tenants) if tenants else (),
     )  # fmt: skip
-    setting.uncertainty(seed)
+    setting.uncertainty(seed), simulation.OverheadModel.parse(overhead)
+    if decisions and out_dir is None:
+        raise InputError("--decisions without --out", "a folder to write them to", "Add --out DIR")
+    besides = load_events(events)
+    if besides is not None and optimum:
+        raise InputError("--optimum with --events", "one of the two", "No bound is known for a world with events")
     source, bounds = simulation.source_named(trace), parse_bounds(deadlines) if deadlines else None
     if seeds > 1:
-        if tenants:
-            raise InputError("--tenants with several seeds", "one seed", "Leave --seeds out")
         _check_single(out_dir, report, picture)
-        if setting.until:
-            raise InputError("--until with several seeds", "one seed", "Run the seeds one by one with --seed")
         grid = simulation.Grid(
-            policies=names, source=source, profiles=load_profiles(profiles, source), clusters=[cluster],
+            policies=names, source=source, profiles=load_profiles(profiles, source, adaptive=adaptive_batches),
+            clusters=[cluster],
             wrong_by=[setting.wrong_by], seeds=range(seed, seed + seeds), slot=setting.slot, overhead=setting.overhead,
             placement=placement, deadlines=bounds, caps=caps, elastic=elastic, doubts=setting.doubts,
             report_every_s=setting.report_every_s, failures=setting.failures, optimum=optimum,
+            until=setting.until, knowledge=knowledge, tenants=setting.tenants, events=besides, rates=setting.rates,
+            watts=setting.watts,
         )  # fmt: skip
         _show_seeds(grid, processes, as_json)
         return
@@ -119,11 +136,11 @@ def command(
     _check_target(report, "--report", force)
     _check_page(report)
     with interruptible():
-        tables = load_profiles(profiles, source)
-        workload = simulation.Workload(
-            trace=_told(source.trace(None, seed, setting.cluster, tables)), profiles=tables, seed=seed, caps=caps,
-            elastic=elastic, deadlines=bounds,
-        )  # fmt: skip
+        tables = load_profiles(profiles, source, adaptive=adaptive_batches)
+        workload = simulation.workload_of(
+            source, setting.cluster, tables, seed=seed, events=besides, caps=caps, elastic=elastic, deadlines=bounds
+        )
+        _tell(workload.trace)
         workload.jobs()
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)
@@ -131,6 +148,7 @@ def command(
         bound = simulation.bound_of(workload, setting) if optimum else None
         with bars(names, len(workload.trace)) as update:
             results = simulation.compare(names, workload, setting, processes=processes, on_progress=update)
+        _tell_passed_over(results)
         figures = _figures(workload, setting, results, bound)
         if out_dir is not None:
             _write(out_dir, figures, results, setting, rows, picture)
@@ -139,9 +157,14 @@ def command(
     print(json.dumps(figures, indent=2)) if as_json else out.print(comparison(workload, setting, results, bound))
 
 
-def _told(trace: "simulation.Trace") -> "simulation.Trace":
+def _tell(trace: "simulation.Trace") -> None:
     say(f"{trace.name}: {len(trace)} jobs, read as {trace.format}")
-    return trace
+
+
+def _tell_passed_over(results: "Sequence[simulation.Result]") -> None:
+    for result in results:
+        if count := result.passed_over:
+            say(f"{result.summary.policy}: {count} events about jobs that were over, or not in the state for them")
 
 
 def _show_seeds(grid: "simulation.Grid", processes: int | None, as_json: bool) -> None:
@@ -180,6 +203,7 @@ def comparison(
 
 def _errors(setting: "simulation.Setting") -> str:
     told = f", curves wrong by {100 * setting.wrong_by:g}%" if setting.wrong_by else ""
+    told += f", rates {setting.rates}" if setting.rates.is_different else ""
     told += f", doubts {100 * setting.doubts:g}%" if setting.doubts else ""
     if setting.until:
         told += f", {100 * setting.until:g}% end by a metric ({setting.knowledge})"
@@ -217,13 +241,18 @@ def _figures(
         "cluster": str(setting.cluster),
         "slot_s": setting.slot,
         "overhead": setting.overhead,
+        "rates": str(setting.rates),
+        "watts": dict(setting.watts),
+        "events": len(workload.events),
         "wrong_by": setting.wrong_by,
         "doubts": setting.doubts,
         "failures": str(setting.failures) if setting.failures else None,
         "until": setting.until,
         "knowledge": setting.knowledge.value if setting.until else None,
         "seed": workload.seed,
-        "results": [result.summary.as_dict() for result in results],
+        "results": [
+            {**result.summary.as_dict(), "tenants": [asdict(each) for each in result.tenants]} for result in results
+        ],
         "optimum": asdict(bound) if bound else None,
     }
 
@@ -242,8 +271,11 @@ def _write(
         write = simulation.write_parquet if rows is RowFormat.PARQUET else simulation.write_csv
         for result in results:
             write(result.outcomes, staging / f"{result.summary.policy}.{rows}")
+            if setting.decisions:
+                lines = "".join(json.dumps(each) + "\n" for each in result.decisions)
+                (staging / f"{result.summary.policy}.decisions.jsonl").write_text(lines, encoding="utf-8")
             if picture and result.timeline is not None:
-                page = simulation.draw(result, setting.cluster)
+                page = simulation.draw(result, result.cluster or setting.cluster)
                 (staging / f"{result.summary.policy}.html").write_text(page, encoding="utf-8")
         if directory.exists():
             shutil.rmtree(directory)
@@ -257,7 +289,8 @@ def _write_page(
     results: "Sequence[simulation.Result]",
 ) -> None:
     with _writable(report):
-        size = simulation.write_report(report, workload, setting, results)
+        shown = replace(setting, cluster=results[0].cluster or setting.cluster)
+        size = simulation.write_report(report, workload, shown, results)
     say(f"{report}: {format_bytes(size)}, open it in a browser")
 
 

@@ -9,20 +9,23 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from penstock.cli.study.options import load_profiles, parse_bounds
+from penstock.cli.study.options import load_profiles, parse_bounds, parse_part
 from penstock.cli.terminal.console import out as stdout
 from penstock.cli.terminal.console import say
 from penstock.core import Cluster, InputError, format_duration, parse_duration
 from penstock.simulate import (
+    SIZES,
     Description,
     Profiles,
     Trace,
     TraceJob,
     describe,
+    gang_sizes,
     generate,
     interval_for_load,
     read_trace,
     with_deadline,
+    with_gangs,
     with_model,
     write_trace,
     write_trace_csv,
@@ -70,6 +73,14 @@ def generate_command(
     deadlines: Annotated[str, typer.Option(help="Deadlines in multiples of the duration.")] = "0.5..1.5",
     daily_swing: Annotated[float, typer.Option(help="How much the rate moves over a day, 0 to 1.")] = 0.0,
     tenants: Annotated[int, typer.Option(min=1, help="How many tenants.")] = 1,
+    skew: Annotated[float, typer.Option(help="The k-th tenant submits in proportion to 1/k^SKEW; 0: all alike.")] = 0.0,
+    burst: Annotated[float, typer.Option(help="Jobs come together, so many at a time on average.")] = 1.0,
+    gangs: Annotated[
+        str, typer.Option(help="Share of jobs that run on exactly a quarter or half of the cluster's largest kind.")
+    ] = "0%",
+    tight: Annotated[
+        str, typer.Option(help="Share of deadlines that are 1.05 to 1.5 times the run time on the best devices.")
+    ] = "0%",
     profiles: ProfilesOption = None,
     out: Annotated[Path | None, typer.Option(help=".csv or .jsonl, .gz allowed; stdout if not given.")] = None,
     force: ForceOption = False,
@@ -79,11 +90,16 @@ def generate_command(
         jobs,
         seed=seed,
         profiles=load_profiles(profiles),
-        mean_interval_s=_interval(cluster, load, interval),
+        mean_interval_s=_interval(cluster, load, interval, parse_part(gangs)),
         lambda_range=parse_bounds(deadlines),
         best_effort=best_effort,
         daily_swing=daily_swing,
         tenants=tenants,
+        skew=skew,
+        burst=burst,
+        gangs=parse_part(gangs),
+        tight=parse_part(tight),
+        cluster=Cluster.parse(cluster or _DEFAULT_CLUSTER),
     )
     if out is None:
         write_trace_csv(records, sys.stdout)
@@ -115,10 +131,11 @@ def convert_command(
     say(f"{count} jobs written to {out}{_left_out(given)}")
 
 
-def _interval(cluster: str | None, load: float | None, interval: str | None) -> float:
+def _interval(cluster: str | None, load: float | None, interval: str | None, gangs: float) -> float:
     if interval is None:
-        devices = Cluster.parse(cluster or _DEFAULT_CLUSTER).device_count
-        return interval_for_load(_DEFAULT_LOAD if load is None else load, devices)
+        meant = Cluster.parse(cluster or _DEFAULT_CLUSTER)
+        sizes = with_gangs(SIZES, gangs, gang_sizes(meant))
+        return interval_for_load(_DEFAULT_LOAD if load is None else load, meant.device_count, sizes=sizes)
     if cluster is not None or load is not None:
         raise InputError("both --interval and a load", "--interval, or --cluster with --load", "Leave one out")
     return parse_duration(interval)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _HUES = ("cyan", "magenta", "yellow", "green", "blue", "bright_red", "bright_cyan", "bright_magenta")
-_MARKS = {"free": "·", "lost": "x", "drained": "-"}
+_MARKS = {"free": "·", "lost": "x", "drained": "-", "draining": "-"}
 _STYLES = {
     "running": "green", "finishing": "cyan", "pending": "yellow", "asking": "yellow", "preparing": "yellow",
     "suspended": "magenta", "paused": "dim", "blocked": "dim",

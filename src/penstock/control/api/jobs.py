@@ -24,6 +24,7 @@ from penstock.wire import (
     JobMetricsView,
     JobPage,
     LogPage,
+    PauseRequest,
     QuoteView,
     ResumeRequest,
     StorableText,
@@ -74,9 +75,9 @@ def cancel_array(array: Name, platform: Service, who: Caller) -> ArrayView:
 
 
 @router.post("/arrays/{array}/pause")
-def pause_array(array: Name, platform: Service, who: Caller) -> ArrayView:
+def pause_array(array: Name, platform: Service, who: Caller, how: PauseRequest | None = None) -> ArrayView:
     """Take every job of an array out of scheduling until it is resumed."""
-    return platform.pause_array(array, who)
+    return platform.pause_array(array, who, how)
 
 
 @router.post("/arrays/{array}/resume")
@@ -123,9 +124,12 @@ def cancel(job_id: JobId, platform: Service, who: Caller) -> JobDetail:
 
 
 @router.post("/jobs/{job_id}/pause")
-def pause(job_id: JobId, platform: Service, who: Caller) -> JobDetail:
-    """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise."""
-    return platform.pause(job_id, who)
+def pause(job_id: JobId, platform: Service, who: Caller, how: PauseRequest | None = None) -> JobDetail:
+    """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise.
+
+    A job that cannot resume would lose its work: it is refused (409) with how much that is, unless ``anyway`` is said.
+    """
+    return platform.pause(job_id, who, how)
 
 
 @router.post("/jobs/{job_id}/resume")

@@ -10,7 +10,7 @@ from penstock.control.api.dependencies import Caller, OpenStreams, Service
 from penstock.control.api.inputs import EventNumber, LastEvent, Name, event_number
 from penstock.control.api.streams import Feed, Message, resume_point
 from penstock.control.platform.access import Action, require
-from penstock.wire import DrainRequest, EventPage, HealthView, NodeView, OverviewView, VersionView
+from penstock.wire import DrainedJob, DrainRequest, EventPage, HealthView, NodeView, OverviewView, VersionView
 
 router = APIRouter(tags=["platform"])
 
@@ -84,8 +84,14 @@ def nodes(platform: Service, who: Caller) -> list[NodeView]:
 
 @router.post("/v1/nodes/{name}/drain")
 def drain(name: Name, platform: Service, who: Caller, how: DrainRequest | None = None) -> list[NodeView]:
-    """No more jobs on a node; those that run there save their state and go elsewhere."""
+    """No more jobs on a node; those that can resume save their state and leave it, the others end there first."""
     return platform.drain(name, who, how)
+
+
+@router.get("/v1/nodes/{name}/drain")
+def drained_jobs(name: Name, platform: Service, who: Caller) -> list[DrainedJob]:
+    """The jobs that draining a node would stop, with what each of them would lose; nothing is changed."""
+    return platform.drained_jobs(name, who)
 
 
 @router.post("/v1/nodes/{name}/undrain")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.records import JobRecord
 from penstock.core import Costs, Curve, FailureReason, Report, ReportKind, Source, Span
-from penstock.policies import weakest_source
 
 if TYPE_CHECKING:
     from penstock.learn import Delay, DelayMeter, Measurement, ProgressMeter
@@ -19,7 +18,7 @@ _WATCHED_S = 5.0
 _GLANCE_S = 1.5
 """Long enough for a run that ends, and for one of which nothing at all was known."""
 _NEWS = 0.05
-"""A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
+"""A rate is news when it, or what is certain of it, differs by more than this share from what a job is scheduled by."""
 _NEWS_S = 1.0
 """A delay is news when what is expected of the next one changes by more than this and a fifth."""
 _UNKNOWN_SPREAD = 0.2
@@ -31,14 +30,32 @@ _ENDS = (*_DONE, ReportKind.FAILED, ReportKind.SUSPENDED)
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What is believed from now on, where it is not what was believed before.
+    """What one look at a run has shown: all that is known of its speed now, and its costs if they are news.
 
-    ``alone``: the curve is in the unit of this job file and of no other.
+    ``speed`` counts steps of the script, of which each is ``scale`` iterations of this job file; ``measured`` is the
+    kind and the number of devices that were looked at.
     """
 
-    curve: Curve | None = None
+    speed: Curve | None = None
     costs: Costs | None = None
-    alone: bool = False
+    scale: float = 1.0
+    measured: tuple[int, str] = (0, "")
+
+    @property
+    def curve(self) -> Curve | None:
+        """The speed in the unit of this job file."""
+        return None if self.speed is None else self.speed.scaled(self.scale)
+
+    def is_news(self, believed: Curve, scale: float = 1.0) -> bool:
+        """Return whether a job that is scheduled by ``believed`` has to hear of the speed."""
+        if self.speed is None:
+            return False
+        count, kind = self.measured
+        if _basis(believed, kind) != _basis(self.speed, kind):
+            return True
+        old, new = believed.rate(count, kind), scale * self.speed.rate(count, kind)
+        sure = new * (1.0 - self.speed.doubt(count, kind)) - old * (1.0 - believed.doubt(count, kind))
+        return max(abs(new - old), abs(sure)) > _NEWS * old
 
 
 class Learning(Protocol):
@@ -80,11 +97,12 @@ class Learner:
             return Learned()
         watch = self._watches.get(report.run_id) or self._begin(report.run_id, record)
         self._saving(report, record, watch)
-        curve = self._speed(report, record, watch)
+        speed = self._speed(report, record, watch)
         costs = self._delay(report, record, watch)
         if report.kind in _ENDS:
             self._watches.pop(report.run_id, None)
-        return Learned(curve, costs, alone=watch.scale(record.work) != 1.0)
+        kind, width = record.grant.kind if record.grant else "", report.width or watch.width
+        return Learned(speed, costs, watch.scale(record.work), (width, kind))
 
     def _saving(self, report: Report, record: JobRecord, watch: _Watch) -> None:
         """What checkpoints cost, and how often what runs here fails; told to stop is no failure."""
@@ -113,10 +131,7 @@ class Learner:
         kind, width = record.grant.kind, report.width or watch.width
         self.stores.speeds.observe(record.fingerprint, kind, width, measured.rate, measured.seconds, measured.spread)
         self.stores.learned()
-        curve = self.stores.curve(record.fingerprint, record.job.kinds).scaled(watch.scale(record.work))
-        believed = record.job.curve.rate(width, kind)
-        known = _source(record.job.curve, kind) == _source(curve, kind)
-        return None if known and abs(curve.rate(width, kind) - believed) <= _NEWS * believed else curve
+        return self.stores.curve(record.fingerprint, record.job.kinds)
 
     def _measured(self, report: Report, record: JobRecord, watch: _Watch) -> "Measurement | None":
         """The rate over the last stretch, once it is long enough to mean something."""
@@ -131,9 +146,14 @@ class Learner:
         if report.kind in _DONE and watch.silent:
             return self._from_its_end(report, record, watch)
         found = meter.measured()
-        hurry = report.kind in _ENDS or weakest_source(record.job) is Source.GUESSED
+        hurry = report.kind in _ENDS or not self._is_known(report, record, watch)
         long_enough = _GLANCE_S if hurry else _WATCHED_S
         return meter.drain() if found is not None and found.seconds >= long_enough else None
+
+    def _is_known(self, report: Report, record: JobRecord, watch: _Watch) -> bool:
+        """Whether its speed was measured on the devices it runs on."""
+        scaling = record.job.curve.scaling(record.grant.kind) if record.grant else None
+        return scaling is not None and scaling.is_measured(report.width or watch.width)
 
     def _from_its_end(self, report: Report, record: JobRecord, watch: _Watch) -> "Measurement | None":
         """A run that told nothing and did everything: its work over its time."""
@@ -189,9 +209,9 @@ class Learner:
         return costs if _is_news(costs, record.job.costs) else None
 
 
-def _source(curve: Curve, kind: str) -> str | None:
+def _basis(curve: Curve, kind: str) -> tuple[Source, tuple[int, ...]] | None:
     scaling = curve.scaling(kind)
-    return None if scaling is None else scaling.source.value
+    return None if scaling is None else (scaling.source, scaling.measured)
 
 
 def _is_news(found: Costs, believed: Costs) -> bool:

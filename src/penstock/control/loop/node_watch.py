@@ -43,7 +43,7 @@ class NodeWatch:
 
 def _node_changes(state: PlatformState, nodes: Mapping[str, Node], now: float) -> Iterator[Entry]:
     known = {node.name: node for _, node in state.scheduler.cluster.present()}
-    for name in sorted(known.keys() - nodes.keys() - state.absent.keys()):
+    for name in sorted(known.keys() - nodes.keys() - (state.absent.keys() - state.scheduler.emptying)):
         yield NodeLeft(at=now, node=name)
     for name, node in nodes.items():
         if name in known and known[name] != node:

@@ -108,4 +108,5 @@ def planned_scaling(planned: Scaling, measured: Curve, capacity: int) -> Scaling
         counts=counts, rates=tuple(measured.rate(count) for count in counts),
         source=planned.source if scaling is None else scaling.source,
         doubts=tuple(measured.doubt(count) for count in counts), plans=tuple(fitting),
+        measured=() if scaling is None else tuple(count for count in counts if count in scaling.measured),
     )  # fmt: skip

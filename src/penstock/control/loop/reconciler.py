@@ -29,7 +29,7 @@ from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
-from penstock.control.state.entries import Configured, RunSuspended
+from penstock.control.state.entries import Configured, Paused, RunSuspended
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
 from penstock.core import DeviceSlot, Diagnosis, FailureReason, ReportKind, RunStatus
@@ -187,6 +187,7 @@ class Reconciler:
             self._notice_the_lost(statuses)
         self._nodes.look()
         self._dependencies.look()
+        self._pause_the_stopped()
         if self._evaluations is not None:
             self._evaluations.look()
         if self._preparer is not None:
@@ -202,6 +203,14 @@ class Reconciler:
             self._forecasts.refresh()
         for observer in self._observers:
             observer.passed(time.perf_counter() - began)
+
+    def _pause_the_stopped(self) -> None:
+        """Jobs that are to be paused at their next checkpoint and have lost their devices meanwhile."""
+        with self.journal.reading() as state:
+            asked = [each for each in state.engaged.values() if each.pause_asked_at is not None and each.grant is None]
+            if asked:
+                now = self.journal.now()
+                self.journal.record(*(Paused(at=now, job_id=each.id, by=each.pause_asked_by) for each in asked))
 
     def _is_settled(self, statuses: Sequence[RunStatus]) -> bool:
         return self._settled is not None and self._settled.still(statuses, self.journal.seq)

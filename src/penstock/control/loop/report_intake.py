@@ -15,7 +15,7 @@ from penstock.control.evaluation.watch import EvaluationWatch
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.cordons import cordons
 from penstock.control.loop.learning import Learned, Learning
-from penstock.control.loop.lesson_pace import LessonPace
+from penstock.control.loop.lesson_pace import FEW, LessonPace
 from penstock.control.loop.metric_outlooks import MetricOutlooks, consequences
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_diagnosis import RunDiagnoser
@@ -265,14 +265,28 @@ class ReportIntake:
 
     def _learned(self, lesson: Learned, record: JobRecord) -> list[Entry]:
         now, fingerprint = self._journal.now(), record.fingerprint
-        kin = len(self._journal.state.kin.get(fingerprint, ()))
-        found: list[Entry] = []
-        if lesson.curve is not None and (lesson.alone or self._lessons.may_tell("speed", fingerprint, kin, now)):
-            shared = "" if lesson.alone else fingerprint
-            found.append(CurveLearned(at=now, job_id=record.id, curve=lesson.curve, fingerprint=shared))
-        if lesson.costs is not None and self._lessons.may_tell("costs", fingerprint, kin, now):
+        kin = self._journal.state.kin.get(fingerprint, {})
+        found = self._speed_learned(lesson, record, [each for each in kin.values() if each is not record])
+        if lesson.costs is not None and self._lessons.may_tell("costs", fingerprint, len(kin), now):
             found.append(CostsLearned(at=now, fingerprint=fingerprint, costs=lesson.costs))
         return found
+
+    def _speed_learned(self, lesson: Learned, record: JobRecord, kin: list[JobRecord]) -> list[Entry]:
+        """What one run shows is said to every job that it is news for; those that run see it by themselves, too.
+
+        A job whose file counts in another unit than its script hears it in its own, the others in the script's.
+        """
+        if lesson.speed is None:
+            return []
+        now, is_news = self._journal.now(), lesson.is_news(record.job.curve, lesson.scale)
+        behind = [each for each in kin[:FEW] if each.grant is None and lesson.is_news(each.job.curve)]
+        if lesson.scale != 1.0:
+            told = [(each, lesson.speed) for each in behind]
+            told += [(record, lesson.speed.scaled(lesson.scale))] if is_news else []
+            return [CurveLearned(at=now, job_id=each.id, curve=curve) for each, curve in told]
+        if not (is_news or behind) or not self._lessons.may_tell("speed", record.fingerprint, len(kin) + 1, now):
+            return []
+        return [CurveLearned(at=now, job_id=record.id, curve=lesson.speed, fingerprint=record.fingerprint)]
 
 
 def _news(reports: list[Report]) -> Iterator[Report]:

@@ -73,7 +73,8 @@ class ReportReader:
             entry = self._judged(replace(entry, diagnosis=diagnosis), record)
         saved = self._saved(report, record, state, at) if report.kind is ReportKind.SUSPENDED else None
         beside = (self._resumable(report, record, at), self._other_total(report, record, at), _held(report, record, at))
-        return [entry for entry in (*beside, entry, saved) if entry is not None]
+        paused = _paused_at_checkpoint(report, record, at)
+        return [entry for entry in (*beside, entry, saved, paused) if entry is not None]
 
     def failed(self, record: JobRecord, run_id: str, at: float, *, reason: str, **more: object) -> RunFailed:
         """A run that is gone, and whether it is worth another try."""
@@ -207,6 +208,14 @@ def _held(report: Report, record: JobRecord, at: float) -> Entry | None:
         f"step 0 with `penstock resume {record.id} --from-scratch`"
     )
     return Paused(at=at, job_id=record.id, reason=reason)
+
+
+def _paused_at_checkpoint(report: Report, record: JobRecord, at: float) -> Entry | None:
+    """A job that is to be paused at its next checkpoint has just made one."""
+    is_new = record.pause_asked_at is not None and record.pause_asked_at <= report.at
+    if report.kind is not ReportKind.CHECKPOINTED or report.run_id != record.run_id or not is_new:
+        return None
+    return Paused(at=at, job_id=record.id, by=record.pause_asked_by)
 
 
 def _is_early_exit(entry: RunFailed, record: JobRecord) -> bool:

@@ -235,9 +235,9 @@ class _StateCollector(Collector):
         state = self._journal.state
         grants = [record.grant for record in list(state.engaged.values())]
         held = {device for grant in grants if grant is not None for device in grant.devices}
-        absent, cluster = dict(state.absent), state.scheduler.cluster
+        cluster = state.scheduler.cluster
         for position, node in enumerate(cluster.nodes):
-            availability = absent[node.name].value if node.name in absent else "up"
+            availability = state.availability(node.name)
             nodes[node.kind, availability] += 1
             for device in cluster.devices_of(position):
                 free = "free" if availability == "up" else availability

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from penstock.control.platform.array_listing import array_members
 from penstock.control.platform.job_arrays import array_name
+from penstock.control.platform.losses import pause_entry
 from penstock.control.platform.resuming import resumed
-from penstock.control.state.entries import Cancelled, Paused
+from penstock.control.state.entries import Cancelled
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
-from penstock.wire import ConflictError, JobPhase, MissingError, ResumeRequest
+from penstock.wire import ConflictError, JobPhase, MissingError, PauseRequest, ResumeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class ArrayCommands:
         self.done()
         return found
 
-    def pause(self, array: str, who: Principal) -> str:
-        """Take every job of an array that is not over out of scheduling."""
+    def pause(self, array: str, who: Principal, how: PauseRequest | None = None) -> str:
+        """Take every job of an array that is not over out of scheduling, or none if one would lose its work."""
         with self.journal.lock:
             found, members = self._live_members(array, who, "paused")
             if preparing := [record.id for record in members if not record.is_scheduled]:
@@ -63,7 +64,8 @@ class ArrayCommands:
                 )  # fmt: skip
             now = self.journal.now()
             running = [each for each in members if each.mark is not JobPhase.PAUSED and not each.released]
-            self.journal.record_all([Paused(at=now, job_id=record.id, by=who.name) for record in running])
+            how = how or PauseRequest()
+            self.journal.record_all([pause_entry(record, how, now, who.name) for record in running])
         self.done()
         return found
 

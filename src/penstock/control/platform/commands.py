@@ -19,17 +19,27 @@ from penstock.control.platform.array_commands import ArrayCommands
 from penstock.control.platform.awaited_jobs import awaited_jobs, blocked_quote
 from penstock.control.platform.editing import edit_entry
 from penstock.control.platform.job_arrays import JobArray
+from penstock.control.platform.losses import drained_jobs, pause_entry
 from penstock.control.platform.quotas import Quotas
 from penstock.control.platform.resuming import resumed
 from penstock.control.platform.tenancy import ANYBODY, Tenancy
-from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, Paused, Submitted
+from penstock.control.state.entries import Absence, Cancelled, NodeCame, NodeLeft, PauseAsked, Submitted
 from penstock.control.state.group_commit import Request
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Key, Principal
 from penstock.core import Node, Quote, Source, UnknownNameError, Verdict
 from penstock.policies import weakest_source
-from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError, ResumeRequest
+from penstock.wire import (
+    ConflictError,
+    DrainedJob,
+    DrainRequest,
+    ForbiddenError,
+    JobPhase,
+    MissingError,
+    PauseRequest,
+    ResumeRequest,
+)
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
@@ -147,8 +157,11 @@ class Commands:
             self._journal.record(Cancelled(at=self._journal.now(), job_id=job_id, by=who.name))
         self._done()
 
-    def pause(self, job_id: str, who: Principal) -> None:
-        """Take a job out of scheduling; it keeps its state and its place in the list, not its promise."""
+    def pause(self, job_id: str, who: Principal, how: PauseRequest | None = None) -> None:
+        """Take a job out of scheduling; it keeps its state and its place in the list, not its promise.
+
+        A job that cannot resume would lose its work, so the caller has to say that this is meant.
+        """
         with self._journal.lock:
             record = self._own(job_id, who)
             if record.mark is JobPhase.PAUSED:
@@ -161,7 +174,7 @@ class Commands:
                     "Wait until it is pending, or cancel it",
                 )  # fmt: skip
             self._not_finishing(record, "paused")
-            self._journal.record(Paused(at=self._journal.now(), job_id=job_id, by=who.name))
+            self._journal.record(pause_entry(record, how or PauseRequest(), self._journal.now(), who.name))
         self._done()
 
     def resume(self, job_id: str, who: Principal, how: ResumeRequest | None = None) -> None:
@@ -170,6 +183,9 @@ class Commands:
             record = self._own(job_id, who)
             if record.mark is not JobPhase.PAUSED:
                 self._not_over(record, "resumed")
+                if record.pause_asked_at is not None:
+                    now = self._journal.now()
+                    self._journal.record(PauseAsked(at=now, job_id=job_id, by=who.name, withdrawn=True))
                 if how is not None and how.from_scratch:
                     raise ConflictError(
                         f"job {job_id!r} is not paused", "from_scratch for a paused job", "Pause it first"
@@ -189,14 +205,30 @@ class Commands:
             self._journal.record(edit_entry(wanted, record, self._journal.state, self.quotas, now, who.name))
         self._done()
 
-    def drain(self, node: str, reason: str = "") -> None:
-        """No more jobs on a node; those that run there save their state and go elsewhere. A new reason is kept."""
+    def drain(self, node: str, who: Principal, how: DrainRequest | None = None) -> None:
+        """No more jobs on a node; those that can resume save their state and go elsewhere, the others end there first.
+
+        With ``now`` they are stopped as well. A new reason is kept.
+        """
+        how = how or DrainRequest()
         self._node(node)
         with self._journal.reading() as state:
-            news = reason and reason != state.drained_because.get(node)
-            if news or state.absent.get(node) is not Absence.DRAINED:
-                self._journal.record(NodeLeft(at=self._journal.now(), node=node, why=Absence.DRAINED, reason=reason))
+            news = how.reason and how.reason != state.drained_because.get(node)
+            stops = how.now and state.is_emptying(node)
+            if news or stops or state.absent.get(node) is not Absence.DRAINED:
+                self._journal.record(
+                    NodeLeft(
+                        at=self._journal.now(), node=node, why=Absence.DRAINED, reason=how.reason, by=who.name,
+                        waits=not how.now,
+                    )
+                )  # fmt: skip
         self._done()
+
+    def drained_jobs(self, node: str) -> list[DrainedJob]:
+        """The jobs that draining a node would stop."""
+        self._node(node)
+        with self._journal.reading() as state:
+            return drained_jobs(state, node, self._journal.now())
 
     def undrain(self, node: str) -> None:
         known_node = self._node(node)

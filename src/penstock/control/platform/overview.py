@@ -105,7 +105,7 @@ def _cluster(state: PlatformState, who: Principal, readings: dict[int, DeviceRea
     cluster = state.scheduler.cluster
     nodes = []
     for position, node in enumerate(cluster.nodes):
-        availability = state.absent[node.name].value if node.name in state.absent else "up"
+        availability = state.availability(node.name)
         devices = [_device(index, availability, holders, readings) for index in cluster.devices_of(position)]
         nodes.append(NodeGlance(name=node.name, kind=node.kind, state=availability, devices=devices))
     loads = [reading.utilisation for reading in readings.values() if reading.utilisation is not None]

@@ -105,7 +105,7 @@ class JobPresenter:
             retry_at=stamp(record.retry_at or None), exit_code=record.exit_code,
             diagnosis=None if record.diagnosis is None else DiagnosisView.of(record.diagnosis),
             history=self._history(record), usage=self._usage(record.id), until=self._until(record),
-            notices=self._notices(record),
+            notices=self._notices(record), resumable=record.job.resumable,
         )  # fmt: skip
 
     def _expected_value(self, record: JobRecord, row: JobRow) -> float | None:
@@ -232,7 +232,7 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
         return [
             NodeView(
                 name=node.name, kind=node.kind, devices=list(cluster.devices_of(position)),
-                state=state.absent[node.name].value if node.name in state.absent else "up",
+                state=state.availability(node.name),
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
                 unusable=[*_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable)],
                 **_checked(state.health.get(node.name)),

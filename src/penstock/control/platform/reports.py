@@ -2,17 +2,28 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from penstock.control.platform.past_moments import past_moment
 from penstock.control.reports.job import job_report
-from penstock.control.reports.period import KINDS, STEPS, TROUBLES, Evidence, Happening, JobFacts, period_report
+from penstock.control.reports.period import (
+    KINDS,
+    MOST_BROKEN,
+    STEPS,
+    TROUBLES,
+    Evidence,
+    Happening,
+    JobFacts,
+    period_report,
+)
 from penstock.control.state.entries import RunFailed
 from penstock.control.state.journal import Journal
 from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Line, Principal
+from penstock.control.state.store import DamagedError, Line, Principal
 from penstock.core import Cluster
+from penstock.scheduler import Entry as Note
 from penstock.wire import JobReport, PeriodReport, RequestError
 
 _MOST_LINES = 200_000
@@ -47,21 +58,24 @@ class Reports:
         journal = self._journal
         with journal.reading() as state:
             facts, cluster = JobFacts.of(record, state), state.scheduler.cluster
+            story = state.story(record).entries
         now = journal.now()
         evidence = Evidence(
             since=0.0, until=now, tenant=who.sees, jobs=[facts], cluster=cluster,
             holdings=journal.store.history.holdings(-math.inf, now, job_id=record.id),
-            happenings=list(self._happenings_of(record.id)),
+            happenings=list(self._happenings_of(record.id)), stories={record.id: story},
         )  # fmt: skip
         return job_report(facts, evidence)
 
     def _evidence(self, since: float, until: float, tenant: str | None) -> Evidence:
         jobs, cluster = self._facts(since, until, tenant)
         holdings = self._journal.store.history.holdings(since, until)
+        broken = [job.id for job in jobs if job.promise == "broken"]
         return Evidence(
             since=since, until=until, tenant=tenant, jobs=jobs, cluster=cluster,
             holdings=[holding for holding in holdings if tenant in (None, holding.tenant)],
-            happenings=self._happenings(since, until, tenant, [job.id for job in jobs if job.promise == "broken"]),
+            happenings=self._happenings(since, until, tenant, broken),
+            stories={job_id: self._story(job_id) for job_id in broken[-MOST_BROKEN:]},
         )  # fmt: skip
 
     def _facts(self, since: float, until: float, tenant: str | None) -> tuple[list[JobFacts], Cluster]:
@@ -81,6 +95,13 @@ class Reports:
         failed = {line.job_id for line in lines if line.kind == RunFailed.__name__ and line.job_id is not None}
         lines += history.lines_of(sorted(failed.union(broken)), STEPS, since=since)
         return _happenings(sorted((line for line in lines if line.at <= until), key=lambda line: line.seq))
+
+    def _story(self, job_id: str) -> Sequence[Note]:
+        """What was said of a job that is over; nothing where that can no longer be read."""
+        with suppress(DamagedError):
+            record = self._journal.find(job_id)
+            return () if record is None else record.notes
+        return ()
 
     def _happenings_of(self, job_id: str) -> Iterator[Happening]:
         log, after = self._journal.store.log, 0

@@ -48,6 +48,7 @@ from penstock.core import plain
 from penstock.wire import (
     ArraySubmission,
     ArrayView,
+    DrainedJob,
     DrainRequest,
     EditRequest,
     EvaluationList,
@@ -61,6 +62,7 @@ from penstock.wire import (
     LogPage,
     NodeView,
     OverviewView,
+    PauseRequest,
     PeriodReport,
     QuoteView,
     ResumeRequest,
@@ -164,11 +166,14 @@ class Platform:
             self._commands.cancel(job_id, who)
         return self._detail(job_id, who)
 
-    def pause(self, job_id: str, who: Principal) -> JobDetail:
-        """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise."""
+    def pause(self, job_id: str, who: Principal, how: PauseRequest | None = None) -> JobDetail:
+        """Take a job out of scheduling until it is resumed. It saves its state and gives up its promise.
+
+        A job that cannot resume is paused only ``anyway``; one that can is paused at its next checkpoint if wanted.
+        """
         with self.audit.recorded(who, "pause", job_id):
             require(who, Action.STEER)
-            self._commands.pause(job_id, who)
+            self._commands.pause(job_id, who, how)
         return self._detail(job_id, who)
 
     def resume(self, job_id: str, who: Principal, how: ResumeRequest | None = None) -> JobDetail:
@@ -253,11 +258,11 @@ class Platform:
             require(who, Action.STEER)
             return self._array(self._commands.arrays.cancel(array, who))
 
-    def pause_array(self, array: str, who: Principal) -> ArrayView:
+    def pause_array(self, array: str, who: Principal, how: PauseRequest | None = None) -> ArrayView:
         """Take every job of an array out of scheduling until it is resumed."""
         with self.audit.recorded(who, "pause", array):
             require(who, Action.STEER)
-            return self._array(self._commands.arrays.pause(array, who))
+            return self._array(self._commands.arrays.pause(array, who, how))
 
     def resume_array(self, array: str, who: Principal, how: ResumeRequest | None = None) -> ArrayView:
         """Let the paused jobs of an array ask again, all of them or none."""
@@ -378,11 +383,16 @@ class Platform:
         return node_views(self._journal, who, self._reconciler.backend.unusable())
 
     def drain(self, node: str, who: Principal, how: DrainRequest | None = None) -> list[NodeView]:
-        """No more jobs on a node; those that run there save their state and go elsewhere."""
+        """No more jobs on a node; those that can resume save their state and leave it, the others end there first."""
         with self.audit.recorded(who, "drain", node):
             require(who, Action.DRAIN)
-            self._commands.drain(node, how.reason if how else "")
+            self._commands.drain(node, who, how)
         return self._nodes(who)
+
+    def drained_jobs(self, node: str, who: Principal) -> list[DrainedJob]:
+        """The jobs that draining a node would stop, with what each of them would lose; nothing is changed."""
+        require(who, Action.DRAIN)
+        return self._commands.drained_jobs(node)
 
     def undrain(self, node: str, who: Principal) -> list[NodeView]:
         """Jobs may run on a drained node again."""

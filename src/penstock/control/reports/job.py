@@ -64,7 +64,8 @@ def _promise(job: JobFacts, evidence: Evidence) -> str:
         return sentences[job.promise]
     if job.promise == "kept":
         return f"Its promise was kept: it ended {late_words(job.late_s)}."
-    return f"Its promise was broken ({late_words(job.late_s)}): {why_broken(job, evidence.happenings)}."
+    why = why_broken(job, evidence.happenings, evidence.stories.get(job.id, ()))
+    return f"Its promise was broken ({late_words(job.late_s)}): {why}."
 
 
 def _moves(report: JobReport) -> Iterator[str]:

@@ -5,6 +5,7 @@ from it, and failures and resizes from its lines. Pure: facts go in, a report co
 """
 
 import math
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Holding, OutcomeRow
 from penstock.core import LATE_TOLERANCE_S, Cluster, FailureReason, Verdict, format_duration
+from penstock.scheduler import Entry as Note
 from penstock.wire import (
     OVER,
     BrokenView,
@@ -45,7 +47,9 @@ Happening = Launched | Paused | Progressed | Resized | RunFailed | RunSuspended 
 OWN_FAULTS = frozenset({FailureReason.EXIT, FailureReason.NONSENSE})
 """Reasons of failures that are the script's own: no platform could have kept the promise."""
 UNEXPLAINED = "nothing in the log explains it; its speed was probably believed too high"
-_MOST_BROKEN = 100
+MOST_BROKEN = 100
+_SPEED_NEWS = re.compile(r"its speed on \d+ devices? is (\S+) iterations a second, not (\S+)")
+"""What the scheduler says of a job whose speed was measured anew."""
 _WITH_ITS_WORKER_S = 10.0
 """A run that fails so soon after a worker of it failed with it."""
 _STRETCHES = 28
@@ -147,6 +151,8 @@ class Evidence:
     cluster: Cluster
     fairness: Mapping[str, float] = field(default_factory=dict)
     """Of tenants over the day before the end, where that is known."""
+    stories: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+    """What was said of jobs whose promises were broken."""
 
     @property
     def account(self) -> EnergyAccount:
@@ -169,7 +175,7 @@ def period_report(evidence: Evidence) -> PeriodReport:
             "device_seconds": sum(used_s(holding, evidence) for holding in evidence.holdings),
             "capacity_device_seconds": capacity, "jobs": _counts(there, ended, evidence),
             "promises": _promises(there, settled, evidence),
-            "broken": list(_broken(settled["broken"], evidence))[:_MOST_BROKEN],
+            "broken": list(_broken(settled["broken"], evidence))[:MOST_BROKEN],
             "tenants": _tenants(there, ended, evidence), "failures": failures(happenings, since),
             "resizes": resizes(happenings, since), "forecast": _forecast(ended),
             "queue_wait": _waits(there, evidence), "stretches": _stretches(settled, evidence),
@@ -302,13 +308,13 @@ def _broken(broken: Sequence[JobFacts], evidence: Evidence) -> Iterator[BrokenVi
             {
                 "job_id": job.id, "name": job.name, "tenant": job.tenant, "deadline": stamp(job.deadline),
                 "ended_at": stamp(job.ended_at), "late_s": None if math.isinf(job.late_s) else job.late_s,
-                "why": why_broken(job, trouble[job.id]),
+                "why": why_broken(job, trouble[job.id], evidence.stories.get(job.id, ())),
             }
         )  # fmt: skip
 
 
-def why_broken(job: JobFacts, entries: Sequence[Happening]) -> str:
-    """The causes the log knows of."""
+def why_broken(job: JobFacts, entries: Sequence[Happening], story: Sequence[Note] = ()) -> str:
+    """Return the causes that the log knows of, those first on which a user can act."""
     if job.phase is JobPhase.FAILED:
         return f"it failed for good: {job.reason or 'no reason given'}"
     parts = []
@@ -320,10 +326,18 @@ def why_broken(job: JobFacts, entries: Sequence[Happening]) -> str:
         parts.append(f"it was stopped and began again {len(again)} time{'s' if len(again) > 1 else ''}")
     if paused := sum(isinstance(entry, Paused) for entry in entries):
         parts.append(f"somebody paused it {paused} time{'s' if paused > 1 else ''}")
-    slower = sum(isinstance(entry, Progressed) for entry in entries)
-    if slower:
-        parts.append(f"its speed was corrected {slower} time{'s' if slower > 1 else ''}")
+    if slower := _slower_than_planned(story):
+        parts.append(f"it was slower than planned: {slower}; `penstock quote --measure` measures it before a promise")
+    elif corrected := sum(isinstance(entry, Progressed) for entry in entries):
+        parts.append(f"it made less progress than its speed said, {corrected} time{'s' if corrected > 1 else ''}")
     return ", ".join(parts) or UNEXPLAINED
+
+
+def _slower_than_planned(story: Sequence[Note]) -> str:
+    """The last measurement after the promise that found the job slower."""
+    since = next((note.at for note in story if note.text.startswith(Verdict.PROMISED)), math.inf)
+    found = [match for note in story if note.at >= since and (match := _SPEED_NEWS.fullmatch(note.text))]
+    return next((match[0] for match in reversed(found) if float(match[1]) < float(match[2])), "")
 
 
 def _tenants(jobs: Sequence[JobFacts], ended: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:

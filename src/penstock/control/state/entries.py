@@ -162,6 +162,16 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PauseAsked:
+    """A job is to be paused at its next checkpoint, or not any more."""
+
+    at: float
+    job_id: str
+    by: str = ""
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """A paused job asks again with the work that is left, and with another goal if one is given.
 
@@ -428,12 +438,17 @@ class Absence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLeft:
-    """A node takes no jobs any more; ``reason`` says why one was drained, if whoever did it said so."""
+    """A node takes no jobs any more; ``reason`` says why one was drained, if whoever did it said so, and ``by`` who.
+
+    Of a node that ``waits`` only jobs that can resume are taken away, and the others end there.
+    """
 
     at: float
     node: str
     why: Absence = Absence.LOST
     reason: str = ""
+    by: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -505,7 +520,8 @@ class Ticked:
 
 
 AboutJob = (
-    Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | Resumed | Edited | Launched
+    Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | PauseAsked | Resumed | Edited
+    | Launched
     | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunWatched | RunSuspended | RunReleased | RunFinished
     | RunFailed | NodeUnfit | CurveLearned | ResumableLearned | MetricReported | Evaluated
 )  # fmt: skip

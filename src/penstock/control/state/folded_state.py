@@ -160,6 +160,10 @@ class FoldedState:
             now = f"being prepared: {record.reason}" if record.reason else "waiting to be prepared"
             return Story(record.id, list(record.notes), now)
         told = self.scheduler.why(record.id)
+        if record.pause_asked_at is not None:
+            told.now += "; it is paused at its next checkpoint"
+        if record.grant is None and record.mark is None and not record.released:
+            told.now += self._nodes_out_of_use(record)
         told.entries = sorted([*record.notes, *told.entries], key=lambda note: note.at)
         if record.grant is not None and record.retry_at > self.at:
             told.now += f"; starts again in {format_duration(record.retry_at - self.at)}"
@@ -173,6 +177,32 @@ class FoldedState:
         left = [f"{job_id} ({self.phase(self.jobs[job_id])})" for job_id in self.unended(record)]
         how = "end" if record.submission.after_any else "finish"
         return f"blocked: it starts when these {how}: {listed(left)}" if left else "blocked: what it waits for is over"
+
+    def availability(self, node: str) -> str:
+        """Whether a node takes jobs: up, lost, draining while jobs on it end, or drained."""
+        return "draining" if self.is_emptying(node) else str(self.absent.get(node, "up"))
+
+    def is_emptying(self, node: str) -> bool:
+        """Whether a drained node still has jobs that end there."""
+        return node in self.absent and node in self.scheduler.emptying
+
+    def _nodes_out_of_use(self, record: JobRecord) -> str:
+        """Of a job that waits: the nodes that it could use if they were not drained or lost."""
+        job, kinds = record.job, self.scheduler.cluster.kinds
+        names = [
+            node.name for _, node in self.scheduler.cluster.present()
+            if job.nodes.allows(node.name) and any(node.kind == kind for kind in job.kinds or kinds)
+        ]  # fmt: skip
+        out = [f"{name} is {self._out_of_use(name)}" for name in names if name in self.absent]
+        if not out:
+            return ""
+        if len(out) < len(names):
+            return f"; not in use: {listed([name for name in names if name in self.absent])}"
+        return f"; {'its only node' if len(out) == 1 else 'all nodes that it can use are out of use'}: {listed(out)}"
+
+    def _out_of_use(self, node: str) -> str:
+        because = self.drained_because.get(node)
+        return self.availability(node) + (f" ({because})" if because else "")
 
     def feed(self, *events: Event) -> None:
         """Tell the scheduler, and take note of what follows at once; what is to be decided follows later."""

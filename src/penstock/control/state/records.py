@@ -101,6 +101,9 @@ class JobRecord:
     unreadable: str = ""
     """What its last run said of a checkpoint that it could not read."""
     retry_at: float = 0.0
+    pause_asked_at: float | None = None
+    """Since when it is to be paused at its next checkpoint, and by whom."""
+    pause_asked_by: str = ""
     reason: str = ""
     exit_code: int | None = None
     tail: tuple[str, ...] = ()

@@ -10,16 +10,19 @@ from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.policy import AT_ONCE, HOLD_S, AtOnce, DeadlinePolicy, Hold, hopes
 from penstock.policies.deadline.promises import protect
+from penstock.policies.deadline.turns import Growth, Turns
 
 __all__ = [
     "AT_ONCE",
     "HOLD_S",
     "AtOnce",
     "DeadlinePolicy",
+    "Growth",
     "Hold",
     "Layout",
     "PlanInputs",
     "Terms",
+    "Turns",
     "asked_again",
     "hopes",
     "protect",

@@ -2,17 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from penstock.core import Quote, Verdict, format_duration
+from penstock.core import Plan, Quote, Source, Verdict, format_duration
 from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down, value_text
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Layout, earliest_ends
 from penstock.policies.deadline.offers import OfferBook
+from penstock.policies.measure_first import counts_to_measure, devices_text
 from penstock.policies.view import View
 
+_NOT_MEASURED = (
+    "it would be in time on {devices} if it were as fast there as predicted, but that was never measured: it is"
+    " measured there first"
+)
 _COSTLY = "more is asked for than the devices can do, and cheaper jobs are promised first"
 
 
@@ -21,31 +27,55 @@ def answers(
 ) -> Sequence[Quote | None]:
     """A promise for each row that is planned, and an honest word for the others; nothing where that was said before.
 
-    Counter-offers to rejected jobs are held for ``hold_s``.
+    Counter-offers to rejected jobs are held for ``hold_s``. O(rows) vector work, and more for each that is told
+    something new.
     """
-    chances, planned = last_chances(view), np.isfinite(layout.finish)
-    waits = (chances >= view.now) & (costly | view.hard)
-    silent = waits & (view.standing == Standing.DEFERRED)
-    told = rows[~planned[rows] & ~silent[rows] & np.isfinite(view.deadline[rows])]
-    offers = np.full(len(view), np.inf)
-    offers[told] = earliest_ends(inputs, told, layout.calendar) + view.deadline[told] - inputs.limit[told]
+    in_time, has_deadline = np.isfinite(layout.finish[rows]), np.isfinite(view.deadline[rows])
+    said: dict[int, Quote] = {row: no_deadline(view.jobs[row].id) for row in rows[~has_deadline].tolist()}
+    for row in rows[has_deadline & in_time].tolist():
+        plan = layout.plans.of_row(row, layout.finish[row])
+        quote = promised(view.jobs[row].id, float(view.deadline[row]), plan, float(layout.soonest[row]))
+        said[row] = replace(quote, reason=quote.reason + _basis(view, row, plan, int(layout.plans.kind[row]), inputs))
+    if len(late := rows[has_deadline & ~in_time]):
+        said |= _words_for_late(view, late, layout, inputs, costly, hold_s)
+    return [said.get(row) for row in rows.tolist()]
 
-    def answer(row: int) -> Quote | None:
-        name, deadline, chance, offer = view.jobs[row].id, float(view.deadline[row]), chances[row], float(offers[row])
-        if not math.isfinite(deadline):
-            return no_deadline(name)
-        if planned[row]:
-            return promised(name, deadline, layout.plans.of_row(row, layout.finish[row]), float(layout.soonest[row]))
-        if silent[row]:
-            return None
+
+def _words_for_late(
+    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: Bools, hold_s: float
+) -> dict[int, Quote]:
+    """What is said to rows that cannot be promised their deadlines, but to those that know it and wait on."""
+    chances, measured_on = last_chances(view), counts_to_measure(view, rows)
+    waits = (chances >= view.now) & (costly | view.hard | (measured_on > 0))
+    told = rows[~(waits & (view.standing == Standing.DEFERRED))[rows]]
+    offers = earliest_ends(inputs, told, layout.calendar) + view.deadline[told] - inputs.limit[told]
+    held = OfferBook(view, inputs, layout.calendar, hold_s, len(rows))
+
+    def word(row: int, offer: float) -> Quote:
+        name, chance, count = view.jobs[row].id, float(chances[row]), int(measured_on[row])
         if waits[row]:
-            return deferred(name, view.now, float(chance), offer, _COSTLY if costly[row] else IN_THE_WAY)
+            reason = _COSTLY if costly[row] else IN_THE_WAY
+            if count:
+                reason = _NOT_MEASURED.format(devices=devices_text(count))
+            return replace(deferred(name, view.now, chance, offer, reason), measured_on=count)
         hard, worth = bool(view.hard[row]), value_text(view.jobs[row], offer)
-        quote = turned_down(name, float(view.now - chance), hard=hard, offer=offer, worth=worth)
-        return offers_held.held_for(row, quote) if hard and hold_s > 0 else quote
+        quote = turned_down(name, view.now - chance, hard=hard, offer=offer, worth=worth)
+        return held.held_for(row, quote) if hard and hold_s > 0 else quote
 
-    offers_held = OfferBook(view, inputs, layout.calendar, hold_s, len(rows))
-    return [answer(row) for row in rows.tolist()]
+    return {row: word(row, offer) for row, offer in zip(told.tolist(), offers.tolist(), strict=True)}
+
+
+def _basis(view: View, row: int, plan: Plan, kind: int, inputs: PlanInputs) -> str:
+    """Say which speed a promise rests on, where the job was never measured on the devices of its plan."""
+    scaling = view.jobs[row].curve.scaling(view.kinds[kind])
+    if scaling is None or scaling.source is not Source.PREDICTED or not scaling.doubts:
+        return ""
+    count = max((width for _, width in plan.steps if width and not scaling.is_measured(width)), default=0)
+    if not count:
+        return ""
+    level = int((inputs.levels[kind, row] < count).sum())
+    rate = float(inputs.rates[kind, row, min(level, int(inputs.depth[kind, row]) - 1)])
+    return f"; it counts on {rate:.3g} iterations a second on {devices_text(count)}, where it was never measured"
 
 
 def has_news(view: View, rows: Ints) -> bool:

@@ -47,7 +47,8 @@ def finish_time(
     """The latest that ``remaining`` is done on at most level ``cap`` of what is free; infinite if after ``limit``.
 
     ``held`` devices make progress from ``ready`` on; -1 are some of another kind. Every change costs its pause, and
-    ``start`` besides if there were no devices. A plan that would have too many steps counts as unreachable.
+    ``start`` besides if there were no devices, or if the job was still starting. A plan that would have too many steps
+    counts as unreachable.
     """
     planned = share_in(levels, depth, free[0], cap, again)
     current, wider, wider_at, steps = planned, UNREACHABLE, np.inf, 1
@@ -71,7 +72,7 @@ def finish_time(
                 wider = index
             else:
                 if index >= 0 and index < current:
-                    ready = max(ready, times[k] + pauses[index])
+                    ready = max(ready, times[k] + pauses[index] + (start if ready > times[k] else 0.0))
                 current, wider, wider_at = index, UNREACHABLE, np.inf
         begin, until = times[k], times[k + 1] if k + 1 < count else np.inf
         while begin < until:
@@ -84,7 +85,7 @@ def finish_time(
                     return finish if finish <= limit else np.inf
                 remaining -= rates[current] * max(end - working, 0.0)
             if end == wider_at:
-                ready = max(ready, end + pauses[wider] + (start if current < 0 else 0.0))
+                ready = max(ready, end + pauses[wider] + (start if current < 0 or ready > end else 0.0))
                 current, wider, wider_at = wider, UNREACHABLE, np.inf
             begin = end
     return np.inf

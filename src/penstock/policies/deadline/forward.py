@@ -16,10 +16,10 @@ from penstock.tools import compiled
 
 @compiled
 def bring_forward(
-    certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, calendar: Calendar, finish: Floats,
-    at: Floats, width: Ints, kinds: Ints,
+    certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, head: int, calendar: Calendar,
+    finish: Floats, at: Floats, width: Ints, kinds: Ints,
 ) -> None:  # fmt: skip
-    """Plan everybody in ``order`` who can start now.
+    """Plan everybody in ``order`` who can start now; for the row ``head`` devices are reserved in any case.
 
     A job with a deadline that nobody promised takes the least that is likely to be in time. One without, and one that
     cannot be in time, takes the narrowest share there is.
@@ -28,7 +28,7 @@ def bring_forward(
         if promised[job]:
             if np.isfinite(finish[job]) and not (at[job, 0] <= certain.now and width[job, 0] > 0):
                 _begin_promised(certain, job, calendar, finish, at, width, kinds)
-        elif _can_begin(likely, job, calendar):
+        elif job == head or _can_begin(likely, job, calendar):
             kind, level, end = cheapest_share(likely, job, calendar)
             if kind < 0:
                 likely.limit[job] = np.inf

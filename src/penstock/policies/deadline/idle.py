@@ -113,7 +113,7 @@ def _stays(inputs: PlanInputs, job: int) -> bool:
 
 
 @compiled
-def _gain(likely: PlanInputs, job: int, kind: int, width: int, idle: int) -> float:
+def gain_of_next(likely: PlanInputs, job: int, kind: int, width: int, idle: int) -> float:
     """Speed per device that the next level adds, relative to the narrowest; 0 if it does not pay or fit."""
     levels, rates, depth = likely.levels[kind, job], likely.rates[kind, job], likely.depth[kind, job]
     level = usable(levels, depth, width)
@@ -141,7 +141,7 @@ def _widen(
     for place in range(len(order)):
         job = order[place]
         if widths[job] > 0 and idle[kinds[job]] > 0:
-            gain = _gain(likely, job, kinds[job], widths[job], idle[kinds[job]])
+            gain = gain_of_next(likely, job, kinds[job], widths[job], idle[kinds[job]])
             if gain > 0.0:
                 heapq.heappush(queue, (-gain, place))
     while queue:
@@ -156,7 +156,7 @@ def _widen(
             continue
         idle[kind] -= wider - widths[job]
         widths[job] = wider
-        gain = _gain(likely, job, kind, wider, idle[kind])
+        gain = gain_of_next(likely, job, kind, wider, idle[kind])
         if gain > 0.0:
             heapq.heappush(queue, (-gain, place))
 

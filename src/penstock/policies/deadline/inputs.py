@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.policies.columns import Bools, Floats, Ints
 from penstock.policies.view import View
+from penstock.tools import compiled
 
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -47,6 +48,8 @@ class PlanInputs(NamedTuple):
     """By when each job must have ended."""
     prices: Floats
     """(kinds,) what a device-second of each kind is worth."""
+    cost: Floats
+    """What each job still costs at its most economical width, in device-seconds of the first kind."""
     patient: Bools
     """Whose plan begins as late as it may, because a job without a deadline is cheaper."""
 
@@ -60,51 +63,63 @@ class Terms(NamedTuple):
 
 
 def terms_of(view: View) -> Terms:
-    """The three of them, which share all that does not differ.
+    """The three of them, which share all that does not differ. O(rows x levels).
 
-    Reserves are for one unforeseen change and for a slow start and end.
+    Certain is the slowest speed and a decision in every slot; in so many slots there may be one decision more than
+    slots. Reserves are for one unforeseen change and for a slow start and end.
     """
-    strict = _strict(view)
-    interval = min(each.interval for each in view.conditions)
-    likely_rates = _stacked([each.rates for each in view.by_kind]) * view.working_share(interval)
-    cautious = strict._replace(limit=strict.limit - view.overhead.worst_s - view.reserve_s)
-    prices = kind_prices(likely_rates, strict.levels, strict.depth)
+    overhead, interval = view.overhead, min(each.interval for each in view.conditions)
+    levels, depth = _stacked([each.levels for each in view.by_kind]).copy(), np.array([k.depth for k in view.by_kind])
+    surely = _stacked([_slowest(each.rates, each.doubts) for each in view.by_kind]) * view.working_share(view.slot)
+    mostly = _stacked([each.rates for each in view.by_kind]) * view.working_share(interval)
+    prices, likely_prices = kind_prices(surely, levels, depth), kind_prices(mostly, levels, depth)
+    pauses, resizes, starts, ends, held, bound, ready, again, remaining, limit, cost, patient = _columns(
+        float(view.now), overhead.change_s, overhead.per_doubling_s, overhead.every_round_s, levels, surely, depth,
+        prices, view.resize_s, view.start_s, view.end_s, view.width, view.bound, view.pause_s, view.resumable,
+        view.whole, view.remaining, view.allowance, view.deadline,
+    )  # fmt: skip
+    strict = PlanInputs(
+        now=float(view.now), slot=float(view.slot), levels=levels, rates=surely, pauses=pauses, depth=depth,
+        resizes=resizes, starts=starts, ends=ends, held=held, bound=bound, ready=ready, remaining=remaining,
+        again=again, limit=limit, prices=prices, cost=cost, patient=patient,
+    )  # fmt: skip
+    cautious = strict._replace(limit=limit - overhead.worst_s - view.reserve_s)
+    expected = np.array(view.remaining)
     likely = strict._replace(
-        rates=likely_rates, limit=strict.limit.copy(), prices=prices, remaining=np.array(view.remaining)
-    )
+        rates=mostly, limit=limit.copy(), prices=likely_prices, remaining=expected,
+        cost=device_seconds(levels, mostly, depth, likely_prices, expected),
+    )  # fmt: skip
     return Terms(cautious, strict, likely)
 
 
-def _strict(view: View) -> PlanInputs:
-    """The slowest speeds and a decision in every slot; in so many slots there may be one decision more than slots."""
-    levels, depth = _stacked([each.levels for each in view.by_kind]), np.stack([each.depth for each in view.by_kind])
-    rates = _stacked([_slowest(each.rates, each.doubts) for each in view.by_kind]) * view.working_share(view.slot)
-    pauses: Floats = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(levels, 1))
-    columns = {
-        "resizes": view.resize_s, "starts": view.start_s - view.end_s - view.resize_s, "ends": view.end_s,
-        "held": view.width, "bound": view.bound, "ready": view.now + view.pause_s,
-        "remaining": view.remaining + view.allowance,
-        "again": np.where(view.resumable, -1.0, view.whole), "limit": view.deadline - view.overhead.every_round_s,
-    }  # fmt: skip
-    best_effort = np.isinf(view.deadline)
-    inputs = PlanInputs(
-        now=float(view.now), slot=float(view.slot), levels=levels, rates=rates,
-        pauses=pauses + view.resize_s[:, None], depth=depth, prices=kind_prices(rates, levels, depth),
-        patient=np.zeros(len(view), dtype=bool), **{name: np.array(column) for name, column in columns.items()},
+@compiled
+def _columns(
+    now: float, change_s: float, per_doubling_s: float, every_round_s: float, levels: Ints, rates: Floats,
+    depth: Ints, prices: Floats, resize_s: Floats, start_s: Floats, end_s: Floats, width: Ints, bound: Ints,
+    pause_s: Floats, resumable: Bools, whole: Floats, remaining: Floats, allowance: Floats, deadline: Floats,
+) -> tuple[Floats, Floats, Floats, Floats, Ints, Ints, Floats, Floats, Floats, Floats, Floats, Bools]:  # fmt: skip
+    """The columns of :class:`PlanInputs` that do not depend on how fast the jobs run, and what follows from all."""
+    pauses = change_s + per_doubling_s * np.log2(np.maximum(levels, 1)) + resize_s.reshape(-1, 1)
+    again, left = np.where(resumable, -1.0, whole), remaining + allowance
+    cost = device_seconds(levels, rates, depth, prices, left)
+    best_effort, patient = np.isinf(deadline), np.zeros(len(deadline), dtype=np.bool_)
+    if best_effort.any():
+        patient = cost > cost[best_effort].min()
+    return (
+        pauses, resize_s.copy(), start_s - end_s - resize_s, end_s.copy(), width.copy(), bound.copy(), now + pause_s,
+        again, left, deadline - every_round_s, cost, patient,
     )  # fmt: skip
-    return inputs._replace(patient=_dearer(device_seconds(inputs), best_effort)) if best_effort.any() else inputs
 
 
-def _dearer(cost: Floats, than: Bools) -> Bools:
-    return np.asarray(cost > cost[than].min())
-
-
-def device_seconds(inputs: PlanInputs) -> Floats:
+@compiled
+def device_seconds(levels: Ints, rates: Floats, depth: Ints, prices: Floats, remaining: Floats) -> Floats:
     """What each job still costs at its most economical width, in device-seconds of the first kind."""
-    counts, rates = inputs.levels[:, :, 0], inputs.rates[:, :, 0]
-    costs = np.full(rates.shape, np.inf)
-    np.divide(counts * inputs.remaining * inputs.prices[:, None], rates, out=costs, where=inputs.depth > 0)
-    return np.asarray(costs.min(axis=0))
+    least = np.full(len(remaining), np.inf)
+    for kind in range(len(depth)):
+        runs = depth[kind] > 0
+        seconds = levels[kind, :, 0] * remaining * prices[kind] / np.where(runs, rates[kind, :, 0], 1.0)
+        least = np.where(runs & (seconds < least), seconds, least)
+    return least
 
 
 def _slowest(rates: Floats, doubts: Floats) -> Floats:
@@ -129,8 +144,8 @@ def kind_prices(rates: Floats, levels: Ints, depth: Ints) -> Floats:
 
 
 def _stacked(parts: list[NDArray[Number]]) -> NDArray[Number]:
-    """One array over all kinds, as wide as the widest; always a copy, so that loops are compiled for one layout."""
+    """One array over all kinds, as wide as the widest; no copy where there is one."""
     if len(parts) == 1:
-        return np.array(parts[0][None], order="C")
+        return parts[0][None]
     wide = max(part.shape[1] for part in parts)
     return np.stack([np.pad(part, ((0, 0), (0, wide - part.shape[1])), mode="edge") for part in parts])

@@ -27,10 +27,8 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
 
     Who is ahead of its plan gives back what it no longer needs at the end. O(rows log rows), more if devices were lost.
     """
-    layout = empty_layout(view, rows)
-    order = by_limit(view, inputs, rows)
-    plans, old = layout.plans, Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
-    follow_all(inputs, order, old.at, old.width, old.kind, layout.finish, plans.at, plans.width, plans.kind)
+    layout, order = followed(view, inputs, rows), by_limit(view, inputs, rows)
+    plans = layout.plans
     for inside in (view, view.without_offers()) if view.offers else (view,):
         if inside is not view:
             layout = replace(layout, calendar=new_calendar(inside, len(rows)))
@@ -41,14 +39,22 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
     return layout
 
 
+def followed(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
+    """The plans laid out before, as far as they are in time; nothing is taken out of the calendar for them. O(rows)."""
+    layout, old = empty_layout(view, rows), Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
+    plans = layout.plans
+    follow_all(inputs, rows, old.at, old.width, old.kind, layout.finish, plans.at, plans.width, plans.kind)
+    return layout
+
+
 @compiled
 def follow_all(
-    inputs: PlanInputs, order: Ints, old_at: Floats, old_width: Ints, old_kind: Ints, finish: Floats, at: Floats,
+    inputs: PlanInputs, rows: Ints, old_at: Floats, old_width: Ints, old_kind: Ints, finish: Floats, at: Floats,
     width: Ints, kinds: Ints,
 ) -> None:  # fmt: skip
     """The plans that are still in time, from now on and cut where their jobs will have ended."""
     times, widths = np.empty(PLAN_STEPS + 1), np.empty(PLAN_STEPS + 1, dtype=np.int64)
-    for job in order:
+    for job in rows:
         kind = old_kind[job]
         count = from_now(old_at[job], old_width[job], inputs.now, times, widths)
         if count == 0 or inputs.depth[kind, job] == 0:

@@ -61,13 +61,6 @@ class Layout:
         """Rows that should be planned but cannot be in time."""
         return self.rows[np.isinf(self.finish[self.rows])]
 
-    @property
-    def planned(self) -> Bools:
-        """Over all rows of the view: whether it is planned, in time."""
-        planned = np.zeros(len(self.finish), dtype=bool)
-        planned[self.rows] = np.isfinite(self.finish[self.rows])
-        return planned
-
 
 def empty_layout(view: View, rows: Ints) -> Layout:
     """Nobody is planned yet; there is room for plans of ``rows``."""
@@ -90,7 +83,9 @@ def fit_in(inputs: PlanInputs, layout: Layout, candidates: Ints) -> Layout:
     """Plan every candidate that can be in time on what the layout leaves, in the order given; nobody else changes."""
     if not len(candidates):
         return layout
-    rows, room = np.union1d(layout.rows, candidates), layout.calendar.with_room(len(candidates))
+    either, room = np.zeros(len(layout.finish), dtype=bool), layout.calendar.with_room(len(candidates))
+    either[layout.rows] = either[candidates] = True
+    rows = either.nonzero()[0]
     longer = Layout(rows, layout.finish.copy(), layout.soonest.copy(), layout.plans.copy(), room)
     _plan(inputs, longer, candidates, np.ones(len(layout.finish), dtype=bool))
     return longer
@@ -230,6 +225,17 @@ def _latest(
         inputs.limit[job] - inputs.ends[job], inputs.slot,
     )  # fmt: skip
     return (since, last_step + inputs.ends[job]) if last_step < np.inf else (inputs.now, end)
+
+
+@compiled
+def end_on(inputs: PlanInputs, job: int, kind: int, level: int, calendar: Calendar) -> float:
+    """When a job ends that takes at most a level of what is free from now on; infinite if after its limit."""
+    return float(inputs.ends[job]) + finish_time(
+        calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+        inputs.rates[kind, job], inputs.pauses[kind, job], inputs.starts[job], inputs.depth[kind, job], level,
+        held_on(inputs, job, kind), inputs.ready[job], inputs.remaining[job], inputs.again[job],
+        inputs.limit[job] - inputs.ends[job], inputs.slot,
+    )  # fmt: skip
 
 
 @compiled

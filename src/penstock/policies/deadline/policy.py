@@ -6,22 +6,25 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Assignment, PlannedQuotes, Policy
+from penstock.policies.base import Assignment, PlannedQuotes, Plans, Policy
 from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
-from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds, terms_of
+from penstock.policies.deadline.inputs import PlanInputs, Terms, terms_of
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.offers import with_accepted
 from penstock.policies.deadline.promises import (
+    WorkedOut,
     add_promises,
     cheapest_first,
     kept_promises,
     promised_rows,
+    worked_out_terms,
 )
+from penstock.policies.deadline.turns import Turns, grow_first
 from penstock.policies.greedy import by_priority
-from penstock.policies.measure_first import is_unmeasured
+from penstock.policies.measure_first import counts_to_measure, devices_text, is_unmeasured, patience
 from penstock.policies.parameters import Parameter
 from penstock.policies.planned_policy import explain_plan
 from penstock.policies.planning import widths_at
@@ -33,7 +36,8 @@ AT_ONCE = 0.3
 HOLD_S = 60.0
 ANSWER_WITHIN_S = 1e-3
 MEASURED_WITHIN_S = 30.0
-"""Seconds on devices after which a job that has not shown its speed takes its turn like any other."""
+"""Seconds on devices, for each count that is measured, after which a job that has not shown its speed takes its turn
+like any other."""
 
 
 class DeadlinePolicy(Policy):
@@ -48,7 +52,8 @@ class DeadlinePolicy(Policy):
     * *Idle devices*, highest priority first: a first share for everybody who has none; then nobody is disturbed without
       need; then the job that gains most speed per device, if it lives long enough to earn back the pause.
     * *Measuring*: whoever cannot be answered because its speed is not known goes first, on the fewest devices it takes
-      and for some seconds; promised jobs with time to spare make room for that.
+      and for some seconds, and so does whoever would be in time only on a number of devices on which it was never
+      measured; promised jobs with time to spare make room for that.
 
     O(jobs x breakpoints) per decision, and again per job that is asked.
     """
@@ -68,37 +73,49 @@ class DeadlinePolicy(Policy):
         self.hold_s = hold_s
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
-        view, accepting = with_accepted(view, rows)
-        terms = terms_of(view)
-        cost = device_seconds(terms.cautious)
-        asked = cheapest_first(cost, np.setdiff1d(rows[np.isfinite(view.deadline[rows])], accepting))
+        told, accepting = with_accepted(view, rows)
+        if len(accepting):
+            terms = terms_of(told)
+            late = _missed(terms.strict, self.reserved(told, terms)[0])[accepting]
+            told, accepting = with_accepted(view, rows[~np.isin(rows, accepting[late])])
+        view, terms = told, terms_of(told)
+        cost = terms.cautious.cost
+        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
         if not len(cheap) and not len(accepting) and not has_news(view, rows):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
+        plans = _plans_at_hand(view, layout, _missed(terms.strict, layout))
+        quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
+        return PlannedQuotes(quotes, plans, WorkedOut(terms, layout, view.offers))
 
     def allocate(self, view: View) -> Assignment:
-        measured = to_measure(view)
-        terms = _with_room(terms_of(view), measured) if measured.any() else terms_of(view)
+        measured, measured_by = to_measure(view)
+        terms = worked_out_terms(view) or terms_of(view)
+        if measured.any():
+            terms = _with_room(view, terms, measured)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        cheap_first = self.turns(view, promised, measured, device_seconds(terms.likely))
+        turns = self.turns(view, promised, measured, terms.likely.cost)
         plans, room = layout.plans, layout.calendar.with_room(len(view))
-        bring_forward(
-            cautious, terms.likely, promised, cheap_first, room, layout.finish, plans.at, plans.width, plans.kind
-        )
+        for order in turns.parts():
+            bring_forward(
+                cautious, terms.likely, promised, order, turns.head, room, layout.finish, plans.at, plans.width,
+                plans.kind,
+            )  # fmt: skip
+            if turns.growth is not None:
+                grow_first(terms.likely, promised, order, turns.growth, room, layout.finish, plans)
         widths = widths_at(plans.at, plans.width, view.now)
         kinds = np.where(widths > 0, plans.kind, view.bound)
         idle = view.capacity - np.bincount(kinds, widths, len(view.kinds)).astype(np.int64)
-        for rows in by_priority(view, cheap_first):
+        for rows in by_priority(view, _without_hindrances(view, turns, widths)):
             use_idle(terms.strict, terms.likely, promised, rows, plans.at, plans.width, plans.kind, widths, kinds, idle)
         pinned = immovable(terms.strict, promised_rows(view), plans.at, plans.width, plans.kind, widths, kinds)
         wake_at = min(
-            plans.next_change(view.now), _next_answer(view), _measured_by(view, measured & (widths > 0)),
-            _next_expiry(view),
+            plans.next_change(view.now), _next_answer(view), measured_by, _next_expiry(view),
         )  # fmt: skip
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
@@ -110,12 +127,36 @@ class DeadlinePolicy(Policy):
         """What new promises have to leave alone, and the terms that they must pass."""
         return kept_promises(view, terms)
 
-    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Ints:
+    def turns(self, view: View, promised: Bools, measured: Bools, cost: Floats) -> Turns:
         """Who comes first: whoever is to be measured, high priorities, cheap jobs."""
-        return np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured))
+        return Turns(np.lexsort((view.sequence, cost, hopes(view, promised, cost), -view.priority, ~measured)))
 
     def explain(self, view: View, row: int) -> str:
-        return explain_plan(view, row)
+        said = explain_plan(view, row)
+        asked = np.array([row] if view.standing[row] == Standing.DEFERRED else [], dtype=np.int64)
+        count = 0 if is_unmeasured(view.jobs[row], view.now) else int(counts_to_measure(view, asked)[row])
+        return f"{said}; it is measured on {devices_text(count)} first, on which it may be in time" if count else said
+
+
+def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:
+    """The order without jobs that would hold devices until they end for which the head of the queue waits."""
+    if turns.head < 0 or widths[turns.head]:
+        return turns.order
+    return turns.order[view.resumable[turns.order] | (widths[turns.order] > 0)]
+
+
+def _plans_at_hand(view: View, layout: Layout, missed: Bools) -> Plans:
+    """The plans of a layout; if it misses an earlier promise, earlier promises keep the plans they had.
+
+    Admission is not always shown all devices, so a promise that it misses may well be kept.
+    """
+    earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
+    if not (missed & earlier).any():
+        return layout.plans
+    plans = layout.plans.copy()
+    plans.at[earlier], plans.width[earlier] = view.plan_at[earlier], view.plan_width[earlier]
+    plans.kind[earlier] = view.plan_kind[earlier]
+    return plans
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
@@ -125,25 +166,27 @@ def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
     return missed
 
 
-def to_measure(view: View) -> Bools:
-    """Whose deadline waits for its speed and who has not had the time to show it."""
-    measured = np.zeros(len(view), dtype=bool)
-    deferred = (view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline)
-    for row in np.flatnonzero(deferred).tolist():
-        measured[row] = is_unmeasured(view.jobs[row], view.now) and view.executed[row] < MEASURED_WITHIN_S
-    return measured
+def to_measure(view: View) -> tuple[Bools, float]:
+    """Return which jobs are measured because their deadlines wait for their speed, and until when the first of them."""
+    left = np.zeros(len(view))
+    deferred = np.flatnonzero((view.standing <= Standing.DEFERRED) & np.isfinite(view.deadline))
+    counts, until = counts_to_measure(view, deferred), np.inf
+    for row in deferred.tolist():
+        if is_unmeasured(job := view.jobs[row], view.now):
+            left[row] = MEASURED_WITHIN_S - view.executed[row]
+            until = min(until, patience(job)) if patience(job) > view.now else until
+        elif counts[row]:
+            known = max(len(scaling.measured) for _, scaling in job.curve.scalings)
+            left[row] = MEASURED_WITHIN_S * (1 + known) - view.executed[row]
+    until = min(until, view.now + left[left > 0.0].min(initial=np.inf))
+    return left > 0.0, float(until + ANSWER_WITHIN_S)
 
 
-def _measured_by(view: View, rows: Bools) -> float:
-    """When the first of those that are being measured has had its time."""
-    left = MEASURED_WITHIN_S - view.executed[rows].max(initial=0.0)
-    return float(view.now + left + ANSWER_WITHIN_S) if rows.any() else np.inf
-
-
-def _with_room(terms: Terms, measured: Bools) -> Terms:
-    """Everybody promised begins as late as it may, and those to be measured take as little as they can."""
+def _with_room(view: View, terms: Terms, measured: Bools) -> Terms:
+    """Everybody promised begins as late as it may; those of whom nothing is known take as little as they can."""
     patient = np.ones(len(measured), dtype=bool)
-    terms.likely.limit[measured] = np.inf
+    unknown = [row for row in np.flatnonzero(measured).tolist() if is_unmeasured(view.jobs[row], view.now)]
+    terms.likely.limit[unknown] = np.inf
     return terms._replace(
         cautious=terms.cautious._replace(patient=patient), strict=terms.strict._replace(patient=patient)
     )

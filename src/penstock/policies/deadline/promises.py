@@ -6,15 +6,18 @@ and nobody gets devices, or loses any, in a way that would make it late. What ca
 devices, work that grew, speeds below what was stated.
 """
 
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standing
-from penstock.policies.deadline.inputs import PlanInputs, Terms, device_seconds
-from penstock.policies.deadline.keeping import keep
+from penstock.policies.deadline.inputs import PlanInputs, Terms
+from penstock.policies.deadline.keeping import followed, keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
-from penstock.policies.view import View
+from penstock.policies.view import Offer, View
 
 FRESH_ROWS = 300
 """Up to so many promised jobs are planned afresh at every decision: some milliseconds."""
@@ -23,8 +26,49 @@ REPLANNED_ROWS = 2000
 BEYOND_S = 1e-3
 
 
+def _kept_plans(view: View, terms: Terms, rows: Ints) -> tuple[Layout, PlanInputs]:
+    """Plans for those that have one: few rows are planned afresh if that reaches everybody, else they keep theirs."""
+    strict, nobody = terms.strict, np.zeros(len(view), dtype=bool)
+    within = strict._replace(limit=strict.limit + KEPT_WITHIN_S)
+    if len(rows) <= FRESH_ROWS and not view.is_planned:
+        cautious = _with_used_reserves(terms.cautious, strict, followed(view, within, rows))
+        if (fresh := lay_out(view, cautious, rows, nobody)) is not None:
+            return fresh, cautious
+    kept = keep(view, within, rows)
+    cautious = _with_used_reserves(terms.cautious, strict, kept)
+    return (lay_out(view, cautious, rows, nobody) if len(kept.missed) else None) or kept, cautious
+
+
+class WorkedOut(NamedTuple):
+    """What admission leaves to the allocation of the same decision."""
+
+    terms: Terms
+    layout: Layout
+    offers: Sequence[Offer]
+    """Those beside which the layout was made."""
+
+
+def worked_out_terms(view: View) -> Terms | None:
+    """The terms of the admission of this decision, if it was about the same rows."""
+    if not isinstance(view.worked_out, WorkedOut):
+        return None
+    terms = view.worked_out.terms
+    return terms._replace(likely=terms.likely._replace(limit=terms.likely.limit.copy()))
+
+
+def _worked_out_layout(view: View, rows: Ints) -> Layout | None:
+    """The layout of the admission of this decision, if it has exactly these rows in time beside the same offers."""
+    if not isinstance(view.worked_out, WorkedOut):
+        return None
+    _, layout, offers = view.worked_out
+    is_same = len(offers) == len(view.offers) and all(map(operator.is_, offers, view.offers))
+    if not is_same or not np.array_equal(layout.rows, rows) or len(layout.missed):
+        return None
+    return replace(layout, finish=layout.finish.copy(), plans=layout.plans.copy())
+
+
 def promised_rows(view: View) -> Ints:
-    return np.flatnonzero(view.standing == Standing.PROMISED)
+    return (view.standing == Standing.PROMISED).nonzero()[0]
 
 
 def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
@@ -33,14 +77,13 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     Who cannot be in time any more holds what it takes to be done as early as possible.
     """
     rows, strict = promised_rows(view), terms.strict
+    if (planned := _worked_out_layout(view, rows)) is not None:
+        return planned, _with_used_reserves(terms.cautious, strict, planned)
     is_new = np.isinf(view.plan_at[rows, 0])
-    kept = keep(view, strict._replace(limit=strict.limit + KEPT_WITHIN_S), rows[~is_new])
-    cautious = _with_used_reserves(terms.cautious, strict, kept)
-    if len(kept.missed) or (len(rows) <= FRESH_ROWS and not view.is_planned):
-        kept = lay_out(view, cautious, kept.rows, np.zeros(len(view), dtype=bool)) or kept
+    kept, cautious = _kept_plans(view, terms, rows[~is_new] if is_new.any() else rows)
     layout = kept
-    if is_new.any():
-        layout = add_promises(view, cautious, kept, cheapest_first(device_seconds(strict), rows[is_new]))
+    if len(kept.rows) < len(rows):
+        layout = add_promises(view, cautious, kept, cheapest_first(strict.cost, rows[is_new]))
         layout = replace(layout, rows=rows)
     return (_repaired(view, cautious, strict, layout) if len(layout.missed) else layout), cautious
 
@@ -50,10 +93,10 @@ def add_promises(view: View, inputs: PlanInputs, layout: Layout, candidates: Int
     if not len(candidates):
         return layout
     longer = _planned_only(layout, fit_in(inputs, layout, candidates))
-    others = candidates[~longer.planned[candidates]]
+    others = candidates[np.isinf(longer.finish[candidates])]
     for row in others[: 1 + REPLANNED_ROWS // (1 + len(longer.rows))].tolist():
         if inputs.now + inputs.remaining[row] / _top_rate(inputs, row) < inputs.limit[row]:
-            longer = lay_out(view, inputs, np.append(longer.rows, row), _late(longer)) or longer
+            longer = _afresh(view, inputs, np.append(longer.rows, row), _late(longer)) or longer
     return longer
 
 
@@ -80,13 +123,21 @@ def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, kept: Layout) 
 def _repaired(view: View, cautious: PlanInputs, strict: PlanInputs, layout: Layout) -> Layout:
     """New plans for those whom the plan at hand does not reach, beside it or by planning everybody afresh."""
     for inputs in (cautious, strict):
-        missing = cheapest_first(device_seconds(inputs), layout.missed)
+        missing = cheapest_first(inputs.cost, layout.missed)
         layout = fit_in(inputs, layout, missing)
         if len(layout.missed):
-            layout = lay_out(view, inputs, layout.rows, _late(layout)) or layout
+            layout = _afresh(view, inputs, layout.rows, _late(layout)) or layout
         if not len(layout.missed):
             return layout
     return _as_early_as_possible(view, strict, layout)
+
+
+def _afresh(view: View, inputs: PlanInputs, rows: Ints, forgiven: Bools) -> Layout | None:
+    """New plans for ``rows``; where others keep their devices, if need be with everyone beginning as late as it may."""
+    layout = lay_out(view, inputs, rows, forgiven)
+    if layout is None and view.has_settled:
+        layout = lay_out(view, inputs._replace(patient=np.ones_like(inputs.patient)), rows, forgiven)
+    return layout
 
 
 def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Layout:
@@ -103,8 +154,9 @@ def _as_early_as_possible(view: View, inputs: PlanInputs, layout: Layout) -> Lay
 
 def _planned_only(layout: Layout, longer: Layout) -> Layout:
     """Without the candidates that found no place."""
-    found = longer.rows[longer.planned[longer.rows]]
-    return replace(longer, rows=np.union1d(layout.rows, found))
+    stays = np.isfinite(longer.finish)
+    stays[layout.rows] = True
+    return replace(longer, rows=stays.nonzero()[0])
 
 
 def _late(layout: Layout) -> Bools:

@@ -49,9 +49,12 @@ class Seats(Protocol):
     def crowd(self, view: View, decided: Assignment) -> RowCrowd | None:
         """A group for which its nodes are too small, by this assignment; none if everybody finds a place."""
 
-    def room(self, view: View, row: int, taken: Mapping[int, int]) -> int:
-        """Devices that a row could have on its nodes beside promised jobs, those that cannot resume, and rows that
-        have ``taken`` so many of theirs."""
+    def room(self, view: View, row: int, taken: Mapping[int, int], until: float) -> int:
+        """Devices that a row could have on those of its nodes that stay ``until`` then, beside promised jobs, those
+        that cannot resume, and rows that have ``taken`` so many of theirs."""
+
+    def stays_until(self, view: View, row: int) -> float:
+        """Until when the devices that a row holds are there, as far as is known."""
 
     def blocked(self, view: View, decided: Assignment) -> Ints:
         """Confined rows that get nothing while too little of their nodes could be cleared for them."""
@@ -134,13 +137,13 @@ def promised_in_place(view: View, confined: Bools, seats: Seats) -> SettledRows:
 def _in_place(view: View, row: int, settled: SettledRows, seats: Seats) -> SettledRows:
     """The devices it holds, if it is in time on them; or the fewest that are, or else the most that can be had."""
     held, limit = int(view.width[row]), _limit(view, row)
-    in_time = limit + KEPT_WITHIN_S
-    ends = {held: _end(view, row, held)} if held else {0: math.inf}
+    in_time, end = limit + KEPT_WITHIN_S, safe_end(view, row, held) if held else math.inf
+    ends = {held: end if end <= seats.stays_until(view, row) else math.inf}
     width = held
     if ends[held] > in_time:
         taken = dict(zip(settled.rows.tolist(), settled.widths.tolist(), strict=True))
-        room = seats.room(view, row, taken)
-        ends |= {level: _end(view, row, level) for level in _levels(view, row) if level <= room}
+        others = {level: safe_end(view, row, level) for level in _levels(view, row) if level != held}
+        ends |= {level: end for level, end in others.items() if level <= seats.room(view, row, taken, end)}
         width = _fewest_in_time(ends, _cautious_limit(view, row)) or _fewest_in_time(ends, limit)
         width = width or min(ends, key=lambda level: (ends[level], level))
     one = np.array([row])
@@ -166,7 +169,7 @@ def _cautious_limit(view: View, row: int) -> float:
     return _limit(view, row) - view.overhead.worst_s - float(view.reserve_s[row])
 
 
-def _end(view: View, row: int, width: int) -> float:
+def safe_end(view: View, row: int, width: int) -> float:
     """When it will have ended on so many devices from now on, on certain terms: the slowest speed on at least so many,
     with a decision in every slot."""
     options, held = view.by_kind[int(view.bound[row])], int(view.width[row])

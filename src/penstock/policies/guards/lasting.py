@@ -1,10 +1,11 @@
-"""No ping-pong: a job that just got its devices is not stopped before they were worth getting.
+"""Jobs are not stopped before they were worth starting, and not too often.
 
 Stopping a job and starting it again costs it some seconds. Under every policy a job keeps its devices until it has held
 them for :data:`STINT_COSTS` times what that costs it, so stopping and starting takes no more than a fifth of its time
-on devices. Only what was promised to another job, or a quota whose owner asks, comes before that. Jobs that were
-promised a deadline are not held: their plans back the promise, and account for every change. Where nothing costs
-anything no job is held.
+on devices; every suspension doubles that. After :data:`MOST_SUSPENSIONS` a job keeps devices until it ends. Only what
+was promised to another job, or a quota whose owner asks, comes before that, and a job that cannot resume is not stopped
+in its place. A job that was promised a deadline is held only after so many suspensions, and if it is in time as it is:
+its plan backs the promise, and accounts for every change. Where nothing costs anything no job is held before that.
 """
 
 from collections.abc import Callable
@@ -13,23 +14,28 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.policies.base import Assignment
-from penstock.policies.columns import Floats, Ints, Standing
+from penstock.policies.columns import KEPT_WITHIN_S, Floats, Ints, Standing
 from penstock.policies.guards.settled import SettledRows, settle
+from penstock.policies.guards.undisturbed import ends_as_they_are
 from penstock.policies.guards.within_bounds import quota_shortfall
 from penstock.policies.view import View
 
 STINT_COSTS = 4.0
 """A job holds its devices at least this many times as long as it takes to stop and to start it again."""
+MOST_SUSPENSIONS = 8
+"""So often a job is suspended at most for anything less than a promise or a quota."""
 _ROUNDS = 4
 
 
 def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_costs: float) -> Assignment:
-    """What ``allocate`` decides if nobody is stopped too soon; asked again only where somebody would be."""
+    """What ``allocate`` decides if no job is stopped too soon; asked again only where a job would be."""
     first = decided = allocate(view)
+    if not ((view.width > 0) & (decided.widths == 0)).any():
+        return first
     held: Ints = np.zeros(0, dtype=np.int64)
-    ends, unpromised = lasts_until(view, stint_costs), view.standing != Standing.PROMISED
+    ends = lasts_until(view, stint_costs)
     for _ in range(_ROUNDS):
-        stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now) & unpromised)
+        stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now))
         if not len(stopped):
             break
         held = np.union1d(held, stopped)
@@ -40,17 +46,28 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
         view, first.widths
     ):
         return first
+    begins_again = ~view.resumable & (view.width > 0) & (decided.widths == 0) & (first.widths > 0)
+    if begins_again.any():
+        return first
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 
 
 def lasts_until(view: View, stint_costs: float) -> Floats:
     """Until when each row keeps its devices at least."""
-    cost = view.start_s + view.overhead.change_s
-    return np.where(view.width > 0, view.stint_since + stint_costs * cost, view.now)
+    changes_s = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(view.width, 1))
+    stint_s = stint_costs * (view.start_s + changes_s) * 2.0 ** np.minimum(view.suspensions, MOST_SUSPENSIONS)
+    ends = np.where((view.width > 0) & (view.standing != Standing.PROMISED), view.stint_since + stint_s, view.now)
+    often = np.flatnonzero((view.width > 0) & (view.suspensions >= MOST_SUSPENSIONS))
+    if len(often):
+        done = ends_as_they_are(view, often)
+        limits = view.deadline[often] - view.overhead.every_round_s + KEPT_WITHIN_S
+        holds = (view.standing[often] != Standing.PROMISED) | (done <= limits)
+        ends[often[holds]] = done[holds]
+    return ends
 
 
 def _woken(view: View, held: Ints, ends: Floats, decided: Assignment) -> tuple[float, ...]:
-    """Somebody was held: when that is over, there is something to decide."""
+    """When jobs that are held may be stopped, there is something to decide."""
     wakes = list(decided.wake_at)
     for row in held.tolist():
         kind = int(view.bound[row])

@@ -29,11 +29,16 @@ class SettledRows(NamedTuple):
 
     @classmethod
     def as_they_are(cls, view: View, rows: Ints, ends: Floats) -> "SettledRows":
-        """They keep what they hold."""
+        """They keep what they hold; what is out of use afterwards is never given back."""
+        ends = np.where(np.isin(view.sequence[rows], list(view.staying)), np.inf, ends)
         return cls(rows, ends, view.bound[rows], view.width[rows])
 
     def only(self, chosen: Bools) -> "SettledRows":
         return SettledRows(self.rows[chosen], self.ends[chosen], self.kinds[chosen], self.widths[chosen])
+
+    def without(self, rows: Ints) -> "SettledRows":
+        """All but these rows of the view."""
+        return self.only(~np.isin(self.rows, rows))
 
     def places_of(self, rows: Ints) -> Ints:
         """Where other rows are in the view without these."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.policies.base import Allocation, KindPolicy
 from penstock.policies.columns import Floats, Ints
+from penstock.policies.greedy import still_held
 from penstock.policies.kind_view import KindView
 from penstock.tools import compiled
 
@@ -26,7 +27,7 @@ class Fifo(KindPolicy):
     def allocate(self, view: KindView) -> Allocation:
         waiting = np.flatnonzero(view.width == 0)
         waiting = waiting[np.lexsort((view.sequence[waiting], -view.priority[waiting]))]
-        widths = view.width.copy()
+        widths = still_held(view)
         _start_waiting(widths, waiting, view.requested, view.rigid_seconds, view.capacity)
         return Allocation(widths)
 

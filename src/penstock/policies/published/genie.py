@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.policies.base import Allocation, KindPolicy
 from penstock.policies.columns import Bools, Ints
-from penstock.policies.greedy import take_in_order
+from penstock.policies.greedy import still_held, take_in_order
 from penstock.policies.kind_view import KindView
 
 _ROUNDING = 1e-6
@@ -37,8 +37,8 @@ class Genie(KindPolicy):
         laxity = view.deadline - view.now - view.alone_s
         order = view.order_by_priority(np.where(in_time, 0, 1), np.where(in_time, laxity, view.rigid_seconds))
         waiting = order[view.width[order] == 0]
-        started = take_in_order(waiting, demand, view.capacity - int(view.width.sum()))
-        widths = view.width + started
+        held = still_held(view)
+        widths = held + take_in_order(waiting, demand, view.capacity - int(held.sum()))
         return Allocation(widths, _last_chance(view, widths, in_time))
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.policies.base import Assignment, Policy
+from penstock.policies.greedy import still_held
 from penstock.policies.published.tenant_quotas import on_bound_kinds, quota_devices, requested_widths, take_within
 from penstock.policies.view import View
 
@@ -26,9 +27,10 @@ class YarnCapacity(Policy):
     def allocate(self, view: View) -> Assignment:
         arrival = np.lexsort((view.sequence, -view.priority))
         waiting = arrival[view.width[arrival] == 0]
-        busy = np.bincount(view.bound, weights=view.width, minlength=len(view.kinds)).astype(np.int64)
+        held = still_held(view)
+        busy = np.bincount(view.bound, weights=held, minlength=len(view.kinds)).astype(np.int64)
         started = take_within(
             waiting, requested_widths(view), view.bound, view.tenant, view.capacity - busy, view.tenants.held.copy(),
             quota_devices(view), True, True,
         )  # fmt: skip
-        return on_bound_kinds(view, view.width + started)
+        return on_bound_kinds(view, held + started)

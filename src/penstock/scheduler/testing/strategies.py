@@ -29,6 +29,8 @@ from penstock.core import (
     Node,
     NodeChanged,
     NodeChoice,
+    NodeClosed,
+    NodeDraining,
     NodeJoined,
     NodeLost,
     Progress,
@@ -40,7 +42,7 @@ from penstock.scheduler.scheduler import Scheduler
 
 MISFORTUNES = (
     "lose", "return", "cancel", "progress", "fail", "fail", "curve", "pause", "resume", "give up", "amend", "change",
-    "break", "mend", "release",
+    "break", "mend", "release", "close", "drain",
 )  # fmt: skip
 NODE_CHOICES = st.sampled_from(
     [
@@ -118,6 +120,8 @@ class Misfortune:
         node = nodes[self.pick % len(nodes)]
         if self.what == "lose":
             return NodeLost(now, node.name)
+        if self.what == "close":
+            return NodeClosed(now, node.name)
         if self.what == "return":
             position = scheduler.cluster.position(node.name)
             return None if position is None else NodeJoined(now, scheduler.cluster.nodes[position])
@@ -130,6 +134,10 @@ class Misfortune:
             slot = self.pick % scheduler.cluster.nodes[position or 0].device_count
             name = scheduler.cluster.nodes[position or 0].name
             return DeviceLost(now, name, slot) if self.what == "break" else DeviceRestored(now, name, slot)
+        if self.what == "drain":
+            position = scheduler.cluster.position(node.name)
+            name = scheduler.cluster.nodes[position or 0].name
+            return NodeDraining(now, name, now + 100.0 * self.amount if self.pick % 3 else math.inf)
         if self.what == "resume":
             paused = scheduler.paused()
             return JobResumed(now, paused[self.pick % len(paused)]) if paused else None

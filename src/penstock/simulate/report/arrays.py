@@ -13,7 +13,7 @@ from penstock.simulate.metrics import Summary
 from penstock.simulate.outcomes import Fate
 from penstock.simulate.timeline import Timeline
 
-FATES = (Fate.MET, Fate.LATE, Fate.DECLINED, Fate.DONE, Fate.UNFINISHED)
+FATES = (Fate.MET, Fate.LATE, Fate.DECLINED, Fate.DONE, Fate.UNFINISHED, Fate.CANCELLED)
 """The code of a fate in arrays and on the page is its place here."""
 
 

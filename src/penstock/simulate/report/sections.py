@@ -27,7 +27,7 @@ def fates(study: Study) -> str:
 
 _FATE_WORDS = {
     "met": "in time", "late": "late", "declined": "refused in advance", "done": "done, had no deadline",
-    "unfinished": "not finished",
+    "unfinished": "not finished", "cancelled": "cancelled by its user",
 }  # fmt: skip
 
 

@@ -39,9 +39,14 @@ _COLUMNS: tuple[_Column, ...] = (
     ("mean wait", lambda s: s.queueing_mean_s, time, -1),
     ("use", lambda s: s.utilisation, percent, 0),
     ("resizes", lambda s: s.rescales, count, 0),
+    ("preempted", lambda s: s.preemptions, count, -1),
     ("standing still", lambda s: s.overhead_share, percent, -1),
+    ("work lost", lambda s: s.lost_share, percent, -1),
+    ("energy", lambda s: s.energy_kwh, lambda v: "-" if math.isnan(v) else f"{v:,.1f} kWh", -1),
     ("worst fairness", lambda s: s.fairness_worst, lambda v: "-" if math.isnan(v) else f"{v:.1f}", -1),
-    ("least fair tenant", lambda s: s.tenant_fairness_least, lambda v: "-" if math.isnan(v) else f"{v:.2f}", 1),
+    ("least fair tenant, whole run", lambda s: s.run_fairness_least, lambda v: "-" if math.isnan(v) else f"{v:.2f}", 1),
+    ("any day", lambda s: s.day_fairness_least, lambda v: "-" if math.isnan(v) else f"{v:.2f}", 1),
+    ("last day", lambda s: s.tenant_fairness_least, lambda v: "-" if math.isnan(v) else f"{v:.2f}", 1),
     ("decision", lambda s: s.decision_mean_ms / 1e3, lambda v: "-" if math.isnan(v) else f"{1e3 * v:.2g} ms", -1),
 )
 

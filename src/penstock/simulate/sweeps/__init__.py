@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock.simulate.sweeps.results import ResultsFile
     from penstock.simulate.sweeps.rows import Aggregate, SweepRows, export_rows
     from penstock.simulate.sweeps.runner import run_grid, sweep
-    from penstock.simulate.sweeps.sources import TraceFile, TraceRecipe, WorkloadSource, source_named
+    from penstock.simulate.sweeps.sources import TraceFile, TraceRecipe, WorkloadSource, source_named, workload_of
     from penstock.simulate.sweeps.table import aggregate_cells, aggregate_title
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "run_grid",
     "source_named",
     "sweep",
+    "workload_of",
 ]
 
 __getattr__ = lazy_door(__name__)

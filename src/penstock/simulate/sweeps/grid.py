@@ -8,15 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.core import Cluster, InputError
+from penstock.core import Cluster, InputError, Tenant
 from penstock.policies import PolicyReference
 from penstock.simulate.catalogue import check_policies
 from penstock.simulate.comparison import Setting, bound_of, run_policy
 from penstock.simulate.failures import NodeFailures
 from penstock.simulate.optimum import OPTIMUM
-from penstock.simulate.sweeps.sources import WorkloadSource
-from penstock.simulate.traces import Profiles
-from penstock.simulate.workload import Workload
+from penstock.simulate.overhead import OverheadModel
+from penstock.simulate.placement_rates import AS_CURVES, PlacementRates
+from penstock.simulate.stop_knowledge import StopKnowledge
+from penstock.simulate.sweeps.sources import WorkloadSource, workload_of
+from penstock.simulate.traces import Profiles, TraceEvents
+from penstock.simulate.watts import Watts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,12 @@ class Grid:
     doubts: float = 0.0
     report_every_s: float = 600.0
     failures: NodeFailures | None = None
+    until: float = 0.0
+    knowledge: StopKnowledge = StopKnowledge.FORECAST
+    tenants: tuple[Tenant, ...] = ()
+    events: TraceEvents | None = None
+    rates: PlacementRates = AS_CURVES
+    watts: Watts = ()
     optimum: bool = False
     """Also the most deadlines that could be met, beside the policies."""
 
@@ -71,7 +80,17 @@ class Grid:
                 raise InputError(f"a sweep over the {what} {', '.join(map(str, axis))}", "each once")
         check_policies(self.policies)
         for cluster, wrong_by in itertools.product(self.clusters, self.wrong_by):
-            self.setting(cluster, wrong_by).uncertainty(0)
+            setting = self.setting(cluster, wrong_by)
+            setting.uncertainty(0), setting.stopping(0)
+        OverheadModel.parse(self.overhead)
+        if self.events is not None and any(load not in (None, 1.0) for load in self.loads):
+            raise InputError(
+                "loads beside events at fixed times",
+                "the load that the jobs come with",
+                "Leave out --loads or --events",
+            )
+        if self.events is not None and self.optimum:
+            raise InputError("the optimum of a world with events", "a world without --events", "Leave one of them out")
         for load in self.loads:
             if load is not None and not 0 < load < float("inf"):
                 raise InputError(f"a load of {load:g}", "above 0", "Try 0.5,1,1.5")
@@ -85,7 +104,8 @@ class Grid:
     @property
     def draws(self) -> bool:
         """Whether anything depends on the seed."""
-        return self.source.draws or any(self.wrong_by) or self.failures is not None or self.deadlines is not None
+        drawn = (self.source.draws, any(self.wrong_by), self.failures is not None, self.deadlines is not None)
+        return any(drawn) or self.until > 0
 
     def cells(self) -> Iterator[Cell]:
         """In order of cluster, load, error and seed, the policies beside each other."""
@@ -98,15 +118,15 @@ class Grid:
         return Setting(
             cluster=Cluster.parse(cluster), slot=self.slot, overhead=self.overhead, placement=self.placement,
             wrong_by=wrong_by, doubts=self.doubts, report_every_s=self.report_every_s, failures=self.failures,
+            until=self.until, knowledge=self.knowledge, tenants=self.tenants, rates=self.rates, watts=self.watts,
         )  # fmt: skip
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """The cell and what it came to, as one flat row."""
         setting = self.setting(cell.cluster, cell.wrong_by)
-        trace = self.source.trace(cell.load, cell.seed, setting.cluster, self.profiles)
-        workload = Workload(
-            trace=trace, profiles=self.profiles, seed=cell.seed, deadlines=self.deadlines, caps=self.caps,
-            elastic=self.elastic,
+        workload = workload_of(
+            self.source, setting.cluster, self.profiles, load=cell.load, seed=cell.seed, events=self.events,
+            deadlines=self.deadlines, caps=self.caps, elastic=self.elastic,
         )  # fmt: skip
         if cell.policy == OPTIMUM:
             summary = bound_of(workload, setting).summary()
@@ -122,6 +142,11 @@ class Grid:
             "placement": self.placement, "draw_deadlines": list(self.deadlines) if self.deadlines else None,
             "caps": self.caps, "elastic": self.elastic, "doubts": self.doubts, "report_every_s": self.report_every_s,
             "failures": str(self.failures) if self.failures else None,
+            "until": self.until, "knowledge": self.knowledge.value if self.until else None,
+            "tenants": [asdict(tenant) for tenant in self.tenants],
+            "events": [self.events.name, self.events.digest] if self.events else None,
+            "overhead_file": OverheadModel.parse(self.overhead).digest, "rates": str(self.rates),
+            "watts": [list(each) for each in self.watts],
         }  # fmt: skip
 
 

@@ -10,31 +10,39 @@ from penstock.simulate.traces.convert import elastic, jobs_of, to_job, with_dead
 from penstock.simulate.traces.description import Description, describe
 from penstock.simulate.traces.detect import read_trace
 from penstock.simulate.traces.draws import exponential_draw, uniform_draw
+from penstock.simulate.traces.events import EVENTS, TraceEvent, TraceEvents, read_events
 from penstock.simulate.traces.formats import FORMATS, HEADERLESS, Format
 from penstock.simulate.traces.formats.plain import write_trace, write_trace_csv, write_trace_jsonl
 from penstock.simulate.traces.records import Ending, Trace, TraceJob
-from penstock.simulate.traces.synthetic import generate, interval_for_load
+from penstock.simulate.traces.synthetic import SIZES, gang_sizes, generate, interval_for_load, with_gangs
 from penstock.simulate.traces.tables import Profiles
 
 __all__ = [
+    "EVENTS",
     "FORMATS",
     "HEADERLESS",
+    "SIZES",
     "Description",
     "Ending",
     "Format",
     "Profiles",
     "Trace",
+    "TraceEvent",
+    "TraceEvents",
     "TraceJob",
     "describe",
     "elastic",
     "exponential_draw",
+    "gang_sizes",
     "generate",
     "interval_for_load",
     "jobs_of",
+    "read_events",
     "read_trace",
     "to_job",
     "uniform_draw",
     "with_deadline",
+    "with_gangs",
     "with_model",
     "write_trace",
     "write_trace_csv",

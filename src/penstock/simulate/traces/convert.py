@@ -69,6 +69,7 @@ def to_job(
         at_most=whole.devices if whole.rigid else _cap(whole, profiles) if caps else None,
         model=whole.model,
         batch=whole.batch,
+        statistics=profiles.statistics.get(whole.model),
     )
 
 

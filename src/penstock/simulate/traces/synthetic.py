@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import InputError, TraceError
+from penstock.core import Cluster, Curve, InputError, TraceError
 from penstock.simulate.traces.records import TraceJob
 from penstock.simulate.traces.tables import Profiles
 
@@ -22,8 +22,15 @@ DURATIONS = ((0.8, 1.0, 2.5), (0.2, 2.5, 4.0))
 SIZES = ((1, 0.83), (2, 0.03), (4, 0.03), (8, 0.10), (16, 0.01))
 """(devices, share): this share of the jobs asks for so many devices."""
 
+MOST_TENANTS = 10_000
+MOST_BURST = 10_000
 _DAY_S = 86400.0
-_STREAMS = ("arrival", "length class", "length", "size", "profile", "slack", "goal", "tenant")
+_STREAMS = (
+    "arrival", "length class", "length", "size", "profile", "slack", "goal", "tenant", "burst", "gang", "gang size",
+    "tight",
+)  # fmt: skip
+TIGHT = (1.05, 1.5)
+"""A tight deadline in multiples of the run time on the best devices of the cluster, had the job them to itself."""
 
 Floats = NDArray[np.float64]
 Durations = Sequence[tuple[float, float, float]]
@@ -42,6 +49,11 @@ def generate(
     sizes: Sizes = SIZES,
     daily_swing: float = 0.0,
     tenants: int = 1,
+    skew: float = 0.0,
+    burst: float = 1.0,
+    gangs: float = 0.0,
+    tight: float = 0.0,
+    cluster: Cluster | None = None,
     chunk: int = 65536,
 ) -> Iterator[TraceJob]:
     """``count`` jobs in order of submission.
@@ -51,7 +63,12 @@ def generate(
         lambda_range: A deadline lies lambda x duration after submission, lambda uniform in this range.
         best_effort: Share of jobs without a deadline.
         daily_swing: 0 for a constant rate; 0.8 for one that moves between 20 % and 180 % of the mean in a day.
-        tenants: How many tenants submit, each equally often.
+        tenants: How many tenants submit.
+        skew: The k-th of them submits in proportion to ``1 / k ** skew``; 0 for equally often.
+        burst: Jobs come at the same moment in groups of so many on average, as many in all as without.
+        gangs: Share of jobs that run on exactly so many devices: a quarter or half of a kind (:func:`gang_sizes`).
+        tight: Share of the deadlines that are tight (:data:`TIGHT`).
+        cluster: What gangs and tight deadlines are measured by.
         chunk: Jobs drawn at once; changes memory and speed, not the jobs.
     """
     recipe = _Recipe(
@@ -62,10 +79,31 @@ def generate(
         sizes=tuple(sizes),
         daily_swing=daily_swing,
         tenants=tenants,
+        skew=skew,
+        burst=burst,
+        gangs=gangs,
+        tight=tight,
+        gang_sizes=gang_sizes(cluster) if cluster is not None else (),
     )
+    if (gangs or tight) and cluster is None:
+        raise InputError("gangs or tight deadlines without a cluster", "the cluster that they are meant for")
     if count < 0 or seed < 0 or chunk < 1:
         raise InputError(f"{count} jobs, seed {seed}, chunks of {chunk}", "zero or more, and chunks of at least 1")
-    return _jobs(count, recipe, _Palette.of(profiles, recipe.sizes), seed, chunk)
+    return _jobs(count, recipe, _Palette.of(profiles, recipe.all_sizes, cluster), seed, chunk)
+
+
+def gang_sizes(cluster: Cluster) -> tuple[int, ...]:
+    """Devices of gangs on a cluster: powers of two, up to a quarter and up to half of its largest kind."""
+    most = max(cluster.capacity(kind) for kind in cluster.kinds)
+    return tuple(sorted({2 ** int(math.log2(max(most // part, 1))) for part in (4, 2)}))
+
+
+def with_gangs(sizes: Sizes, gangs: float, of: Sequence[int]) -> Sizes:
+    """Shares of the sizes of all jobs, gangs included."""
+    _require(0 <= gangs <= 1, f"a share of gangs of {gangs:g}", "0 to 1")
+    if not gangs:
+        return sizes
+    return (*((devices, share * (1 - gangs)) for devices, share in sizes), *((size, gangs / len(of)) for size in of))
 
 
 def interval_for_load(load: float, devices: int, *, durations: Durations = DURATIONS, sizes: Sizes = SIZES) -> float:
@@ -84,6 +122,16 @@ class _Recipe:
     sizes: tuple[tuple[int, float], ...]
     daily_swing: float
     tenants: int
+    skew: float
+    burst: float
+    gangs: float
+    tight: float
+    gang_sizes: tuple[int, ...]
+
+    @property
+    def all_sizes(self) -> Sizes:
+        """The usual sizes, then those of gangs."""
+        return (*self.sizes, *((size, 0.0) for size in self.gang_sizes if self.gangs))
 
     def __post_init__(self) -> None:
         low, high = self.lambda_range
@@ -91,23 +139,31 @@ class _Recipe:
         _require(0 < low <= high < math.inf, f"lambda from {low:g} to {high:g}", "0 < low <= high")
         _require(0 <= self.best_effort <= 1, f"a best-effort share of {self.best_effort:g}", "0 to 1")
         _require(0 <= self.daily_swing < 1, f"a daily swing of {self.daily_swing:g}", "0 up to, not including, 1")
-        _require(self.tenants >= 1, f"{self.tenants} tenants", "at least 1")
+        _require(1 <= self.tenants <= MOST_TENANTS, f"{self.tenants} tenants", f"1 to {MOST_TENANTS}")
+        _require(0 <= self.skew <= 10, f"a skew of tenants of {self.skew:g}", "0 to 10")
+        _require(1 <= self.burst <= MOST_BURST, f"bursts of {self.burst:g} jobs", f"1 to {MOST_BURST}")
+        _require(0 <= self.gangs <= 1, f"a share of gangs of {self.gangs:g}", "0 to 1")
+        _require(0 <= self.tight <= 1, f"a share of tight deadlines of {self.tight:g}", "0 to 1")
         _require_shares("durations", [share for share, _, _ in self.durations])
         _require_shares("sizes", [share for _, share in self.sizes])
 
 
 @dataclass(frozen=True, slots=True)
 class _Palette:
-    """For each size the profiles that run on it and their rates there, flat: those of size i start at ``starts[i]``."""
+    """For each size the profiles that run on it and their rates there, flat: those of size i start at ``starts[i]``.
+
+    ``best`` is the rate on the best devices of the cluster; gangs have no choice of size.
+    """
 
     models: tuple[str, ...]
     batches: tuple[int, ...]
     rates: Floats
+    best: Floats
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
     @classmethod
-    def of(cls, profiles: Profiles, sizes: Sizes) -> "_Palette":
+    def of(cls, profiles: Profiles, sizes: Sizes, cluster: Cluster | None) -> "_Palette":
         fitting = [profiles.fitting(devices) for devices, _ in sizes]
         for (devices, _), keys in zip(sizes, fitting, strict=True):
             if not keys:
@@ -118,6 +174,7 @@ class _Palette:
             tuple(model for (model, _), _ in flat),
             tuple(batch for (_, batch), _ in flat),
             np.array([profiles.curves[key].rate(devices) for key, devices in flat]),
+            np.array([_best_rate(profiles.curves[key], devices, cluster) for key, devices in flat]),
             np.cumsum(lengths) - lengths,
             lengths,
         )
@@ -129,7 +186,10 @@ def _jobs(count: int, recipe: _Recipe, palette: _Palette, seed: int, chunk: int)
     clock = 0.0
     for start in range(0, count, chunk):
         drawn = {name: stream.random(min(chunk, count - start)) for name, stream in streams.items()}
-        operational = _running_sum(clock, -np.log1p(-drawn["arrival"]) * recipe.mean_interval_s)
+        steps = -np.log1p(-drawn["arrival"]) * recipe.mean_interval_s
+        if recipe.burst > 1:
+            steps = np.where(drawn["burst"] * recipe.burst < 1, steps * recipe.burst, 0.0)
+        operational = _running_sum(clock, steps)
         clock = float(operational[-1])
         yield from _records(start, _warp(operational, recipe.daily_swing), drawn, recipe, palette)
 
@@ -138,22 +198,27 @@ def _records(
     start: int, arrivals: Floats, drawn: dict[str, Floats], recipe: _Recipe, palette: _Palette
 ) -> Iterator[TraceJob]:
     size = _pick(drawn["size"], [share for _, share in recipe.sizes])
+    is_gang = drawn["gang"] < recipe.gangs
+    if recipe.gangs:
+        gang = len(recipe.sizes) + (drawn["gang size"] * len(recipe.gang_sizes)).astype(np.int64)
+        size = np.where(is_gang, gang, size)
     profile = palette.starts[size] + (drawn["profile"] * palette.lengths[size]).astype(np.int64)
     durations = _durations(drawn["length class"], drawn["length"], recipe.durations)
     iterations = np.maximum(np.floor(durations * palette.rates[profile]), 1.0)
     submitted = np.round(arrivals, 3)
     columns = zip(
         submitted.tolist(),
-        np.array([devices for devices, _ in recipe.sizes])[size].tolist(),
+        np.array([devices for devices, _ in recipe.all_sizes])[size].tolist(),
         durations.tolist(),
         iterations.tolist(),
         profile.tolist(),
-        _deadlines(submitted, durations, drawn, recipe),
-        (drawn["tenant"] * recipe.tenants).astype(np.int64).tolist(),
+        _deadlines(submitted, durations, _best_s(iterations, profile, is_gang, palette), drawn, recipe),
+        _tenants(drawn["tenant"], recipe),
+        is_gang.tolist(),
         strict=True,
     )
     names = _tenant_names(recipe.tenants)
-    for number, (at, devices, duration, work, key, deadline, tenant) in enumerate(columns, start):
+    for number, (at, devices, duration, work, key, deadline, tenant, gang) in enumerate(columns, start):
         yield TraceJob(
             id=f"job-{number}",
             submitted_at=at,
@@ -164,6 +229,7 @@ def _records(
             batch=palette.batches[key],
             deadline=deadline,
             tenant=names[tenant],
+            rigid=gang,
         )
 
 
@@ -195,12 +261,37 @@ def _durations(which: Floats, uniform: Floats, mix: Durations) -> Floats:
     return np.maximum(np.floor(60.0 * minutes), 1.0)
 
 
-def _deadlines(submitted: Floats, durations: Floats, drawn: dict[str, Floats], recipe: _Recipe) -> list[float | None]:
+def _deadlines(
+    submitted: Floats, durations: Floats, best_s: Floats, drawn: dict[str, Floats], recipe: _Recipe
+) -> list[float | None]:
     low, high = recipe.lambda_range
     slack = np.maximum(np.floor((low + (high - low) * drawn["slack"]) * durations), 1.0)
+    if recipe.tight:
+        least, most = TIGHT
+        tight = np.maximum(np.ceil((least + (most - least) * drawn["slack"]) * best_s), 1.0)
+        slack = np.where(drawn["tight"] < recipe.tight, tight, slack)
     deadlines: NDArray[Any] = np.round(submitted + slack, 3).astype(object)
     deadlines[drawn["goal"] < recipe.best_effort] = None
     return deadlines.tolist()  # type: ignore[no-any-return]
+
+
+def _best_s(iterations: Floats, profile: NDArray[np.int64], is_gang: Any, palette: _Palette) -> Floats:
+    """Run time on the best devices of the cluster; that of a gang is on as many as it needs."""
+    return np.asarray(iterations / np.where(is_gang, palette.rates[profile], palette.best[profile]))
+
+
+def _best_rate(curve: Curve, devices: int, cluster: Cluster | None) -> float:
+    if cluster is None:
+        return curve.rate(devices)
+    usable = [curve.levels(kind, at_most=cluster.capacity(kind)) for kind in cluster.kinds]
+    return max((levels[-1][1] for levels in usable if levels), default=curve.rate(devices))
+
+
+def _tenants(uniform: Floats, recipe: _Recipe) -> list[int]:
+    if not recipe.skew:
+        return (uniform * recipe.tenants).astype(np.int64).tolist()  # type: ignore[no-any-return]
+    weights = np.arange(1, recipe.tenants + 1) ** -recipe.skew
+    return _pick(uniform, (weights / weights.sum()).tolist()).tolist()  # type: ignore[no-any-return]
 
 
 def _tenant_names(count: int) -> list[str]:

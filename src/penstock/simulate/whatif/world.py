@@ -29,6 +29,7 @@ from penstock.core import (
     JobSubmitted,
     Node,
     NodeChanged,
+    NodeClosed,
     NodeJoined,
     NodeLost,
     ResumableChanged,
@@ -48,7 +49,7 @@ _FASTEST_REPORT_S = 10.0
 _ABOUT_JOBS = (
     JobCancelled | JobPaused | JobResumed | JobAmended | CurveChanged | CostsChanged | ResumableChanged | WorkerFailed
 )
-_ABOUT_NODES = NodeLost | NodeJoined | NodeChanged | DeviceLost | DeviceRestored
+_ABOUT_NODES = NodeLost | NodeClosed | NodeJoined | NodeChanged | DeviceLost | DeviceRestored
 
 
 class PastWorld:

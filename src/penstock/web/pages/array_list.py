@@ -7,7 +7,7 @@ from nicegui import ui
 
 from penstock.control import Action
 from penstock.web.format import TONES, from_now, plural
-from penstock.web.layout import Text, ask, attempt, confirmed
+from penstock.web.layout import Text, ask, attempt, attempt_with_loss, confirmed
 from penstock.web.urls import ROOT
 from penstock.web.viewer import Viewer
 from penstock.wire import OVER, ArrayView, JobPhase
@@ -46,7 +46,8 @@ class _ArrayLine:
         with ui.element("div").classes("ps-head") as self._row:
             self._text = Text()
             with ui.element("div").classes("ps-push").style("display: flex; gap: 4px") as buttons:
-                self._pause = self._button("Pause", viewer.pause_array, "is paused")
+                self._pause = ui.button("Pause", on_click=self._ask_pause, color=None)
+                self._pause.props(f'flat dense no-caps aria-label="Pause array {array}"').classes("ps-quiet")
                 self._resume = self._button("Resume", viewer.resume_array, "asks for devices again")
                 cancel = ui.button("Cancel", on_click=self._ask_cancel, color=None)
                 cancel.props(f'flat dense no-caps aria-label="Cancel array {array}"').classes("ps-danger")
@@ -68,6 +69,9 @@ class _ArrayLine:
             f'flat dense no-caps aria-label="{label} array {self._id}"'
         )
         return button.classes("ps-quiet")
+
+    async def _ask_pause(self) -> None:
+        await attempt_with_loss(self._viewer.pause_array, self._id, done=f"{self._id} is paused")
 
     async def _ask_cancel(self) -> None:
         if await confirmed(

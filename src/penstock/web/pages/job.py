@@ -1,7 +1,7 @@
 """One job: what it was promised and what to expect, how it comes along, what happened to it, and what it says."""
 
 import html
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import yaml
 from fastapi import Request
@@ -10,7 +10,7 @@ from nicegui import ui
 from penstock.control import Action
 from penstock.web import charts
 from penstock.web.format import clock, number, plural
-from penstock.web.layout import Figure, Text, ask, attempt, badge, confirmed, empty, go_to, live
+from penstock.web.layout import Figure, Text, ask, attempt, attempt_with_loss, badge, confirmed, empty, go_to, live
 from penstock.web.metric_panel import MetricPanel
 from penstock.web.pages.evaluation_list import EvaluationPanel
 from penstock.web.pages.file_list import SavedFileList
@@ -38,6 +38,7 @@ from penstock.web.viewer import Viewer
 from penstock.wire import OVER, MissingError
 
 _SHORTEST_CHART_S = 2.0
+_PAUSE = "M6 5h4v14H6zM14 5h4v14h-4z"
 _AGAIN = "M12 5V2L7 6.5L12 11V8a5 5 0 1 1-5 5H5a7 7 0 1 0 7-8z"
 
 
@@ -106,7 +107,8 @@ class _JobPage:
         with ui.element("div").classes("ps-push ps-buttons"):
             self._clone()
             self._changes = JobChanges(self._viewer, self._id)
-            self._pause = self._button("Pause", "M6 5h4v14H6zM14 5h4v14h-4z", self._viewer.pause, "paused")
+            self._pause = self._button("Pause", _PAUSE, self._ask_pause)
+            self._pause_later = self._button("Pause at checkpoint", _PAUSE, self._pause_at_checkpoint)
             self._resume = ui.button("Resume", icon="M7 5l12 7l-12 7z", on_click=self._ask_resume, color=None)
             self._resume.props("flat dense no-caps").classes("ps-quiet")
             self._cancel = ui.button("Cancel", icon="M6 6h12v12H6z", on_click=self._ask_cancel, color=None)
@@ -118,11 +120,15 @@ class _JobPage:
         again = ui.button("Submit again", icon=_AGAIN, on_click=lambda: go_to(address), color=None)
         again.props("flat dense no-caps").classes("ps-quiet").set_visibility(self._viewer.may(Action.SUBMIT))
 
-    def _button(self, label: str, icon: str, action: Callable[[str], None], done: str) -> ui.button:
-        async def press() -> None:
-            await attempt(action, self._id, done=f"{self._id} is {done}")
-
+    def _button(self, label: str, icon: str, press: Callable[[], Awaitable[None]]) -> ui.button:
         return ui.button(label, icon=icon, on_click=press, color=None).props("flat dense no-caps").classes("ps-quiet")
+
+    async def _ask_pause(self) -> None:
+        await attempt_with_loss(self._viewer.pause, self._id, done=f"{self._id} is paused")
+
+    async def _pause_at_checkpoint(self) -> None:
+        done = f"{self._id} is paused at its next checkpoint"
+        await attempt(self._viewer.pause, self._id, done=done, at_checkpoint=True)
 
     async def _ask_cancel(self) -> None:
         if await confirmed("End this job for good?", "Its checkpoints and logs stay.", yes="Cancel the job"):
@@ -158,6 +164,7 @@ class _JobPage:
         self._tiles.show(tiles_html(overview))
         self._changes.button.set_visibility(state not in OVER)
         self._pause.set_visibility(state not in (*OVER, "paused", "finishing"))
+        self._pause_later.set_visibility(state == "running" and overview.detail.resumable)
         self._resume.set_visibility(state == "paused")
         self._cancel.set_visibility(state not in OVER)
         self._show_charts(overview)

@@ -11,8 +11,11 @@ from penstock.web.layout import Text, ask, attempt, badge, live
 from penstock.web.urls import job_url
 from penstock.web.view_models import JobLabel, NodeUse
 from penstock.web.viewer import Viewer
+from penstock.wire import DrainedJob
 
 _MOST_SLOTS = 64
+_MOST_NAMED = 8
+_DRAINED = ("drained", "draining")
 
 
 async def build(viewer: Viewer, _: Request) -> None:
@@ -50,18 +53,38 @@ class _NodeCard:
     def show(self, node: NodeUse) -> None:
         self._state = node.view.state
         self._badge.show(badge(node.view.state))
-        drained = node.view.state == "drained"
+        drained = node.view.state in _DRAINED
         self._button.set_text("Use it again" if drained else "Drain")
         self._button.props(f'aria-label="{"Use" if drained else "Drain"} node {html.escape(self._name)}"')
         self._body.show(node_html(node))
 
     async def _press(self) -> None:
-        if self._state == "drained":
+        if self._state in _DRAINED:
             await attempt(self._viewer.undrain, self._name, done=f"{self._name} takes jobs again")
-        else:
-            await attempt(
-                self._viewer.drain, self._name, done=f"{self._name} takes no more jobs; those on it move away"
-            )
+            return
+        jobs = await ask(self._viewer.drained_jobs, self._name)
+        answer = await _drain_question(self._name, jobs) if jobs else "drain"
+        if answer:
+            done = f"{self._name} takes no more jobs"
+            await attempt(self._viewer.drain, self._name, done=done, now=answer == "now")
+
+
+async def _drain_question(node: str, jobs: list[DrainedJob]) -> str | None:
+    """What to do about the jobs on a node: "drain", "now", or nothing at all."""
+    answers = [("Drain it", "drain", "ps-quiet"), ("Keep it", None, "ps-quiet")]
+    if not all(job.resumable for job in jobs):
+        answers[1:1] = [("Stop all jobs now", "now", "ps-danger")]
+    with ui.dialog() as dialog, ui.element("div").classes("ps-card").props('role="alertdialog" aria-label="Drain"'):
+        ui.label(f"Drain {node}?").classes("ps-verdict")
+        for job in jobs[:_MOST_NAMED]:
+            ui.label(f"{job.name} {job.happens(now=False)}").classes("ps-soft")
+        if len(jobs) > _MOST_NAMED:
+            ui.label(f"and {len(jobs) - _MOST_NAMED} more").classes("ps-soft")
+        with ui.element("div").classes("ps-head").style("margin-top: 12px"):
+            for label, answer, tone in answers:
+                button = ui.button(label, on_click=lambda _, given=answer: dialog.submit(given), color=None)
+                button.props("flat no-caps").classes(tone)
+    return str(answer) if (answer := await dialog) else None
 
 
 def node_html(node: NodeUse) -> str:

@@ -14,6 +14,7 @@ from penstock.control.state.entries import (
     NodeReshaped,
     TenantConfigured,
 )
+from penstock.control.state.reducers import loss_of_node
 from penstock.core import (
     Cluster,
     DeviceLost,
@@ -75,7 +76,7 @@ class NodePast:
     def _events(self, entry: Any) -> Iterable[Event]:
         match entry:
             case NodeLeft():
-                yield NodeLost(entry.at, entry.node)
+                yield loss_of_node(entry)
             case NodeCame() if self._absent.get(entry.node.name, entry.why) is entry.why:
                 yield NodeJoined(entry.at, entry.node)
             case NodeReshaped():

@@ -3,12 +3,12 @@
 from penstock.control.state.folded_state import Reducers
 from penstock.control.state.reducers.job_reducers import JOB_REDUCERS
 from penstock.control.state.reducers.knowledge_reducers import KNOWLEDGE_REDUCERS
-from penstock.control.state.reducers.node_reducers import NODE_REDUCERS
+from penstock.control.state.reducers.node_reducers import NODE_REDUCERS, loss_of_node
 from penstock.control.state.reducers.run_reducers import RUN_REDUCERS
 from penstock.control.state.reducers.scheduler_reducers import SCHEDULER_REDUCERS
 from penstock.control.state.reducers.tenant_reducers import TENANT_REDUCERS
 
-__all__ = ["REDUCERS"]
+__all__ = ["REDUCERS", "loss_of_node"]
 
 REDUCERS: Reducers = {
     **SCHEDULER_REDUCERS,

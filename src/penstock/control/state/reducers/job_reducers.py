@@ -5,6 +5,7 @@ from dataclasses import replace
 from penstock.control.state.entries import (
     Cancelled,
     Edited,
+    PauseAsked,
     Paused,
     PreparationFailed,
     PreparationNoted,
@@ -134,9 +135,18 @@ def _paused(state: FoldedState, entry: Paused) -> None:
         raise EventError(f"job {record.id!r} is being prepared")
     state.feed(JobPaused(entry.at, record.id))
     record.lose_devices()
+    record.pause_asked_at = None
     record.mark, record.reason = JobPhase.PAUSED, entry.reason
     said = f"paused by {entry.by}" if entry.by else "paused"
     record.tell(entry.at, f"{said}: {entry.reason}" if entry.reason else said)
+
+
+def _pause_asked(state: FoldedState, entry: PauseAsked) -> None:
+    record = state.live(entry.job_id)
+    record.pause_asked_at, record.pause_asked_by = None if entry.withdrawn else entry.at, entry.by
+    by = f" by {entry.by}" if entry.by else ""
+    what = "not to be paused any more" if entry.withdrawn else "to be paused at its next checkpoint"
+    record.tell(entry.at, what + by)
 
 
 def _resumed(state: FoldedState, entry: Resumed) -> None:
@@ -185,6 +195,7 @@ JOB_REDUCERS: Reducers = {
     PreparationFailed: _preparation_failed,
     Cancelled: _cancelled,
     Paused: _paused,
+    PauseAsked: _pause_asked,
     Resumed: _resumed,
     Edited: _edited,
 }

@@ -8,7 +8,7 @@ from penstock.control.state.outlook_news import outlook_news
 from penstock.core import CostsChanged, CurveChanged, OutlookChanged, ResumableChanged, Source, Verdict
 from penstock.policies import weakest_source
 
-_KNOWN_NOW = "its speed is known now; its deadline cannot be promised yet, it is asked again"
+_KNOWN_NOW = "its speed was measured since it was answered; its deadline cannot be promised yet, it is asked again"
 
 
 def _curve_learned(state: FoldedState, entry: CurveLearned) -> None:
@@ -19,10 +19,12 @@ def _curve_learned(state: FoldedState, entry: CurveLearned) -> None:
         record.job = replace(record.job, curve=entry.curve)
     state.feed(*(CurveChanged(entry.at, record.id, entry.curve) for record in told))
     for record in told:
-        if record.quote is not None and record.quote.speed is Source.GUESSED:
-            reason = _KNOWN_NOW if record.quote.verdict is Verdict.DEFERRED else record.quote.reason
-            record.quote = replace(record.quote, speed=weakest_source(record.job), reason=reason)
-            state.touched.add(record.id)
+        quote = record.quote
+        if quote is None or not (quote.measured_on or quote.speed is Source.GUESSED):
+            continue
+        reason = _KNOWN_NOW if quote.verdict is Verdict.DEFERRED else quote.reason
+        record.quote = replace(quote, speed=weakest_source(record.job), reason=reason, measured_on=0)
+        state.touched.add(record.id)
 
 
 def _costs_learned(state: FoldedState, entry: CostsLearned) -> None:

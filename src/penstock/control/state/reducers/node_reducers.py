@@ -11,16 +11,35 @@ from penstock.control.state.entries import (
     NodeUnfit,
 )
 from penstock.control.state.folded_state import FoldedState, Reducers
-from penstock.core import DeviceLost, DeviceRestored, DeviceSlot, NodeChanged, NodeHealth, NodeJoined, NodeLost
+from penstock.core import (
+    DeviceLost,
+    DeviceRestored,
+    DeviceSlot,
+    NodeChanged,
+    NodeClosed,
+    NodeHealth,
+    NodeJoined,
+    NodeLost,
+)
+
+
+def loss_of_node(entry: NodeLeft) -> NodeLost | NodeClosed:
+    """What the scheduler is told; the story of each job on the node says who drained it."""
+    if entry.why is Absence.LOST:
+        return NodeLost(entry.at, entry.node)
+    by, because = f" by {entry.by}" if entry.by else "", f" ({entry.reason})" if entry.reason else ""
+    why = f"node {entry.node} was drained{by}{because}"
+    return NodeClosed(entry.at, entry.node, why) if entry.waits else NodeLost(entry.at, entry.node, why)
 
 
 def _node_left(state: FoldedState, entry: NodeLeft) -> None:
     state.health.pop(entry.node, None)
     if entry.reason:
         state.drained_because[entry.node] = entry.reason
-    if entry.why is state.absent.get(entry.node) is Absence.DRAINED:
+    was_drained = state.absent.get(entry.node) is Absence.DRAINED
+    if entry.why is Absence.DRAINED and was_drained and (entry.waits or not state.is_emptying(entry.node)):
         return
-    state.feed(NodeLost(entry.at, entry.node))
+    state.feed(loss_of_node(entry))
     if state.absent.get(entry.node) is not Absence.DRAINED:
         state.absent[entry.node] = entry.why
 

@@ -92,7 +92,7 @@ function steppable(box, move, leave) {
   box.onblur = leave;
 }
 
-const FATES = [["met", "in time"], ["late", "late"], ["declined", "refused in advance"], ["done", "done, had no deadline"], ["unfinished", "not finished"]];
+const FATES = [["met", "in time"], ["late", "late"], ["declined", "refused in advance"], ["done", "done, had no deadline"], ["unfinished", "not finished"], ["cancelled", "cancelled by its user"]];
 
 /* Bars of what became of all jobs, one per policy. */
 function fates(box) {

@@ -116,6 +116,6 @@ function gantt(pane, view, redrawAll) {
 
 /* Eleven shades of a fate's colour, so that neighbours can be told apart. */
 function shadesOf(fate, dark) {
-  const [hue, saturation, light] = [[172, 72, dark ? 42 : 40], [4, 78, dark ? 62 : 56], [215, 10, dark ? 42 : 66], [228, 72, dark ? 66 : 60], [42, 88, dark ? 56 : 50]][fate];
+  const [hue, saturation, light] = [[172, 72, dark ? 42 : 40], [4, 78, dark ? 62 : 56], [215, 10, dark ? 42 : 66], [228, 72, dark ? 66 : 60], [42, 88, dark ? 56 : 50], [267, 26, dark ? 68 : 50]][fate];
   return Array.from({ length: 11 }, (_, i) => `hsl(${hue + (i - 5) * 2.6} ${saturation}% ${light + (i - 5) * 2.1}%)`);
 }

@@ -7,7 +7,7 @@ cluster treated the jobs, which is read and not written.
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -72,9 +72,9 @@ def read(table: Table) -> Trace:
     return Trace.assemble(table.source, NAME, (_job(row, at) for row in table.rows()))
 
 
-def table_of_jsonl(source: str, lines: Iterable[str]) -> Table:
+def table_of_jsonl(source: str, lines: Iterable[str], columns: Sequence[str] = _READ) -> Table:
     """JSON lines as a table with every column; a key that is missing or null is an empty cell."""
-    return Table(source, _READ, _rows_of_jsonl(source, lines))
+    return Table(source, tuple(columns), _rows_of_jsonl(source, lines, columns))
 
 
 def write_trace(path: Path, jobs: Iterable[TraceJob], *, overwrite: bool = False, source: Path | None = None) -> int:
@@ -233,19 +233,19 @@ def _deadline(row: Row, column: int, submitted: float) -> float:
     return deadline
 
 
-def _known(name: str, where: str) -> None:
-    if name not in _READ:
-        raise UnknownNameError.of(f"column in {where}:", name, _READ, "Remove it or rename it")
+def _known(name: str, where: str, columns: Sequence[str] = _READ) -> None:
+    if name not in columns:
+        raise UnknownNameError.of(f"column in {where}:", name, columns, "Remove it or rename it")
 
 
-def _rows_of_jsonl(source: str, lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def _rows_of_jsonl(source: str, lines: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            values = _object(line, where := f"{source}, line {number}")
-            yield number, [_cell(name, values.get(name), where) for name in _READ]
+            values = _object(line, where := f"{source}, line {number}", columns)
+            yield number, [_cell(name, values.get(name), where) for name in columns]
 
 
-def _object(line: str, where: str) -> dict[str, Any]:
+def _object(line: str, where: str, columns: Sequence[str]) -> dict[str, Any]:
     try:
         values = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as problem:
@@ -253,7 +253,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise TraceError(f"{where}: {line.strip()[:40]!r}", "one JSON object per line")
     for name in values:
-        _known(name, where)
+        _known(name, where, columns)
     return values
 
 

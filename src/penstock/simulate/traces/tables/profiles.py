@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.core import Curve, CurveError, Source, TraceError, UnknownNameError
+from penstock.core import Curve, CurveError, InputError, Source, StatisticalEfficiency, TraceError, UnknownNameError
 from penstock.simulate.traces.files import Row, Table, read_lines
 from penstock.simulate.traces.records import trace_name
 from penstock.simulate.traces.tables import gavel_table, sia_table
@@ -39,14 +39,24 @@ class Profiles:
     curves: Mapping[ProfileKey, Curve]
     work: Mapping[ProfileKey, float] = field(default_factory=dict)
     """Iterations of a whole training, where the tables say that."""
+    statistics: Mapping[str, StatisticalEfficiency] = field(default_factory=dict)
+    """By model, where global batches follow the devices: curves and work then count iterations of the initial batch."""
 
     @classmethod
-    def load(cls, path: Path) -> "Profiles":
+    def load(cls, path: Path, *, adaptive: bool = False) -> "Profiles":
         """The tables at a path: a folder of ``MODEL.csv``, the profiles of Sia, or Gavel's throughputs (JSON).
 
         A ``MODEL.csv`` has a row per global batch size, a column per device count and iterations per second in the
-        cells; an empty cell, ``nan`` or 0 means that the model cannot run there.
+        cells; an empty cell, ``nan`` or 0 means that the model cannot run there. ``adaptive``: every job chooses the
+        global batch with the most goodput on the devices it has, which only Sia's profiles tell enough for.
         """
+        if adaptive:
+            if not path.is_dir() or not sia_table.is_like(path):
+                raise InputError(
+                    f"adaptive batches with the profiles {path}", "Sia's profiles: validations tell noise scales",
+                    "Leave --adaptive-batches out, or give --profiles sia/profiles",
+                )  # fmt: skip
+            return cls(f"{path.name}, adaptive batches", *sia_table.read_adaptive(path))
         if path.is_file():
             return cls(trace_name(path.name), gavel_table.read(path))
         if sia_table.is_like(path):

@@ -4,16 +4,21 @@ One folder per application: ``placements-KIND.csv`` and ``scalability-KIND.csv``
 of that is spent on exchanging gradients, ``validation-BATCH.csv`` after how many iterations training at that global
 batch size is over. A global batch that does not fit is accumulated over several passes, of which the last exchanges
 gradients. A placement counts by its devices and nodes; of several the fastest is taken.
+
+With *adaptive* batches a job has one curve of goodput: on every placement the global batch with the most progress per
+second, between the smallest and the largest that was validated. The files say how much progress training made at every
+batch; the gradient noise scale that is fitted to it is one number for the whole training, although it grows.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from penstock.core import Curve, Scaling, TraceError
+from penstock.core import Curve, Scaling, StatisticalEfficiency, TraceError
 from penstock.simulate.traces.files import Row, Table, read_lines
 
 CLUSTERS = {
@@ -26,6 +31,8 @@ CLUSTERS = {
 """Our name of the kind and the devices of a node, by the name in the file; ``dgx`` is a smaller ``dgx-ext``."""
 _PIPELINED = ("gpt_pmp",)
 """Applications whose rows are pipelines, which take several devices for one replica."""
+_NOISE_SCALES = np.geomspace(1.0, 1e9, 4097)
+"""Among these, in samples, one is fitted."""
 
 
 @dataclass(slots=True)
@@ -47,6 +54,9 @@ class _Steps:
         return 1.0 / (step_s + (passes - 1) * max(step_s - sync_s, 0.0))
 
 
+Tables = tuple[dict[tuple[str, int], Curve], dict[tuple[str, int], float]]
+Choice = tuple[int, float]
+"""A global batch, 0 where it is given, and how fast it goes."""
 Placements = Mapping[tuple[int, int], _Steps]
 """By devices and nodes."""
 
@@ -55,21 +65,67 @@ def is_like(directory: Path) -> bool:
     return any(directory.glob("*/placements-*.csv"))
 
 
-def read(directory: Path) -> tuple[dict[tuple[str, int], Curve], dict[tuple[str, int], float]]:
+def read(directory: Path) -> Tables:
     """Curves, and iterations of a whole training, by application and global batch size."""
     curves: dict[tuple[str, int], Curve] = {}
     work: dict[tuple[str, int], float] = {}
-    for folder in sorted(path for path in directory.iterdir() if path.is_dir() and path.name not in _PIPELINED):
-        kinds = {kind: _placements(folder, name) for name, (kind, _) in CLUSTERS.items()}
+    for folder, kinds in _applications(directory):
         for file in sorted(folder.glob("validation-*.csv")):
             batch = _batch(file)
-            scalings = [(kind, scaling) for kind, found in kinds.items() if (scaling := _scaling(found, kind, batch))]
-            if scalings:
-                curves[folder.name, batch] = Curve(tuple(scalings))
-                work[folder.name, batch] = _iterations(file)
+            if curve := _curve(kinds, partial(_fixed, batch)):
+                curves[folder.name, batch] = curve
+                work[folder.name, batch] = _total(file, "iteration")
+    return _some(curves, directory), work
+
+
+def read_adaptive(directory: Path) -> tuple[*Tables, dict[str, StatisticalEfficiency]]:
+    """The same where global batches follow the devices; then every batch of an application has the same curve and work,
+    in iterations of the smallest. Third, what batches are worth by application."""
+    curves: dict[tuple[str, int], Curve] = {}
+    work: dict[tuple[str, int], float] = {}
+    statistics: dict[str, StatisticalEfficiency] = {}
+    for folder, kinds in _applications(directory):
+        progress = {
+            _batch(file): (_total(file, "progress"), _total(file, "iteration"))
+            for file in folder.glob("validation-*.csv")
+        }
+        if not progress:
+            continue
+        fitted = _fitted(progress)
+        if curve := _curve(kinds, partial(_best, fitted)):
+            statistics[folder.name] = fitted
+            curves |= {(folder.name, batch): curve for batch in sorted(progress)}
+            work |= {(folder.name, batch): progress[fitted.initial_batch][0] for batch in sorted(progress)}
+    return _some(curves, directory), work, statistics
+
+
+def _applications(directory: Path) -> Iterator[tuple[Path, dict[str, Placements]]]:
+    for folder in sorted(path for path in directory.iterdir() if path.is_dir() and path.name not in _PIPELINED):
+        yield folder, {kind: _placements(folder, name) for name, (kind, _) in CLUSTERS.items()}
+
+
+def _some(curves: dict[tuple[str, int], Curve], directory: Path) -> dict[tuple[str, int], Curve]:
     if not curves:
         raise TraceError(f"no profiles in {directory}", "a folder per application with placements and validations")
-    return curves, work
+    return curves
+
+
+def _fitted(progress: Mapping[int, tuple[float, float]]) -> StatisticalEfficiency:
+    """The noise scale with the least squares of the logarithms of efficiency, from progress and iterations by batch."""
+    batches, least = np.array(sorted(progress)), min(progress)
+    done, iterations = np.array([progress[batch] for batch in batches.tolist()]).T
+    measured = np.log(done / iterations * least / batches)
+    expected = np.log((_NOISE_SCALES[:, None] + least) / (_NOISE_SCALES[:, None] + batches))
+    noise = float(_NOISE_SCALES[((expected - measured) ** 2).sum(axis=1).argmin()])
+    return StatisticalEfficiency(noise_scale=noise, initial_batch=least, most_batch=int(batches[-1]))
+
+
+def _fixed(batch: int, devices: int, steps: _Steps) -> Choice:
+    return 0, steps.rate(batch / devices) if devices <= batch else 0.0
+
+
+def _best(statistics: StatisticalEfficiency, devices: int, steps: _Steps) -> Choice:
+    return statistics.best(lambda batch: steps.rate(batch / devices), at_least=devices)
 
 
 def _placements(folder: Path, cluster: str) -> Placements:
@@ -99,16 +155,28 @@ def _rows(file: Path) -> Iterator[Row]:
     return Table.from_csv(str(file), read_lines(file)).rows() if file.exists() else iter(())
 
 
-def _scaling(placements: Placements, kind: str, batch: int) -> Scaling | None:
+def _curve(kinds: Mapping[str, Placements], choose: Callable[[int, _Steps], Choice]) -> Curve | None:
+    scalings = [(kind, scaling) for kind, found in kinds.items() if (scaling := _scaling(found, kind, choose))]
+    return Curve(tuple(scalings)) if scalings else None
+
+
+def _scaling(placements: Placements, kind: str, choose: Callable[[int, _Steps], Choice]) -> Scaling | None:
     node = next(devices for name, devices in CLUSTERS.values() if name == kind)
-    rates = {key: steps.rate(batch / key[0]) for key, steps in sorted(placements.items()) if key[0] <= batch}
-    compact = {count: rate for (count, nodes), rate in rates.items() if nodes == -(-count // node)}
+    chosen = {key: choose(key[0], steps) for key, steps in sorted(placements.items())}
+    chosen = {key: choice for key, choice in chosen.items() if choice[1] > 0}
+    compact = {count: choice for (count, nodes), choice in chosen.items() if nodes == -(-count // node)}
     spread = tuple(
-        (count, nodes, rate) for (count, nodes), rate in rates.items() if count in compact and nodes > -(-count // node)
+        (count, nodes, rate)
+        for (count, nodes), (_, rate) in chosen.items()
+        if count in compact and nodes > -(-count // node)
     )
     if not compact:
         return None
-    return Scaling(counts=tuple(compact), rates=tuple(compact.values()), spread=spread)
+    batches = tuple(batch for batch, _ in compact.values())
+    return Scaling(
+        counts=tuple(compact), rates=tuple(rate for _, rate in compact.values()), spread=spread,
+        batches=batches if all(batches) else (),
+    )  # fmt: skip
 
 
 def _batch(file: Path) -> int:
@@ -118,10 +186,10 @@ def _batch(file: Path) -> int:
     return int(text)
 
 
-def _iterations(file: Path) -> float:
+def _total(file: Path, name: str) -> float:
     last = 0.0
     for row in _rows(file):
-        last = row.positive(row.table.column("iteration"))
+        last = row.positive(row.table.column(name))
     if not last:
-        raise TraceError(f"{file} holds no iteration", "a row per epoch after the header")
+        raise TraceError(f"{file} holds no {name}", "a row per epoch after the header")
     return last

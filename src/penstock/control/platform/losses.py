@@ -1,0 +1,45 @@
+"""What stopping a job now would lose, said before it is done."""
+
+from penstock.control.state.entries import PauseAsked, Paused
+from penstock.control.state.platform_state import PlatformState
+from penstock.control.state.records import JobRecord
+from penstock.core import InputError, format_duration
+from penstock.wire import ConflictError, DrainedJob, LossError, PauseRequest
+
+
+def lost_s(record: JobRecord, now: float) -> float:
+    """Seconds of work that a job would do again if it lost its devices now; 0 if it can resume or holds none."""
+    return 0.0 if record.grant is None or record.job.resumable else max(now - record.granted_at, 0.0)
+
+
+def pause_entry(record: JobRecord, how: PauseRequest, now: float, by: str) -> Paused | PauseAsked:
+    """What pausing a job is in the log; a LossError where work would be lost and the caller did not accept that."""
+    if how.anyway and how.at_checkpoint:
+        raise InputError("anyway and at_checkpoint", "one of them", "at_checkpoint loses no work, so leave anyway out")
+    if record.grant is None or (record.job.resumable and not how.at_checkpoint) or how.anyway:
+        return Paused(at=now, job_id=record.id, by=by)
+    if record.job.resumable:
+        return PauseAsked(at=now, job_id=record.id, by=by)
+    work = f"{format_duration(lost_s(record, now))} of work"
+    if how.at_checkpoint:
+        raise ConflictError(
+            f"job {record.id!r} cannot resume: it has told of no checkpoint to wait for, and {work} would be lost",
+            "a job that can resume", "Let it end; or pause it --anyway, and it begins again when it is resumed",
+        )  # fmt: skip
+    raise LossError(
+        f"job {record.id!r} cannot resume: {work} would be lost, and it would begin again when it is resumed",
+        "a job that can resume, or --anyway", "Let it end; pause it --anyway; or say resumable: true in its job file",
+    )  # fmt: skip
+
+
+def drained_jobs(state: PlatformState, node: str, now: float) -> list[DrainedJob]:
+    """The jobs on a node that would be stopped if it were drained."""
+    used = {known.name for _, known in state.scheduler.cluster.present()} - state.absent.keys() - {node}
+    return [
+        DrainedJob(
+            id=record.id, name=record.submission.name, resumable=record.job.resumable, lost_s=lost_s(record, now),
+            elsewhere=any(map(record.job.nodes.allows, used)),
+        )
+        for record in state.engaged.values()
+        if record.grant is not None and any(place.node == node for place in record.places)
+    ]  # fmt: skip
