@@ -245,7 +245,24 @@ def test_a_quote_changes_nothing_and_a_refusal_comes_with_an_offer(penstock: Ter
     assert refused.returncode == 0, refused.stderr
     assert refused.stdout.startswith("refused")
     assert "earliest deadline that can be promised" in refused.stdout
+    assert "a quote holds no devices: submit the job" in refused.stdout
     assert penstock.json("ps", "-a") == before
+
+
+def test_the_offer_that_a_rejected_submission_prints_is_promised_when_it_is_accepted(penstock: Terminal) -> None:
+    """The resubmission copies the deadline that was printed; a quote that came in between holds nothing."""
+    asked = ("--profile", "never", "--work", "1_000_000 steps", "--", "train.py", "1000000", "1", "0")
+    refused = penstock("submit", "--deadline", "10s", *asked)
+    assert refused.returncode == 3, refused.stderr
+    assert "this offer is held until " in refused.stderr
+    offered = next(line.split()[1] for line in refused.stderr.splitlines() if line.strip().startswith("--deadline "))
+    shown = penstock.json("show", refused.stdout.strip())["quote"]
+    assert isinstance(shown, dict)
+    assert shown["offer_until"] is not None
+    accepted = penstock("submit", "--deadline", offered, *asked)
+    assert accepted.returncode == 0, accepted.stderr
+    assert "promised: " in accepted.stderr
+    penstock("cancel", accepted.stdout.strip())
 
 
 def test_dry_run_shows_what_would_run_and_submits_nothing(penstock: Terminal) -> None:
