@@ -39,7 +39,7 @@ def test_the_more_of_the_cluster_a_job_needs_the_sooner_it_is_due() -> None:
     patience = Queue(6 * _HOUR).patience_s(whole_view(*rows, capacity=8))
     assert patience.tolist() == pytest.approx([6 * _HOUR * (1 - part) ** 3 for part in (1 / 8, 1 / 4, 1 / 2, 1.0)])
     short = Row(work=60.0, requested=4, at_least=4, at_most=4, curve=Curve.from_table({4: 1.0}))
-    assert Queue(6 * _HOUR).patience_s(whole_view(short, capacity=8)).tolist() == pytest.approx([3 * 60.0 / 8])
+    assert Queue(6 * _HOUR).patience_s(whole_view(short, capacity=8)).tolist() == pytest.approx([10 * 60.0 / 8])
 
 
 def test_all_waiting_counts_and_a_job_that_runs_stays_due() -> None:

@@ -62,7 +62,7 @@ from penstock.policies.registry import (
     split_policies,
 )
 from penstock.policies.tenant_table import TenantTable
-from penstock.policies.view import KindConditions, Offer, View
+from penstock.policies.view import KindConditions, Offer, View, offers_after
 
 __all__ = [
     "COST_CLASSES",
@@ -137,6 +137,7 @@ __all__ = [
     "lay_out",
     "no_deadline",
     "offered_policies",
+    "offers_after",
     "parameters_of",
     "patience",
     "policy_class",

@@ -11,10 +11,12 @@ from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline import (
     AT_ONCE,
     HOLD_S,
+    LARGE,
     AtOnce,
     DeadlinePolicy,
     Growth,
     Hold,
+    Large,
     Layout,
     PlanInputs,
     Terms,
@@ -55,8 +57,9 @@ class Unified(DeadlinePolicy):
         starving_s: Starving = STARVING_S,
         at_once: AtOnce = AT_ONCE,
         hold_s: Hold = HOLD_S,
+        large: Large = LARGE,
     ) -> None:
-        super().__init__(at_once, hold_s)
+        super().__init__(at_once, hold_s, large)
         self.fair_order = FairOrder(bound, lease_s, Queue(starving_s))
 
     def allocate(self, view: View) -> Assignment:

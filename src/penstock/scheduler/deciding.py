@@ -40,10 +40,11 @@ from penstock.policies import (
     allocate_lasting,
     allocate_undisturbed,
     asked_again,
+    offers_after,
 )
 from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
-from penstock.scheduler.holdings import STANDING, Draft, Holdings, offers_after
+from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.leaving import Leaving
 from penstock.scheduler.node_seats import NodeSeats
@@ -84,6 +85,10 @@ class _Answers(NamedTuple):
     plans: Plans | None = None
     worked_out: object = None
     promised: Ints = np.zeros(0, dtype=np.int64)
+
+
+_Found = tuple[_Answers, View, Assignment, NodeSeats]
+"""Answers, the view after them, and what the policy decides then."""
 
 
 class Decider:
@@ -130,11 +135,9 @@ class Decider:
                 return Draft(wake_at=wake_at, quotes=answers.quotes, projection=moment.projection)
             assignment = allocate_confined(self._allocate, view, seats)
             if self.policy.overhead_proof and len(answers.promised) and len(assignment.late):
-                later = _without_promises(holdings, view, answers)
-                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings, leaving)
-                without = allocate_confined(self._allocate, careful, seats_again)
-                if not assignment.keeps_promises_of(without):
-                    answers, view, assignment, seats = later, careful, without, seats_again
+                found = (answers, view, assignment, seats)
+                answers, view, assignment, seats = self._kept(holdings, slot, moment, leaving, found)
+            assignment = leaving.fitted(view, assignment)
             changes = _checked_changes(view, assignment)
             if len(moving := leaving.moving(view, assignment)):
                 changes = changes._replace(wanting=np.union1d(changes.wanting, moving))
@@ -142,6 +145,27 @@ class Decider:
         except BaseException:
             take_back(holdings, kinds)
             raise
+
+    def _kept(self, holdings: Holdings, slot: float, moment: Moment, leaving: Leaving, found: _Found) -> _Found:
+        """What was found if it keeps every earlier promise; else without new promises, as few of them as that takes:
+        accepted counter-offers are given up last."""
+
+        def without(answers: _Answers) -> _Found:
+            view, seats = self._view(holdings, slot, moment, answers), NodeSeats(holdings, leaving)
+            return answers, view, allocate_confined(self._allocate, view, seats), seats
+
+        answers, view, assignment, _ = found
+        careful = without(_without_promises(holdings, view, answers, answers.promised, None))
+        if assignment.keeps_promises_of(careful[2]):
+            return found
+        offers = holdings.offers_at(moment.now, slot) if holdings.offers else []
+        others = [row for row in answers.promised.tolist() if not any(each.serves(view.jobs[row]) for each in offers)]
+        if 0 < len(others) < len(answers.promised):
+            dropped = np.array(others, dtype=np.int64)
+            with_accepted = without(_without_promises(holdings, view, answers, dropped, answers.plans))
+            if with_accepted[2].keeps_promises_of(careful[2]):
+                return with_accepted
+        return careful
 
     def view(self, holdings: Holdings, slot: float, now: float) -> View:
         """What a policy would see now."""
@@ -328,15 +352,17 @@ def _offers(holdings: Holdings, slot: float, now: float, answers: _Answers) -> l
     return held
 
 
-def _without_promises(holdings: Holdings, view: View, answers: _Answers) -> _Answers:
-    """The same answers without new promises: what cannot be carried out beside the earlier ones is asked again."""
+def _without_promises(
+    holdings: Holdings, view: View, answers: _Answers, dropped: Ints, plans: Plans | None
+) -> _Answers:  # fmt: skip
+    """The same answers without some new promises: what cannot be carried out beside the earlier ones is asked again."""
     assert answers.standing is not None
     standing = answers.standing.copy()
-    standing[answers.promised] = Standing.DEFERRED
-    row_of = dict(zip(view.sequence[answers.promised].tolist(), answers.promised.tolist(), strict=True))
+    standing[dropped] = Standing.DEFERRED
+    row_of = dict(zip(view.sequence[dropped].tolist(), dropped.tolist(), strict=True))
     quotes = [(key, quote) for key, quote in answers.quotes if key not in row_of]
     quotes += [(key, asked_again(view, row)) for key, row in row_of.items() if holdings.records[key].quote is None]
-    return _Answers(quotes, standing, answers.left)
+    return _Answers(quotes, standing, answers.left, plans, np.setdiff1d(answers.promised, dropped))
 
 
 def _kept_on(quote: Quote) -> Quote:
