@@ -25,9 +25,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     found.close()
 
 
-def test_jobs_keep_their_slots_whatever_the_next_server_is_told(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_keep_their_slots_whatever_the_next_server_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     where = {"working_dir": str(site.folder)}
     spec = {"command": [sys.executable, "-c", _UNTIL_TOLD], "work": "10 steps", "devices": 1, "environment": where}
     jobs = [site.ask(lambda client: client.submit(spec)).job.id for _ in range(3)]

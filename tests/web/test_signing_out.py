@@ -43,7 +43,7 @@ def _read_to_the_end(opened: ClientConnection) -> None:
 
 
 def test_a_page_left_open_has_no_power_after_signing_out(browser: Browser, site: WebSite) -> None:
-    job = site.submit("ada", steps=1000)
+    job = site.submit("ada", steps=1000, resumable=True)
     with tab(browser, site, "ada") as ada:
         page = ada.go(f"/jobs/{job}")
         expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
@@ -113,7 +113,7 @@ def test_a_socket_is_closed_by_signing_out_and_by_revoking(browser: Browser, sit
 
 def test_a_socket_speaks_for_its_own_page_only(browser: Browser, site: WebSite) -> None:
     """Whoever is signed in and knows the id of somebody else's page cannot press its buttons."""
-    job = site.submit("ada", steps=1000)
+    job = site.submit("ada", steps=1000, resumable=True)
     with tab(browser, site, "ada") as ada, tab(browser, site, "eve") as eve:
         victim = ada.go(f"/jobs/{job}")
         expect(victim.get_by_role("button", name="Pause", exact=True)).to_be_visible()
