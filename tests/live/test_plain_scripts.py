@@ -71,7 +71,7 @@ def test_a_silent_script_is_not_stopped_on_a_guess_and_teaches_how_long_it_took(
 def test_the_only_node_may_be_drained_under_a_job_and_submissions_are_taken_meanwhile(site: Site) -> None:
     saving = _NEVER_SAVES.replace("total=10", "total=10\\npenstock: checkpointed step={step}")
     running = submit(site, saving, name="there")
-    until(site.workers, "its start")
+    until(lambda: site.ask(lambda client: client.job(running)).resumable, "its first checkpoint")
     (node,) = site.ask(lambda client: client.nodes())
     site.ask(lambda client: client.drain(node.name))
     until(lambda: not site.workers(), "the node to be empty")

@@ -92,6 +92,36 @@ def test_nodes_are_closed_and_opened_under_every_policy(policy: str, seed: int) 
     assert machine.active() == []
 
 
+def test_a_node_that_keeps_its_devices_keeps_the_jobs_on_them() -> None:
+    machine = scheduler("2x4", "fifo")
+    machine.handle(*(JobSubmitted(0.0, job(name, requested=2, resumable=False)) for name in "abc"))
+    assert [machine.devices_of(name) for name in "abc"] == [(0, 1), (2, 3), (4, 5)]
+    told = machine.handle(NodeChanged(10.0, Node(name="node-0", device_count=6), keeps=True))
+    assert told == []
+    assert [machine.devices_of(name) for name in "abc"] == [(8, 9), (10, 11), (4, 5)]
+    assert machine.remaining("a", 10.0) == pytest.approx(80.0)
+    told = machine.handle(NodeChanged(20.0, Node(name="node-0", device_count=2), keeps=True))
+    assert [each.job_id for each in told if isinstance(each, Suspend)] == ["b"], "its devices are gone"
+    assert machine.devices_of("a") == (14, 15)
+    machine.validate()
+    assert Scheduler.from_data(machine.to_data(), machine.policy).to_data() == machine.to_data()
+
+
+def test_single_devices_are_closed_and_empty_as_their_jobs_end() -> None:
+    machine = scheduler("1x4", "unified")
+    machine.handle(JobSubmitted(0.0, job("plain", 400.0, at_least=2, at_most=2, resumable=False)))
+    held = machine.devices_of("plain")
+    machine.handle(NodeClosed(1.0, "node-0", slots=(held[1], next(iter({0, 1, 2, 3} - set(held))))))
+    assert machine.emptying == frozenset(), "the node itself takes jobs"
+    assert machine.devices_of("plain") == held
+    assert machine.capacity("gpu") == 3
+    machine.handle(JobFinished(200.0, "plain"))
+    assert machine.capacity("gpu") == 2
+    machine.handle(NodeClosed(201.0, "node-0"), NodeJoined(202.0, machine.cluster.nodes[0]))
+    assert machine.capacity("gpu") == 4
+    machine.validate()
+
+
 def test_a_node_may_come_back_with_more_devices_or_of_another_kind() -> None:
     machine = scheduler("2x2", "fifo")
     machine.handle(NodeLost(1.0, "node-0"), NodeChanged(2.0, Node(name="node-0", device_count=8)))

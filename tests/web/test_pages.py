@@ -92,7 +92,7 @@ def test_cancel_from_the_page(browser: Browser, site: WebSite) -> None:
         page.get_by_role("button", name="Cancel", exact=True).click()
         page.get_by_role("button", name="Cancel the job").click()
         expect(page.get_by_role("region", name="This job").get_by_text("cancelled", exact=True)).to_be_visible()
-        expect(page.get_by_role("button", name="Pause")).to_be_hidden()
+        expect(page.get_by_role("button", name="Pause", exact=True)).to_be_hidden()
         assert site.ask(lambda client: client.job(job)).state == "cancelled"
 
 
@@ -100,7 +100,9 @@ def test_pause_and_resume_from_the_page(browser: Browser, site: WebSite) -> None
     job = site.submit("ada", steps=2000)
     with tab(browser, site, "ada") as ada:
         page = ada.go(f"/jobs/{job}")
-        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Pause", exact=True).click()
+        expect(page.get_by_text(re.compile("cannot resume: .* of work would be lost"))).to_be_visible()
+        page.get_by_role("button", name="Pause it anyway").click()
         state = page.get_by_role("region", name="This job")
         expect(state.get_by_text("paused", exact=True)).to_be_visible()
         page.get_by_role("button", name="Resume").click()
@@ -180,6 +182,7 @@ def test_an_array_is_a_line_with_buttons_for_all_of_its_jobs(browser: Browser, s
         line = page.get_by_role("region", name="Job arrays")
         expect(line).to_contain_text("3 jobs")
         line.get_by_role("button", name=f"Pause array {array}").click()
+        page.get_by_role("button", name="Pause it anyway").click()
         expect(line).to_contain_text("3 paused")
         line.get_by_role("link", name="grid").click()
         expect(page.get_by_role("row").filter(has_text="grid-")).to_have_count(3)
@@ -201,6 +204,19 @@ def test_the_list_is_searched_and_filtered_on_the_server(browser: Browser, site:
         page.get_by_label("Search by name or id").fill("list-11")
         page.get_by_role("link", name="list-11").click()
         expect(page.get_by_role("region", name="This job")).to_contain_text("list-11")
+
+
+def test_draining_a_node_says_what_becomes_of_its_jobs(browser: Browser, site: WebSite) -> None:
+    job = site.submit("ada", "running", steps=2000, name="lasting")
+    with tab(browser, site) as admin:
+        page = admin.go("/nodes")
+        page.get_by_role("button", name=re.compile("Drain node")).click()
+        expect(page.get_by_text(re.compile("lasting cannot resume: it ends there first"))).to_be_visible()
+        page.get_by_role("button", name="Drain it").click()
+        expect(page.get_by_text("draining", exact=True)).to_be_visible()
+        page.get_by_role("button", name=re.compile("Use node")).click()
+        expect(page.get_by_text("up", exact=True)).to_be_visible()
+    site.ask(lambda client: client.cancel(job))
 
 
 def test_draining_a_node(browser: Browser, site: WebSite) -> None:

@@ -43,14 +43,14 @@ def _read_to_the_end(opened: ClientConnection) -> None:
 
 
 def test_a_page_left_open_has_no_power_after_signing_out(browser: Browser, site: WebSite) -> None:
-    job = site.submit("ada", steps=1000)
+    job = site.submit("ada", steps=1000, resumable=True)
     with tab(browser, site, "ada") as ada:
         page = ada.go(f"/jobs/{job}")
-        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
         page.evaluate("() => { window.fetch = () => new Promise(() => {}); }")  # it never learns, and stays as it is
         answer = ada.context.request.post(f"{site.url}/ui/sign-out", max_redirects=0)
         assert answer.status == 303
-        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Pause", exact=True).click()
         expect(page.get_by_text("Connection lost")).to_be_visible()
         with site.client("ada") as client:
             assert client.job(job).state == "running", "a page of somebody who signed out paused a job"
@@ -113,12 +113,12 @@ def test_a_socket_is_closed_by_signing_out_and_by_revoking(browser: Browser, sit
 
 def test_a_socket_speaks_for_its_own_page_only(browser: Browser, site: WebSite) -> None:
     """Whoever is signed in and knows the id of somebody else's page cannot press its buttons."""
-    job = site.submit("ada", steps=1000)
+    job = site.submit("ada", steps=1000, resumable=True)
     with tab(browser, site, "ada") as ada, tab(browser, site, "eve") as eve:
         victim = ada.go(f"/jobs/{job}")
-        expect(victim.get_by_role("button", name="Pause")).to_be_visible()
+        expect(victim.get_by_role("button", name="Pause", exact=True)).to_be_visible()
         victim.evaluate("() => { window.sent = []; window.socket.emit = (...words) => { window.sent.push(words); }; }")
-        victim.get_by_role("button", name="Pause").click()
+        victim.get_by_role("button", name="Pause", exact=True).click()
         message = victim.evaluate("window.sent.find(([name]) => name === 'event')[1]")
         assert message["client_id"] == _page_id(victim)
         eve.go("/jobs").evaluate("message => window.socket.emit('event', message)", message)

@@ -19,6 +19,7 @@
     │   └── RequestError            a request that the platform does not grant: HTTP 400
     │       ├── MissingError        there is no such thing, or it is somebody else's: HTTP 404
     │       ├── ConflictError       there is, but its state does not allow that: HTTP 409
+    │       ├── LossError           work would be lost, and the caller did not say that this is accepted: HTTP 409
     │       ├── ForbiddenError      not with this token: HTTP 403
     │       ├── UnauthorizedError   no token, or none that is valid: HTTP 401
     │       ├── TooLargeError       HTTP 413

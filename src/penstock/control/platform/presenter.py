@@ -234,7 +234,10 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
                 name=node.name, kind=node.kind, devices=list(cluster.devices_of(position)),
                 state=state.availability(node.name),
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
-                unusable=[*_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable)],
+                unusable=[
+                    *_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable),
+                    *_leaving(node, state.lost_devices - unusable.keys()),
+                ],
                 **_checked(state.health.get(node.name)),
             )
             for position, node in cluster.present()
@@ -247,6 +250,11 @@ def _checked(health: NodeHealth | None) -> dict[str, Any]:
 
 def _drain_reasons(reason: str | None) -> list[str]:
     return [] if reason is None else [f"drained: {reason}"]
+
+
+def _leaving(node: Node, places: set[DeviceSlot]) -> list[str]:
+    slots = sorted(place.slot for place in places if place.node == node.name)
+    return [f"no more jobs on devices that leave (slot {', '.join(map(str, slots))})"] if slots else []
 
 
 def _faults(node: Node, unusable: Mapping[DeviceSlot, str]) -> list[str]:

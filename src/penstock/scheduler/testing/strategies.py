@@ -121,7 +121,7 @@ class Misfortune:
         if self.what == "lose":
             return NodeLost(now, node.name)
         if self.what == "close":
-            return NodeClosed(now, node.name)
+            return NodeClosed(now, node.name, slots=(self.pick % 5,) if self.pick % 2 else ())
         if self.what == "return":
             position = scheduler.cluster.position(node.name)
             return None if position is None else NodeJoined(now, scheduler.cluster.nodes[position])
