@@ -20,14 +20,14 @@ from penstock.core import (
     Suspend,
     Verdict,
 )
-from penstock.simulate.outcomes import NO_CAUSE, Fate, JobOutcome
+from penstock.simulate.outcomes import Fate, JobOutcome
 from penstock.simulate.timeline import Timeline
 
 
 class _Entry:
     """An open account."""
 
-    __slots__ = ("goal", "grant", "isolated_s", "job", "load", "outcome", "since", "stopped")
+    __slots__ = ("goal", "grant", "is_powered", "isolated_s", "job", "load", "outcome", "since", "stopped")
 
     def __init__(self, job: Job, outcome: JobOutcome, isolated_s: float, load: float) -> None:
         self.job = job
@@ -38,6 +38,9 @@ class _Entry:
         self.grant: Grant | None = None
         self.since = math.nan
         self.stopped = ""
+        self.is_powered = any(scaling.watts for _, scaling in job.curve.scalings)
+        if self.is_powered:
+            outcome.energy_j = 0.0
 
 
 class Ledger:
@@ -64,18 +67,16 @@ class Ledger:
         )  # fmt: skip
         self._open[job.id] = _Entry(job, outcome, alone_s, self._load)
 
-    def finished(self, job_id: str, at: float, deserved_s: float, cause: str = "") -> None:
-        """Close the account of a job that is done; ``cause`` is what endangered its promise from outside, if any."""
+    def finished(self, job_id: str, at: float, deserved_s: float, breach: str = "") -> None:
+        """Close the account of a job that is done; ``breach`` is why its promise is broken, if it is."""
         self._track_load(at)
         self.left_at = at
         entry = self._open.pop(job_id)
         self._hold(entry, None, at)
         outcome = entry.outcome
-        in_time = at <= outcome.deadline + LATE_TOLERANCE_S
-        outcome.finished_at, outcome.deserved_s = at, deserved_s
-        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else Fate.MET if in_time else Fate.LATE
-        if outcome.promised and not in_time:
-            outcome.breach = cause or NO_CAUSE
+        outcome.finished_at, outcome.deserved_s, outcome.breach = at, deserved_s, breach
+        in_time = Fate.MET if at <= outcome.deadline + LATE_TOLERANCE_S else Fate.LATE
+        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else in_time
         if isinstance(entry.goal, Deadline):
             outcome.value = entry.goal.value_at(min(at, outcome.deadline) if in_time else at)
         outcome.fairness = self._fairness(entry)
@@ -180,7 +181,8 @@ class Ledger:
         if entry.grant is not None:
             lasted = now - entry.since
             used = entry.grant.width * lasted
-            self._draw(entry, lasted, first=not entry.outcome.device_seconds)
+            if entry.is_powered:
+                self._draw(entry, lasted)
             entry.outcome.device_seconds += used
             self.device_seconds += used
             if self._timeline is not None:
@@ -188,13 +190,12 @@ class Ledger:
         entry.grant = grant
         entry.since = now
 
-    def _draw(self, entry: _Entry, seconds: float, *, first: bool) -> None:
+    def _draw(self, entry: _Entry, seconds: float) -> None:
         """The energy of a stretch; one that nothing is known about makes that of the job unknown."""
         grant, curve = entry.grant, entry.job.curve
-        if grant is not None and (first or not math.isnan(entry.outcome.energy_j)):
-            before = 0.0 if first else entry.outcome.energy_j
-            watts = curve.watts(grant.width, grant.kind) if curve.has_watts(grant.kind) else math.nan
-            entry.outcome.energy_j = before + watts * seconds
+        if grant is not None:
+            known = curve.has_watts(grant.kind)
+            entry.outcome.energy_j += curve.watts(grant.width, grant.kind) * seconds if known else math.nan
 
     def _track_load(self, now: float) -> None:
         """Integral over time of the number of jobs in the system."""

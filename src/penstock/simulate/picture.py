@@ -36,7 +36,9 @@ def draw(result: Result, cluster: Cluster) -> str:
     height = row * cluster.device_count
     outcomes = {outcome.id: outcome for outcome in result.outcomes}
     summary = result.summary
-    headline = f"{summary.policy}: {summary.met} of {summary.jobs - summary.best_effort} deadlines met"
+    headline = (
+        f"{summary.policy}: {summary.met} of {summary.jobs - summary.best_effort - summary.cancelled} deadlines met"
+    )
     body = [
         *_time_axis(axis, height),
         *_device_axis(cluster, row),

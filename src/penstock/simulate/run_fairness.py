@@ -44,6 +44,7 @@ class RunFairness:
         """Device-seconds used and deserved so far, by tenant."""
         self._hours: deque[Floats] = deque(maxlen=_HOURS + 1)
         """The totals at the last full hours, that of a day ago first."""
+        self._next_hour = math.inf
         self._worst: Floats = np.zeros(0)
 
     def know(self, tenant: str) -> None:
@@ -52,17 +53,21 @@ class RunFairness:
 
     def count_until(self, at: float, scheduler: Scheduler) -> None:
         """Time has passed since the last event, and nothing else has happened yet."""
-        if len(self._tenants) < 2 or not at > self._as_of:
-            self._as_of = at if len(self._tenants) < 2 or math.isnan(self._as_of) else self._as_of
+        if not math.isfinite(at):
             return
-        flows = np.array(scheduler.tenant_flows())
-        self._total = _widened(self._total, flows.shape[1])
+        if len(self._tenants) < 2 or not at > self._as_of:
+            if not at <= self._as_of:
+                self._as_of, self._next_hour = at, (math.floor(at / _HOUR_S) + 1) * _HOUR_S
+            return
+        held, deserved = scheduler.tenant_flows()
+        if len(held) != self._total.shape[1]:
+            self._total = _widened(self._total, len(held))
         if not self._hours:
-            self._hours.append(self._total)
-        while (hour := (math.floor(self._as_of / _HOUR_S) + 1) * _HOUR_S) <= at:
-            self._advance(flows, hour)
+            self._hours.append(self._total.copy())
+        while at >= self._next_hour:
+            self._advance(held, deserved, self._next_hour)
             self._close_hour()
-        self._advance(flows, at)
+        self._advance(held, deserved, at)
 
     def outcomes(self, scheduler: Scheduler) -> list[TenantOutcome]:
         """One for each tenant that deserved anything."""
@@ -78,12 +83,15 @@ class RunFairness:
             for at in np.flatnonzero(deserved > 0).tolist()
         ]  # fmt: skip
 
-    def _advance(self, flows: Floats, at: float) -> None:
-        self._total = self._total + flows * (at - self._as_of)
+    def _advance(self, held: Floats, deserved: Floats, at: float) -> None:
+        lasted = at - self._as_of
+        self._total[0] += held * lasted
+        self._total[1] += deserved * lasted
         self._as_of = at
 
     def _close_hour(self) -> None:
-        self._hours.append(self._total)
+        self._hours.append(self._total.copy())
+        self._next_hour += _HOUR_S
         if len(self._hours) <= _HOURS:
             return
         used, deserved = self._total - _widened(self._hours[0], self._total.shape[1])

@@ -164,7 +164,7 @@ def _tell(trace: "simulation.Trace") -> None:
 def _tell_passed_over(results: "Sequence[simulation.Result]") -> None:
     for result in results:
         if count := result.passed_over:
-            say(f"{result.summary.policy}: {count} events about jobs that were over, or not in the state for them")
+            say(f"{result.summary.policy}: {count} of the events passed over: their jobs were over or not in the state")
 
 
 def _show_seeds(grid: "simulation.Grid", processes: int | None, as_json: bool) -> None:
@@ -187,16 +187,18 @@ def comparison(
     """The headline table, and in its last line what nobody could beat."""
     title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
     title += f", overhead {setting.overhead}{_errors(setting)}"
-    table = plain_table("policy", "in time", "ratio", "refused", "late", "JCT", "use", "resizes", "CPU s", title=title)
+    table = plain_table(
+        "policy", "in time", "ratio", "refused", "late", "JCT", "use", "resizes", "preempted", "CPU s", title=title
+    )
     for s in (result.summary for result in results):
         table.add_row(
-            s.policy, f"{s.met}/{s.jobs - s.best_effort}", percent(s.ratio), str(s.declined), str(s.late),
-            seconds(s.jct_mean_s), f"{100 * s.utilisation:.0f}%", str(s.rescales), f"{s.cpu_s:.2f}",
+            s.policy, f"{s.met}/{s.jobs - s.best_effort - s.cancelled}", percent(s.ratio), str(s.declined), str(s.late),
+            seconds(s.jct_mean_s), f"{100 * s.utilisation:.0f}%", str(s.rescales), str(s.preemptions), f"{s.cpu_s:.2f}",
         )  # fmt: skip
     if bound is not None:
         most, name = bound.summary(), simulation.OPTIMUM if bound.is_exact else f"{simulation.OPTIMUM}, at most"
         table.add_row(
-            name, f"{most.met}/{bound.with_deadline}", percent(most.ratio), "", "", "", "", "", f"{bound.solve_s:.2f}"
+            name, f"{most.met}/{bound.with_deadline}", percent(most.ratio), *[""] * 6, f"{bound.solve_s:.2f}"
         )  # fmt: skip
     return table
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.policies.base import Assignment
 from penstock.policies.columns import KEPT_WITHIN_S, Floats, Ints, Standing
+from penstock.policies.greedy import still_held
 from penstock.policies.guards.settled import SettledRows, settle
 from penstock.policies.guards.undisturbed import ends_as_they_are
 from penstock.policies.guards.within_bounds import quota_shortfall
@@ -33,7 +34,7 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
     if not ((view.width > 0) & (decided.widths == 0)).any():
         return first
     held: Ints = np.zeros(0, dtype=np.int64)
-    ends = lasts_until(view, stint_costs)
+    ends = np.where(still_held(view) > 0, lasts_until(view, stint_costs), view.now)
     for _ in range(_ROUNDS):
         stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now))
         if not len(stopped):

@@ -38,6 +38,13 @@ class Aggregate:
     broken_worst_s: float
     """How late the latest of those was."""
     cpu_s: MeanInterval
+    preemptions: MeanInterval
+    lost_share: MeanInterval
+    energy_kwh: MeanInterval
+    run_fairness_least: MeanInterval
+    """Used over deserved of the tenant that got least over the whole run."""
+    day_fairness_least: MeanInterval
+    """The same over the worst 24 hours of the run."""
 
     @property
     def verdict(self) -> str:
@@ -55,11 +62,14 @@ class Aggregate:
             "seeds": self.seeds, "promises": self.promises, "broken": self.broken,
             "broken_worst_s": self.broken_worst_s, "verdict": self.verdict,
         }  # fmt: skip
-        for name in ("ratio", "beside_first", "jct_s", "declined", "late", "cpu_s"):
+        for name in ("ratio", "beside_first", "jct_s", "declined", "late", "cpu_s", *_OF_SUMMARIES):
             found: MeanInterval = getattr(self, name)
             for part, value in (("", found.mean), ("_low", found.low), ("_high", found.high)):
                 plain[name + part] = None if math.isnan(value) else value
         return plain
+
+
+_OF_SUMMARIES = ("preemptions", "lost_share", "energy_kwh", "run_fairness_least", "day_fairness_least")
 
 
 class SweepRows(list[dict[str, Any]]):
@@ -145,10 +155,10 @@ def _aggregate(rows: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]]) 
         for row in rows
         if row["ratio"] is not None and theirs.get(row["seed"]) is not None
     ]
-    one = rows[0]
+    one, more = rows[0], {name: over(name) for name in _OF_SUMMARIES}
     return Aggregate(
         policy=one["policy"], cluster=one["cluster"], load=one["load"], wrong_by=one["wrong_by"], seeds=len(rows),
         ratio=over("ratio"), beside_first=interval(differences), jct_s=over("jct_mean_s"), declined=over("declined"),
         late=over("late"), promises=sum(row["promises"] for row in rows), broken=sum(row["broken"] for row in rows),
-        broken_worst_s=max(row["broken_worst_s"] for row in rows), cpu_s=over("cpu_s"),
+        broken_worst_s=max(row["broken_worst_s"] for row in rows), cpu_s=over("cpu_s"), **more,
     )  # fmt: skip
