@@ -75,7 +75,7 @@ SCRIPTS = {
     "fails": Script({"command": ["bash", "-c", "sleep 3; echo no such data set >&2; exit 7"], "devices": "1"}, 0.1),
 }
 Asked = tuple[str, float, float | None]
-SCENE: tuple[Asked, ...] = (("weak on 1", 8, None), ("weak on 2", 48, 44), ("weak on 2", 15, 80))
+SCENE: tuple[Asked, ...] = (("weak on 1", 20, None), ("weak on 2", 60, 55), ("weak on 2", 15, 80))
 ROUND: tuple[Asked, ...] = (
     ("elastic", 30, 120), ("plain, saves", 25, 150), ("elastic, slow steps", 35, None), ("shell loop", 20, 180),
     ("silent", 15, 200), ("elastic", 30, 150), ("fails", 10, 120), ("elastic, slow steps", 30, 180),
