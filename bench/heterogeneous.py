@@ -10,11 +10,12 @@ grows and GPT jobs in pipelines: only the order of the policies is comparable.
 ``python -m bench.heterogeneous [PART …]``: rows of worlds and policies whose "world policy" contains any PART.
 ``python -m bench.heterogeneous noise``: how long trainings take with one noise scale for the whole of them, against the
 best of the validated batches in every fiftieth.
+``python -m bench.heterogeneous applications``: newTrace under one of ours and Sia, by application.
 """
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.data import DATA
-from penstock.core import Cluster, Overhead
+from penstock.core import Cluster, Job, Overhead
 from penstock.policies import Floats, policy_named
 from penstock.scheduler import ExpectedCosts
-from penstock.simulate import Profiles, Summary, Workload, read_trace, simulate
+from penstock.simulate import Profiles, Result, Workload, read_trace, simulate
 from penstock.simulate.traces.tables import sia_table
 
 GAVEL, SIA = DATA.parent / "gavel", DATA.parent / "sia"
@@ -60,11 +61,13 @@ class World:
     change_s: float = 0.0
     adaptive: bool = False
 
-    def run(self, policy: str) -> Summary:
+    def jobs(self) -> Sequence[Job]:
         profiles = Profiles.load(self.profiles, adaptive=self.adaptive)
-        jobs = Workload(trace=read_trace(self.trace), profiles=profiles).jobs()
+        return Workload(trace=read_trace(self.trace), profiles=profiles).jobs()
+
+    def run(self, policy: str) -> Result:
         costs = ExpectedCosts(Overhead(change_s=self.change_s, worst_s=self.change_s))
-        return simulate(jobs, Cluster.parse(self.cluster), policy_named(policy), slot=SLOT_S, costs=costs).summary
+        return simulate(self.jobs(), Cluster.parse(self.cluster), policy_named(policy), slot=SLOT_S, costs=costs)
 
 
 def gavel_world(name: str, trace: str, *figures: tuple[float, float]) -> World:
@@ -99,8 +102,8 @@ def main() -> None:
     if not (GAVEL.is_dir() and SIA.is_dir()):
         print("skipped: the traces of Gavel and Sia are not at shared/data beside the repository")
         return
-    if sys.argv[1:] == ["noise"]:
-        Console(width=160).print(noise_scales())
+    if sys.argv[1:] in (["noise"], ["applications"]):
+        Console(width=160).print(noise_scales() if sys.argv[1] == "noise" else applications())
         return
     table = Table(
         "world", "policy", "JCT h", "makespan h", "stops", "resizes", "CPU s", "published: JCT, makespan", "of"
@@ -118,12 +121,25 @@ def wanted(name: str) -> bool:
 
 def row(world: World, policy: str) -> list[str]:
     print(f"{world.name}: {policy}", file=sys.stderr, flush=True)
-    found, published = world.run(policy), world.published.get(policy)
+    found, published = world.run(policy).summary, world.published.get(policy)
     return [
         world.name, policy, f"{found.jct_mean_s / 3600:.2f}", f"{found.makespan_s / 3600:.2f}", str(found.suspensions),
         str(found.rescales), f"{found.cpu_s:.1f}",
         f"{published.jct:.2f}, {published.makespan:.1f}" if published else "", published.source if published else "",
     ]  # fmt: skip
+
+
+def applications() -> Table:
+    """Mean completion time and device-hours per job of every application, under one of ours and Sia."""
+    table = Table("world", "policy", "application", "jobs", "JCT h", "device-hours")
+    for world in WORLDS:
+        for policy in ("unified", "sia") if world.name.startswith("newTrace") else ():
+            model_of, found = {job.id: job.model for job in world.jobs()}, world.run(policy).outcomes
+            for model in sorted(set(model_of.values())):
+                mine = [each for each in found if model_of[each.id] == model]
+                hours = np.mean([(each.completion_s, each.device_seconds) for each in mine], axis=0) / 3600
+                table.add_row(world.name, policy, model, str(len(mine)), *(f"{each:.2f}" for each in hours))
+    return table
 
 
 def noise_scales() -> Table:

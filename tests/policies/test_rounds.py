@@ -13,7 +13,9 @@ from penstock.policies.published.gavel import Gavel
 from penstock.policies.published.pollux import Pollux, fair_rates
 from penstock.policies.published.sia import Sia, _most_gain
 from penstock.scheduler import Scheduler
+from penstock.scheduler.testing import PolicyConformance
 from tests.scheduler.build import job, scheduler
+from tests.tools.examples import examples
 
 pytest.importorskip("scipy")
 
@@ -181,6 +183,19 @@ def test_pollux_finds_the_best_of_a_small_world() -> None:
     found = search.best(50, 50)
     allowed = [each for each in itertools.product(range(4), repeat=2) if sum(each) <= 4]
     assert tuple(found) == max(allowed, key=lambda each: worth[0, each[0]] + worth[1, each[1]]) == (3, 1)
+
+
+class TestOtherObjectives(PolicyConformance):
+    """The suite of all policies runs with max-min."""
+
+    examples = examples(8)
+
+    @pytest.fixture(autouse=True, params=["finish-time", "makespan", "cost"])
+    def _choose(self, request: pytest.FixtureRequest) -> None:
+        self._objective = request.param
+
+    def make(self) -> Gavel:
+        return Gavel(self._objective)
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,12 @@ from penstock.policies.published.edf import Edf, EdfAdmission
 from penstock.policies.published.elasticflow import ElasticFlow
 from penstock.policies.published.fifo import Fifo
 from penstock.policies.published.gandiva import Gandiva
+from penstock.policies.published.gavel import Gavel
 from penstock.policies.published.genie import Genie
 from penstock.policies.published.lucid import Lucid
 from penstock.policies.published.optimus import Optimus
+from penstock.policies.published.pollux import Pollux
+from penstock.policies.published.sia import Sia
 from penstock.policies.published.srtf import Srtf
 from penstock.policies.published.themis import Themis
 from penstock.policies.published.three_sigma import ThreeSigma
@@ -91,6 +94,7 @@ __all__ = [
     "Fifo",
     "Floats",
     "Gandiva",
+    "Gavel",
     "Genie",
     "Ints",
     "KindConditions",
@@ -111,8 +115,10 @@ __all__ = [
     "Plans",
     "Policy",
     "PolicyReference",
+    "Pollux",
     "ReplacedColumns",
     "RowCrowd",
+    "Sia",
     "Srtf",
     "Standing",
     "TenantBounds",
