@@ -111,6 +111,9 @@ bench-chronus: $(STAMP) ## value missed and completion times on Chronus' traces,
 bench-taxonomy: $(STAMP) ## one policy and more of every class on cuts of Philly and Venus and on generated jobs, beside what papers claim
 	$(BIN)/python -m bench.taxonomy
 
+bench-heterogeneous: $(STAMP) ## gavel, sia and pollux beside ours on the workloads of Gavel and Sia, and what was published (needs ../shared/data)
+	$(BIN)/python -m bench.heterogeneous $(ARGS)
+
 bench-astraea: $(STAMP) ## completion times and fairness on Astraea's jobs, beside its own simulator (needs ../shared/data)
 	$(BIN)/python -m bench.astraea
 

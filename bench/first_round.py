@@ -1,15 +1,17 @@
 """Eighteen jobs of a first afternoon, on a platform that has seen none of them.
 
-`python -m bench.first_round` (about 7 min) first runs a plain script with a fixed batch for each device on one slot and
-then submits it on two, on which it is no faster: with a deadline that it could keep only if it were, and with one that
-it can keep (`python -m bench.first_round scene` does only that, in about a minute). Then it submits scripts of the
-kinds that people bring (elastic ones, a plain one that saves, a loop of a shell, one that says nothing, one that fails,
-one that cannot be in time) to two slots, most of them with a deadline, and looks on. Nothing is learned beforehand, so
-first answers rest on guesses: they are counted apart from forecasts, and each that is stated as a fact is a fault. The
-forecast of a job is the first one in its run that rests on more than a guess, and its error the difference to its end,
-as a share of what was left of it then. Steps wait for an accelerator that is not there (:mod:`bench.steady`).
+`python -m bench.first_round` (about 7 min) first runs a plain script with a fixed batch for each device on one of four
+slots and then submits it on two, on which it is no faster: with a deadline that it could keep only if it were, and with
+one that it can keep (`python -m bench.first_round scene` does only that, in about a minute). Then it submits scripts of
+the kinds that people bring (elastic ones, a plain one that saves, a loop of a shell, one that says nothing, one that
+fails, one that cannot be in time) to a server with two slots, most of them with a deadline, and looks on. Nothing is
+learned beforehand, so first answers rest on guesses: they are counted apart from forecasts, and each that is stated as
+a fact is a fault. The forecast of a job is the first one in its run that rests on more than a guess, and its error the
+difference to its end, as a share of what was left of it then. Steps wait for an accelerator that is not there
+(:mod:`bench.steady`).
 """
 
+import os
 import statistics
 import sys
 import tempfile
@@ -23,11 +25,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.live import HERE, OVER, ended, running
+from bench.live import HERE, OVER, ended, keep_log, running
 from penstock.client import Client
 from penstock.wire.views import JobDetail
 
 SLOTS = 2
+SCENE_SLOTS = 4
 EVERY_S = 10.0
 LOOK_S = 0.5
 LONGEST_S = 420.0
@@ -72,7 +75,7 @@ SCRIPTS = {
     "fails": Script({"command": ["bash", "-c", "sleep 3; echo no such data set >&2; exit 7"], "devices": "1"}, 0.1),
 }
 Asked = tuple[str, float, float | None]
-SCENE: tuple[Asked, ...] = (("weak on 1", 8, None), ("weak on 2", 30, 27), ("weak on 2", 15, 80))
+SCENE: tuple[Asked, ...] = (("weak on 1", 8, None), ("weak on 2", 48, 44), ("weak on 2", 15, 80))
 ROUND: tuple[Asked, ...] = (
     ("elastic", 30, 120), ("plain, saves", 25, 150), ("elastic, slow steps", 35, None), ("shell loop", 20, 180),
     ("silent", 15, 200), ("elastic", 30, 150), ("fails", 10, 120), ("elastic, slow steps", 30, 180),
@@ -139,15 +142,23 @@ class Watched:
 
 
 def main() -> None:
+    watched = on_a_server(SCENE, SCENE_SLOTS, in_turn=True)
+    if sys.argv[1:] != ["scene"]:
+        watched += on_a_server(ROUND, SLOTS)
+    sys.exit(tell(watched))
+
+
+def on_a_server(asked: Sequence[Asked], slots: int, *, in_turn: bool = False) -> list[Watched]:
+    """One round on a server that has seen nothing."""
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-", ignore_cleanup_errors=True) as name,
-        running(Path(name), "bench.live", "work", name, str(SLOTS)) as (client, _),
+        running(Path(name), "bench.live", "work", name, str(slots)) as (client, _),
     ):
-        watched = one_round(client, SCENE, in_turn=True)
-        if sys.argv[1:] != ["scene"]:
-            watched += one_round(client, ROUND)
+        watched = one_round(client, asked, in_turn=in_turn)
+        if keep := os.environ.get("BENCH_KEEP"):
+            keep_log(client, Path(f"{keep}-{slots}"))
         ended(client, Path(name))
-    sys.exit(tell(watched))
+    return watched
 
 
 def one_round(client: Client, asked: Sequence[Asked], *, in_turn: bool = False) -> list[Watched]:
@@ -174,7 +185,7 @@ def one_round(client: Client, asked: Sequence[Asked], *, in_turn: bool = False) 
 
 def tell(watched: list[Watched]) -> int:
     """Print the round; the number of faults: promises that were broken and guesses that were stated as facts."""
-    table = Table(title=f"{len(watched)} jobs nobody had seen, {SLOTS} slots, one every {EVERY_S:.0f} s")
+    table = Table(title=f"{len(watched)} jobs nobody had seen: {len(SCENE)} on {SCENE_SLOTS} slots, then on {SLOTS}")
     for column in (
         "job",
         "kind",

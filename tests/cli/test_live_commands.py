@@ -212,7 +212,14 @@ def test_a_paused_job_waits_until_it_is_resumed(penstock: Terminal) -> None:
         "submit", "--best-effort", "--work", "4000 steps", "--", "train.py", "4000", "0.1", "0"
     ).stdout.strip()
     penstock.wait(job, "running")
-    assert penstock("pause", job).returncode == 0
+    refused = penstock("pause", job)
+    assert refused.returncode == 2
+    assert "of work would be lost" in refused.stderr
+    assert "--anyway" in refused.stderr
+    assert "has told of no checkpoint to wait for" in penstock("pause", job, "--at-checkpoint").stderr
+    assert "Allowed: one of them" in penstock("pause", job, "--at-checkpoint", "--anyway").stderr
+    assert penstock.json("show", job)["state"] == "running"  # type: ignore[call-overload, index]
+    assert penstock("pause", job, "--anyway").returncode == 0
     penstock.wait(job, "paused")
     assert penstock("resume", job).returncode == 0
     penstock.wait(job, "running")
@@ -238,7 +245,24 @@ def test_a_quote_changes_nothing_and_a_refusal_comes_with_an_offer(penstock: Ter
     assert refused.returncode == 0, refused.stderr
     assert refused.stdout.startswith("refused")
     assert "earliest deadline that can be promised" in refused.stdout
+    assert "a quote holds no devices: submit the job" in refused.stdout
     assert penstock.json("ps", "-a") == before
+
+
+def test_the_offer_that_a_rejected_submission_prints_is_promised_when_it_is_accepted(penstock: Terminal) -> None:
+    """The resubmission copies the deadline that was printed; a quote that came in between holds nothing."""
+    asked = ("--profile", "never", "--work", "1_000_000 steps", "--", "train.py", "1000000", "1", "0")
+    refused = penstock("submit", "--deadline", "10s", *asked)
+    assert refused.returncode == 3, refused.stderr
+    assert "this offer is held until " in refused.stderr
+    offered = next(line.split()[1] for line in refused.stderr.splitlines() if line.strip().startswith("--deadline "))
+    shown = penstock.json("show", refused.stdout.strip())["quote"]
+    assert isinstance(shown, dict)
+    assert shown["offer_until"] is not None
+    accepted = penstock("submit", "--deadline", offered, *asked)
+    assert accepted.returncode == 0, accepted.stderr
+    assert "promised: " in accepted.stderr
+    penstock("cancel", accepted.stdout.strip())
 
 
 def test_dry_run_shows_what_would_run_and_submits_nothing(penstock: Terminal) -> None:
@@ -280,9 +304,27 @@ def test_events_are_followed_until_ctrl_c(penstock: Terminal) -> None:
 
 
 def test_a_draining_node_takes_no_jobs(penstock: Terminal) -> None:
+    def state() -> str:
+        return str(json.loads(penstock("nodes", "--json").stdout)[0]["state"])
+
     node = json.loads(penstock("nodes", "--json").stdout)[0]["name"]
-    assert penstock("nodes", "drain", node).returncode == 0
-    assert json.loads(penstock("nodes", "--json").stdout)[0]["state"] == "drained"
+    job = penstock("submit", "--best-effort", "--work", "9 steps", "--", "train.py", "4000", "0.1", "0").stdout.strip()
+    penstock.wait(job, "running")
+    told = penstock("nodes", "drain", node, "--reason", "new fan").stderr
+    assert f"({job}) cannot resume: it ends there first (stopped now it would lose " in told
+    assert state() == "draining"
+    assert penstock.json("show", job)["state"] == "running"  # type: ignore[call-overload, index]
+    assert f"node {node} was drained by owner (new fan); it cannot resume" in penstock("why", job).stdout
+    waiting = penstock("submit", "--best-effort", "--work", "9 steps", "--", "train.py", "9", "0.1", "0").stdout.strip()
+    penstock.wait(waiting, "pending")
+    assert f"its only node: {node} is draining (new fan)" in " ".join(penstock("why", waiting).stdout.split())
+    told = penstock("nodes", "drain", node, "--now").stderr
+    assert f"({job}) cannot resume: it loses " in told
+    assert state() == "drained"
+    why = " ".join(penstock("why", job).stdout.split())
+    assert f"node {node} was drained by owner; it begins again" in why
+    assert "was lost" not in why
+    penstock("cancel", job, waiting)
     assert penstock("nodes", "undrain", node).returncode == 0
     assert json.loads(penstock("nodes", "--json").stdout)[0]["state"] == "up"
 

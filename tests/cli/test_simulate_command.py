@@ -116,6 +116,8 @@ def test_a_bad_trace_gets_one_clear_message_and_writes_nothing(case: str, tmp_pa
         (("--deadlines", "x..y"), "LOW..HIGH"),
         (("--overhead", "huge"), "huge"),
         (("--profiles", "nowhere"), "nowhere"),
+        (("--adaptive-batches",), "Add --profiles sia/profiles"),
+        (("--adaptive-batches", "--profiles", "."), "Allowed: Sia's profiles"),
     ],
 )
 def test_bad_options_are_explained(trace: Path, tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:

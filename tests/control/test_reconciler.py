@@ -7,7 +7,7 @@ import pytest
 
 from penstock.control.state.entries import Absence, Configured
 from penstock.core import DeviceSlot, InputError, Launch, Node, ReportKind, Verdict, Worker
-from penstock.wire import JobPhase, ResumeRequest
+from penstock.wire import DrainRequest, JobPhase, ResumeRequest
 from penstock.wire.problems import ConflictError, MissingError
 from tests.control.build import ADMIN, Platform, platform
 from tests.control.fake_backend import Run
@@ -310,7 +310,7 @@ def test_a_drained_node_is_left_and_stays_empty_until_undrained(tmp_path: Path) 
         world.backend.total = 1000
         world.passes(3)
         world.commands.drain("a")
-        world.commands.drain("a", "its fan is loud")
+        world.commands.drain("a", DrainRequest(reason="its fan is loud"))
         world.passes(3)
         grant = world.record(job).grant
         assert grant is not None

@@ -65,6 +65,7 @@ OPERATIONS: dict[str, tuple[Action, dict[str, Any] | None]] = {
     "PUT /v1/quotas/{tenant}": (Action.QUOTAS, {"devices": 4}),
     "PUT /v1/tenants/{tenant}": (Action.QUOTAS, {"share": 2.0}),
     "DELETE /v1/tenants/{tenant}": (Action.QUOTAS, None),
+    "GET /v1/nodes/{name}/drain": (Action.DRAIN, None),
     "POST /v1/nodes/{name}/drain": (Action.DRAIN, None),
     "POST /v1/nodes/{name}/undrain": (Action.DRAIN, None),
     "GET /v1/policy": (Action.LOOK, None),

@@ -113,6 +113,19 @@ def test_a_job_that_needs_more_devices_than_it_was_measured_on_is_measured_there
     assert quote_of(world, job).verdict is Verdict.PROMISED
 
 
+def test_a_job_that_cannot_resume_is_not_stopped_to_be_measured_on_more_devices(world: Platform) -> None:
+    world.submit(work=30, at_least=2, at_most=2, resumable=False)
+    world.passes(2)
+    job = world.submit(work=100, within=70, resumable=False)
+    assert quote_of(world, job).measured_on == 2
+    world.passes(2)
+    assert width(world, job) == 2
+    learned(world, job, curve(replace(WEAK, rates=(1.0, 0.99, 3.2), doubts=(0.02, 0.02, 0.7))))
+    world.passes(20)
+    assert (world.record(job).over, width(world, job), world.record(job).stint) == (False, 2, 1)
+    assert "measured on" not in world.journal.state.story(world.record(job)).now
+
+
 def test_measuring_on_more_devices_is_bounded(world: Platform) -> None:
     """One that does not show its speed there gives way to the others after a minute."""
     job = world.submit(work=1000, within=600)
@@ -161,6 +174,4 @@ def test_a_doubt_that_passes_is_news() -> None:
     """The rate is as predicted, and certain now."""
     lesson = Learned(speed=curve(STRONG), measured=(2, "*"))
     assert lesson.is_news(curve(ONE_MEASURED))
-    assert not lesson.is_news(curve(STRONG))
-    assert lesson.is_news(curve(replace(STRONG, doubts=(0.02, 0.16, 0.5))))
-    assert not lesson.is_news(curve(replace(STRONG, doubts=(0.02, 0.05, 0.9))))
+    assert not lesson.is_news(curve(replace(STRONG, doubts=(0.02, 0.16, 0.5)))), "plans are not made anew for so little"

@@ -89,7 +89,8 @@ def test_a_promise_is_not_broken_by_what_no_policy_decides() -> None:
     machine.handle(DevicesReleased(25.0, "a"))
     machine.handle(JobFinished(500.0, "a"))
     machine.validate()
-    assert machine.why("a").entries[-1].text == "finished, 6m 40s late"
+    told = "finished, 6m 40s late: its promise is broken: it had given its devices back"
+    assert machine.why("a").entries[-1].text == told
 
 
 def test_what_is_told_of_it_meanwhile_changes_no_table() -> None:

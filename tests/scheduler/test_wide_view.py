@@ -215,7 +215,7 @@ def test_kinds_of_a_policy_that_looks_at_one_at_a_time_do_not_disturb_each_other
 
 PRIORITISED = (
     "fifo", "srtf", "tiresias", "gandiva", "themis", "edf", "deadline", "elasticflow", "optimus", "afs", "lucid",
-    "genie", "3sigma", "yarn-cs", "dynamic-quota", "chronus",
+    "genie", "3sigma", "yarn-cs", "dynamic-quota", "chronus", "gavel", "sia", "pollux",
 )  # fmt: skip
 
 

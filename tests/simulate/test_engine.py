@@ -26,7 +26,7 @@ def test_the_clock_jumps_however_long_a_job_runs(policy: str) -> None:
     assert result.summary.rounds <= 8, "two arrivals, two ends, and what was planned in between"
 
 
-ROUNDS = {"astraea", "chronus", "gandiva", "optimus", "themis"}
+ROUNDS = {"astraea", "chronus", "gandiva", "gavel", "optimus", "pollux", "sia", "themis"}
 """These decide again after a quantum, a round or a lease, although nothing happens."""
 
 

@@ -32,7 +32,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     guard = config.stash.get(_GUARD, None)
     if guard is not None:
         guard.end()
-        if not config.stash.get(_FAILED, False):
+        if not _keeps_files(config):
             config.stash[_FILES].remove()
 
 
@@ -74,6 +74,10 @@ def _report_left(config: pytest.Config, left: dict[str, str]) -> None:
         config.hook.pytest_runtest_logreport(report=left_behind(path, test))
 
 
+def _keeps_files(config: pytest.Config) -> bool:
+    return config.stash.get(_FAILED, False) and not config.stash[_FILES].empty
+
+
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     if not {"browser", "browsers"} & set(getattr(item, "fixturenames", ())):
         return None
@@ -91,7 +95,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if config.stash[_FAILED]:
+    if _keeps_files(config):
         terminalreporter.write_line(f"temporary files of this run are kept: {config.stash[_FILES].run}")
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         for name, silence in report.user_properties:

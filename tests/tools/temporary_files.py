@@ -2,7 +2,8 @@
 
 ``TMPDIR`` points every test process, and what it starts, to a folder of its own below that of the run, so that other
 programs on the machine do not matter. What is still there when the last test of a process has ended is an error of the
-test after which it was first seen. The folder of a run that passed is removed; that of a run that failed is kept.
+test after which it was first seen. The folder of a run that passed is removed; that of a run that failed is kept unless
+no file is in it.
 """
 
 import os
@@ -46,6 +47,10 @@ class TemporaryFiles:
         self.look("")
         there = {self.folder / name: test for name, test in self._seen.items() if (self.folder / name).exists()}
         return {str(path): test for path, test in there.items() if not _of_a_killed_process(path)}
+
+    @property
+    def empty(self) -> bool:
+        return not any(files for _, _, files in os.walk(self.run))
 
     def remove(self) -> None:
         shutil.rmtree(self.run, ignore_errors=True)

@@ -15,13 +15,17 @@ def test_that_cleans_up(tmp_path):
         tmp_path.joinpath("kept").write_text(folder)
 """
 LEAVING = """
-import tempfile
+import pathlib, tempfile
 
 def test_that_leaves_a_folder():
-    tempfile.mkdtemp(prefix="forgotten-")
+    pathlib.Path(tempfile.mkdtemp(prefix="forgotten-"), "file").touch()
 
 def test_that_leaves_nothing():
     pass
+"""
+FAILING = """
+def test_that_fails():
+    raise AssertionError
 """
 SKIPPED = """
 import pytest
@@ -49,6 +53,12 @@ def test_a_run_that_passes_leaves_nothing(
 ) -> None:
     code, output, left = finished(tmp_path, TIDY, monkeypatch, *options)
     assert (code, left) == (0, []), output
+
+
+def test_a_run_that_fails_without_a_file_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, output, left = finished(tmp_path, FAILING, monkeypatch)
+    assert (code, left) == (1, []), output
+    assert "are kept" not in output
 
 
 @RUNS

@@ -307,6 +307,43 @@ def test_sia_profiles_that_are_broken_say_where(tmp_path: Path, file: str, text:
         Profiles.load(folder)
 
 
+def adaptive_profiles(folder: Path) -> Path:
+    """Twice the batch takes 2/3 instead of 1/2 of the iterations: an efficiency of 3/4, so a noise scale of 128."""
+    found = sia_profiles(folder)
+    for batch, iterations in ((64, 240), (128, 160)):
+        text = f"progress,iteration,metric,grad_sqr,grad_var\n240,{iterations},0,0,0\n"
+        (found / "cifar10" / f"validation-{batch}.csv").write_text(text)
+    return found
+
+
+def test_adaptive_batches_make_one_curve_of_goodput(write: WriteFile, tmp_path: Path) -> None:
+    profiles = Profiles.load(adaptive_profiles(tmp_path), adaptive=True)
+    statistics = profiles.statistics["cifar10"]
+    assert (statistics.initial_batch, statistics.most_batch) == (64, 128)
+    assert statistics.noise_scale == pytest.approx(128, rel=0.01)
+    assert profiles.curve("cifar10", 64) is profiles.curve("cifar10", 128)
+    t4 = profiles.curve("cifar10", 64).scaling("T4")
+    assert t4 is not None
+    assert (t4.counts, t4.batches) == ((1, 2, 4), (64, 64, 128)), "only four devices compute 128 as fast as less"
+    assert t4.rates[0] == pytest.approx(1 / 0.8), "two passes of 64 take twice as long and bring half as much each"
+    assert t4.rates[2] == pytest.approx(1 / 0.6 * 2 * statistics.efficiency(128))
+    trace = read_trace(write("w.csv", SIA + "cifar10-0,107,cifar10,2,128\n"))
+    (adaptive,) = jobs_of(trace, profiles)
+    (fixed,) = jobs_of(trace, Profiles.load(tmp_path / "profiles"))
+    assert (adaptive.work.iterations, adaptive.statistics) == (240, statistics)
+    assert (fixed.work.iterations, fixed.statistics) == (160, None)
+    assert adaptive.seconds_on(4, "T4") == pytest.approx(fixed.seconds_on(4, "T4"), rel=0.01), "the same batch there"
+
+
+def test_adaptive_batches_need_validations(tmp_path: Path, write: WriteFile) -> None:
+    with pytest.raises(InputError, match=r"adaptive batches with the profiles .*Allowed: Sia's profiles"):
+        Profiles.load(throughputs(tmp_path / "t.json.gz"), adaptive=True)
+    folder = adaptive_profiles(tmp_path)
+    (folder / "cifar10" / "validation-64.csv").write_text("iteration\n240\n")
+    with pytest.raises(TraceError, match="progress"):
+        Profiles.load(folder, adaptive=True)
+
+
 def test_a_rigid_trace_can_be_made_elastic(write: WriteFile, profiles: Profiles) -> None:
     text = ASTRAEA + "7,Cardoso,4,688,7498,resnet50,3583,5,7370\n"
     rigid, elastic = (
@@ -362,6 +399,15 @@ def test_every_public_sia_job_has_a_curve_and_work(public: Public) -> None:
     jobs = list(jobs_of(read_trace(public("sia/workloads/philly/workload-1.csv")), profiles))
     assert all(job.work.iterations > 0 for job in jobs)
     assert all(job.curve.rate(1, "A100") > job.curve.rate(1, "T4") > 0 for job in jobs)
+
+
+def test_every_public_sia_application_fits_one_noise_scale(public: Public) -> None:
+    """Within a tenth of the progress that was made at every batch."""
+    fixed, adaptive = (Profiles.load(public("sia/profiles"), adaptive=each) for each in (False, True))
+    for (model, batch), iterations in fixed.work.items():
+        statistics, work = adaptive.statistics[model], adaptive.work[model, batch]
+        made = work / iterations * statistics.initial_batch / batch
+        assert statistics.efficiency(batch) == pytest.approx(made, rel=0.1), (model, batch)
 
 
 @pytest.mark.long

@@ -131,6 +131,18 @@ class DataDir:
         """Remember how far the log has come, beside the database and not in it."""
         self._write(self._history_file, str(seq))
 
+    def slots(self) -> int:
+        """The slots that it was served with the last time; 0 for what the machine has."""
+        try:
+            return max(int(self._slots_file.read_text()), 0)
+        except (OSError, ValueError):
+            return 0
+
+    def note_slots(self, slots: int) -> None:
+        """Remember the slots for a server that starts by itself: its jobs go on on them."""
+        if slots != self.slots():
+            self._write(self._slots_file, str(slots))
+
     def owner_token(self) -> str | None:
         try:
             return self._token_file.read_text().strip() or None
@@ -147,6 +159,10 @@ class DataDir:
     @property
     def _port_file(self) -> Path:
         return self.path / "server.port"
+
+    @property
+    def _slots_file(self) -> Path:
+        return self.path / "server.slots"
 
     @property
     def _history_file(self) -> Path:

@@ -147,12 +147,13 @@ class NodeLost:
 class NodeClosed:
     """A node takes no more jobs: those that can resume save their state and leave it, the others stay until they end.
 
-    :class:`NodeJoined` opens it again.
+    :class:`NodeJoined` opens it again. With ``slots`` this is about some of its devices only.
     """
 
     at: float
     node: str
     why: str = ""
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +176,14 @@ class NodeDraining:
 
 @dataclass(frozen=True, slots=True)
 class NodeChanged:
-    """A known node is there with other devices: the old ones are gone for good, the new ones come last in order."""
+    """A known node is there with other devices: the old ones are gone for good, the new ones come last in order.
+
+    Where it ``keeps`` those that it still has, jobs that hold no others go on.
+    """
 
     at: float
     node: Node
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

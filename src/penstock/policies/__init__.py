@@ -17,7 +17,7 @@ from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, In
 from penstock.policies.deadline import DeadlinePolicy, asked_again
 from penstock.policies.greedy import by_priority, serve_in_order, start_in_order, still_held, take_in_order
 from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined, safe_end
-from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
+from penstock.policies.guards.lasting import MOST_SUSPENSIONS, STINT_COSTS, allocate_lasting
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.guards.within_bounds import WithinBounds
@@ -62,11 +62,12 @@ from penstock.policies.registry import (
     split_policies,
 )
 from penstock.policies.tenant_table import TenantTable
-from penstock.policies.view import KindConditions, Offer, View
+from penstock.policies.view import KindConditions, Offer, View, offers_after
 
 __all__ = [
     "COST_CLASSES",
     "ENTRY_POINTS",
+    "MOST_SUSPENSIONS",
     "OPTION_COLUMNS",
     "PLAN_STEPS",
     "POLICIES",
@@ -136,6 +137,7 @@ __all__ = [
     "lay_out",
     "no_deadline",
     "offered_policies",
+    "offers_after",
     "parameters_of",
     "patience",
     "policy_class",

@@ -13,14 +13,14 @@ padded with (inf, 0). All functions are compiled.
 import numpy as np
 
 from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 UNREACHABLE = -1
 TOLERANCE_S = 1e-6
 """Rounding must not make a plan miss what it was made for."""
 
 
-@compiled
+@compiled_in_place
 def usable(levels: Ints, depth: int, free: int) -> int:
     """Index of the widest level that fits into ``free`` devices, or -1."""
     index = -1
@@ -40,7 +40,7 @@ def new_profile(now: float, capacity: int, plans: int) -> tuple[Floats, Ints]:
     return times, free
 
 
-@compiled
+@compiled_in_place
 def breakpoint_at(times: Floats, free: Ints, count: int, at: float) -> tuple[int, int]:
     """Make ``at`` a breakpoint; returns its index and the new number of breakpoints."""
     k = int(np.searchsorted(times[:count], at, side="right"))
@@ -53,7 +53,7 @@ def breakpoint_at(times: Floats, free: Ints, count: int, at: float) -> tuple[int
     return k, count + 1
 
 
-@compiled
+@compiled_in_place
 def level_in(levels: Ints, depth: int, free: int, cap: int) -> int:
     """Index of the widest level that fits into ``free`` devices and is at most ``cap``, or -1."""
     return cap if levels[cap] <= free else usable(levels, depth, free)
@@ -228,7 +228,7 @@ def grow(
     return order
 
 
-@compiled
+@compiled_in_place
 def width_at(at: Floats, width: Ints, now: float) -> int:
     """What a plan grants at ``now``."""
     granted = 0
@@ -280,7 +280,7 @@ def profile_of(
     return times, free, count
 
 
-@compiled
+@compiled_in_place
 def take(times: Floats, free: Ints, count: int, at: Floats, width: Ints, sign: int) -> int:
     """Subtract a plan from a profile, or with ``sign`` -1 give it back; returns the new number of breakpoints."""
     now = times[0]

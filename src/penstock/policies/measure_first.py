@@ -105,11 +105,15 @@ def counts_to_measure(view: View, rows: Ints) -> Ints:
 
 
 def _least_unmeasured(view: View, row: int, needed: float) -> int:
-    """The fewest devices on which a job is predicted to be as fast as needed, and was never measured; 0 if none."""
-    found = []
+    """The fewest devices on which a job is predicted to be as fast as needed, and was never measured; 0 if none.
+
+    A job that would begin again on other devices stays on those it holds.
+    """
+    found, held = [], 0 if view.resumable[row] else int(view.width[row])
     for kind, options in zip(view.kinds, view.by_kind, strict=True):
         scaling = view.jobs[row].curve.scaling(kind)
         fast = options.levels[row, options.rates[row] >= needed].tolist()
+        fast = [count for count in fast if held in (0, count)]
         found += [count for count in fast if scaling is not None and not scaling.is_measured(count)]
     return min(found, default=0)
 

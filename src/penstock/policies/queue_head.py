@@ -1,7 +1,7 @@
 """The head of the queue: the waiting job for which the next devices are reserved, so that a large gang starts.
 
 Small jobs that keep coming can hold a job that needs much of the cluster at once off for ever, because enough devices
-are never free together. So waiting has a limit, the *patience* of a job: ``starving_s`` or three times its run time,
+are never free together. So waiting has a limit, the *patience* of a job: ``starving_s`` or ten times its run time,
 whichever is less, and the less of it the larger the part of the cluster that the job needs. A job that has waited for
 longer in all, over all its stints, is *due*. The first due job is the head of the queue: it starts before every job
 that began to run after it was due, and devices are reserved for it from the earliest time on (EASY backfilling:
@@ -19,7 +19,7 @@ from penstock.policies.view import View
 
 Starving = Annotated[float, Parameter("a job is due after waiting so long in all, sooner if it is wide", least=1.0)]
 STARVING_S = 6 * 3600.0
-RUN_TIMES = 3.0
+RUN_TIMES = 10.0
 """A job is due at the latest after waiting so many times as long as it runs."""
 WIDTH_POWER = 3.0
 """Patience falls with this power of the part of the cluster that a job does not need."""
@@ -44,7 +44,10 @@ class Queue:
 
     def patience_s(self, view: View) -> Floats:
         """How long each row waits at most before it is due."""
-        part = np.minimum(view.narrowest / np.maximum(view.capacity[view.bound], 1), 1.0)
+        part = np.ones(len(view))
+        for options, capacity in zip(view.by_kind, view.capacity.tolist(), strict=True):
+            narrowest = np.where(options.depth > 0, options.levels[:, 0] / max(capacity, 1), 1.0)
+            np.minimum(part, narrowest, out=part)
         return np.minimum(self.starving_s, RUN_TIMES * view.narrow_run_s) * (1.0 - part) ** WIDTH_POWER
 
     def head(self, view: View, due_since: Floats) -> int:

@@ -5,15 +5,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.core import format_duration
 from penstock.policies.base import Assignment
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline import (
     AT_ONCE,
     HOLD_S,
+    LARGE,
     AtOnce,
     DeadlinePolicy,
     Growth,
     Hold,
+    Large,
     Layout,
     PlanInputs,
     Terms,
@@ -30,16 +33,17 @@ class Unified(DeadlinePolicy):
     """One order of goals, each pursued as far as those before it allow.
 
     1. *Promised deadlines are kept*, with the plans and the proof of ``deadline``.
-    2. *Nobody starves*: who was let in and waited for ``starving_s`` is planned before any new promise is made, and
-       comes before everybody who was promised nothing.
-    3. *Tenants are treated fairly*: one that used less than ``bound`` of what it deserved in the last day comes before
-       the others until it has caught up, and while it has jobs that wait nobody ahead of its own share is promised
-       anything new.
+    2. *No job starves*: a job that has waited for longer than its patience is due, and devices are reserved for the
+       first due job whose tenant has not had its share (:class:`~penstock.policies.queue_head.Queue`). Before a new
+       promise is made, that job and all that waited for ``starving_s`` are planned.
+    3. *Tenants are treated fairly*: a tenant that used less than ``bound`` of what it deserved in the last day starts
+       and grows its jobs before the others until it has caught up. While its admitted jobs could use more devices,
+       tenants ahead of their share are promised nothing new.
     4. *Completion times*: the job that is done with the fewest device-seconds first, nothing idle, devices where they
-       gain most.
+       gain most. A running job keeps its devices for a lease, which doubles with every suspension.
 
-    With one tenant it decides as ``deadline`` does, and without deadlines the shortest device-time goes first. Ours;
-    the measure of fairness is Astraea's. O(jobs x breakpoints) per decision, as ``deadline``.
+    With one tenant and only deadlines it decides as ``deadline`` does. Ours; the measure of fairness is Astraea's.
+    O(jobs x breakpoints) per decision, as ``deadline``.
     """
 
     name: ClassVar[str] = "unified"
@@ -53,8 +57,9 @@ class Unified(DeadlinePolicy):
         starving_s: Starving = STARVING_S,
         at_once: AtOnce = AT_ONCE,
         hold_s: Hold = HOLD_S,
+        large: Large = LARGE,
     ) -> None:
-        super().__init__(at_once, hold_s)
+        super().__init__(at_once, hold_s, large)
         self.fair_order = FairOrder(bound, lease_s, Queue(starving_s))
 
     def allocate(self, view: View) -> Assignment:
@@ -90,9 +95,20 @@ class Unified(DeadlinePolicy):
         return Growth(begin, most, view.tenant, share, rank)
 
     def explain(self, view: View, row: int) -> str:
-        fairness = float(view.tenants.fairness[view.tenant[row]])
-        said = super().explain(view, row)
+        said = f"{super().explain(view, row)}{self._place_in_queue(view, row)}"
         if len(view.tenants.names) == 1:
             return said
+        fairness = float(view.tenants.fairness[view.tenant[row]])
         place = "so its jobs go first" if fairness < self.fair_order.bound else "which is no less than the bound"
         return f"{said}; its tenant used {fairness:.2f} of what it deserved in the last day, {place}"
+
+    def _place_in_queue(self, view: View, row: int) -> str:
+        """Say when devices are reserved for a waiting job."""
+        due_since = self.fair_order.queue.due_since(view)
+        if view.width[row] or np.isinf(due_since[row]):
+            return ""
+        if row == self.fair_order.head(view, due_since):
+            return "; it is the head of the queue: the next devices are reserved for it"
+        if (left_s := float(due_since[row] - view.now)) > 0:
+            return f"; devices are reserved for it in {format_duration(left_s)} if it still waits"
+        return "; it is due: devices are reserved for it after the jobs that were due before it"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import FREE, Job, Overhead, Quote
+from penstock.core import FREE, Job, Overhead, Quote, Verdict
 from penstock.policies.arrivals import ArrivalStatistics
 from penstock.policies.base import Assignment, Plans
 from penstock.policies.columns import ROUNDING_S, Floats, Ints
@@ -53,8 +53,16 @@ class Offer(NamedTuple):
             job, id=self.job.id, goal=self.job.goal, submitted_at=self.job.submitted_at, curve=self.job.curve,
             costs=self.job.costs, priority=self.job.priority,
         )  # fmt: skip
-        in_time = job.submitted_at <= self.quote.offer_until and job.deadline >= self.quote.counter_offer
+        in_time = job.submitted_at <= self.quote.offer_until and job.deadline >= self.quote.counter_offer - ROUNDING_S
         return in_time and same == self.job
+
+
+def offers_after(held: Sequence[Offer], job: Job, quote: Quote) -> list[Offer]:
+    """The offers that are held after an answer: with the one it makes, or without the one the promised job accepted."""
+    if quote.held is not None:
+        return [*held, Offer(job, quote)]
+    used = next((offer for offer in held if offer.serves(job)), None) if quote.verdict is Verdict.PROMISED else None
+    return [offer for offer in held if offer is not used]
 
 
 class View(JobColumns):

@@ -3,13 +3,14 @@
 from penstock.scheduler.costs import CostedRound, CostModel, ExpectedCosts
 from penstock.scheduler.preemption import SUSPENDED
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
-from penstock.scheduler.records import FINAL, JobState
+from penstock.scheduler.records import FINAL, UNEXPLAINED_BREACH, JobState
 from penstock.scheduler.scheduler import Scheduler
 from penstock.scheduler.story import Entry, Story
 
 __all__ = [
     "FINAL",
     "SUSPENDED",
+    "UNEXPLAINED_BREACH",
     "CostModel",
     "CostedRound",
     "CurveRates",

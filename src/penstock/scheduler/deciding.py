@@ -16,6 +16,7 @@ import numpy as np
 from penstock.core import Cluster, InvariantError, Quote, Verdict
 from penstock.placement import Placement
 from penstock.policies import (
+    MOST_SUSPENSIONS,
     Admission,
     AnyPolicy,
     Assignment,
@@ -39,10 +40,11 @@ from penstock.policies import (
     allocate_lasting,
     allocate_undisturbed,
     asked_again,
+    offers_after,
 )
 from penstock.scheduler.columns import TableColumns
 from penstock.scheduler.costs import CostedRound, CostModel
-from penstock.scheduler.holdings import STANDING, Draft, Holdings, offers_after
+from penstock.scheduler.holdings import STANDING, Draft, Holdings
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.leaving import Leaving
 from penstock.scheduler.node_seats import NodeSeats
@@ -51,6 +53,7 @@ from penstock.scheduler.preemption import preemption_reasons
 from penstock.scheduler.rates import CurveRates, PlacedJob, RateModel
 from penstock.scheduler.table import Projection
 from penstock.scheduler.waiting import waiting_for
+from penstock.tools import compiled_in_place
 
 
 class Moment(NamedTuple):
@@ -82,6 +85,10 @@ class _Answers(NamedTuple):
     plans: Plans | None = None
     worked_out: object = None
     promised: Ints = np.zeros(0, dtype=np.int64)
+
+
+_Found = tuple[_Answers, View, Assignment, NodeSeats]
+"""Answers, the view after them, and what the policy decides then."""
 
 
 class Decider:
@@ -128,11 +135,9 @@ class Decider:
                 return Draft(wake_at=wake_at, quotes=answers.quotes, projection=moment.projection)
             assignment = allocate_confined(self._allocate, view, seats)
             if self.policy.overhead_proof and len(answers.promised) and len(assignment.late):
-                later = _without_promises(holdings, view, answers)
-                careful, seats_again = self._view(holdings, slot, moment, later), NodeSeats(holdings, leaving)
-                without = allocate_confined(self._allocate, careful, seats_again)
-                if not assignment.keeps_promises_of(without):
-                    answers, view, assignment, seats = later, careful, without, seats_again
+                found = (answers, view, assignment, seats)
+                answers, view, assignment, seats = self._kept(holdings, slot, moment, leaving, found)
+            assignment = leaving.fitted(view, assignment)
             changes = _checked_changes(view, assignment)
             if len(moving := leaving.moving(view, assignment)):
                 changes = changes._replace(wanting=np.union1d(changes.wanting, moving))
@@ -140,6 +145,27 @@ class Decider:
         except BaseException:
             take_back(holdings, kinds)
             raise
+
+    def _kept(self, holdings: Holdings, slot: float, moment: Moment, leaving: Leaving, found: _Found) -> _Found:
+        """What was found if it keeps every earlier promise; else without new promises, as few of them as that takes:
+        accepted counter-offers are given up last."""
+
+        def without(answers: _Answers) -> _Found:
+            view, seats = self._view(holdings, slot, moment, answers), NodeSeats(holdings, leaving)
+            return answers, view, allocate_confined(self._allocate, view, seats), seats
+
+        answers, view, assignment, _ = found
+        careful = without(_without_promises(holdings, view, answers, answers.promised, None))
+        if assignment.keeps_promises_of(careful[2]):
+            return found
+        offers = holdings.offers_at(moment.now, slot) if holdings.offers else []
+        others = [row for row in answers.promised.tolist() if not any(each.serves(view.jobs[row]) for each in offers)]
+        if 0 < len(others) < len(answers.promised):
+            dropped = np.array(others, dtype=np.int64)
+            with_accepted = without(_without_promises(holdings, view, answers, dropped, answers.plans))
+            if with_accepted[2].keeps_promises_of(careful[2]):
+                return with_accepted
+        return careful
 
     def view(self, holdings: Holdings, slot: float, now: float) -> View:
         """What a policy would see now."""
@@ -151,6 +177,11 @@ class Decider:
 
     def explain(self, holdings: Holdings, view: View, row: int) -> str:
         said = self._wide.explain(view, row)
+        if suspensions := int(view.suspensions[row]):
+            times = "once" if suspensions == 1 else f"{suspensions} times"
+            said += (
+                f"; it was suspended {times}, at most {MOST_SUSPENSIONS} for anything less than a promise or a quota"
+            )
         waits = view.jobs[row].nodes.confines and not view.width[row]
         leaving = Leaving(holdings, view.now, tuple(holdings.kinds))
         return f"{said}; {waiting_for(NodeSeats(holdings, leaving), view, row)}" if waits else said
@@ -266,9 +297,8 @@ class Decider:
             at = _positions(holdings, moment, answers, view, granted)
             rows = table.rows_left(moment.rows, answers.left)
             changed[at] = True
-            pauses[at] = table.stop_s(
-                moment.now, view.width[at], widths[at], at if isinstance(rows, slice) else rows[at]
-            )
+            begins = table.start_s[at if isinstance(rows, slice) else rows[at]]
+            pauses[at] = np.where(view.width[at] > 0, view.resize_s[at], begins)
         for kind in moment.kinds:
             state = holdings.kinds[kind]
             mine: Any = slice(None)
@@ -322,15 +352,17 @@ def _offers(holdings: Holdings, slot: float, now: float, answers: _Answers) -> l
     return held
 
 
-def _without_promises(holdings: Holdings, view: View, answers: _Answers) -> _Answers:
-    """The same answers without new promises: what cannot be carried out beside the earlier ones is asked again."""
+def _without_promises(
+    holdings: Holdings, view: View, answers: _Answers, dropped: Ints, plans: Plans | None
+) -> _Answers:  # fmt: skip
+    """The same answers without some new promises: what cannot be carried out beside the earlier ones is asked again."""
     assert answers.standing is not None
     standing = answers.standing.copy()
-    standing[answers.promised] = Standing.DEFERRED
-    row_of = dict(zip(view.sequence[answers.promised].tolist(), answers.promised.tolist(), strict=True))
+    standing[dropped] = Standing.DEFERRED
+    row_of = dict(zip(view.sequence[dropped].tolist(), dropped.tolist(), strict=True))
     quotes = [(key, quote) for key, quote in answers.quotes if key not in row_of]
     quotes += [(key, asked_again(view, row)) for key, row in row_of.items() if holdings.records[key].quote is None]
-    return _Answers(quotes, standing, answers.left)
+    return _Answers(quotes, standing, answers.left, plans, np.setdiff1d(answers.promised, dropped))
 
 
 def _kept_on(quote: Quote) -> Quote:
@@ -428,11 +460,22 @@ def _check_capacity(view: View, assignment: Assignment) -> None:
             raise InvariantError(f"{mine.sum()} devices granted, {here.capacity} exist")
 
 
+@compiled_in_place
+def _unusable(levels: Ints, requested: Ints, rows: Ints, wanted: Ints) -> int:
+    """The first of ``rows`` that wants a width at which it cannot run; -1 if none does."""
+    for at in range(len(rows)):
+        row, width = rows[at], wanted[at]
+        found = requested[row] == width
+        for level in range(levels.shape[1]):
+            found |= levels[row, level] == width
+        if not found:
+            return int(row)
+    return -1
+
+
 def _check_usable(view: View, assignment: Assignment, wanting: Ints) -> None:
     for kind, options in enumerate(view.by_kind):
         rows = wanting if len(view.by_kind) == 1 else wanting[assignment.kinds[wanting] == kind]
         wanted = assignment.widths[rows]
-        usable = (wanted == options.requested[rows]) | (options.levels[rows] == wanted[:, None]).any(axis=1)
-        if np.count_nonzero(usable) < len(rows):
-            row = int(rows[~usable][0])
+        if (row := _unusable(options.levels, options.requested, rows, wanted)) >= 0:
             raise InvariantError(f"job {view.jobs[row].id!r} cannot use {assignment.widths[row]} devices")

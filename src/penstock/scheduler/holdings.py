@@ -32,7 +32,7 @@ from penstock.core import (
     Withdraw,
     format_duration,
 )
-from penstock.policies import Floats, Ints, Offer, Plans, Standing, TenantTable
+from penstock.policies import Floats, Ints, Offer, Plans, Standing, TenantTable, offers_after
 from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.options import usable_levels
@@ -91,14 +91,17 @@ class Holdings:
         self.tenants = Tenants()
         self.arrivals = Arrivals()
         self.closed: dict[int, int] = {}
-        """Nodes that take no more jobs and still have some, by position, with their devices that are out of use."""
+        """Devices that take no more jobs, as masks by the position of their node."""
+        self.retired: dict[int, int] = {}
+        """Those of them that are out of use by now."""
         self.offers: list[Offer] = []
         """Counter-offers that are held, those that have expired included until somebody looks."""
 
     def copy(self) -> "Holdings":
         """Independent ones, whose jobs have no stories."""
         other = Holdings.__new__(Holdings)
-        other.cluster, other.confined, other.closed = self.cluster, self.confined.copy(), self.closed.copy()
+        other.cluster, other.confined = self.cluster, self.confined.copy()
+        other.closed, other.retired = self.closed.copy(), self.retired.copy()
         other.kinds = {kind: state.copy() for kind, state in self.kinds.items()}
         other.table, other.tenants = self.table.copy(), self.tenants.copy()
         other.arrivals, other.offers = self.arrivals.copy(), self.offers.copy()
@@ -134,9 +137,12 @@ class Holdings:
         return self.of(record).occupancy.devices(record.key)
 
     def staying(self) -> frozenset[int]:
-        """Jobs on nodes that take no more jobs: what they hold is out of use when they end."""
-        kinds = [(position, self.kinds[self.cluster.nodes[position].kind]) for position in self.closed]
-        return frozenset(key for position, kind in kinds for key in kind.occupancy.holders(position))
+        """Jobs on devices that take no more jobs: what they hold is out of use when they end."""
+        closed = [
+            (mask, self.kinds[self.cluster.nodes[position].kind].occupancy.holders(position))
+            for position, mask in self.closed.items()
+        ]
+        return frozenset(key for mask, holders in closed for key, held in holders.items() if held & mask)
 
     def tenant_table(self, now: float) -> TenantTable:
         """Everybody's tenants with what their jobs hold and have held."""
@@ -516,14 +522,6 @@ class Holdings:
         table = self.table
         since = math.fmod(float(table.unsaved_s[row]), record.job.checkpoint_every_s)
         return min(float(table.rate[row]) * since, float(table.progressed[row]))
-
-
-def offers_after(held: list[Offer], job: Job, quote: Quote) -> list[Offer]:
-    """The offers that are held after an answer: with the one it makes, or without the one the promised job accepted."""
-    if quote.held is not None:
-        return [*held, Offer(job, quote)]
-    used = next((offer for offer in held if offer.serves(job)), None) if quote.verdict is Verdict.PROMISED else None
-    return [offer for offer in held if offer is not used]
 
 
 def _instruct(record: Record, grant: Grant, held: int) -> Instruction:

@@ -6,6 +6,7 @@ then, as it would when the node is lost. Only a job that ends before its node le
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,6 +56,18 @@ class Leaving:
         lost = np.isin(sequence, list(self.going)) & ~columns["resumable"]
         remaining = np.where(lost, columns["whole"], columns["remaining"])
         return ReplacedColumns(columns, {"resumable": columns["resumable"] | lost, "remaining": remaining})
+
+    def fitted(self, view: View, assignment: Assignment) -> Assignment:
+        """Under a policy that stops no job, those that have to go wait for devices elsewhere: the latest first."""
+        if not self.going:
+            return assignment
+        widths, going = assignment.widths.copy(), np.isin(view.sequence, list(self.going))
+        for kind, here in enumerate(view.conditions):
+            mine = (assignment.kinds == kind) & (widths > 0)
+            for row in sorted(np.flatnonzero(mine & going).tolist(), key=lambda row: -int(view.sequence[row])):
+                if int(widths[mine].sum()) > here.capacity:
+                    widths[row] = 0
+        return replace(assignment, widths=widths)
 
     def moving(self, view: View, assignment: Assignment) -> Ints:
         """Rows that keep their width but not their devices."""

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.core import Job, Quote, Verdict
+from penstock.core import LATE_TOLERANCE_S, Job, Quote, Verdict
 from penstock.scheduler.story import Story
+
+UNEXPLAINED_BREACH = "nothing outside the scheduler is known to have caused it"
 
 
 class JobState(StrEnum):
@@ -52,8 +54,9 @@ class Service:
 class Record:
     """What is known of one job.
 
-    ``excuse`` is the first thing outside the policy that endangered its promise. One that was ``amended`` asks again
-    although it had been taken in; it may be promised nothing then, but it is not turned away any more.
+    ``excuse`` is the first thing outside the policy that endangered its promise; ``ended_lease`` is the first lease
+    whose end stopped it, which is no excuse: that was known when the promise was made. One that was ``amended`` asks
+    again although it had been taken in; it may be promised nothing then, but it is not turned away any more.
     """
 
     job: Job
@@ -63,6 +66,7 @@ class Record:
     quote: Quote | None = None
     has_run: bool = False
     excuse: str = ""
+    ended_lease: str = ""
     paused: Service | None = None
     amended: bool = False
     story: Story | None = field(default=None, repr=False)
@@ -76,11 +80,17 @@ class Record:
     def promised(self) -> bool:
         return self.quote is not None and self.quote.verdict is Verdict.PROMISED
 
+    def breach(self, at: float) -> str:
+        """Why the promise is broken if the job ends at a time; empty if it is kept or nothing was promised."""
+        if not self.promised or at - self.job.deadline <= LATE_TOLERANCE_S:
+            return ""
+        return self.excuse or self.ended_lease or UNEXPLAINED_BREACH
+
     def copy(self) -> "Record":
         """The same without its story."""
         return Record(
-            self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse, self.paused,
-            self.amended,
+            self.job, self.key, self.kind, self.state, self.quote, self.has_run, self.excuse,
+            self.ended_lease, self.paused, self.amended,
         )  # fmt: skip
 
     def tell(self, at: float, text: str) -> None:

@@ -91,7 +91,8 @@ class Scheduler:
     @property
     def emptying(self) -> frozenset[str]:
         """Nodes that take no more jobs and are left when those on them have ended."""
-        return frozenset(self.cluster.nodes[position].name for position in self._state.holdings.closed)
+        closed = [(self.cluster.nodes[position], mask) for position, mask in self._state.holdings.closed.items()]
+        return frozenset(node.name for node, mask in closed if mask == (1 << node.device_count) - 1)
 
     @property
     def now(self) -> float:
@@ -262,6 +263,11 @@ class Scheduler:
         """How long a job would run with the whole cluster to itself; infinite if it cannot run at all."""
         rate = self._state.top_rate(job)
         return job.work.iterations / rate if rate else math.inf
+
+    def breach(self, job_id: str, at: float) -> str:
+        """Why its promise is broken if an active job ends at a time, whatever the cause; empty if it is kept or nothing
+        was promised."""
+        return self._state.live(job_id).breach(at)
 
     def deserved(self, job_id: str, at: float) -> float:
         """Device-seconds that an active job deserved by then, if nothing happens before."""

@@ -218,8 +218,7 @@ class State:
         if not job.nodes.confines:
             return False
         there = [node for _, node in self.cluster.present() if job.nodes.allows(node.name)]
-        gone = self.down | {self.cluster.nodes[position].name for position in self.holdings.closed}
-        return bool(there) and all(node.name in gone for node in there)
+        return bool(there) and all(node.name in self.down for node in there)
 
     def _turn_away(self, record: Record, now: float) -> None:
         job = record.job
@@ -254,10 +253,11 @@ class State:
         record = self.live(event.job_id)
         if not record.has_run:
             raise EventError(f"job {event.job_id!r} cannot finish: it holds no devices and never did")
-        late = event.at - record.job.deadline
+        late, breach = event.at - record.job.deadline, record.breach(event.at)
         if record.story is not None:
-            record.tell(event.at, "finished" + (f", {format_duration(late)} late" if late > 0 else ""))
-        if record.promised and late > LATE_TOLERANCE_S and not record.excuse and self.promises_bind:
+            said = f", {format_duration(late)} late" if late > LATE_TOLERANCE_S else ""
+            record.tell(event.at, f"finished{said}" + (f": its promise is broken: {breach}" if breach else ""))
+        if breach and not record.excuse and self.promises_bind:
             self.broken.append(f"{event.job_id} by {format_duration(late)}")
         self._close(record, JobState.FINISHED, event.at)
 
@@ -291,7 +291,7 @@ class State:
             raise EventError(f"job {event.job_id!r} is {record.state}: it holds no devices that a pause could free")
         if self.holdings.pause(record, event.at):
             self.outbox.append(Suspend(event.job_id))
-        record.state, record.quote, record.excuse = JobState.PAUSED, None, ""
+        record.state, record.quote, record.excuse, record.ended_lease = JobState.PAUSED, None, "", ""
         record.tell(event.at, "paused")
 
     def _on_resumed(self, event: JobResumed) -> None:
@@ -322,7 +322,7 @@ class State:
             self.outbox.append(Suspend(job.id))
         if event.amendment.asks_again:
             self.holdings.ask_again(record)
-            record.state, record.quote, record.excuse = JobState.ASKING, None, ""
+            record.state, record.quote, record.excuse, record.ended_lease = JobState.ASKING, None, "", ""
             record.amended = not event.may_be_refused
 
     def amended_job(self, record: Record, amendment: Amendment) -> Job:

@@ -53,6 +53,7 @@ def still_data(state: State) -> dict[str, Any]:
         "retired": sorted(state.cluster.retired),
         "down": sorted(state.down),
         "closed": {str(position): mask for position, mask in state.holdings.closed.items()},
+        "retired_devices": {str(position): mask for position, mask in state.holdings.retired.items()},
         "broken": list(state.broken),
         "records": map(_record, [_still_record(record) for record in state.records.values()]),
         "kinds": [_kind(kind) for kind in state.holdings.kinds.values()],
@@ -88,7 +89,9 @@ def _build_state(data: Mapping[str, Any]) -> State:
     records = [_build_record(each) for each in data["records"]]
     state.records = {record.job.id: record for record in records}
     _fill_kinds(state, data["kinds"])
-    state.holdings.closed = {int(position): mask for position, mask in data.get("closed", {}).items()}
+    holdings = state.holdings
+    holdings.closed = {int(position): mask for position, mask in data.get("closed", {}).items()}
+    holdings.retired = {int(position): mask for position, mask in data.get("retired_devices", {}).items()}
     for each in data["tenants"]:
         tenant = build(Tenant, each["tenant"])
         state.holdings.tenants.restore(tenant, each["past"], removed=each.get("removed", False))
@@ -119,6 +122,7 @@ def _record(record: Record) -> dict[str, Any]:
         "quote": plain(record.quote),
         "has_run": record.has_run,
         "excuse": record.excuse,
+        "ended_lease": record.ended_lease,
         "paused": plain(record.paused),
         "amended": record.amended,
         "story": None if record.story is None else [[entry.at, entry.text] for entry in record.story.entries],
@@ -131,6 +135,7 @@ def _build_record(data: Mapping[str, Any]) -> Record:
     return Record(
         job, data["key"], data["kind"], JobState(data["state"]),
         None if data["quote"] is None else build(Quote, data["quote"]), data["has_run"], data["excuse"],
+        data.get("ended_lease", ""),
         None if data["paused"] is None else build(Service, data["paused"]),
         data.get("amended", False),
         None if told is None else Story(job.id, [Entry(at, text) for at, text in told]),

@@ -297,10 +297,6 @@ class JobTable:
             resize_s[starting] = np.maximum(self.start_s[used], resize_s)[starting]
         return np.asarray(resize_s)
 
-    def stop_s(self, now: float, width: Ints, new_width: Ints, rows: Ints) -> Floats:
-        """Seconds that rows which held ``width`` devices lose by getting ``new_width`` of them now."""
-        return np.where(width > 0, self.change_s(now, new_width, rows), self.start_s[rows])
-
     def forget_plan(self, row: int) -> None:
         """What was laid out for this row no longer makes sense."""
         self.plan_at[row] = np.inf

@@ -203,8 +203,11 @@ def load_backend(
     if config.backend == "local":
         from penstock.backends import LocalBackend, discover
 
+        slots = data_dir.slots() if config.slots is None else config.slots
+        inventory = discover(slots or None)
+        data_dir.note_slots(slots or 0)
         return LocalBackend(
-            config.job_files, discover(config.slots), users=tenants, pass_environment=config.pass_environment,
+            config.job_files, inventory, users=tenants, pass_environment=config.pass_environment,
             preparation_limit_s=config.prepare_limit_s, secret_values=secrets_of(data_dir).values, clock=clock,
         )  # fmt: skip
     if config.backend == "kubernetes":

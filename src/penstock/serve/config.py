@@ -28,8 +28,9 @@ class Config:
     ``port`` 0 takes a free one; clients find it in the data directory. ``database`` defaults to SQLite in the data
     directory; its password may lie in ``database_password_file``. ``backend`` is "local", "kubernetes", "slurm",
     or "module:factory" for one of your own; all but the first get ``backend_settings``. ``slots`` asks the local
-    backend for processor cores instead of accelerators. ``exposed`` must be said aloud to listen beyond this machine.
-    ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT`` says.
+    backend for processor cores instead of accelerators, and is remembered; 0 is what the machine has. ``exposed`` must
+    be said aloud to listen beyond this machine. ``log_format`` is "text" or "json", else what ``PENSTOCK_LOG_FORMAT``
+    says.
 
     ``run_as`` names the Unix users that jobs run as (one name, a pattern with ``{tenant}``, or a table from tenants to
     names); ``jobs_dir`` is where those users find their runs, outside of the data directory. Tenants whose jobs run as

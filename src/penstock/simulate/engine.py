@@ -30,7 +30,7 @@ from penstock.core import (
 )
 from penstock.placement import Placement
 from penstock.policies import AnyPolicy
-from penstock.scheduler import CostModel, ExpectedCosts, RateModel, Scheduler
+from penstock.scheduler import UNEXPLAINED_BREACH, CostModel, ExpectedCosts, RateModel, Scheduler
 from penstock.simulate.decision_log import DecisionLog
 from penstock.simulate.forward import play_forward
 from penstock.simulate.ledger import Ledger
@@ -319,20 +319,20 @@ class _World:
             self.ledger.asks_again(event.job_id, event.goal if isinstance(event, JobResumed) else None)
 
     def _finish(self, event: JobFinished) -> None:
-        scheduler = self.scheduler
-        deserved_s = scheduler.deserved(event.job_id, event.at)
-        self.ledger.finished(event.job_id, event.at, deserved_s, self._endangered_by(event.job_id))
+        deserved_s = self.scheduler.deserved(event.job_id, event.at)
+        self.ledger.finished(event.job_id, event.at, deserved_s, self._breach(event))
         self._fragile.discard(event.job_id)
         if self._truth is not None:
             self._truth.over(event.job_id)
 
-    def _endangered_by(self, job_id: str) -> str:
-        """What outside the policy endangered the promise of a job; nothing if nothing did."""
-        if excuse := self.scheduler.excuse_of(job_id):
-            return excuse
-        if self._truth is not None and self._truth.is_slow(job_id):
+    def _breach(self, event: JobFinished) -> str:
+        """Return why a promise is broken by an end, as far as scheduler and world know; empty if none is."""
+        breach = self.scheduler.breach(event.job_id, event.at)
+        if breach != UNEXPLAINED_BREACH:
+            return breach
+        if self._truth is not None and self._truth.is_slow(event.job_id):
             return "it ran slower than its curve says"
-        return "it ran slower where it was placed than its curve says" if job_id in (self._slow or ()) else ""
+        return "it ran slower where it was placed than its curve says" if event.job_id in (self._slow or ()) else breach
 
     def _note_slow(self, slow: set[str]) -> None:
         for job_id, grant in self.ledger.grants():

@@ -20,7 +20,7 @@ from penstock.core import (
     Suspend,
     Verdict,
 )
-from penstock.simulate.outcomes import NO_CAUSE, Fate, JobOutcome
+from penstock.simulate.outcomes import Fate, JobOutcome
 from penstock.simulate.timeline import Timeline
 
 
@@ -67,18 +67,16 @@ class Ledger:
         )  # fmt: skip
         self._open[job.id] = _Entry(job, outcome, alone_s, self._load)
 
-    def finished(self, job_id: str, at: float, deserved_s: float, cause: str = "") -> None:
-        """Close the account of a job that is done; ``cause`` is what endangered its promise from outside, if any."""
+    def finished(self, job_id: str, at: float, deserved_s: float, breach: str = "") -> None:
+        """Close the account of a job that is done; ``breach`` is why its promise is broken, if it is."""
         self._track_load(at)
         self.left_at = at
         entry = self._open.pop(job_id)
         self._hold(entry, None, at)
         outcome = entry.outcome
-        in_time = at <= outcome.deadline + LATE_TOLERANCE_S
-        outcome.finished_at, outcome.deserved_s = at, deserved_s
-        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else Fate.MET if in_time else Fate.LATE
-        if outcome.promised and not in_time:
-            outcome.breach = cause or NO_CAUSE
+        outcome.finished_at, outcome.deserved_s, outcome.breach = at, deserved_s, breach
+        in_time = Fate.MET if at <= outcome.deadline + LATE_TOLERANCE_S else Fate.LATE
+        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else in_time
         if isinstance(entry.goal, Deadline):
             outcome.value = entry.goal.value_at(min(at, outcome.deadline) if in_time else at)
         outcome.fairness = self._fairness(entry)

@@ -1,14 +1,16 @@
 """What a run of a policy amounts to in a few numbers."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.policies import Floats, TenantTable
-from penstock.simulate.outcomes import NO_CAUSE, Fate, JobOutcome
+from penstock.scheduler import UNEXPLAINED_BREACH
+from penstock.simulate.outcomes import Fate, JobOutcome
 from penstock.simulate.run_fairness import TenantOutcome, least_of
 
 _JOULES_PER_KWH = 3.6e6
@@ -35,6 +37,8 @@ class Summary:
     broken: int
     """Promised, and late all the same."""
     broken_worst_s: float
+    broken_causes: Mapping[str, int]
+    """Why promises were broken, with how many."""
     """How late the latest of those was; zero if there is none."""
     broken_without_cause: int = 0
     """Of those, the ones whose promise nothing outside the policy had endangered."""
@@ -137,7 +141,8 @@ def summarise(policy: str, outcomes: Sequence[JobOutcome], effort: Effort) -> Su
         value_missed=1.0 - _mean(np.array([o.value for o in outcomes if _is_dated(o)])),
         declined=declined, late=late, promises=sum(o.promised for o in outcomes),
         broken=len(broken), broken_worst_s=max((o.finished_at - o.deadline for o in broken), default=0.0),
-        broken_without_cause=sum(o.breach == NO_CAUSE for o in broken), best_effort=best_effort,
+        broken_without_cause=sum(o.breach == UNEXPLAINED_BREACH for o in broken),
+        broken_causes=dict(Counter(outcome.breach for outcome in broken).most_common()), best_effort=best_effort,
         best_effort_jct_s=_mean(np.array([o.completion_s for o in finished if math.isinf(o.deadline)])),
         unfinished=fates.count(Fate.UNFINISHED), cancelled=cancelled,
         jct_mean_s=_mean(completion), jct_p50_s=_quantile(completion, 50), jct_p95_s=_quantile(completion, 95),

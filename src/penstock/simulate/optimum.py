@@ -51,7 +51,7 @@ class Optimum:
         ratio = self.met / self.with_deadline if self.with_deadline else math.nan
         return Summary(
             policy=OPTIMUM, jobs=self.jobs, met=self.met, ratio=ratio, declined=self.with_deadline - self.met, late=0,
-            promises=0, broken=0, broken_worst_s=0.0,
+            promises=0, broken=0, broken_worst_s=0.0, broken_causes={},
             best_effort=self.jobs - self.with_deadline, unfinished=0, rescales=0, suspensions=0,
             losses=0, benefits=0, rounds=0, cpu_s=self.solve_s, **nothing,
         )  # fmt: skip

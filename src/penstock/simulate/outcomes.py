@@ -10,9 +10,6 @@ from typing import Any
 
 from penstock.core import require
 
-NO_CAUSE = "no outside cause"
-"""Why a promise was broken that nothing outside the policy had endangered."""
-
 
 class Fate(StrEnum):
     """How a job ended."""
@@ -54,7 +51,8 @@ class JobOutcome:
     """Completion time over that on a private, equal share of the cluster; above 1 is worse than the share."""
     value: float = math.nan
     """Share of its value that it had when it was done, 0 if it never was; NaN without a deadline."""
-
+    breach: str = ""
+    """Why its promise was broken; empty if it was kept or nothing was promised."""
     deserved_s: float = math.nan
     """Device-seconds that its part of its tenant's share came to, as far as it could use them."""
     migrations: int = 0
@@ -69,8 +67,6 @@ class JobOutcome:
     """Device-seconds of work that was lost and had to be done again."""
     energy_j: float = math.nan
     """What its devices drew while it held them; NaN where nothing says how much a device draws."""
-    breach: str = ""
-    """Of a broken promise: the first cause outside the policy, or that there was none."""
 
     @property
     def long_term_fairness(self) -> float:

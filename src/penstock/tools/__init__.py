@@ -11,7 +11,7 @@ from penstock.tools.files import (
     sync_file,
     write_atomically,
 )
-from penstock.tools.jit import compiled, has_compiler, interpret_first
+from penstock.tools.jit import compiled, compiled_in_place, has_compiler, interpret_first
 
 if TYPE_CHECKING:
     from penstock.tools.event_files import Scalar, read_scalars, scalar_record, version_record
@@ -46,6 +46,7 @@ __all__ = [
     "bytes_field",
     "closed_to",
     "compiled",
+    "compiled_in_place",
     "die_with_parent",
     "file_lock",
     "flat_texts",

@@ -22,6 +22,11 @@ def stamp(at: float | str | None) -> datetime | None:
     return datetime.fromtimestamp(min(max(float(at), 0.0), LATEST), UTC)
 
 
+def rounded_up(moment: datetime, to_s: int = 1) -> datetime:
+    """The next whole second (or whole ``to_s`` seconds), so that a deadline written so is not before it."""
+    return datetime.fromtimestamp(math.ceil(moment.timestamp() / to_s) * to_s, UTC)
+
+
 class WireModel(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -33,8 +38,12 @@ class QuoteView(WireModel):
     finish_at: datetime | None = Field(default=None, description="When it is done at the latest by the plan behind it.")
     devices: int = 0
     device_seconds: float = 0.0
-    counter_offer: datetime | None = None
-    offer_until: datetime | None = None
+    counter_offer: datetime | None = Field(default=None, description="The earliest deadline that can be promised.")
+    offer_until: datetime | None = Field(
+        default=None,
+        description="Until when the counter-offer is held: the same job, submitted by then with that deadline or a "
+        "later one, is promised. Absent if it is not held.",
+    )
     answer_by: datetime | None = None
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")

@@ -2,15 +2,19 @@
 
 import json
 import threading
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.elastic import Checkpoints
-from penstock.runtime.checkpoints import directory_storage
+from penstock.runtime.checkpoints import checkpoint, directory_storage
 from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from penstock.runtime.checkpoints.directory_storage import DirectoryStorage
+from penstock.runtime.checkpoints.layout.chunks import Box, Chunk
 from penstock.runtime.checkpoints.manifest import Manifest
+from penstock.runtime.checkpoints.saved_state import ShardFile, state_text
 from penstock.runtime.checkpoints.storage import CheckpointDraft
 from tests.runtime.checkpoints.parts import parts_of
 
@@ -102,3 +106,25 @@ def test_a_checkpoint_that_fails_is_told_when_its_world_ends(tmp_path: Path, mon
     told = files.detach()
     assert isinstance(told, NotSaved)
     assert "No space left" in told.reason
+
+
+def test_a_checkpoint_without_a_part_of_a_tensor_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are to the byte what was written: only the code that resumes sees that something is missing."""
+
+    def lossy(shards: Iterable[ShardFile]) -> str:
+        (shard,) = shards
+        return state_text([replace(shard, chunks=shard.chunks[:-1]), replace(shard, chunks=_halved(shard.chunks[-1]))])
+
+    files = Checkpoints(tmp_path)
+    save(files, 1)
+    with monkeypatch.context() as writer:
+        writer.setattr(checkpoint, "state_text", lossy)
+        outcome = save(files, 2)
+    assert isinstance(outcome, NotSaved)
+    assert "4 of 8 numbers of" in outcome.reason
+    assert (look := files.look()).manifest is not None
+    assert (look.manifest.step, look.passed_over) == (1, ())
+
+
+def _halved(chunk: Chunk) -> tuple[Chunk]:
+    return (replace(chunk, box=Box(chunk.box.offset, (*chunk.box.extent[:-1], chunk.box.extent[-1] // 2))),)

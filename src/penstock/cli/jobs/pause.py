@@ -23,4 +23,5 @@ def pause(
     how: dict[str, Any] = {"anyway": anyway, "at_checkpoint": at_checkpoint}
     with connect() as client:
         for job in jobs:
-            steer(job, partial(client.pause, **how), partial(client.pause_array, **how))
+            later = "it is paused at its next checkpoint" if at_checkpoint else ""
+            steer(job, partial(client.pause, **how), partial(client.pause_array, **how), later=later)

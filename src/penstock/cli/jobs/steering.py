@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from penstock.wire import ArrayView, JobDetail
 
 
-def steer(name: str, job: "Callable[[str], JobDetail]", array: "Callable[[str], ArrayView]") -> None:
-    """Do it to a job, or else to an array, and say where that stands now."""
+def steer(
+    name: str, job: "Callable[[str], JobDetail]", array: "Callable[[str], ArrayView]", *, later: str = ""
+) -> None:
+    """Do it to a job, or else to an array, and say where that stands now; a job that runs has ``later`` added."""
     from penstock.wire import MissingError
 
     try:
-        say(f"{name} {job(name).state}")
+        state = job(name).state
+        say(f"{name} {state}; {later}" if later and state == "running" else f"{name} {state}")
     except MissingError as no_job:
         try:
             found = array(name)

@@ -23,7 +23,13 @@ def command(
     account: Annotated[str | None, typer.Option(help="Slurm: what batch jobs are charged to.")] = None,
     reservation: Annotated[str | None, typer.Option(help="Slurm: a reservation that batch jobs use.")] = None,
     owner: Annotated[bool | None, typer.Option("--owner", help="Slurm: nobody else uses these nodes.")] = None,
-    slots: Annotated[int | None, typer.Option(min=1, help="Use this many CPU slots instead of accelerators.")] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Use this many CPU slots instead of accelerators, also at later starts (0: what the machine has).",
+        ),
+    ] = None,
     exposed: Annotated[bool | None, typer.Option("--exposed", help="Allow listening beyond this machine.")] = None,
     run_as: Annotated[
         str | None, typer.Option(help="The Unix user jobs run as; {tenant} stands for the tenant.")

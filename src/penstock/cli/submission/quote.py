@@ -29,4 +29,7 @@ def quote(
     if as_json:
         print_json(answer)
     else:
-        out.print("\n".join(quote_lines(answer)), soft_wrap=True)
+        lines = quote_lines(answer)
+        if answer.counter_offer is not None:
+            lines.append("a quote holds no devices: submit the job, and an offer is held for a while")
+        out.print("\n".join(lines), soft_wrap=True)

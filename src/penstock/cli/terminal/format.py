@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.core import format_bytes, format_duration, percent_text
-from penstock.wire import OVER, JobPhase, share_is_guessed
+from penstock.wire import OVER, JobPhase, rounded_up, share_is_guessed
 
 if TYPE_CHECKING:
     from penstock.wire import ArrayView, JobDetail, JobView, QuoteView
@@ -97,7 +97,12 @@ def quote_lines(quote: "QuoteView") -> list[str]:
         lines.append(f"planned to be done by {clock(quote.finish_at)} on {devices}, if need be")
         lines.append(f"device time: {format_duration(quote.device_seconds)}")
     if quote.counter_offer is not None:
-        lines.append(f"earliest deadline that can be promised now: {clock(quote.counter_offer)}")
+        lines.append(f"earliest deadline that can be promised now: {clock(rounded_up(quote.counter_offer))}")
+    if quote.counter_offer is not None and quote.offer_until is not None:
+        until = f"{clock(quote.offer_until)} ({ago(quote.offer_until)})"
+        lines.append(f"this offer is held until {until}: submit the same job by then with")
+        deadline = rounded_up(quote.counter_offer).astimezone()
+        lines.append(f"  --deadline {deadline.strftime('%Y-%m-%dT%H:%M:%S')}")
     if quote.answer_by is not None:
         lines.append(f"final answer by {clock(quote.answer_by)}")
     return lines

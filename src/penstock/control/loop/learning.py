@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.control.loop.learning_stores import LearningStores
 from penstock.control.state.records import JobRecord
 from penstock.core import Costs, Curve, FailureReason, Report, ReportKind, Source, Span
+from penstock.policies import weakest_source
 
 if TYPE_CHECKING:
     from penstock.learn import Delay, DelayMeter, Measurement, ProgressMeter
@@ -18,7 +19,7 @@ _WATCHED_S = 5.0
 _GLANCE_S = 1.5
 """Long enough for a run that ends, and for one of which nothing at all was known."""
 _NEWS = 0.05
-"""A rate is news when it, or what is certain of it, differs by more than this share from what a job is scheduled by."""
+"""A measured rate is news when it differs by more than this share from the one the job is scheduled by."""
 _NEWS_S = 1.0
 """A delay is news when what is expected of the next one changes by more than this and a fifth."""
 _UNKNOWN_SPREAD = 0.2
@@ -47,15 +48,17 @@ class Learned:
         return None if self.speed is None else self.speed.scaled(self.scale)
 
     def is_news(self, believed: Curve, scale: float = 1.0) -> bool:
-        """Return whether a job that is scheduled by ``believed`` has to hear of the speed."""
-        if self.speed is None:
+        """Return whether a job that is scheduled by ``believed`` has to hear of the speed.
+
+        It has to when other counts were measured than it knows of, even if the rate is as predicted: it is certain now.
+        """
+        if self.speed is None or self.speed.kinds != believed.kinds:
             return False
         count, kind = self.measured
         if _basis(believed, kind) != _basis(self.speed, kind):
             return True
-        old, new = believed.rate(count, kind), scale * self.speed.rate(count, kind)
-        sure = new * (1.0 - self.speed.doubt(count, kind)) - old * (1.0 - believed.doubt(count, kind))
-        return max(abs(new - old), abs(sure)) > _NEWS * old
+        rate = believed.rate(count, kind)
+        return abs(scale * self.speed.rate(count, kind) - rate) > _NEWS * rate
 
 
 class Learning(Protocol):
@@ -146,14 +149,9 @@ class Learner:
         if report.kind in _DONE and watch.silent:
             return self._from_its_end(report, record, watch)
         found = meter.measured()
-        hurry = report.kind in _ENDS or not self._is_known(report, record, watch)
+        hurry = report.kind in _ENDS or weakest_source(record.job) is Source.GUESSED
         long_enough = _GLANCE_S if hurry else _WATCHED_S
         return meter.drain() if found is not None and found.seconds >= long_enough else None
-
-    def _is_known(self, report: Report, record: JobRecord, watch: _Watch) -> bool:
-        """Whether its speed was measured on the devices it runs on."""
-        scaling = record.job.curve.scaling(record.grant.kind) if record.grant else None
-        return scaling is not None and scaling.is_measured(report.width or watch.width)
 
     def _from_its_end(self, report: Report, record: JobRecord, watch: _Watch) -> "Measurement | None":
         """A run that told nothing and did everything: its work over its time."""

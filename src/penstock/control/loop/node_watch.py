@@ -4,6 +4,7 @@ Differences become entries, one per node or device, so that a node that left, ca
 lost one of them is something that happened, with a time, and not a new configuration.
 """
 
+import logging
 import math
 from collections.abc import Iterator, Mapping
 
@@ -12,6 +13,8 @@ from penstock.control.state.entries import Absence, DeviceCame, DeviceLeft, Entr
 from penstock.control.state.journal import Journal
 from penstock.control.state.platform_state import PlatformState
 from penstock.core import DeviceSlot, Node
+
+_log = logging.getLogger(__name__)
 
 
 class NodeWatch:
@@ -47,9 +50,26 @@ def _node_changes(state: PlatformState, nodes: Mapping[str, Node], now: float) -
         yield NodeLeft(at=now, node=name)
     for name, node in nodes.items():
         if name in known and known[name] != node:
-            yield NodeReshaped(at=now, node=node)
+            yield from _reshaped(state, known[name], node, now)
         elif name not in known or state.absent.get(name) is Absence.LOST:
             yield NodeCame(at=now, node=node)
+
+
+def _reshaped(state: PlatformState, known: Node, node: Node, now: float) -> Iterator[Entry]:
+    """A node has other devices; as long as jobs hold some that it does not have any more, these leave one by one."""
+    held = {
+        place.slot: record.submission.name for record in state.engaged.values() if record.grant is not None
+        for place in record.places if place.node == node.name and place.slot >= node.device_count
+    }  # fmt: skip
+    if not held or known.kind != node.kind:
+        yield NodeReshaped(at=now, node=node, keeps=True)
+        return
+    there = f"{node.name} has {node.device_count} devices, no longer {known.device_count}"
+    for slot in range(node.device_count, known.device_count):
+        if DeviceSlot(node.name, slot) not in state.lost_devices:
+            if slot in held:
+                _log.warning("%s: device %d leaves when job %s ends or moves", there, slot, held[slot])
+            yield DeviceLeft(at=now, node=node.name, slot=slot, why=there, waits=True)
 
 
 def _device_changes(
@@ -60,5 +80,5 @@ def _device_changes(
         if place not in state.lost_devices and place.node in nodes:
             yield DeviceLeft(at=now, node=place.node, slot=place.slot, why=why)
     for place in sorted(state.lost_devices - unusable.keys(), key=str):
-        if place.node in nodes:
+        if place.node in nodes and place.slot < nodes[place.node].device_count:
             yield DeviceCame(at=now, node=place.node, slot=place.slot)

@@ -236,7 +236,7 @@ class _StateCollector(Collector):
         grants = [record.grant for record in list(state.engaged.values())]
         held = {device for grant in grants if grant is not None for device in grant.devices}
         cluster = state.scheduler.cluster
-        for position, node in enumerate(cluster.nodes):
+        for position, node in cluster.present():
             availability = state.availability(node.name)
             nodes[node.kind, availability] += 1
             for device in cluster.devices_of(position):

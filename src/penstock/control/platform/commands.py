@@ -133,7 +133,7 @@ class Commands:
         )  # fmt: skip
 
     def quote(self, spec: Mapping[str, Any], who: Principal) -> Quote:
-        """What :meth:`submit` would be told now, as far as it is known; nothing is changed, installed or run."""
+        """What :meth:`submit` would be told now, as far as it is known; nothing is changed, installed, run or held."""
         draft = self._read(spec, who)
         with self._journal.reading() as state:
             now, stage, wake_at = self._journal.now(), state.scheduler.twin(), state.wake_at
@@ -145,7 +145,7 @@ class Commands:
         if stage.is_active(job.id) and weakest_source(job) is not Source.GUESSED:
             answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
         reason = f"{answer.reason}; {draft.note}" if draft.note else answer.reason
-        return replace(answer, speed=weakest_source(job), reason=reason)
+        return replace(answer, speed=weakest_source(job), reason=reason, held=None, offer_until=math.inf)
 
     def cancel(self, job_id: str, who: Principal) -> None:
         """End a job for good. Cancelling one that is cancelled changes nothing."""
@@ -205,7 +205,7 @@ class Commands:
             self._journal.record(edit_entry(wanted, record, self._journal.state, self.quotas, now, who.name))
         self._done()
 
-    def drain(self, node: str, who: Principal, how: DrainRequest | None = None) -> None:
+    def drain(self, node: str, how: DrainRequest | None = None, *, by: str = "") -> None:
         """No more jobs on a node; those that can resume save their state and go elsewhere, the others end there first.
 
         With ``now`` they are stopped as well. A new reason is kept.
@@ -218,7 +218,7 @@ class Commands:
             if news or stops or state.absent.get(node) is not Absence.DRAINED:
                 self._journal.record(
                     NodeLeft(
-                        at=self._journal.now(), node=node, why=Absence.DRAINED, reason=how.reason, by=who.name,
+                        at=self._journal.now(), node=node, why=Absence.DRAINED, reason=how.reason, by=by,
                         waits=not how.now,
                     )
                 )  # fmt: skip
@@ -267,7 +267,7 @@ class Commands:
 
     def _node(self, name: str) -> Node:
         with self._journal.reading() as state:
-            nodes = {node.name: node for node in state.scheduler.cluster.nodes}
+            nodes = {node.name: node for _, node in state.scheduler.cluster.present()}
         if name not in nodes:
             raise UnknownNameError.of("node", name, nodes)
         return nodes[name]

@@ -104,7 +104,7 @@ def _cluster(state: PlatformState, who: Principal, readings: dict[int, DeviceRea
     }
     cluster = state.scheduler.cluster
     nodes = []
-    for position, node in enumerate(cluster.nodes):
+    for position, node in cluster.present():
         availability = state.availability(node.name)
         devices = [_device(index, availability, holders, readings) for index in cluster.devices_of(position)]
         nodes.append(NodeGlance(name=node.name, kind=node.kind, state=availability, devices=devices))

@@ -237,7 +237,7 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
                 unusable=[*_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable)],
                 **_checked(state.health.get(node.name)),
             )
-            for position, node in enumerate(cluster.nodes)
+            for position, node in cluster.present()
         ]  # fmt: skip
 
 

@@ -386,7 +386,7 @@ class Platform:
         """No more jobs on a node; those that can resume save their state and leave it, the others end there first."""
         with self.audit.recorded(who, "drain", node):
             require(who, Action.DRAIN)
-            self._commands.drain(node, who, how)
+            self._commands.drain(node, how, by=who.name)
         return self._nodes(who)
 
     def drained_jobs(self, node: str, who: Principal) -> list[DrainedJob]:

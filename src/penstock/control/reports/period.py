@@ -16,9 +16,10 @@ from typing import NamedTuple
 from penstock.control.reports.energy import EnergyAccount, EnergyUse, overlap_s
 from penstock.control.state.entries import Launched, Paused, Progressed, Resized, RunFailed, RunSuspended, WorkerLost
 from penstock.control.state.platform_state import PlatformState
-from penstock.control.state.records import JobRecord
+from penstock.control.state.records import BROKEN_PROMISE, JobRecord
 from penstock.control.state.store import Holding, OutcomeRow
 from penstock.core import LATE_TOLERANCE_S, Cluster, FailureReason, Verdict, format_duration
+from penstock.scheduler import UNEXPLAINED_BREACH
 from penstock.scheduler import Entry as Note
 from penstock.wire import (
     OVER,
@@ -317,7 +318,8 @@ def why_broken(job: JobFacts, entries: Sequence[Happening], story: Sequence[Note
     """Return the causes that the log knows of, those first on which a user can act."""
     if job.phase is JobPhase.FAILED:
         return f"it failed for good: {job.reason or 'no reason given'}"
-    parts = []
+    cause = job.reason.partition(BROKEN_PROMISE)[2]
+    parts = [cause] if cause not in ("", UNEXPLAINED_BREACH) else []
     if failed := [entry for entry in entries if isinstance(entry, RunFailed)]:
         parts.append(f"{len(failed)} failed run{'s' if len(failed) > 1 else ''} ({failed[0].reason})")
     if lost := sum(isinstance(entry, WorkerLost) for entry in entries):

@@ -462,10 +462,11 @@ class NodeCame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReshaped:
-    """A known node is there with other devices than before."""
+    """A known node is there with other devices than before; it ``keeps`` the jobs whose devices are still there."""
 
     at: float
     node: Node
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -479,12 +480,16 @@ class NodePassed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceLeft:
-    """One device of a node fails while the others go on; ``slot`` counts the devices of its node."""
+    """One device of a node fails while the others go on; ``slot`` counts the devices of its node.
+
+    A job that cannot resume may end on a device that ``waits``.
+    """
 
     at: float
     node: str
     slot: int
     why: str = ""
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

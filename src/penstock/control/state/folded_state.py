@@ -251,6 +251,14 @@ class FoldedState:
         devices = [cluster.device(index) for index in grant.devices]
         return tuple(DeviceSlot(cluster.nodes[device.node].name, device.slot) for device in devices)
 
+    def renumber(self) -> None:
+        """Devices have other indices: a job that goes on holds the same ones by those."""
+        for record in self.engaged.values():
+            held = () if record.grant is None or record.displaced else self.scheduler.devices_of(record.id)
+            if record.grant is not None and held and held != record.grant.devices:
+                record.grant = replace(record.grant, devices=held)
+                self.mark_changed(record.id)
+
     def _touch(self, job_id: str) -> JobRecord:
         self.mark_changed(job_id)
         return self.jobs[job_id]

@@ -24,6 +24,8 @@ from penstock.scheduler import SUSPENDED
 from penstock.scheduler import Entry as Note
 from penstock.wire import OVER, JobPhase
 
+BROKEN_PROMISE = "its promise is broken: "
+"""What the reason of a finished job says before the cause."""
 _LONGEST_WAIT_S = 60.0
 _MOST_DOUBLINGS = 30
 _MOST_METRIC_POINTS = 400

@@ -8,17 +8,19 @@ what plans leave; ``answers`` puts it into words.
 from penstock.policies.deadline.answers import asked_again
 from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.layout import Layout
-from penstock.policies.deadline.policy import AT_ONCE, HOLD_S, AtOnce, DeadlinePolicy, Hold, hopes
+from penstock.policies.deadline.policy import AT_ONCE, HOLD_S, LARGE, AtOnce, DeadlinePolicy, Hold, Large, hopes
 from penstock.policies.deadline.promises import protect
 from penstock.policies.deadline.turns import Growth, Turns
 
 __all__ = [
     "AT_ONCE",
     "HOLD_S",
+    "LARGE",
     "AtOnce",
     "DeadlinePolicy",
     "Growth",
     "Hold",
+    "Large",
     "Layout",
     "PlanInputs",
     "Terms",

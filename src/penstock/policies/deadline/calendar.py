@@ -15,13 +15,13 @@ import numpy as np
 
 from penstock.policies.columns import PLAN_STEPS, ROUNDING_S, Floats, Ints
 from penstock.policies.filling import breakpoint_at, level_in
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 UNREACHABLE = -1
 SHORTEST_STEP_S = 1.0
 
 
-@compiled
+@compiled_in_place
 def released_at(finish: float, slot: float) -> float:
     """When the devices of a job that ends by ``finish`` count as free: at the next whole slot.
 
@@ -30,7 +30,7 @@ def released_at(finish: float, slot: float) -> float:
     return np.ceil((finish + ROUNDING_S) / slot) * slot if slot > 0 else finish + ROUNDING_S
 
 
-@compiled
+@compiled_in_place
 def share_in(levels: Ints, depth: int, free: int, cap: int, again: float) -> int:
     """Index of the level that a plan of at most level ``cap`` takes of what is free, or -1; exactly ``cap`` if it must
     not change later."""
@@ -39,7 +39,7 @@ def share_in(levels: Ints, depth: int, free: int, cap: int, again: float) -> int
     return level_in(levels, depth, free, cap)
 
 
-@compiled
+@compiled_in_place
 def finish_time(
     times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
     cap: int, held: int, ready: float, remaining: float, again: float, limit: float, slot: float,
@@ -91,7 +91,7 @@ def finish_time(
     return np.inf
 
 
-@compiled
+@compiled_in_place
 def smallest_share(
     times: Floats, free: Ints, count: int, levels: Ints, rates: Floats, pauses: Floats, start: float, depth: int,
     held: int, ready: float, remaining: float, again: float, limit: float, slot: float,
@@ -140,7 +140,7 @@ def later_start(
     return found, end
 
 
-@compiled
+@compiled_in_place
 def reserve(
     times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, again: float, since: float,
     finish: float, slot: float, at: Floats, width: Ints,
@@ -169,7 +169,7 @@ def reserve(
     return count
 
 
-@compiled
+@compiled_in_place
 def from_now(at: Floats, width: Ints, now: float, times: Floats, widths: Ints) -> int:
     """The steps of a plan that are left, the first of them at ``now``; returns their number, 0 without a plan."""
     if not np.isfinite(at[0]):

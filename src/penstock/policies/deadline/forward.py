@@ -11,10 +11,10 @@ from penstock.policies.columns import PLAN_STEPS, Bools, Floats, Ints
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Calendar, cheapest_share, share_on, write_plan
 from penstock.policies.filling import take
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 
-@compiled
+@compiled_in_place
 def bring_forward(
     certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, head: int, calendar: Calendar,
     finish: Floats, at: Floats, width: Ints, kinds: Ints,
@@ -37,7 +37,7 @@ def bring_forward(
                 write_plan(likely, job, kind, level, likely.now, end, calendar, finish, at, width, kinds)
 
 
-@compiled
+@compiled_in_place
 def _can_begin(inputs: PlanInputs, job: int, calendar: Calendar) -> bool:
     """Whether any kind has the narrowest share free now."""
     for kind in range(len(inputs.levels)):

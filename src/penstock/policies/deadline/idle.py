@@ -14,13 +14,13 @@ from penstock.policies.deadline.calendar import from_now
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import followed_to
 from penstock.policies.filling import usable
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 WORTH_A_MOVE = 1.2
 """Devices of another kind must be this many times as fast before a running job moves to them."""
 
 
-@compiled
+@compiled_in_place
 def level_of(levels: Ints, depth: int, width: int) -> int:
     """The index of a width among the levels; of one that is no level, the widest below it."""
     return max(usable(levels, depth, width), 0)
@@ -51,7 +51,7 @@ def end_after(
     return followed_to(inputs, job, plan_kind, times, widths, count, planned, ready + more)
 
 
-@compiled
+@compiled_in_place
 def use_idle(
     certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, at: Floats, planned: Ints,
     planned_kind: Ints, widths: Ints, kinds: Ints, idle: Ints,
@@ -75,7 +75,7 @@ def use_idle(
         _move(certain, likely, promised, order, at, planned, planned_kind, widths, kinds, idle)
 
 
-@compiled
+@compiled_in_place
 def _kind_to_start_on(
     certain: PlanInputs, likely: PlanInputs, is_promised: bool, job: int, at: Floats, planned: Ints, planned_kind: Ints,
     idle: Ints,
@@ -98,7 +98,7 @@ def _kind_to_start_on(
     return best
 
 
-@compiled
+@compiled_in_place
 def _in_time_from_now(inputs: PlanInputs, job: int, kind: int, level: int) -> bool:
     """Whether a job without devices is in time if it begins now on one width and keeps that."""
     still = inputs.pauses[kind, job, level] + inputs.starts[job] + inputs.ends[job]
@@ -106,13 +106,13 @@ def _in_time_from_now(inputs: PlanInputs, job: int, kind: int, level: int) -> bo
     return bool(inputs.now + still + seconds <= inputs.limit[job])
 
 
-@compiled
+@compiled_in_place
 def _stays(inputs: PlanInputs, job: int) -> bool:
     """Whether it holds devices and would begin again on others."""
     return bool(inputs.again[job] >= 0.0 and inputs.held[job] > 0)
 
 
-@compiled
+@compiled_in_place
 def gain_of_next(likely: PlanInputs, job: int, kind: int, width: int, idle: int) -> float:
     """Speed per device that the next level adds, relative to the narrowest; 0 if it does not pay or fit."""
     levels, rates, depth = likely.levels[kind, job], likely.rates[kind, job], likely.depth[kind, job]
@@ -161,7 +161,7 @@ def _widen(
             heapq.heappush(queue, (-gain, place))
 
 
-@compiled
+@compiled_in_place
 def _move(
     certain: PlanInputs, likely: PlanInputs, promised: Bools, order: Ints, at: Floats, planned: Ints,
     planned_kind: Ints, widths: Ints, kinds: Ints, idle: Ints,

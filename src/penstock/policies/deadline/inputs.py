@@ -54,6 +54,9 @@ class PlanInputs(NamedTuple):
     """Whose plan begins as late as it may, because a job without a deadline is cheaper."""
 
 
+_Shared = tuple[Floats, Floats, Floats, Floats, Ints, Ints, Floats, Floats, Floats, Floats]
+
+
 class Terms(NamedTuple):
     """What holds whatever happens, with what a promise keeps in reserve and without, and what is likely."""
 
@@ -73,42 +76,44 @@ def terms_of(view: View) -> Terms:
     surely = _stacked([_slowest(each.rates, each.doubts) for each in view.by_kind]) * view.working_share(view.slot)
     mostly = _stacked([each.rates for each in view.by_kind]) * view.working_share(interval)
     prices, likely_prices = kind_prices(surely, levels, depth), kind_prices(mostly, levels, depth)
-    pauses, resizes, starts, ends, held, bound, ready, again, remaining, limit, cost, patient = _columns(
-        float(view.now), overhead.change_s, overhead.per_doubling_s, overhead.every_round_s, levels, surely, depth,
-        prices, view.resize_s, view.start_s, view.end_s, view.width, view.bound, view.pause_s, view.resumable,
-        view.whole, view.remaining, view.allowance, view.deadline,
+    shared, (limit, cautious_limit), (cost, likely_cost), patient = _columns(
+        float(view.now), overhead.change_s, overhead.per_doubling_s, overhead.every_round_s, overhead.worst_s, levels,
+        surely, mostly, depth, prices, likely_prices, view.resize_s, view.start_s, view.end_s, view.reserve_s,
+        view.width, view.bound, view.pause_s, view.resumable, view.whole, view.remaining, view.allowance, view.deadline,
     )  # fmt: skip
+    pauses, resizes, starts, ends, held, bound, ready, again, remaining, expected = shared
     strict = PlanInputs(
         now=float(view.now), slot=float(view.slot), levels=levels, rates=surely, pauses=pauses, depth=depth,
         resizes=resizes, starts=starts, ends=ends, held=held, bound=bound, ready=ready, remaining=remaining,
         again=again, limit=limit, prices=prices, cost=cost, patient=patient,
     )  # fmt: skip
-    cautious = strict._replace(limit=limit - overhead.worst_s - view.reserve_s)
-    expected = np.array(view.remaining)
     likely = strict._replace(
-        rates=mostly, limit=limit.copy(), prices=likely_prices, remaining=expected,
-        cost=device_seconds(levels, mostly, depth, likely_prices, expected),
+        rates=mostly, limit=limit.copy(), prices=likely_prices, remaining=expected, cost=likely_cost
     )  # fmt: skip
-    return Terms(cautious, strict, likely)
+    return Terms(strict._replace(limit=cautious_limit), strict, likely)
 
 
 @compiled
 def _columns(
-    now: float, change_s: float, per_doubling_s: float, every_round_s: float, levels: Ints, rates: Floats,
-    depth: Ints, prices: Floats, resize_s: Floats, start_s: Floats, end_s: Floats, width: Ints, bound: Ints,
-    pause_s: Floats, resumable: Bools, whole: Floats, remaining: Floats, allowance: Floats, deadline: Floats,
-) -> tuple[Floats, Floats, Floats, Floats, Ints, Ints, Floats, Floats, Floats, Floats, Floats, Bools]:  # fmt: skip
-    """The columns of :class:`PlanInputs` that do not depend on how fast the jobs run, and what follows from all."""
+    now: float, change_s: float, per_doubling_s: float, every_round_s: float, worst_s: float, levels: Ints,
+    surely: Floats, mostly: Floats, depth: Ints, prices: Floats, likely_prices: Floats, resize_s: Floats,
+    start_s: Floats, end_s: Floats, reserve_s: Floats, width: Ints, bound: Ints, pause_s: Floats, resumable: Bools,
+    whole: Floats, remaining: Floats, allowance: Floats, deadline: Floats,
+) -> tuple[_Shared, tuple[Floats, Floats], tuple[Floats, Floats], Bools]:  # fmt: skip
+    """The columns of :class:`PlanInputs` that all terms share; strict and cautious limits; strict and likely costs;
+    whose plan begins late."""
     pauses = change_s + per_doubling_s * np.log2(np.maximum(levels, 1)) + resize_s.reshape(-1, 1)
-    again, left = np.where(resumable, -1.0, whole), remaining + allowance
-    cost = device_seconds(levels, rates, depth, prices, left)
+    again, left, limit = np.where(resumable, -1.0, whole), remaining + allowance, deadline - every_round_s
+    cost = device_seconds(levels, surely, depth, prices, left)
     best_effort, patient = np.isinf(deadline), np.zeros(len(deadline), dtype=np.bool_)
     if best_effort.any():
         patient = cost > cost[best_effort].min()
-    return (
+    shared = (
         pauses, resize_s.copy(), start_s - end_s - resize_s, end_s.copy(), width.copy(), bound.copy(), now + pause_s,
-        again, left, deadline - every_round_s, cost, patient,
+        again, left, remaining.copy(),
     )  # fmt: skip
+    likely_cost = device_seconds(levels, mostly, depth, likely_prices, remaining)
+    return shared, (limit, limit - worst_s - reserve_s), (cost, likely_cost), patient
 
 
 @compiled
@@ -134,7 +139,7 @@ def kind_prices(rates: Floats, levels: Ints, depth: Ints) -> Floats:
 
     The geometric mean over the jobs that can use both, so that a job goes where it is faster than others would be.
     """
-    prices = np.ones(len(depth))
+    prices: Floats = np.ones(len(depth))
     for kind in range(1, len(depth)):
         both = (depth[0] > 0) & (depth[kind] > 0)
         if both.any():

@@ -19,7 +19,7 @@ from penstock.policies.deadline.layout import (
     reserve_if_free,
 )
 from penstock.policies.view import View
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 
 def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
@@ -27,8 +27,9 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
 
     Who is ahead of its plan gives back what it no longer needs at the end. O(rows log rows), more if devices were lost.
     """
-    layout, order = followed(view, inputs, rows), by_limit(view, inputs, rows)
+    layout, order, old = empty_layout(view, rows), by_limit(view, inputs, rows), _plans_at_hand(view)
     plans = layout.plans
+    follow_all(inputs, rows, old.at, old.width, old.kind, layout.finish, plans.at, plans.width, plans.kind)
     for inside in (view, view.without_offers()) if view.offers else (view,):
         if inside is not view:
             layout = replace(layout, calendar=new_calendar(inside, len(rows)))
@@ -39,12 +40,15 @@ def keep(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
     return layout
 
 
-def followed(view: View, inputs: PlanInputs, rows: Ints) -> Layout:
-    """The plans laid out before, as far as they are in time; nothing is taken out of the calendar for them. O(rows)."""
-    layout, old = empty_layout(view, rows), Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
-    plans = layout.plans
-    follow_all(inputs, rows, old.at, old.width, old.kind, layout.finish, plans.at, plans.width, plans.kind)
-    return layout
+def ends_as_planned(view: View, inputs: PlanInputs, rows: Ints) -> Floats:
+    """When ``rows`` end if they follow the plans laid out before; infinite if after their limits. O(rows)."""
+    finish, plans = np.full(len(view), np.inf), _plans_at_hand(view)
+    follow_all(inputs, rows, plans.at, plans.width, plans.kind, finish, plans.at, plans.width, plans.kind)
+    return finish
+
+
+def _plans_at_hand(view: View) -> Plans:
+    return Plans(view.plan_at, view.plan_width, view.plan_kind).copy()
 
 
 @compiled
@@ -70,7 +74,7 @@ def follow_all(
         at[job, steps], width[job, steps] = last, 0
 
 
-@compiled
+@compiled_in_place
 def take_all(order: Ints, calendar: Calendar, at: Floats, width: Ints, kinds: Ints) -> bool:
     """Subtract the plans from the calendar, all at once; false if there are not enough devices for them."""
     enough = True
@@ -107,7 +111,7 @@ def _take_kind(order: Ints, kind: int, calendar: Calendar, at: Floats, width: In
     return bool(free[:size].min() >= 0)
 
 
-@compiled
+@compiled_in_place
 def take_what_fits(order: Ints, calendar: Calendar, finish: Floats, at: Floats, width: Ints, kinds: Ints) -> None:
     """Subtract the plans for which there are devices, the first in ``order`` first; the others are missed."""
     for job in order:

@@ -24,7 +24,7 @@ from penstock.policies.deadline.calendar import (
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.filling import take, usable
 from penstock.policies.view import View
-from penstock.tools import compiled
+from penstock.tools import compiled, compiled_in_place
 
 
 class Calendar(NamedTuple):
@@ -123,7 +123,7 @@ def steps_of_offer(held: HeldPlan) -> tuple[Floats, Ints]:
     return at, width
 
 
-@compiled
+@compiled_in_place
 def reserve_if_free(calendar: Calendar, kind: int, at: Floats, width: Ints) -> bool:
     """Subtract a plan from the calendar, unless there are too few devices for it."""
     if not has_room(calendar, kind, at, width):
@@ -132,7 +132,7 @@ def reserve_if_free(calendar: Calendar, kind: int, at: Floats, width: Ints) -> b
     return True
 
 
-@compiled
+@compiled_in_place
 def has_room(calendar: Calendar, kind: int, at: Floats, width: Ints) -> bool:
     """Whether the calendar has so many devices free whenever the plan wants them."""
     for step in range(PLAN_STEPS - 1):
@@ -166,7 +166,7 @@ def _plan(inputs: PlanInputs, layout: Layout, order: Ints, forgiven: Bools) -> b
     )
 
 
-@compiled
+@compiled_in_place
 def plan_each(
     inputs: PlanInputs, order: Ints, forgiven: Bools, calendar: Calendar, finish: Floats, soonest: Floats, at: Floats,
     width: Ints, kinds: Ints,
@@ -184,7 +184,7 @@ def plan_each(
     return True
 
 
-@compiled
+@compiled_in_place
 def cheapest_share(inputs: PlanInputs, job: int, calendar: Calendar) -> tuple[int, int, float]:
     """Kind, level and end of the plan that is in time and takes the least worth of devices; (-1, -1, inf) if none."""
     best, best_level, best_end, least = -1, UNREACHABLE, np.inf, np.inf
@@ -201,7 +201,7 @@ def cheapest_share(inputs: PlanInputs, job: int, calendar: Calendar) -> tuple[in
     return best, best_level, best_end
 
 
-@compiled
+@compiled_in_place
 def share_on(inputs: PlanInputs, job: int, kind: int, calendar: Calendar) -> tuple[int, float]:
     """Level and end of the least share of one kind that is in time; (-1, inf) if none is."""
     level, last_step = smallest_share(
@@ -213,7 +213,7 @@ def share_on(inputs: PlanInputs, job: int, kind: int, calendar: Calendar) -> tup
     return level, last_step + inputs.ends[job]
 
 
-@compiled
+@compiled_in_place
 def _latest(
     inputs: PlanInputs, job: int, kind: int, level: int, end: float, calendar: Calendar
 ) -> tuple[float, float]:  # fmt: skip
@@ -227,7 +227,7 @@ def _latest(
     return (since, last_step + inputs.ends[job]) if last_step < np.inf else (inputs.now, end)
 
 
-@compiled
+@compiled_in_place
 def end_on(inputs: PlanInputs, job: int, kind: int, level: int, calendar: Calendar) -> float:
     """When a job ends that takes at most a level of what is free from now on; infinite if after its limit."""
     return float(inputs.ends[job]) + finish_time(
@@ -238,7 +238,7 @@ def end_on(inputs: PlanInputs, job: int, kind: int, level: int, calendar: Calend
     )  # fmt: skip
 
 
-@compiled
+@compiled_in_place
 def write_plan(
     inputs: PlanInputs, job: int, kind: int, level: int, since: float, end: float, calendar: Calendar, finish: Floats,
     at: Floats, width: Ints, kinds: Ints,
@@ -251,7 +251,7 @@ def write_plan(
     )  # fmt: skip
 
 
-@compiled
+@compiled_in_place
 def held_on(inputs: PlanInputs, job: int, kind: int) -> int:
     """Devices of a kind that a job holds; -1 if it holds some of another."""
     if inputs.bound[job] == kind or inputs.held[job] == 0:
@@ -259,7 +259,7 @@ def held_on(inputs: PlanInputs, job: int, kind: int) -> int:
     return -1
 
 
-@compiled
+@compiled_in_place
 def followed_to(
     inputs: PlanInputs, job: int, kind: int, times: Floats, widths: Ints, count: int, held: int, ready: float
 ) -> float:
@@ -267,7 +267,10 @@ def followed_to(
     depth, end, again = inputs.depth[kind, job], float(inputs.ends[job]), inputs.again[job]
     cap = depth - 1
     if again >= 0.0:
-        cap = max(usable(inputs.levels[kind, job], depth, widths[:count].max()), 0)
+        widest = widths[0]
+        for step in range(1, count):
+            widest = max(widest, widths[step])
+        cap = max(usable(inputs.levels[kind, job], depth, widest), 0)
     return end + finish_time(
         times, widths, count, inputs.levels[kind, job], inputs.rates[kind, job], inputs.pauses[kind, job],
         inputs.starts[job], depth, cap, held, ready, inputs.remaining[job], again, inputs.limit[job] - end, inputs.slot,
@@ -283,7 +286,7 @@ def earliest_ends(inputs: PlanInputs, rows: Ints, calendar: Calendar) -> Floats:
     return ends
 
 
-@compiled
+@compiled_in_place
 def earliest_end(inputs: PlanInputs, job: int, calendar: Calendar, held: bool) -> float:
     """When a job could be done at the latest if it took all it can use of what is free, on the best kind.
 

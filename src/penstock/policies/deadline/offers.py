@@ -5,7 +5,7 @@ back before. Until then nothing else is promised on its devices; they are used l
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import dropwhile
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from penstock.core import HeldPlan, Quote
 from penstock.policies.base import Plans
-from penstock.policies.columns import PLAN_STEPS, Floats, Ints, Standing
+from penstock.policies.columns import KEPT_WITHIN_S, PLAN_STEPS, Floats, Ints, Standing
 from penstock.policies.deadline.calendar import finish_time, reserve
-from penstock.policies.deadline.inputs import PlanInputs
+from penstock.policies.deadline.inputs import PlanInputs, terms_of
+from penstock.policies.deadline.keeping import keep
 from penstock.policies.deadline.layout import Calendar, steps_of_offer
 from penstock.policies.view import Offer, View
 from penstock.tools import compiled
@@ -26,8 +27,21 @@ MOST_HELD_OF_TENANT = 8
 
 
 def with_accepted(view: View, rows: Ints) -> tuple[View, Ints]:
-    """The view in which jobs among ``rows`` that accept an offer have its plan as their promise, and those rows."""
+    """The view in which jobs among ``rows`` that accept an offer have its plan as their promise, and those rows.
+
+    An offer whose plan would be late is not accepted: the job has become slower since, or devices are gone.
+    """
     accepted = dict(_accepted(view, rows))
+    told, accepting = _told(view, accepted)
+    if len(accepting):
+        strict = terms_of(told).strict
+        late = keep(told, strict._replace(limit=strict.limit + KEPT_WITHIN_S), accepting).missed
+        if len(late):
+            told, accepting = _told(view, {row: accepted[row] for row in accepting.tolist() if row not in late})
+    return told, accepting
+
+
+def _told(view: View, accepted: Mapping[int, Offer]) -> tuple[View, Ints]:
     if not accepted:
         return view, np.zeros(0, dtype=np.int64)
     standing, plans = view.standing.copy(), Plans(view.plan_at, view.plan_width, view.plan_kind).copy()

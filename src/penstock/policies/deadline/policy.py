@@ -1,12 +1,13 @@
 """Our default: promise what can surely be kept, keep trying for the rest, leave nothing idle."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 
 from penstock.core import Quote
-from penstock.policies.base import Assignment, PlannedQuotes, Plans, Policy
+from penstock.policies.base import Assignment, PlannedQuotes, Policy
 from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
@@ -32,7 +33,11 @@ from penstock.policies.view import View
 
 AtOnce = Annotated[float, Parameter("share of the devices that may be promised as soon as a job asks", least=0.0)]
 Hold = Annotated[float, Parameter("how long the devices for a counter-offer are kept free of promises", least=0.0)]
+Large = Annotated[float, Parameter("share of all device-time until its deadline that defers a long job", least=0.0)]
 AT_ONCE = 0.3
+LARGE = 0.5
+LONG_S = 6 * 3600.0
+"""A job is long if it would keep all devices busy for this time."""
 HOLD_S = 60.0
 ANSWER_WITHIN_S = 1e-3
 MEASURED_WITHIN_S = 30.0
@@ -53,7 +58,7 @@ class DeadlinePolicy(Policy):
       need; then the job that gains most speed per device, if it lives long enough to earn back the pause.
     * *Measuring*: whoever cannot be answered because its speed is not known goes first, on the fewest devices it takes
       and for some seconds, and so does whoever would be in time only on a number of devices on which it was never
-      measured; promised jobs with time to spare make room for that.
+      measured. Promised jobs with time to spare make room for the former.
 
     O(jobs x breakpoints) per decision, and again per job that is asked.
     """
@@ -68,19 +73,17 @@ class DeadlinePolicy(Policy):
         self,
         at_once: AtOnce = AT_ONCE,
         hold_s: Hold = HOLD_S,
+        large: Large = LARGE,
     ) -> None:
         self.at_once = at_once
         self.hold_s = hold_s
+        self.large = large
 
     def admit(self, view: View, rows: Ints) -> Sequence[Quote | None]:
         told, accepting = with_accepted(view, rows)
-        if len(accepting):
-            terms = terms_of(told)
-            late = _missed(terms.strict, self.reserved(told, terms)[0])[accepting]
-            told, accepting = with_accepted(view, rows[~np.isin(rows, accepting[late])])
         view, terms = told, terms_of(told)
         cost = terms.cautious.cost
-        asked = rows[np.isfinite(view.deadline[rows])]
+        asked = np.sort(rows[np.isfinite(view.deadline[rows])])
         asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
         costly = self.costly(view, cost)
         cheap = asked[~costly[asked]]
@@ -88,9 +91,10 @@ class DeadlinePolicy(Policy):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        plans = _plans_at_hand(view, layout, _missed(terms.strict, layout))
-        quotes = answers(view, rows, layout, cautious, costly, self.hold_s)
-        return PlannedQuotes(quotes, plans, WorkedOut(terms, layout, view.offers))
+        at_hand = _at_hand(view, layout, _missed(terms.strict, layout))
+        quotes = answers(view, rows, at_hand, cautious, costly, self.hold_s)
+        carried_out = WorkedOut(terms, layout, view.offers) if at_hand is layout else None
+        return PlannedQuotes(quotes, at_hand.plans, carried_out)
 
     def allocate(self, view: View) -> Assignment:
         measured, measured_by = to_measure(view)
@@ -120,8 +124,12 @@ class DeadlinePolicy(Policy):
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
     def costly(self, view: View, cost: Floats) -> Bools:
-        """Who is not promised anything as soon as it asks."""
-        return np.asarray(cost > view.arrivals.affordable_cost(self.at_once * int(view.capacity.sum())))
+        """Who is not promised anything as soon as it asks: what costs more than is affordable beside what was asked for
+        lately, and, whatever was asked for, a long job that would take a large part of all device-time until its
+        deadline."""
+        devices = int(view.capacity.sum())
+        large = cost > devices * np.maximum(self.large * (view.deadline - view.now), LONG_S)
+        return np.asarray(large | (cost > view.arrivals.affordable_cost(self.at_once * devices)))
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
         """What new promises have to leave alone, and the terms that they must pass."""
@@ -145,18 +153,20 @@ def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:
     return turns.order[view.resumable[turns.order] | (widths[turns.order] > 0)]
 
 
-def _plans_at_hand(view: View, layout: Layout, missed: Bools) -> Plans:
-    """The plans of a layout; if it misses an earlier promise, earlier promises keep the plans they had.
+def _at_hand(view: View, layout: Layout, missed: Bools) -> Layout:
+    """The layout; if it misses an earlier promise, with the plans that earlier promises had.
 
     Admission is not always shown all devices, so a promise that it misses may well be kept.
     """
     earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
     if not (missed & earlier).any():
-        return layout.plans
-    plans = layout.plans.copy()
+        return layout
+    plans, ends = layout.plans.copy(), np.where(np.isfinite(view.plan_at), view.plan_at, -np.inf).max(axis=1)
     plans.at[earlier], plans.width[earlier] = view.plan_at[earlier], view.plan_width[earlier]
     plans.kind[earlier] = view.plan_kind[earlier]
-    return plans
+    return replace(
+        layout, plans=plans, finish=np.where(missed & earlier, np.minimum(ends, view.deadline), layout.finish)
+    )
 
 
 def _missed(inputs: PlanInputs, layout: Layout) -> Bools:
@@ -183,9 +193,11 @@ def to_measure(view: View) -> tuple[Bools, float]:
 
 
 def _with_room(view: View, terms: Terms, measured: Bools) -> Terms:
-    """Everybody promised begins as late as it may; those of whom nothing is known take as little as they can."""
-    patient = np.ones(len(measured), dtype=bool)
+    """Everybody promised begins as late as it may if there is a job of which nothing is known; that takes the least."""
     unknown = [row for row in np.flatnonzero(measured).tolist() if is_unmeasured(view.jobs[row], view.now)]
+    if not unknown:
+        return terms
+    patient = np.ones(len(measured), dtype=bool)
     terms.likely.limit[unknown] = np.inf
     return terms._replace(
         cautious=terms.cautious._replace(patient=patient), strict=terms.strict._replace(patient=patient)

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.policies.columns import KEPT_WITHIN_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs, Terms
-from penstock.policies.deadline.keeping import followed, keep
+from penstock.policies.deadline.keeping import ends_as_planned, keep
 from penstock.policies.deadline.layout import Layout, earliest_end, empty_layout, fit_in, lay_out
 from penstock.policies.view import Offer, View
 
@@ -31,11 +31,11 @@ def _kept_plans(view: View, terms: Terms, rows: Ints) -> tuple[Layout, PlanInput
     strict, nobody = terms.strict, np.zeros(len(view), dtype=bool)
     within = strict._replace(limit=strict.limit + KEPT_WITHIN_S)
     if len(rows) <= FRESH_ROWS and not view.is_planned:
-        cautious = _with_used_reserves(terms.cautious, strict, followed(view, within, rows))
+        cautious = _with_used_reserves(terms.cautious, strict, rows, ends_as_planned(view, within, rows))
         if (fresh := lay_out(view, cautious, rows, nobody)) is not None:
             return fresh, cautious
     kept = keep(view, within, rows)
-    cautious = _with_used_reserves(terms.cautious, strict, kept)
+    cautious = _with_used_reserves(terms.cautious, strict, rows, kept.finish)
     return (lay_out(view, cautious, rows, nobody) if len(kept.missed) else None) or kept, cautious
 
 
@@ -68,7 +68,7 @@ def _worked_out_layout(view: View, rows: Ints) -> Layout | None:
 
 
 def promised_rows(view: View) -> Ints:
-    return (view.standing == Standing.PROMISED).nonzero()[0]
+    return np.asarray((view.standing == Standing.PROMISED).nonzero()[0])
 
 
 def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
@@ -78,7 +78,7 @@ def kept_promises(view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
     """
     rows, strict = promised_rows(view), terms.strict
     if (planned := _worked_out_layout(view, rows)) is not None:
-        return planned, _with_used_reserves(terms.cautious, strict, planned)
+        return planned, _with_used_reserves(terms.cautious, strict, rows, planned.finish)
     is_new = np.isinf(view.plan_at[rows, 0])
     kept, cautious = _kept_plans(view, terms, rows[~is_new] if is_new.any() else rows)
     layout = kept
@@ -113,11 +113,14 @@ def cheapest_first(cost: Floats, rows: Ints) -> Ints:
     return rows[np.argsort(cost[rows], kind="stable")]
 
 
-def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, kept: Layout) -> PlanInputs:
+def _with_used_reserves(cautious: PlanInputs, strict: PlanInputs, rows: Ints, finish: Floats) -> PlanInputs:
     """Who has already used some of its reserve keeps what is left of it."""
-    used = np.zeros(len(kept.finish), dtype=bool)
-    used[kept.rows] = kept.finish[kept.rows] > cautious.limit[kept.rows]
-    return cautious._replace(limit=np.where(used, strict.limit, cautious.limit))
+    used = rows[finish[rows] > cautious.limit[rows]]
+    if not len(used):
+        return cautious
+    limit = cautious.limit.copy()
+    limit[used] = strict.limit[used]
+    return cautious._replace(limit=limit)
 
 
 def _repaired(view: View, cautious: PlanInputs, strict: PlanInputs, layout: Layout) -> Layout:

@@ -197,6 +197,7 @@ def admit_confined(admit: Admit, allocate: Allocate, view: View, rows: Ints, sea
     kept = promised_in_place(view, confined, seats)
     answers = admit(view.without(kept), kept.places_of(rows)) if len(kept.rows) else admit(view, rows)
     quotes = dict(zip(rows.tolist(), answers, strict=True))
+    quotes |= {row: _not_held(quote) for row, quote in quotes.items() if confined[row] and quote is not None}
     asked = [row for row, quote in quotes.items() if confined[row] and _is_promise(quote)]
     standing = view.standing.copy()
     standing[[row for row, quote in quotes.items() if _is_promise(quote) and not confined[row]]] = Standing.PROMISED
@@ -207,6 +208,11 @@ def admit_confined(admit: Admit, allocate: Allocate, view: View, rows: Ints, sea
         kept = kept if longer is None else longer
     said = [quotes[row] for row in rows.tolist()]
     return said if plans is None else PlannedQuotes(said, plans)
+
+
+def _not_held(quote: Quote) -> Quote:
+    """Plans do not know places, so no offer to a confined job can be held."""
+    return quote if quote.held is None else replace(quote, held=None, offer_until=math.inf)
 
 
 def _is_promise(quote: Quote | None) -> bool:

@@ -13,7 +13,7 @@ from penstock.core import Quote, Verdict
 from penstock.policies.base import Admission, PlannedQuotes, Plans
 from penstock.policies.columns import Floats, Ints, Standing
 from penstock.policies.guards.tenant_bounds import TenantBounds
-from penstock.policies.view import View
+from penstock.policies.view import View, offers_after
 
 
 def admit_within_bounds(
@@ -29,7 +29,12 @@ def admit_within_bounds(
             plans = _with_plans(plans or Plans(view.plan_at, view.plan_width, view.plan_kind), laid_out)
         standing = view.standing.copy()
         standing[[row for row in asked.tolist() if _is_promise(quotes[row])]] = Standing.PROMISED
+        offers = view.offers
+        for row in asked.tolist():
+            if (quote := quotes[row]) is not None and (offers or quote.held is not None):
+                offers = offers_after(offers, view.jobs[row], quote)
         view = view.told(standing, plans)
+        view.offers = offers
     said = [quotes[row] for row in rows.tolist()]
     return said if plans is None else PlannedQuotes(said, plans)
 

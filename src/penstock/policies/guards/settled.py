@@ -24,8 +24,7 @@ class SettledRows(NamedTuple):
 
     @classmethod
     def none(cls) -> "SettledRows":
-        nobody = np.zeros(0, dtype=np.int64)
-        return cls(nobody, np.zeros(0), nobody, nobody)
+        return _NO_ROWS
 
     @classmethod
     def as_they_are(cls, view: View, rows: Ints, ends: Floats) -> "SettledRows":
@@ -51,6 +50,10 @@ class SettledRows(NamedTuple):
         rows, kinds = np.concatenate([mine.rows, other.rows]), np.concatenate([mine.kinds, other.kinds])
         ends, widths = np.concatenate([mine.ends, other.ends]), np.concatenate([mine.widths, other.widths])
         return SettledRows(rows[order], ends[order], kinds[order], widths[order])
+
+
+_NOBODY: Ints = np.zeros(0, dtype=np.int64)
+_NO_ROWS = SettledRows(_NOBODY, np.zeros(0), _NOBODY, _NOBODY)
 
 
 def settle(view: View, settled: SettledRows, allocate: Allocate) -> Assignment:

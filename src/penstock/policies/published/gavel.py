@@ -12,7 +12,7 @@ from penstock.policies.published.rounds import Holding, RoundPolicy, Starts
 from penstock.policies.view import View
 
 DOLLARS_PER_HOUR = {"V100": 2.48, "P100": 1.46, "K80": 0.45}
-"""On demand, as in the paper; a kind that it does not name counts like the dearest."""
+"""Of Google Cloud in 2020, on demand; another kind counts like the dearest of these."""
 _EXACT = 0.01
 """A finish-time fairness is found up to this share of it."""
 _LEAST_SHARE = 1e-6
@@ -20,7 +20,7 @@ _SLACK = 1e-6
 
 
 class Gavel(RoundPolicy):
-    """Every kind of device is divided by time, so that an objective is best; rounds give everybody its part.
+    """Every kind of device is divided by time, so that an objective is best; rounds give every job its part.
 
     ``X[job, kind]`` is the share of its time that a job spends on a kind, on the devices it asks for: it adds up to at
     most 1 over kinds, and over jobs to at most the devices there are. ``max-min``: the least progress is most, beside a
@@ -146,7 +146,7 @@ class _Program(NamedTuple):
     @property
     def relative(self) -> Floats:
         """Rates as shares of each row's best."""
-        return self.rates / self.rates.max(axis=1, keepdims=True)
+        return np.asarray(self.rates / self.rates.max(axis=1, keepdims=True))
 
     def _solve(self, cost: Floats, most: Floats, needs: Floats | None = None) -> Floats:
         """The least ``cost`` x (X, z), where z times ``needs`` minus each row's relative rate is at ``most`` that."""

@@ -1,6 +1,7 @@
 """Sia: one option for every job by an integer program, round after round."""
 
-from typing import Annotated, ClassVar
+import heapq
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,12 @@ from penstock.policies.published.rounds import (
 from penstock.policies.view import View
 
 CHANGE_COST = 0.01
-_MOST_NODES = 1000
-"""Of the search tree: what was found by then is taken. A limit in seconds would make decisions depend on the clock."""
+_GAP = 5e-3
+"""Of the best sum of gains that there could be: the search ends when it is this close."""
+_MOST_NODES = 16
+"""Linear programs per decision: what was found by then is taken. With a limit in seconds it would depend on the clock.
+"""
+_WHOLE = 1e-6
 
 
 class Sia(RoundPolicy):
@@ -37,7 +42,7 @@ class Sia(RoundPolicy):
     SOSP'23). Goodput is the rate of the job's curve: of samples that count, where its batch follows its devices.
     Options are those of the curve, not only powers of two and whole nodes; jobs of higher priority are placed first.
 
-    Per round one integer program of jobs x options variables, exact in all but degenerate cases; in between
+    Per round an integer program of jobs x options variables by branch and bound, at most 16 linear programs; in between
     O(jobs log jobs).
     """
 
@@ -73,32 +78,74 @@ class Sia(RoundPolicy):
     def costs(self, view: View) -> Floats:
         """(rows, options) what each option adds to the sum that is minimised."""
         rates, real = view.option_rate, real_options(view)
-        worst = np.where(real, rates, np.inf).min(axis=1, initial=np.inf, keepdims=True)
-        fewest = np.where(real, least_counts(view), np.inf).min(axis=1, initial=np.inf, keepdims=True)
+        worst, fewest = _least(rates, real), _least(least_counts(view), real)
         goodput = np.where(real, rates / worst * fewest, 1.0)
         changes = np.arange(rates.shape[1]) != view.held[:, None]
         goodput *= np.where(changes, change_factor(view)[:, None], 1.0)
         return np.asarray(goodput**self.power + np.where(changes, CHANGE_COST, 0.0))
 
 
+def _least(values: Floats | Ints, real: Bools) -> Floats:
+    """The least of each row, of real options; 1 where it has none."""
+    least = np.where(real, values, np.inf).min(axis=1, initial=np.inf, keepdims=True)
+    return np.where(np.isfinite(least), least, 1.0)
+
+
 def _most_gain(gains: Floats, able: Bools, counts: Ints, kinds: Ints, free: Ints) -> Ints:
-    """The option of every row, at most one, with which the sum of gains is most; -1 for none."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
+    """The option of every row, at most one, with which the sum of gains is most; -1 for none.
+
+    By branch and bound, nearly exact: a relaxed program divides hardly more rows than there are kinds. (The integer
+    solver of HiGHS prints into the program's output where it repairs a solution: ERGO-Code/HiGHS issue 2783.)
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, vstack
 
     row, option = np.nonzero(able & (gains > 0))
-    options = np.full(len(gains), -1)
-    if not len(row):
-        return options
+    choice = _Choices(row, gains[row, option], counts[row, option], kinds[option], free)
     column, many = np.arange(len(row)), len(row)
     once = csr_array((np.ones(many), (row, column)), (len(gains), many))
-    devices = csr_array((counts[row, option].astype(float), (kinds[option], column)), (len(free), many))
-    found = milp(
-        -gains[row, option], integrality=np.ones(many), bounds=Bounds(0.0, 1.0),
-        constraints=[LinearConstraint(once, -np.inf, 1.0), LinearConstraint(devices, -np.inf, free.astype(float))],
-        options={"node_limit": _MOST_NODES},
-    )  # fmt: skip
-    if found.x is not None:
-        picked = found.x > 0.5
-        options[row[picked]] = option[picked]
+    devices = csr_array((choice.devices.astype(float), (choice.kind, column)), (len(free), many))
+    matrix, most = vstack((once, devices)), np.concatenate((np.ones(len(gains)), free.astype(float)))
+    best = choice.taken_in_order(column[:0])
+    open_ends = [(-np.inf, 0, np.zeros(many), np.ones(many))] if many else []
+    for node in range(_MOST_NODES):
+        if not open_ends or -open_ends[0][0] <= choice.sum(best) * (1.0 + _GAP):
+            break
+        _, _, low, high = heapq.heappop(open_ends)
+        found = linprog(-choice.gain, A_ub=matrix, b_ub=most, bounds=np.column_stack((low, high)))
+        if found.x is None:
+            continue
+        rounded = choice.taken_in_order(np.argsort(-found.x, kind="stable")[: np.count_nonzero(found.x > _WHOLE)])
+        best = max(best, rounded, key=choice.sum)
+        divided = np.minimum(found.x, 1.0 - found.x)
+        if divided.max() > _WHOLE:
+            part = (column == divided.argmax()).astype(float)
+            heapq.heappush(open_ends, (found.fun, 2 * node + 1, np.maximum(low, part), high))
+            heapq.heappush(open_ends, (found.fun, 2 * node + 2, low, np.minimum(high, 1.0 - part)))
+    options = np.full(len(gains), -1)
+    options[row[best]] = option[best]
     return options
+
+
+class _Choices(NamedTuple):
+    """What may be chosen: its row, gain, devices and kind; and the devices that are free."""
+
+    row: Ints
+    gain: Floats
+    devices: Ints
+    kind: Ints
+    free: Ints
+
+    def sum(self, taken: Ints) -> float:
+        return float(self.gain[taken].sum())
+
+    def taken_in_order(self, first: Ints) -> Ints:
+        """As far as devices go, those that come ``first``, then of the other rows those that gain most."""
+        rest = np.argsort(-self.gain, kind="stable")
+        free, served, taken = self.free.copy(), set[int](), list[int]()
+        for at in (*first.tolist(), *rest.tolist()):
+            if self.row[at] not in served and self.devices[at] <= free[self.kind[at]]:
+                served.add(self.row[at])
+                free[self.kind[at]] -= self.devices[at]
+                taken.append(at)
+        return np.array(taken, dtype=np.int64)

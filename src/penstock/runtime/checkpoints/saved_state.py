@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from penstock.core import CodecError, InputError
-from penstock.runtime.checkpoints.layout.chunks import Chunk
+from penstock.runtime.checkpoints.layout.chunks import Box, Chunk
 from penstock.runtime.checkpoints.layout.resharding import check_covered, fill, journeys, needs_of
 from penstock.runtime.checkpoints.manifest import EXTRAS, STATE, format_problem
 from penstock.runtime.checkpoints.memory.host_memory import open_existing
@@ -59,9 +59,12 @@ class SavedState:
             raise unreadable(name, f"{STATE} or {EXTRAS} is larger than {_LARGEST_TEXT} bytes")
         try:
             shards = _shards(json.loads(content(STATE)), sizes)
+            _check_whole(shards)
             extras = decode(content(EXTRAS))
             if not isinstance(extras, dict) or not extras.keys() >= _EXTRAS:
                 raise ValueError(f"{EXTRAS} is not what a run saves")
+        except InputError as error:
+            raise unreadable(name, error.given) from None
         except (CodecError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise unreadable(name, f"{type(error).__name__}: {error}") from None
         return cls(shards, extras)
@@ -116,3 +119,10 @@ def _shards(said: Any, sizes: Mapping[str, int]) -> tuple[ShardFile, ...]:
             raise ValueError(f"a tensor lies outside of {name}")
         found.append(ShardFile(name, size, chunks))
     return tuple(found)
+
+
+def _check_whole(shards: tuple[ShardFile, ...]) -> None:
+    """Refuse tensors of which a part lies in no shard."""
+    chunks = [shard.chunks for shard in shards]
+    wholes = {chunk.key: Box((0,) * len(chunk.shape), chunk.shape) for found in chunks for chunk in found}
+    check_covered(wholes, journeys(chunks, [0] * len(chunks), [wholes]), 0)

@@ -7,11 +7,13 @@ did best is compared with the plainest one that was run, because that is the cho
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from penstock.core import format_duration
 from penstock.policies import Floats
+from penstock.simulate.metrics import Summary
 from penstock.simulate.outcomes import Fate
 from penstock.simulate.report.arrays import Crowd, Outcomes
 from penstock.simulate.report.job_groups import Fortune, JobClass, classes_of, fortune
@@ -22,6 +24,8 @@ _IDLE = 0.9
 """Below this share of devices held, waiting is not for want of devices."""
 _FEW = 10
 _NOTABLE = 0.02
+_NAMED_CAUSES = 3
+"""So many causes of broken promises are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,16 @@ def _promises(runs: Sequence[Outcomes]) -> Iterator[Finding]:
     if not made:
         return
     clean = [s.policy for s in made if not s.broken]
-    parts = [f"{s.policy} promised {s.promises} deadlines and broke {s.broken}" for s in made]
+    parts = [f"{s.policy} promised {s.promises} deadlines and broke {s.broken}{_causes(s)}" for s in made]
     title = f"Promises hold under {_list(clean)}" if clean else "Every policy that promises broke some promises"
     yield Finding(title, "; ".join(parts) + ".")
+
+
+def _causes(summary: Summary) -> str:
+    """Why promises were broken, the most frequent causes first."""
+    named = [f"{cause}: {count}" for cause, count in islice(summary.broken_causes.items(), _NAMED_CAUSES)]
+    more = len(summary.broken_causes) - len(named)
+    return f" ({'; '.join([*named, f'{more} other causes'] if more else named)})" if named else ""
 
 
 def _admission(crowd: Crowd, runs: Sequence[Outcomes]) -> Iterator[Finding]:

@@ -93,7 +93,8 @@ class PastWorld:
         events: list[Event] = sorted([*ends, *outside, *self._arriving(at)], key=_when)
         for event in events:
             if isinstance(event, JobFinished):
-                self.ledger.finished(event.job_id, event.at, self._scheduler.deserved(event.job_id, event.at))
+                deserved_s = self._scheduler.deserved(event.job_id, event.at)
+                self.ledger.finished(event.job_id, event.at, deserved_s, self._scheduler.breach(event.job_id, event.at))
                 self.truth.over(event.job_id)
                 self._over(event.job_id, event.at)
         return events

@@ -9,7 +9,7 @@ from penstock.web.failure_excerpt import failure_excerpt
 from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock
 from penstock.web.layout import bar_html, tiles_of
 from penstock.web.view_models import JobOverview, StepFunction
-from penstock.wire import NO_PROGRESS, OVER, JobDetail, share_is_guessed, tells_nothing
+from penstock.wire import NO_PROGRESS, OVER, JobDetail, rounded_up, share_is_guessed, tells_nothing
 
 
 def planned_end(overview: JobOverview) -> float | None:
@@ -119,7 +119,10 @@ def ending_html(job: JobDetail) -> str:
     lines = failure_excerpt(job.tail) if job.state == "failed" else []
     code = f"<pre class='ps-file'>{html.escape(chr(10).join(lines))}</pre>" if lines else ""
     offer = job.quote.counter_offer if job.quote is not None else None
-    advice = f"<p>A deadline at {clock(offer)} or later could be promised.</p>" if offer is not None else ""
+    until = job.quote.offer_until if job.quote is not None else None
+    held = f" This offer is held until {clock(until)}: submit the same job by then." if until is not None else ""
+    at = clock(rounded_up(offer, 60)) if offer is not None else ""
+    advice = f"<p>A deadline at {at} or later could be promised.{held}</p>" if offer is not None else ""
     diagnosis = _diagnosis_html(job) if job.state == "failed" else ""
     title = "Why it failed" if job.state == "failed" else "Why it was refused"
     return (

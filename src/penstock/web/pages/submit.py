@@ -20,7 +20,7 @@ from penstock.web.layout import Figure, Text, ask, badge, go_to
 from penstock.web.urls import job_url
 from penstock.web.view_models import DevicePower
 from penstock.web.viewer import Viewer
-from penstock.wire import JobDetail, QuoteView
+from penstock.wire import JobDetail, QuoteView, rounded_up
 
 _SHORTEST_S, _LONGEST_S = 10.0, 14 * 86400.0
 _SETTLE_S = 0.35
@@ -265,7 +265,9 @@ def quote_html(quote: QuoteView, power: DevicePower | None) -> str:
         facts.append(("Device time", device_time(quote.device_seconds)))
         facts.append(("Energy", _energy(quote.device_seconds, power)))
     if quote.counter_offer is not None:
-        facts.append(("Could be promised", f"a deadline at {clock(quote.counter_offer)} or later"))
+        facts.append(("Could be promised", f"a deadline at {clock(rounded_up(quote.counter_offer, 60))} or later"))
+    if quote.offer_until is not None:
+        facts.append(("Held until", f"{clock(quote.offer_until)}: the same job, submitted by then, is promised"))
     if quote.answer_by is not None:
         facts.append(("Final answer", f"by {clock(quote.answer_by)}"))
     lines = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts)

@@ -80,7 +80,7 @@ class NodePast:
             case NodeCame() if self._absent.get(entry.node.name, entry.why) is entry.why:
                 yield NodeJoined(entry.at, entry.node)
             case NodeReshaped():
-                yield NodeChanged(entry.at, entry.node)
+                yield NodeChanged(entry.at, entry.node, entry.keeps)
                 if self._absent.get(entry.node.name) is Absence.DRAINED:
                     yield NodeLost(entry.at, entry.node.name)
             case DeviceLeft():

@@ -48,6 +48,8 @@ def _node_came(state: FoldedState, entry: NodeCame) -> None:
     if state.absent.get(entry.node.name, entry.why) is not entry.why:
         return
     state.feed(NodeJoined(entry.at, entry.node))
+    if slots := tuple(place.slot for place in sorted(state.lost_devices, key=str) if place.node == entry.node.name):
+        state.feed(NodeClosed(entry.at, entry.node.name, slots=slots))
     state.absent.pop(entry.node.name, None)
     state.drained_because.pop(entry.node.name, None)
 
@@ -74,17 +76,23 @@ def _node_reshaped(state: FoldedState, entry: NodeReshaped) -> None:
     name = entry.node.name
     state.health.pop(name, None)
     before = state.scheduler.cluster.position(name)
-    state.feed(NodeChanged(entry.at, entry.node))
+    was_emptying = state.is_emptying(name)
+    state.feed(NodeChanged(entry.at, entry.node, entry.keeps))
+    state.renumber()
     if state.scheduler.cluster.position(name) != before:
         state.lost_devices = {place for place in state.lost_devices if place.node != name}
     if state.absent.get(name) is Absence.DRAINED:
-        state.feed(NodeLost(entry.at, name))
+        if not was_emptying:
+            state.feed(NodeLost(entry.at, name))
     else:
         state.absent.pop(name, None)
 
 
 def _device_left(state: FoldedState, entry: DeviceLeft) -> None:
-    state.feed(DeviceLost(entry.at, entry.node, entry.slot))
+    if entry.waits:
+        state.feed(NodeClosed(entry.at, entry.node, f"device {entry.slot} of {entry.node} leaves", (entry.slot,)))
+    else:
+        state.feed(DeviceLost(entry.at, entry.node, entry.slot))
     state.lost_devices.add(DeviceSlot(entry.node, entry.slot))
 
 

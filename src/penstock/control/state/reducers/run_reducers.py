@@ -16,7 +16,7 @@ from penstock.control.state.entries import (
     WorkerLost,
 )
 from penstock.control.state.folded_state import FoldedState, Reducers
-from penstock.control.state.records import JobRecord
+from penstock.control.state.records import BROKEN_PROMISE, JobRecord
 from penstock.core import (
     DevicesReleased,
     EventError,
@@ -104,14 +104,15 @@ def _settle_without_devices(state: FoldedState, record: JobRecord) -> None:
 
 def _run_finished(state: FoldedState, entry: RunFinished) -> None:
     record = state.live(entry.job_id)
-    held = record.grant is not None
+    held, breach = record.grant is not None, state.scheduler.breach(record.id, entry.at)
     state.feed(JobFinished(entry.at, record.id))
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
     if not held and not record.released:
         record.tell(entry.at, "finished before it could be stopped")
     if entry.reason:
         record.tell(entry.at, entry.reason)
-    state.close(record, JobPhase.FINISHED, entry.at, entry.reason)
+    said = [entry.reason, f"{BROKEN_PROMISE}{breach}" if breach else ""]
+    state.close(record, JobPhase.FINISHED, entry.at, "; ".join(filter(None, said)))
 
 
 def _run_failed(state: FoldedState, entry: RunFailed) -> None:
