@@ -66,8 +66,12 @@ def test_a_quote_is_what_a_submission_would_be_told_and_changes_nothing(served: 
     assert served.world.journal.seq == before
     assert [quote.verdict for quote in quoted] == ["promised", "refused"]
     assert quoted[1].counter_offer is not None
-    assert admin.submit(impossible).job.quote == quoted[1]
     assert admin.submit(possible).job.quote == quoted[0]
+    refused = admin.quote(impossible)
+    answer = admin.submit(impossible).job.quote
+    assert answer is not None
+    assert answer.offer_until is not None
+    assert answer.model_copy(update={"offer_until": None}) == refused  # a quote holds nothing
     assert [job.state for job in admin.jobs(states=["declined"]).jobs] == ["declined"]
 
 

@@ -92,14 +92,15 @@ def shown(world: Platform) -> dict[str, Any]:
 
 def _told(job: dict[str, Any]) -> dict[str, Any]:
     """A listed job without what a forecast says of it, and without what quotes of that time did not have."""
-    since = ("expected_at", "deadline", "forecast_only")
+    since = ("expected_at", "deadline", "forecast_only", "offer_until")
     quote = job["quote"] and {name: value for name, value in job["quote"].items() if name not in since}
     return {**job, "quote": quote, "expected_at": None}
 
 
 def _but_speeds(story: dict[str, Any]) -> list[dict[str, Any]]:
-    """Without what a new speed is told as: in figures now, and only where it matters."""
-    return [note for note in story["entries"] if not note["text"].startswith(("its curve changed", "its speed on"))]
+    """Without what a new speed is told as: in figures now, and only where it matters. A drain is named as one since."""
+    notes = [note for note in story["entries"] if not note["text"].startswith(("its curve changed", "its speed on"))]
+    return [{**note, "text": note["text"].replace("vm was lost;", "node vm was drained;")} for note in notes]
 
 
 def _of_that_time(figures: Any, answer: Any) -> Any:

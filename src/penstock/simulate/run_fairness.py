@@ -53,6 +53,8 @@ class RunFairness:
 
     def count_until(self, at: float, scheduler: Scheduler) -> None:
         """Time has passed since the last event, and nothing else has happened yet."""
+        if not math.isfinite(at):
+            return
         if len(self._tenants) < 2 or not at > self._as_of:
             if not at <= self._as_of:
                 self._as_of, self._next_hour = at, (math.floor(at / _HOUR_S) + 1) * _HOUR_S
