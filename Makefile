@@ -102,8 +102,8 @@ bench: bench-deadline bench-speed bench-scale bench-predict ## schedules, speed,
 bench-deadline: $(STAMP) ## deadline ratio on the public traces, against published values and ceilings
 	$(BIN)/python -m bench.deadline
 
-bench-policies: $(STAMP) ## policies in one world over loads and seeds, with 95 % intervals (resumes where it stopped)
-	$(BIN)/python -m bench.policies
+bench-policies: $(STAMP) ## policies in one world over loads and seeds, with 95 % intervals (resumes where it stopped; ARGS="hard" for a harder world)
+	$(BIN)/python -m bench.policies $(ARGS)
 
 bench-chronus: $(STAMP) ## value missed and completion times on Chronus' traces, strict, soft and no deadlines (ARGS="--jobs 3000 deadline srtf")
 	$(BIN)/python -m bench.chronus $(ARGS)

@@ -21,7 +21,7 @@ from penstock.core import (
     Scaling,
     WorkerFailed,
 )
-from penstock.policies import POLICIES, policy_named
+from penstock.policies import policy_named
 from penstock.simulate import Fate, Grid, PlacementRates, TraceRecipe, Uncertainty, read_events, run_grid, simulate
 from penstock.simulate.traces import Profiles, generate, jobs_of
 from tests.simulate.build import by_name, job, run
@@ -142,7 +142,11 @@ def test_fairness_over_the_run_and_its_days() -> None:
     assert math.isnan(alone.day_fairness_least)
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+INTERRUPT_NO_JOB = ("fifo", "genie", "lucid", "yarn-cs")
+"""When a node is about to leave, these hold more devices than there will be."""
+
+
+@pytest.mark.parametrize("policy", [*INTERRUPT_NO_JOB, "deadline", "unified", "elasticflow", "chronus", "gandiva"])
 def test_the_books_balance_whatever_happens(policy: str, tmp_path: Path) -> None:
     profiles = Profiles.builtin()
     records = list(generate(25, seed=3, profiles=profiles, mean_interval_s=900.0, best_effort=0.3, tenants=3))

@@ -15,10 +15,12 @@ from penstock.simulate import (
     Profiles,
     Setting,
     TraceRecipe,
+    export_rows,
     generate,
     parse_watts,
     run_policy,
     source_named,
+    sweep,
     workload_of,
 )
 from penstock.simulate.traces import gang_sizes
@@ -253,3 +255,13 @@ def test_sweeps_refuse_what_does_not_go_together(tmp_path: Path) -> None:
         Grid(policies=["fifo"], source=recipe("generate:jobs=5"), overhead="huge").check()
     grid = Grid(policies=["fifo"], source=recipe("generate:jobs=5"), events=events)
     assert grid.identity()["events"] == ["e.csv", events.digest]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_rows_are_flat_whatever_was_broken(tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    rows = sweep(["deadline"], "generate:jobs=8", clusters=["1x4"], seeds=[1], workers=1)
+    assert rows[0]["broken_causes"] == ""
+    export_rows(rows, tmp_path / f"rows.{ending}")
+    assert not any(isinstance(value, dict | list) for value in rows[0].values())

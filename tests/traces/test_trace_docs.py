@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.simulate.traces import FORMATS, HEADERLESS, Profiles, read_trace
+from penstock.core import Cluster
+from penstock.simulate.traces import FORMATS, HEADERLESS, Profiles, TraceJob, read_events, read_trace
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "trace-formats.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```(csv|json|tsv|swf)\n(.*?)```", GUIDE, re.DOTALL)
-TRACES = [example for example in EXAMPLES if "global_batch_size" not in example[1]]
+EVENTS = [example for example in EXAMPLES if "event" in example[1]]
+TRACES = [example for example in EXAMPLES if "global_batch_size" not in example[1] and example not in EVENTS]
 
 
 @pytest.mark.parametrize(("language", "text"), TRACES)
@@ -25,6 +27,13 @@ def test_every_format_has_an_example(tmp_path: Path) -> None:
         (tmp_path / f"{number}.csv").write_text(text)
         found.add(read_trace(tmp_path / f"{number}.csv").format)
     assert found == {known.name for known in (*FORMATS, *HEADERLESS)}
+
+
+@pytest.mark.parametrize(("language", "text"), EVENTS)
+def test_example_events_fit_a_cluster_and_jobs(tmp_path: Path, language: str, text: str) -> None:
+    (path := tmp_path / f"example.{language}").write_text(text)
+    jobs = [TraceJob(id=name, submitted_at=0.0, duration_s=1.0) for name in ("night-run", "sweep-1", "sweep-2")]
+    assert len(read_events(path).bind(Cluster.parse("2x8"), jobs)) >= len(read_events(path))
 
 
 def test_the_example_table_is_read(tmp_path: Path) -> None:

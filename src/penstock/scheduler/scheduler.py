@@ -215,10 +215,6 @@ class Scheduler:
     def quote_of(self, job_id: str) -> Quote | None:
         return self._state.record(job_id).quote
 
-    def excuse_of(self, job_id: str) -> str:
-        """The first thing outside the policy that endangered the promise of a job; empty if nothing did."""
-        return self._state.record(job_id).excuse
-
     def devices_of(self, job_id: str) -> tuple[int, ...]:
         return self._state.holdings.devices(self._state.record(job_id))
 

@@ -75,8 +75,8 @@ class Ledger:
         self._hold(entry, None, at)
         outcome = entry.outcome
         outcome.finished_at, outcome.deserved_s, outcome.breach = at, deserved_s, breach
-        in_time = Fate.MET if at <= outcome.deadline + LATE_TOLERANCE_S else Fate.LATE
-        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else in_time
+        in_time = at <= outcome.deadline + LATE_TOLERANCE_S
+        outcome.fate = Fate.DONE if math.isinf(outcome.deadline) else Fate.MET if in_time else Fate.LATE
         if isinstance(entry.goal, Deadline):
             outcome.value = entry.goal.value_at(min(at, outcome.deadline) if in_time else at)
         outcome.fairness = self._fairness(entry)

@@ -71,6 +71,8 @@ class RunFairness:
 
     def outcomes(self, scheduler: Scheduler) -> list[TenantOutcome]:
         """One for each tenant that deserved anything."""
+        if not self._tenants:
+            return []
         self.count_until(scheduler.now, scheduler)
         (used, deserved), names = self._total, scheduler.tenants().names
         worst = np.append(self._worst, np.full(len(used) - len(self._worst), math.inf))

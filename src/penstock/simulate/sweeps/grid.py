@@ -132,7 +132,9 @@ class Grid:
             summary = bound_of(workload, setting).summary()
         else:
             summary = run_policy(cell.policy, workload, setting).summary
-        return {**cell.as_dict(), **{name: value for name, value in summary.as_dict().items() if name != "policy"}}
+        causes = "; ".join(f"{cause}: {count}" for cause, count in summary.broken_causes.items())
+        figures = {name: value for name, value in summary.as_dict().items() if name != "policy"}
+        return {**cell.as_dict(), **figures, "broken_causes": causes}
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for rows to stand in one file: everything that is not an axis."""

@@ -147,7 +147,7 @@ def _setting(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _aggregate(rows: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]]) -> Aggregate:
     def over(name: str) -> MeanInterval:
-        return interval([math.nan if row[name] is None else row[name] for row in rows])
+        return interval([math.nan if row.get(name) is None else row[name] for row in rows])
 
     theirs = {row["seed"]: row["ratio"] for row in first}
     differences = [
