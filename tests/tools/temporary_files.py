@@ -30,10 +30,12 @@ class TemporaryFiles:
         else:
             self.run = Path(os.environ["TMPDIR"]).parent
         self.folder = self.run / ("main" if worker is None else worker["workerid"])
-        self.folder.mkdir()
-        self.folder.chmod(0o1777)
+        cache = self.run / "torchinductor"  # which PyTorch keeps on purpose
+        for folder in (self.folder, cache) if worker is None else (self.folder,):
+            folder.mkdir()
+            folder.chmod(0o1777)  # also for processes of other users
         os.environ["TMPDIR"] = str(self.folder)
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self.run / "torchinductor")  # a cache that PyTorch keeps on purpose
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
         tempfile.tempdir = None
         self._seen: dict[str, str] = {}
 
