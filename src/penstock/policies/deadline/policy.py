@@ -85,8 +85,9 @@ class DeadlinePolicy(Policy):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
-        layout = _at_hand(view, layout, _missed(terms.strict, layout))
-        return PlannedQuotes(answers(view, rows, layout, cautious, costly, self.hold_s), layout.plans)
+        at_hand = _at_hand(view, layout, _missed(terms.strict, layout))
+        hold_s = self.hold_s if at_hand is layout else 0.0
+        return PlannedQuotes(answers(view, rows, at_hand, cautious, costly, hold_s), at_hand.plans)
 
     def allocate(self, view: View) -> Assignment:
         measured = to_measure(view)
@@ -133,7 +134,8 @@ class DeadlinePolicy(Policy):
 def _at_hand(view: View, layout: Layout, missed: Bools) -> Layout:
     """The layout; if it misses an earlier promise, with the plans that earlier promises had.
 
-    Admission is not always shown all devices, so a promise that it misses may well be kept.
+    Admission is not always shown all devices, so a promise that it misses may well be kept. No counter-offer is held
+    beside such plans, which the layout does not know.
     """
     earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
     if not (missed & earlier).any():
