@@ -150,7 +150,7 @@ WORLDS = (
 )  # fmt: skip
 
 
-EVERY = {"recipe": WORLDS, "tight": TIGHT_WORLDS}
+EVERY: Mapping[str, Sequence[World | TightWorld]] = {"recipe": WORLDS, "tight": TIGHT_WORLDS}
 
 
 def play_tight(world: TightWorld, seed: int, policy: str) -> Tally:
