@@ -35,7 +35,8 @@ def answers(
         if not math.isfinite(deadline):
             return no_deadline(name)
         if planned[row]:
-            return promised(name, deadline, layout.plans.of_row(row, layout.finish[row]), float(layout.soonest[row]))
+            end = float(layout.finish[row])
+            return promised(name, deadline, layout.plans.of_row(row, end), min(end, float(layout.soonest[row])))
         if silent[row]:
             return None
         if waits[row]:
